@@ -234,7 +234,7 @@ class Binary(Closing):
             if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
                 self._lock.abandoned = True
             raise
-        return from_bytes(out.getbuffer(), demangle=self._demangle or False)
+        return from_bytes(out.getvalue(), demangle=self._demangle or False)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.

@@ -143,7 +143,7 @@ def frames_by(producers: Producers, source: str, units: list[int], vaddr: int) -
     out = io.BytesIO()
     with producers.reading():
         write(producers.ranges(units, near=(vaddr,), only=source), out, crc=False)
-    with lidia.from_bytes(out.getbuffer()) as table:
+    with lidia.from_bytes(out.getvalue()) as table:
         return table.lookup(vaddr)
 
 

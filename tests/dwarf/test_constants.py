@@ -3,10 +3,9 @@
 import re
 from pathlib import Path
 
-import whence
 from whence.dwarf.kernels import constants
 
-ROOM = Path(whence.__file__).parent / "dwarf"
+ROOM = Path(__file__).parents[2] / "src" / "whence" / "dwarf"
 DEFINITION = re.compile(r"^    (DW_\w+) = (0x[0-9A-F]+)$", re.MULTILINE)
 BARE_NUMBER = re.compile(r"[=!<>]=? (?:<u64>)?0x[0-9A-Fa-f]+\b")  # on the right of a comparison
 NAMES_OF_FIELDS = "tag|name|form|language|content|opcode|kind|what|slot"

@@ -3,6 +3,7 @@
 python lesser_system.py ELF PROFILE TRACE FOLDER
 """
 
+import asyncio  # noqa: F401  Python's own is made for the system that it runs on
 import importlib
 import mmap
 import os

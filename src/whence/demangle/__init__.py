@@ -66,6 +66,8 @@ def _demangled(name: str) -> str:
     except TypeError:  # not UTF-8
         return name
     _texts.spent += len(text)
+    if base[-20:-17] == "17h" and base.endswith("E"):  # a hash of legacy Rust, which some demanglers leave
+        text = text.removesuffix(f"::h{base[-17:-1]}")
     return text + separator + version if text and len(text) <= MAX_TEXT else name
 
 
