@@ -31,11 +31,11 @@ from whence.elf import ElfFile, Note, Segment
 from whence.elf.kernels import constants
 from whence.elf.layout import ELF64
 from whence.errors import WRONG_KIND, ElfError, MapsError, naming
-from whence.files import open_regular
+from whence.files import open_regular, stamp_of
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
 from whence.procmap.mapping import Kind, Mapping, kind_of
-from whence.procmap.snapshot import SnapshotFile, SnapshotMappings, stamp_of
+from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 
 PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))
 HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers

@@ -24,6 +24,7 @@ from typing import Any
 
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, MapsError, empty_file
+from whence.files import stamp_of
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 from whence.procmap.mapping import Kind, Mapping
@@ -139,12 +140,6 @@ class SnapshotMappings:
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             shown = f"{type(error).__name__} {error}"
             raise MapsError("snapshot", None, "files and mappings have the fields of version 1", shown) from None
-
-
-def stamp_of(path: str) -> tuple[int, ...]:
-    """What tells a file from others on this machine. Raises OSError."""
-    status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _seen(mapping: Mapping) -> SnapshotFile:

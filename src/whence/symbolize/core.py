@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile
 from whence.errors import CHANGED, MapsError
+from whence.files import stamp_of
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
@@ -23,12 +24,6 @@ from whence.symbolize.symbolizer import Symbolizer
 if TYPE_CHECKING:
     from whence.procmap.core import CoreThread
     from whence.unwind.core import ThreadStack
-
-
-def state_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
-    """What tells a file from one that took its place, and from itself once something was written to it."""
-    status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class Core(Snapshot):
@@ -52,12 +47,12 @@ class Core(Snapshot):
         self.missing = core.missing
         self.arguments, self.executable = core.arguments, core.executable
         self.written = os.stat(path).st_mtime
-        self._state = state_of(path)
+        self._stamp = stamp_of(path)
 
     @contextmanager
     def _opened(self) -> Iterator[ElfFile]:
         """The file again, which has to be the one that the mappings are of. Raises OSError, ElfError, MapsError."""
-        if state_of(self.path) != self._state:
+        if stamp_of(self.path) != self._stamp:
             rule, fault = "it stays as it was when it was opened", "the file changed since it was opened"
             raise MapsError("core", None, rule, fault=fault, code=CHANGED, path=self.path)
         with ElfFile.open(self.path) as elf:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from whence.elf import ElfFile
 from whence.errors import ElfError
+from whence.files import stamp_of
 from whence.locate.search import Wanted
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Mapping
-from whence.procmap.snapshot import SnapshotFile, stamp_of
+from whence.procmap.snapshot import SnapshotFile
 from whence.reasons import Reason
 from whence.symbolize.naming import name_all
 from whence.symbolize.opening import FileLocator, open_wanted

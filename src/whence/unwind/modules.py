@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError, GopclntabError, WhenceError
+from whence.files import stamp_of
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
-from whence.procmap.snapshot import stamp_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection
 from whence.unwind.exidx import ExceptionIndex
 from whence.unwind.memory import Unreadable
