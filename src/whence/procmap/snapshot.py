@@ -38,12 +38,20 @@ SIZE_LIMIT = 256 << 20  # bytes; a process with the 65,530 mappings that Linux a
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read)."""
+    """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read).
+
+    `stamp` is that of the file at `place`, where it has no build-id: the path, or where that leads below a sysroot.
+    """
 
     path: str
     build_id: str
     mapper: AddressMapper | None
     stamp: tuple[int, ...] = ()
+    place: str = ""
+
+    def is_unchanged(self) -> bool:
+        """Whether the very file that was mapped is at its place still. Raises OSError."""
+        return bool(self.stamp) and stamp_of(self.place or self.path) == self.stamp
 
 
 @dataclass(frozen=True, slots=True)
