@@ -28,7 +28,7 @@ from whence.profiles.perfdata.source import SpoolSource
 if TYPE_CHECKING:
     from whence.profiles.perfdata.source import ByteSource
 
-SOURCE_SHIFT = 48  # where a sample's registers are: number of the source << SOURCE_SHIFT | offset in it
+SOURCE_SHIFT: int = constants.SOURCE_SHIFT
 USER_FIELDS = constants.HAS_REGS_USER | constants.HAS_STACK_USER
 PIECE = 4 << 20  # bytes that are read at a time
 ANONYMOUS = ("//anon", "/anon_hugepage")
@@ -115,6 +115,7 @@ class RecordingReader:
             if why == constants.CUT and (inside == 0 or at + len(data) >= end):
                 self.note(f"the recording ends inside the record at {at + inside:#x}")
                 break
+            source.forget(at, at + inside)
             at += inside
 
     def _feed(self, data: bytes | memoryview, base: int, unpacker: Unpacker | None) -> tuple[int, int]:
@@ -163,7 +164,8 @@ class RecordingReader:
             self.spool = SpoolSource(TemporaryFile())  # noqa: SIM115 - closed with the source
             self.spool_number = len(self.sources)
             self.sources.append(self.spool)
-        return (self.spool_number << SOURCE_SHIFT) + self.spool.append(data)
+        at: int = self.spool.append(data)
+        return at + (self.spool_number << SOURCE_SHIFT)
 
     def _own_record(self, kind: int, misc: int, record: bytes, body: bytes) -> int:
         """What a record says; returns how many bytes behind it are no records."""
@@ -206,7 +208,7 @@ class RecordingReader:
         self._flag_maps()
         self._read_jitdumps()
         replay = self.new_replay()
-        replay.run(False)
+        replay.run()
         profile = Profile(stored=bounds.stored(self.budget))
         self.fill(profile, replay)
         self._describe(profile)
@@ -214,8 +216,6 @@ class RecordingReader:
             from whence.profiles.perfdata.stacks import UserStacks
 
             profile.unwinding = UserStacks(self)
-            for source in self.sources:
-                source.keep()
         return profile
 
     def new_replay(self) -> Replay:
@@ -226,10 +226,6 @@ class RecordingReader:
         """Put the locations and samples of a replay that is done into a profile."""
         self._locations(profile, replay)
         self._samples(profile, replay)
-
-    def bytes_at(self, where: int, size: int) -> bytes | memoryview:
-        """Bytes of a sample, by where `read_stream` found it."""
-        return self.sources[where >> SOURCE_SHIFT].read(where & (1 << SOURCE_SHIFT) - 1, size)
 
     def map_facts(self, number: int) -> tuple[str, str, int, int]:
         """Of a map: its name, build-id, file offset and flags."""
@@ -473,4 +469,6 @@ def read(source: ByteSource, budget: Budget, others: Iterable[ByteSource] = (), 
     reader.read_stream(source, begin, end)
     for other in others:
         reader.read_stream(other, 0, other.size)
+    for one in reader.sources:
+        one.check()
     return reader.profile()
