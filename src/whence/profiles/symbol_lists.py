@@ -240,7 +240,7 @@ def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
     """The names, and where _text lies. Raises OSError, ProfileError."""
     with open_input(path, ProfileError) as file:
         data = file.read()
-    names = KernelNames.parse(data)
+    names = KernelNames(data)
     return names, names.text_address
 
 
