@@ -17,7 +17,7 @@ from whence.model import Source as NameSource
 from whence.profiles import bounds
 from whence.profiles.kinds import GENERATED
 from whence.profiles.model import NO_MAPPING, Label, Lost, Mapping, Profile, Samples, SampleType, Timeline
-from whence.profiles.perfdata import attributes, features, header, jitdump
+from whence.profiles.perfdata import attributes, features, header
 from whence.profiles.perfdata.attributes import Attribute
 from whence.profiles.perfdata.compressed import Unpacker
 from whence.profiles.perfdata.kernels import constants
@@ -26,6 +26,7 @@ from whence.profiles.perfdata.kernels.replay import Replay, of_kind
 from whence.profiles.perfdata.source import SpoolSource
 
 if TYPE_CHECKING:
+    from whence.profiles.perfdata.jitdump import JitCode
     from whence.profiles.perfdata.source import ByteSource
 
 SOURCE_SHIFT: int = constants.SOURCE_SHIFT
@@ -63,7 +64,7 @@ class RecordingReader:
         self.notes: list[str] = []
         self.damaged = 0  # records of perf's own that break their rules
         self.folder = folder
-        self.jit_code: dict[int, jitdump.JitCode] = {}  # by map
+        self.jit_code: dict[int, JitCode] = {}  # by map
         self.jit_times: dict[int, list[tuple[int, int]]] = {}  # by process: when each map of generated code came
         self.counter: tuple[int, int, int] | None = None  # how the processor's counter becomes time
         self.sources: list[ByteSource] = []  # of streams, by number
@@ -263,6 +264,8 @@ class RecordingReader:
             self._read_jitdump(pid, maps[number][0], int(maps[number]["pid"]))
 
     def _read_jitdump(self, pid: int, path: str, named: int) -> None:
+        from whence.profiles.perfdata import jitdump
+
         found = next(
             (one for one in (path, os.path.join(self.folder, os.path.basename(path))) if os.path.isfile(one)), ""
         )
