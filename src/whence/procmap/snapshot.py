@@ -14,13 +14,12 @@ that has no build-id. `file` is an index into `files`, null where there is no fi
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, MapsError, empty_file
@@ -29,7 +28,9 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.process import command, identify
-from whence.procmap.resolver import Resolver
+
+if TYPE_CHECKING:
+    from whence.procmap.resolver import Resolver
 
 FORMAT, VERSION = "whence-snapshot", 1
 SEGMENT_FIELDS = ("file_offset", "vaddr", "file_size", "align")
@@ -68,7 +69,12 @@ class SnapshotMappings:
     @classmethod
     def take(cls, pid: int, resolver: Resolver | None = None) -> SnapshotMappings:
         """Of a live process. Raises ProcessLookupError, PermissionError."""
-        own = resolver or Resolver()
+        if resolver is None:
+            from whence.procmap.resolver import Resolver
+
+            own = Resolver()
+        else:
+            own = resolver
         process = own.directory(pid)
         mappings = list(own.require(pid))
         files: dict[tuple[str, int, int, str], SnapshotFile] = {}
@@ -116,6 +122,8 @@ class SnapshotMappings:
         ]
         head = {"format": FORMAT, "version": VERSION, "pid": self.pid, "command": self.command}
         times = {"start_time": self.start_time, "taken": self.taken}
+        import json
+
         return json.dumps({**head, **times, "files": listed, "mappings": mappings}, indent=1)
 
     @classmethod
@@ -123,6 +131,8 @@ class SnapshotMappings:
         """Read what `to_json` wrote. Raises MapsError when it is something else."""
         if len(text) > SIZE_LIMIT:
             raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB", f"{len(text) >> 20} MiB")
+        import json
+
         try:
             top = json.loads(text)
         except (ValueError, RecursionError) as error:

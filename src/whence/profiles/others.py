@@ -5,7 +5,6 @@ Text forms of gperftools' family are described in google/pprof (profile/legacy_p
 
 from __future__ import annotations
 
-import json
 import re
 from typing import NamedTuple
 
@@ -150,6 +149,8 @@ def members(text: str) -> set[str]:
             if depth == 1 and text[end + 1 :].lstrip()[:1] == ":":
                 with_quotes = text[offset : end + 1]
                 try:
+                    import json
+
                     found.add(json.loads(with_quotes))
                 except ValueError:
                     break
