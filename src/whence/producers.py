@@ -10,10 +10,9 @@ from __future__ import annotations
 from _weakref import ref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
 
+from whence.blocks import contextmanager, suppress
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
 from whence.interrupts import interruptible
@@ -21,13 +20,14 @@ from whence.locate.debug_files import DebugFiles
 from whence.locate.search import Search
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge
-from whence.reasons import Reason
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
     from whence.model import NameStyle, PathStyle
+    from whence.reasons import Reason
 
 
 class Producers:
@@ -173,6 +173,8 @@ class Producers:
 
     def why_unnamed(self) -> Reason:
         """Why an address of the file's code has no frames: the file is stripped, or all but this has a name."""
+        from whence.reasons import Reason
+
         if self.dwarf is not None or self.pclntab is not None:
             return Reason.NOT_IN_ARCHIVE
         has_symbols = any(elf.section(".symtab") is not None for elf in (self.elf, self.debug_elf))

@@ -9,7 +9,6 @@ import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -19,9 +18,9 @@ from whence.binary import Binary
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.errors import ElfError
-from whence.window import ByteOrder
+from whence.window import ORDERS, ByteOrder
 
-KINDS = [(bits, order) for bits in (32, 64) for order in get_args(ByteOrder)]
+KINDS = [(bits, order) for bits in (32, 64) for order in ORDERS]
 kinds = pytest.mark.parametrize(("bits", "order"), KINDS)
 CODE = bytes(range(256)) * 4
 ID = "0123456789abcdef0123456789abcdef01234567"

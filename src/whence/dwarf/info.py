@@ -23,9 +23,12 @@ from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
-from whence.model import NameStyle, PathStyle
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import join
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from whence.model import NameStyle, PathStyle
 
 FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
 
 from whence.dwarf.kernels.units import DwarfSections
 from whence.dwarf.threads import share
@@ -13,6 +12,10 @@ from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
 from whence.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SECTIONS = ("info", "types", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
 LINE_SECTIONS = ("line",)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
-Tool = TypeVar("Tool")
-Piece = TypeVar("Piece")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Tool = TypeVar("Tool")
+    Piece = TypeVar("Piece")
 
 
 def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, Piece], None]) -> None:

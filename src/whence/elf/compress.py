@@ -12,17 +12,26 @@ from __future__ import annotations
 import mmap
 import sys
 import threading
-import zlib
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Protocol
 
+from whence.blocks import suppress
 from whence.budget import Budget
 from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.elf.layout import ELF32
 from whence.errors import ElfError
 from whence.window import ByteOrder, Window
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Decompressor(Protocol):
+        @property
+        def eof(self) -> bool: ...
+
+        def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
+
 
 RATIO = 64
 SLACK = 1 << 20  # bytes of one section beyond that
@@ -39,13 +48,6 @@ ZDEBUG_HEAD = 12
 def unpacked_budget(part: str, packed: int, allowance: int = SLACK) -> Budget:
     """What so many packed bytes may unpack to."""
     return Budget(part, "unpacked bytes", packed, times=RATIO, allowance=allowance, error=ElfError)
-
-
-class Decompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-
-    def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
 
 
 def unpack_section(
@@ -97,6 +99,8 @@ def _inflater() -> Decompressor:
     try:
         from isal import isal_zlib
     except ImportError:
+        import zlib
+
         return zlib.decompressobj()
     unpacker: Decompressor = isal_zlib.decompressobj()
     return unpacker

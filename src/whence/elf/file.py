@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
 
+from whence.blocks import contextmanager, suppress
 from whence.elf import layout
 from whence.elf.code import Range, code_ranges, code_segments, loaded_ranges
 from whence.elf.compress import FILE_SLACK, Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
@@ -25,6 +24,7 @@ from whence.forks import Lock, cached_property
 from whence.mapped import MappedFile
 from whence.window import ByteOrder
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 

@@ -6,10 +6,9 @@ and symbols, in the order of the fields. The tables map the class byte's meaning
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from whence.elf.kernels import constants
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.window import ByteOrder
 

@@ -17,7 +17,6 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from whence._version import __version__
 from whence.budget import Budget
@@ -45,14 +44,18 @@ from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.records import Record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import BinaryIO, Literal
 
     from whence.lidia.kernels import located as located_kernel
     from whence.ranges import Ranges
 
-Strings = Literal["length", "nul"]
-Compat = Literal["go"] | None
+    Strings = Literal["length", "nul"]
+    Compat = Literal["go"] | None
+
+
 _STEP = 1 << 15  # ranges encoded at once
 _PIECE = 1 << 20  # bytes handed over at once
 _U16 = 0xFFFF
