@@ -45,7 +45,10 @@ class Producers:
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
         columns: bool = False,
+        ahead: int | None = None,
     ) -> None:
+        """With `ahead` the debug info is unpacked at once, on a thread of its own: all but a .debug_info of more bytes,
+        as stored."""
         self.elf = elf
         self.finder = finder or DebugFiles()
         self.strings = StringSpace()
@@ -59,6 +62,8 @@ class Producers:
         self._columns = columns
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
+        if dwarf and ahead is not None and jobs != 1:
+            self.debug_elf.unpack_ahead(ahead)
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
         self.pclntab: Pclntab | None = self._open_pclntab() if gopclntab else None
 

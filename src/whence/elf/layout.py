@@ -34,6 +34,11 @@ NOTE = "III"
 DYNAMIC = {ELF32: "iI", ELF64: "qQ"}
 AUXILIARY = {ELF32: "II", ELF64: "QQ"}
 
+# of DWARF, what the ranges of functions and lines are read from: .debug_info first, .debug_line last
+DWARF_SECTIONS = (
+    "info", "types", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists", "line",
+)  # fmt: skip
+
 GO_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo")
 
 MACHINES = {

@@ -113,13 +113,22 @@ def create_from_elf(
     """
     began = time.perf_counter()
     output = fspath(output) if isinstance(output, PathLike) else output
+    if dwarf and compat is None and jobs != 1:
+        elf.unpack_ahead()
     if compat == "go":
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
         _refuse_remains(table, elf.problems)
         written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
     with Producers(
-        elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, columns=columns
+        elf,
+        finder=debug_files,
+        dwarf=dwarf,
+        symtab=symtab,
+        gopclntab=gopclntab,
+        jobs=jobs,
+        columns=columns,
+        ahead=elf.size,
     ) as producers:
         return archive_producers(
             producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, unwind=unwind,
