@@ -17,7 +17,6 @@ from whence.dwarf.problems import MOST, Problems
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.streaming import InfoPrefix, StreamingInfo, StreamingUnsupported, should_stream
-from whence.dwarf.threads import share
 from whence.dwarf.unit_set import DwarfFile, Unit, Units, UnitSet, most_units
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL
@@ -281,7 +280,7 @@ class DebugInfo:
                     done(joined)
                     joined += 1
 
-        share(readers, enumerate(pieces), work)
+        cores.share(readers, enumerate(pieces), work)
         return out
 
     def _let_go(self, units: UnitSet, batch: list[list[int]]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 
+from whence.cores import share
 from whence.dwarf.kernels.units import DwarfSections
-from whence.dwarf.threads import share
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.elf.kernels.constants import ET_REL
