@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from errno import EINVAL, ELOOP, ENAMETOOLONG
-from typing import NamedTuple
+
+from whence.blocks import contextmanager, suppress
+from whence.records import Record
 
 LINKS_FOLLOWED = 40  # path_resolution(7)
 DEEPEST = 256  # folders, each an open descriptor meanwhile
@@ -20,7 +21,7 @@ O_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _THROUGH = "/root/"
 
 
-class Place(NamedTuple):
+class Place(Record, frozen=True):
     """Where a path leads: an open folder, a name in it that is no link, and the path to it inside the root."""
 
     folder: int

@@ -101,7 +101,7 @@ def opened(path: str, options: Namespace) -> Iterator[Binary]:
         return
     from whence.cli.options import locator_of
 
-    with locator_of(options) as locator, locator.open(path, columns=options.style != "gnu") as binary:
+    with locator_of(options) as locator, locator.open(path, columns=options.style != "gnu", ahead=True) as binary:
         yield binary
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from whence import rooted
 from whence.elf import ElfFile
@@ -27,6 +26,7 @@ from whence.files import open_regular
 from whence.locate.crc import stored_crc32
 from whence.locate.search import FileKind, Outcome, Search
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.locate.sources import Fetcher
 
