@@ -40,6 +40,8 @@ FEWEST_COPIED = 1 << 16  # rows of a row group on average: groups that are small
 MOST_COPIED = 1 << 22  # rows of a row group that is copied, all of which are in memory while they are named
 MOST_IN_LISTS = 1 << 20  # addresses of such a group where they lie in lists
 FEW_VALUES = 1 << 12  # of a column that are written to Parquet at once where they may be long
+CODEC = "zstd"
+NUMBERS_CODEC = "snappy"  # of added numbers, which hardly shrink: zstd's context takes half a millisecond a page
 FEW_GROUPS = 16  # of a file, whose sizes are looked at
 BLOCK = 1 << 22  # bytes of CSV and JSON that are read at once
 AHEAD = 1  # batches that wait between reading, naming and writing
@@ -433,7 +435,10 @@ class GroupWriter:
             table = table.unify_dictionaries()
         out = pa.BufferOutputStream()
         with parquet.ParquetWriter(
-            out, schema, compression="zstd", compression_level=1,
+            out, schema,
+            compression={
+                one.name: NUMBERS_CODEC if one.name in self._added and _is_number(one.type) else CODEC for one in schema
+            },
             write_statistics=[name for name in schema.names if name not in self._added],
             write_batch_size=GROUP if all(_is_narrow(one.type) for one in schema) else FEW_VALUES,
         ) as writer:  # fmt: skip
@@ -470,6 +475,14 @@ def _is_narrow(type: Any) -> bool:
     if types.is_struct(type) or types.is_list(type) or types.is_large_list(type):
         return all(_is_narrow(type.field(number).type) for number in range(type.num_fields))
     return bool(types.is_dictionary(type) or types.is_primitive(type))
+
+
+def _is_number(type: Any) -> bool:
+    """Whether values are numbers or one of the few words that a byte numbers."""
+    types = arrow().types
+    if types.is_dictionary(type):
+        return bool(type.index_type == arrow().int8())
+    return bool(types.is_primitive(type))
 
 
 def _shown(value: object) -> object:
