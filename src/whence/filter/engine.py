@@ -68,7 +68,8 @@ GO_NO_LINE = b":0 +0x"
 KERNEL_OFFSET = re.compile(rb"Kernel Offset: 0x(?P<offset>[0-9a-f]{1,16}) from 0x")  # printed behind the trace
 KERNEL_OFFSET_LINE = 64  # bytes that such a text has at most
 KERNEL_OFFSET_NEEDLE = b"Kernel Offset: 0x"
-EXACT_PLACES = (b"RIP: ", b"pc : ", b"EIP: ")  # what follows on a kernel's line is where it was, not a return address
+# What follows these on a kernel's line is where it was, not a return address: x86, ARM, PowerPC, MIPS and RISC-V, s390.
+EXACT_PLACE = re.compile(rb"IP: |RIP  \[|\b(?:EIP|PC) is at |\bpc : |\bNIP \[|\bepc *: |Krnl PSW : |WARNING: ")
 JSON_LINE = b'{"'  # an object a line: names in it are escaped, and it stays one line
 NAMED = (b" in ", b" (")  # what follows an address that has a name already
 
@@ -526,7 +527,7 @@ class LogFilter:
             return 0
         if b"pc" in before and before.rstrip().endswith(b":"):
             return 0
-        if form.holds is Holds.SYMBOL and any(word in before for word in EXACT_PLACES):
+        if form.holds is Holds.SYMBOL and (EXACT_PLACE.search(before) or not int(match["address"], 16)):
             return 0
         if form.back is Back.RETURN:
             return 1
