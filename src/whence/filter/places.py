@@ -73,7 +73,7 @@ class Places(Closing):
         self._functions: dict[int, Functions] = {}  # by the binary's identity
         self._mappings: list[Mapping] = []
         self._modules: dict[int, tuple[str, str]] = {}
-        self._programs: dict[str, str] = {}  # by file name
+        self._programs: dict[str, tuple[str, str]] = {}  # by file name: the path, the build-id; "" where not told
         self._range_starts: list[int] = []  # of the ranges
         self._ranges: list[tuple[int, int, int, int]] = []  # start, end, module, vaddr of the start; none overlap
         try:
@@ -105,15 +105,22 @@ class Places(Closing):
         self._mappings = sorted(maps.parse(text).mappings, key=lambda mapping: mapping.start)
         self._answers.clear()
 
-    def add_program(self, path: str) -> None:
-        """Where the program lies that a log otherwise tells by its file name alone."""
+    def add_program(self, path: str, build_id: str = "") -> None:
+        """Where a file lies, or which it is, that a log otherwise tells by its name alone."""
+        name = os.path.basename(path)
         if len(self._programs) < MAX_MODULES:
-            self._programs[os.path.basename(path)] = path
+            known_path, known_id = self._programs.get(name, ("", ""))
+            self._programs[name] = path if "/" in path else known_path, build_id or known_id
 
     @property
     def knows_addresses(self) -> bool:
         """Whether anything is known of what is loaded where."""
-        return self._runtime is not None or bool(self._ranges or self._mappings) or len(self._given) == 1
+        return self.knows_mappings or len(self._given) == 1
+
+    @property
+    def knows_mappings(self) -> bool:
+        """Whether a process, or the log itself, tells where in it files are mapped."""
+        return self._runtime is not None or bool(self._ranges or self._mappings)
 
     @property
     def knows_files(self) -> bool:
@@ -334,12 +341,12 @@ class Places(Closing):
         if "/" in module:
             return module
         told = next((m.path for m in self._mappings if os.path.basename(m.path) == module), "")
-        return told or self._programs.get(module) or system_library(module) or module
+        return told or self._programs.get(module, ("", ""))[0] or system_library(module) or module
 
     def _binary(self, module: str, build_id: str) -> Names:
         """The binary of a module. Raises OpenError."""
-        build_id = build_id.lower()
         name = os.path.basename(module)
+        build_id = build_id.lower() or self._programs.get(name, ("", ""))[1]
         mismatch: OpenError | None = None
         for path, binary in self._given:
             if build_id and binary.build_id == build_id:
