@@ -352,7 +352,7 @@ class LogFilter:
     def _line(self, text: bytes, start: int, line: bytes, present: int) -> bytes | None:
         """The line with names; None when it stays as it is."""
         if present & self._go_bit:
-            found = GO_PLACE.match(line)
+            found = GO_PLACE.search(line)
             if found:
                 named = self._go_place(
                     found, text[text.rfind(b"\n", 0, start - 1) + 1 : start - 1] if start else self._last_line
@@ -461,7 +461,7 @@ class LogFilter:
         before = matcher.before if matcher.kept else b""
         tail = match[matcher.tail] or b"" if matcher.tail else b""
         frames = self._frames(matcher.form, match, back)
-        if matcher.form.lines_only and not (frames and frames[0].file):
+        if self._tells_nothing(matcher.form, frames, match[0]):
             return ()
         texts = [self._laid_out(matcher, frame, tail) for frame in (frames[:1] if matcher.form.innermost else frames)]
         return tuple(before + text + matcher.after for text in texts)
@@ -491,9 +491,15 @@ class LogFilter:
                 continue
             before = line[max(0, match.start() - MAX_BEFORE) : match.start()]
             frames = self._frames(form, match, self._back(form, match, before, follows))
-            if form.lines_only and frames and not frames[0].file:
+            if self._tells_nothing(form, frames, match[0]):
                 frames = ()
             yield match.start(), match.end(), self._mark(form, frames) if frames else b""
+
+    def _tells_nothing(self, form: Form, frames: Frames, text: bytes) -> bool:
+        """Whether frames without files say no more than what the log has already."""
+        if self._style is not Style.SAME or any(frame.file for frame in frames):
+            return False
+        return form.lines_only or all(_bytes(frame.function) in text for frame in frames)
 
     def _json_line(
         self, text: bytes, start: int, line: bytes, matchers: tuple[Matcher, ...], present: int
@@ -507,7 +513,7 @@ class LogFilter:
         previous = b""
         for index, part in enumerate(JSON_TEXT.finditer(line)):
             piece = JsonText(part)
-            if present & self._go_bit and (found := GO_PLACE.match(piece.text)):
+            if present & self._go_bit and (found := GO_PLACE.search(piece.text)):
                 before = previous if part.start("text") > part.start() else self._json_text_before(text, start, index)
                 place = self._go_place(found, before)
                 if place is not None:
@@ -614,7 +620,7 @@ class LogFilter:
         """A file and line of a Go panic, where its own say less than the binary's; `previous` is the line before."""
         if found["place"].startswith(b"/") and int(found["line"]):
             return None
-        function = GO_FUNCTION.match(previous)
+        function = GO_FUNCTION.search(previous)
         if function is None:
             return None
         symbol = os.fsdecode(function["symbol"])

@@ -434,11 +434,11 @@ ANY_ADDRESS = Form(
 GO_NEEDLE = Needle(b":%d +0x%x", Needs.FILES)
 # Go's panics tell a file and a line; where the path was trimmed or the line is 0, the entry of the function and the
 # offset behind it tell more.
-GO_FUNCTION = re.compile(
-    rb"^(?:\x1b\[[0-9;]*+m)*+(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)"
-    rb"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?:\x1b\[[0-9;]*+m)*+\r?$"
+GO_FUNCTION = _pattern(
+    r"BOL(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)"
+    r"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?:\x1b\[[0-9;]*+m)*+\r?$"
 )
-GO_PLACE = re.compile(
-    rb"^(?:\x1b\[[0-9;]*+m)*+\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
-    rb"(?: fp=0x[0-9a-f]{1,16} sp=0x[0-9a-f]{1,16} pc=0x(?P<pc>[0-9a-f]{1,16}))?"
+GO_PLACE = _pattern(
+    r"BOL\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
+    r"(?: fp=0x[0-9a-f]{1,16} sp=0x[0-9a-f]{1,16} pc=0x(?P<pc>[0-9a-f]{1,16}))?"
 )

@@ -1,10 +1,10 @@
 """The lines of a text that hold any of a few needles, in one pass over it.
 
 A needle is a byte string in which `%` begins a class: `%d` decimal digits, `%x` hex digits, `%_` blanks, `%w` anything
-but blanks (one or more each, as many as there are), `%~` blanks or nothing, `%$` the end of the line, before which blanks, a carriage return or
-an escape sequence may stand, or of a string of JSON. One that begins with `%^` has to begin where the line does, or
-behind colours there, or behind what a keeper of logs puts before a line (PREFIXES); with `%w`, right behind a word;
-with `%/`, behind one with a slash in it. All others begin with ordinary bytes.
+but blanks (one or more each, as many as there are), `%~` blanks or nothing, `%$` the end of the line, before which
+blanks, a carriage return or an escape sequence may stand, or of a string of JSON. One that begins with `%^` has to
+begin where the line does, or behind colours there, or behind what a keeper of logs puts before a line (PREFIXES); with
+`%w`, right behind a word; with `%/`, behind one with a slash in it. All others begin with ordinary bytes.
 
     b"#%d 0x%x  ("      found in   b"    #3 0x562330902f0e  (/lib/x.so+0x1234)"
 
