@@ -59,6 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "symbols").mkdir()
     shutil.copy(DATA / "perf" / "spin", here / "symbols" / "spin")
     with ElfFile.open(here / "app") as elf:
+        (here / "image").mkdir()
         (here / "samples.csv").write_text(f"address,build_id\n{at},{elf.build_id}\n")
     return here
 

@@ -80,6 +80,10 @@ class Reason(enum.Enum):
         "the file's symbols and debug info name nothing at this address",
         "the bytes there are data, padding, or assembly without symbols; whence explain shows what was read",
     )
+    AMBIGUOUS = (
+        "several functions have this name, and nothing tells which it is",
+        "give the file itself, with its code, not the debug file alone: its calls tell functions of one name apart",
+    )
     BUILD_ID_MISMATCH = (
         "the file at hand has another build-id than the one that was mapped",
         "find the file of the mapped build-id: whence maps shows it",

@@ -27,7 +27,7 @@ def sampled(core: Path, most: int = STACK_BYTES, times: int = 1) -> tuple[list[T
         expected = core_stacks(elf, mappings, Locator())
         machine: Machine = MACHINES[elf.machine, elf.bits]
         numbers = array("I", machine.names)
-        samples = StackSamples(array("Q"), array("Q"), numbers, array("Q"), array("Q"), array("Q"), b"")
+        pc, values, start, at, size = array("Q"), array("Q"), array("Q"), array("Q"), array("Q")
         held = bytearray()
         loaded = [one for one in elf.segments if one.is_loaded]
         for thread in expected:
@@ -36,15 +36,16 @@ def sampled(core: Path, most: int = STACK_BYTES, times: int = 1) -> tuple[list[T
             begin = segment.file_offset + sp - segment.vaddr
             data = elf.data[begin : min(begin + most, segment.file_end)]
             for _ in range(times):
-                samples.pc.append(thread.registers[machine.pc_name])
-                samples.values.extend(thread.registers[machine.names[number]] for number in numbers)
-                samples.stack_start.append(sp)
-                samples.stack_at.append(len(held))
-                samples.stack_size.append(len(data))
+                pc.append(thread.registers[machine.pc_name])
+                values.extend(thread.registers[machine.names[number]] for number in numbers)
+                start.append(sp)
+                at.append(len(held))
+                size.append(len(data))
             held += data
+        samples = StackSamples(pc, values, numbers, start, at, size, bytes(held))
         modules = Modules(mappings.snapshot, Locator())
         try:
-            return expected, stacks(CoreCode(modules), machine, samples._replace(stack=bytes(held)))
+            return expected, stacks(CoreCode(modules), machine, samples)
         finally:
             modules.close()
 

@@ -51,7 +51,7 @@ function _shtab_whence_using
 end
 
 set -g _shtab_whence_commands addr lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' symbols build-id dwarf maps pid core trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' profile filter columns store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve explain help
-set -g _shtab_whence_opts_with_value --address --archive-dir --base --binary --build-id --by --cache-dir --cache-size --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --make-token --mapping-offset --mapping-start --maps --max-size --output --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --snapshot --sort --sources --stack --store --strings --style --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -o
+set -g _shtab_whence_opts_with_value --address --archive-dir --base --binary --build-id --by --cache-dir --cache-size --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --make-token --mapping-offset --mapping-start --maps --max-size --output --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --snapshot --sort --sources --stack --store --strings --style --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -o
 
 complete -c whence -e
 complete -c whence -f
@@ -69,6 +69,7 @@ complete -c whence -n '_shtab_whence_using addr' -l no-demangle -d 'names as the
 complete -c whence -n '_shtab_whence_using addr' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'
 complete -c whence -n '_shtab_whence_using addr' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
 complete -c whence -n '_shtab_whence_using addr' -l debug-dir -xka "(__fish_complete_directories)" -d 'search here for debug files, or in such a folder of perf'"'"'s or a .tar of one (perf archive), instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using addr' -l sysroot -xka "(__fish_complete_directories)" -d 'look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked image, another machine'"'"'s disk'
 complete -c whence -n '_shtab_whence_using addr' -l store -x -d 'a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user'"'"'s own (repeatable)'
 complete -c whence -n '_shtab_whence_using addr' -l debuginfod -x -d 'ask this server for files that are not here; without URL those of DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using addr' -l debuginfod-allow -x -d 'ask only for build-ids or paths that match (default: for all)'
@@ -97,6 +98,7 @@ complete -c whence -n '_shtab_whence_using lidia create' -l json -d 'what went i
 complete -c whence -n '_shtab_whence_using lidia create' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'
 complete -c whence -n '_shtab_whence_using lidia create' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
 complete -c whence -n '_shtab_whence_using lidia create' -l debug-dir -xka "(__fish_complete_directories)" -d 'search here for debug files, or in such a folder of perf'"'"'s or a .tar of one (perf archive), instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using lidia create' -l sysroot -xka "(__fish_complete_directories)" -d 'look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked image, another machine'"'"'s disk'
 complete -c whence -n '_shtab_whence_using lidia create' -l store -x -d 'a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user'"'"'s own (repeatable)'
 complete -c whence -n '_shtab_whence_using lidia create' -l debuginfod -x -d 'ask this server for files that are not here; without URL those of DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using lidia create' -l debuginfod-allow -x -d 'ask only for build-ids or paths that match (default: for all)'
@@ -136,6 +138,7 @@ complete -c whence -n '_shtab_whence_using dwarf' -l json -d 'a JSON object per 
 complete -c whence -n '_shtab_whence_using dwarf' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'
 complete -c whence -n '_shtab_whence_using dwarf' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
 complete -c whence -n '_shtab_whence_using dwarf' -l debug-dir -xka "(__fish_complete_directories)" -d 'search here for debug files, or in such a folder of perf'"'"'s or a .tar of one (perf archive), instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using dwarf' -l sysroot -xka "(__fish_complete_directories)" -d 'look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked image, another machine'"'"'s disk'
 complete -c whence -n '_shtab_whence_using dwarf' -l store -x -d 'a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user'"'"'s own (repeatable)'
 complete -c whence -n '_shtab_whence_using dwarf' -l debuginfod -x -d 'ask this server for files that are not here; without URL those of DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using dwarf' -l debuginfod-allow -x -d 'ask only for build-ids or paths that match (default: for all)'
@@ -171,6 +174,7 @@ complete -c whence -n '_shtab_whence_using pid' -l no-demangle -d 'names as the 
 complete -c whence -n '_shtab_whence_using pid' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'
 complete -c whence -n '_shtab_whence_using pid' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
 complete -c whence -n '_shtab_whence_using pid' -l debug-dir -xka "(__fish_complete_directories)" -d 'search here for debug files, or in such a folder of perf'"'"'s or a .tar of one (perf archive), instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using pid' -l sysroot -xka "(__fish_complete_directories)" -d 'look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked image, another machine'"'"'s disk'
 complete -c whence -n '_shtab_whence_using pid' -l store -x -d 'a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user'"'"'s own (repeatable)'
 complete -c whence -n '_shtab_whence_using pid' -l debuginfod -x -d 'ask this server for files that are not here; without URL those of DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using pid' -l debuginfod-allow -x -d 'ask only for build-ids or paths that match (default: for all)'
@@ -193,6 +197,7 @@ complete -c whence -n '_shtab_whence_using core' -l no-demangle -d 'names as the
 complete -c whence -n '_shtab_whence_using core' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'
 complete -c whence -n '_shtab_whence_using core' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
 complete -c whence -n '_shtab_whence_using core' -l debug-dir -xka "(__fish_complete_directories)" -d 'search here for debug files, or in such a folder of perf'"'"'s or a .tar of one (perf archive), instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using core' -l sysroot -xka "(__fish_complete_directories)" -d 'look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked image, another machine'"'"'s disk'
 complete -c whence -n '_shtab_whence_using core' -l store -x -d 'a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user'"'"'s own (repeatable)'
 complete -c whence -n '_shtab_whence_using core' -l debuginfod -x -d 'ask this server for files that are not here; without URL those of DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using core' -l debuginfod-allow -x -d 'ask only for build-ids or paths that match (default: for all)'
@@ -280,6 +285,7 @@ complete -c whence -n '_shtab_whence_using profile' -l no-demangle -d 'names as 
 complete -c whence -n '_shtab_whence_using profile' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'
 complete -c whence -n '_shtab_whence_using profile' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
 complete -c whence -n '_shtab_whence_using profile' -l debug-dir -xka "(__fish_complete_directories)" -d 'search here for debug files, or in such a folder of perf'"'"'s or a .tar of one (perf archive), instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using profile' -l sysroot -xka "(__fish_complete_directories)" -d 'look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked image, another machine'"'"'s disk'
 complete -c whence -n '_shtab_whence_using profile' -l store -x -d 'a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user'"'"'s own (repeatable)'
 complete -c whence -n '_shtab_whence_using profile' -l debuginfod -x -d 'ask this server for files that are not here; without URL those of DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using profile' -l debuginfod-allow -x -d 'ask only for build-ids or paths that match (default: for all)'
@@ -304,6 +310,7 @@ complete -c whence -n '_shtab_whence_using filter' -l no-demangle -d 'names as t
 complete -c whence -n '_shtab_whence_using filter' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'
 complete -c whence -n '_shtab_whence_using filter' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
 complete -c whence -n '_shtab_whence_using filter' -l debug-dir -xka "(__fish_complete_directories)" -d 'search here for debug files, or in such a folder of perf'"'"'s or a .tar of one (perf archive), instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using filter' -l sysroot -xka "(__fish_complete_directories)" -d 'look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked image, another machine'"'"'s disk'
 complete -c whence -n '_shtab_whence_using filter' -l store -x -d 'a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user'"'"'s own (repeatable)'
 complete -c whence -n '_shtab_whence_using filter' -l debuginfod -x -d 'ask this server for files that are not here; without URL those of DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using filter' -l debuginfod-allow -x -d 'ask only for build-ids or paths that match (default: for all)'
@@ -336,6 +343,7 @@ complete -c whence -n '_shtab_whence_using columns' -l no-demangle -d 'names as 
 complete -c whence -n '_shtab_whence_using columns' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'
 complete -c whence -n '_shtab_whence_using columns' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
 complete -c whence -n '_shtab_whence_using columns' -l debug-dir -xka "(__fish_complete_directories)" -d 'search here for debug files, or in such a folder of perf'"'"'s or a .tar of one (perf archive), instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using columns' -l sysroot -xka "(__fish_complete_directories)" -d 'look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked image, another machine'"'"'s disk'
 complete -c whence -n '_shtab_whence_using columns' -l store -x -d 'a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user'"'"'s own (repeatable)'
 complete -c whence -n '_shtab_whence_using columns' -l debuginfod -x -d 'ask this server for files that are not here; without URL those of DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using columns' -l debuginfod-allow -x -d 'ask only for build-ids or paths that match (default: for all)'
@@ -411,6 +419,7 @@ complete -c whence -n '_shtab_whence_using explain' -l json -d 'the steps as JSO
 complete -c whence -n '_shtab_whence_using explain' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'
 complete -c whence -n '_shtab_whence_using explain' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
 complete -c whence -n '_shtab_whence_using explain' -l debug-dir -xka "(__fish_complete_directories)" -d 'search here for debug files, or in such a folder of perf'"'"'s or a .tar of one (perf archive), instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using explain' -l sysroot -xka "(__fish_complete_directories)" -d 'look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked image, another machine'"'"'s disk'
 complete -c whence -n '_shtab_whence_using explain' -l store -x -d 'a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user'"'"'s own (repeatable)'
 complete -c whence -n '_shtab_whence_using explain' -l debuginfod -x -d 'ask this server for files that are not here; without URL those of DEBUGINFOD_URLS (repeatable)'
 complete -c whence -n '_shtab_whence_using explain' -l debuginfod-allow -x -d 'ask only for build-ids or paths that match (default: for all)'

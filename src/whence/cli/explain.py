@@ -79,7 +79,7 @@ def of_stack(where: str, live: bool, tid: int, locator: Locator, scan: bool) -> 
     from whence.symbolize import Core, Process, Symbolizer
 
     with Symbolizer(locator=locator, demangle=True) as symbolizer:
-        whose = Process(int(where), resolver=symbolizer.resolver) if live else Core(where)
+        whose = Process(int(where), resolver=symbolizer.resolver) if live else Core(where, sysroot=locator.root)
         if isinstance(whose, Process):
             executable_mappings(whose)
         found = whose.explain_stack(tid, symbolizer, scan=scan)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -202,6 +201,8 @@ def tell_notes(notes: list[str], title: str) -> None:
 
 def print_report(report: Report, options: Namespace, stream: object) -> None:
     if options.json:
+        import json
+
         print(json.dumps(report.as_json()), file=stream)  # type: ignore[call-overload]
     elif options.coverage:
         if stream is not sys.stdout:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from argparse import ArgumentParser
@@ -93,6 +92,8 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
     any_cause = any(stack.signal is not None and stack.signal.cause for stack in stacks)
     for stack in stacks:
         if as_json:
+            import json
+
             print(json.dumps({**stack_object(stack, registers), "process": about.as_object()}))
             continue
         # Linux notes the signal that ended a process with each of its threads, its cause with the one that got it.

@@ -52,7 +52,7 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
 
     `target` appears whole or not at all: whoever else names the file at the same time writes the same.
     """
-    from whence.columns.tables import TableKind, TableReader, TableWriter, name_table
+    from whence.columns.tables import TableKind, TableReader, name_table
     from whence.errors import WhenceError
 
     told: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
@@ -64,9 +64,7 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
     try:
         with TableReader(source, None, build_id=build_id, address=address) as reader:
             kind = TableKind.of_name(target) or reader.kind
-            told["rows"] = name_table(
-                reader, namer, lambda schema: TableWriter(target, kind, schema, namer.added), lambda rows: None
-            )
+            told["rows"] = name_table(reader, namer, target, kind)
     except (WhenceError, OSError) as error:
         return {**told, "error": str(error)}
     told["addresses"] = sum(one.rows for one in namer.coverage)

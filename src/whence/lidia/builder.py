@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whence.lidia import writer
 from whence.lidia.layout import Extra
-from whence.model import Source
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge
 from whence.ranges.strings import Arena
+from whence.source import Source
 
 if TYPE_CHECKING:
     import os

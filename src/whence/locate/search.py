@@ -8,7 +8,6 @@ from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import Mismatch
 from whence.locate.identity import key
-from whence.reasons import Missing
 from whence.records import Record, field
 
 TYPE_CHECKING = False
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from whence.elf.segments import Segment
+    from whence.reasons import Missing
 
 
 class FileKind(enum.StrEnum):

@@ -277,7 +277,12 @@ class Store(Closing):
 
         self._must_be_writable()
         intake = Intake(self, by_hash=by_hash, layouts=layouts, sources=source_folders, report=report, wait=wait)
-        return intake.add(paths, mapped)
+        try:
+            return intake.add(paths, mapped)
+        except OSError as error:
+            if error.errno is not None and error.filename is None:
+                error.filename = self.url  # write(2) names no file
+            raise
 
     def put(
         self, build_id: str, kind: str, file: Readable, *, origin: str = "", limit: int = 0, wait: float = 0.0

@@ -173,6 +173,10 @@ class Unwinder:
             cfa_before, values = step.cfa, step.registers
             frame = StackFrame(step.pc, values[machine.sp], step.found_by, step.exact)
 
+    def allow(self, stored: int) -> None:
+        """There are so many more bytes of memory."""
+        self.steps_left += stored // FRAME_BYTES
+
     def charge(self, steps: int) -> None:
         """Raise Ended when all stacks together took too many steps."""
         self.steps_left -= steps
@@ -234,7 +238,7 @@ class Unwinder:
             raise Ended(End.UNREADABLE, str(error)) from None
         except DwarfError as error:
             raise Ended(End.DAMAGED, str(error)) from None
-        if step is None and self.code.is_entry(frame.lookup):
+        if step is None and (self.code.is_entry(frame.lookup) or self.is_behind_clone(frame, registers)):
             raise Ended(End.COMPLETE)
         if step is None:
             raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
@@ -249,6 +253,13 @@ class Unwinder:
         except DwarfError:
             return False
         return found is not None and self.begins_a_thread(frame, registers, *found)
+
+    def is_behind_clone(self, frame: StackFrame, registers: dict[int, int]) -> bool:
+        """The same where there is no CFI: by the number of the system call. Only for stacks without a caller: what
+        fork makes is at the same place, with a copy of its parent's stack."""
+        if not frame.exact or registers.get(self.machine.result, 1):
+            return False
+        return any(self._bytes(frame.pc - len(call), len(call)) == call for call in self.machine.clones)
 
     def begins_a_thread(self, frame: StackFrame, registers: dict[int, int], row: CfiRow, fde: Fde) -> bool:
         """Whether a frame is right behind the system call that made its thread, whose stack has no return address yet.

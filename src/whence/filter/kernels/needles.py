@@ -1,8 +1,9 @@
 """The lines of a text that hold any of a few needles, in one pass over it.
 
 A needle is a byte string in which `%` begins a class: `%d` decimal digits, `%x` hex digits, `%_` blanks, `%w` anything
-but blanks (one or more each, as many as there are), `%$` the end of the line, before which blanks, a carriage return or
-an escape sequence may stand. One that begins with `%^` has to begin where the line does, or behind colours there; with
+but blanks (one or more each, as many as there are), `%~` blanks or nothing, `%$` the end of the line, before which
+blanks, a carriage return or an escape sequence may stand, or of a string of JSON. One that begins with `%^` has to
+begin where the line does, or behind colours there, or behind what a keeper of logs puts before a line (PREFIXES); with
 `%w`, right behind a word; with `%/`, behind one with a slash in it. All others begin with ordinary bytes.
 
     b"#%d 0x%x  ("      found in   b"    #3 0x562330902f0e  (/lib/x.so+0x1234)"
@@ -13,12 +14,19 @@ table. What is read around such a byte is WORD_MAX bytes at most.
 
 import cython
 from cython.cimports.libc.string import memcmp
+from cython.cimports.whence.kernels.bytes import hex_digit, is_digit
 from cython.cimports.whence.kernels.columns import Column
 
 MOST = 64  # one bit each
 WORD_MAX = cython.declare(cython.Py_ssize_t, 4096)  # bytes of a word that are looked at
 
 RARITY = b"#{@+<>[]|*=qzjxkvwybgfupmhcd(/)lsnrioate_.-:9876543210 "  # in logs, rarest first; others are rare
+
+# What stands before a line of another program: syslog's and journald's `host app[1]: `, `2026-..Z stderr F ` of
+# Kubernetes, `app-1  | ` of Compose, `{"log":"` of Docker. At most PREFIX_MAX bytes with what is before these.
+PREFIXES = (b"]: ", b" stderr F ", b" stdout F ", b" | ", b'":"')
+PREFIX_MAX = cython.declare(cython.Py_ssize_t, 128)
+MOST_PREFIXES = cython.declare(cython.int, 3)  # of one line
 
 # Instructions of a compiled needle; LITERAL is followed by a length and so many bytes.
 END = cython.declare(cython.uchar, 0)
@@ -28,23 +36,32 @@ HEX = cython.declare(cython.uchar, 3)
 BLANKS = cython.declare(cython.uchar, 4)
 WORD = cython.declare(cython.uchar, 5)
 LINE_END = cython.declare(cython.uchar, 6)
-CLASSES = {b"d": 2, b"x": 3, b"_": 4, b"w": 5, b"$": 6}
+MAYBE_BLANKS = cython.declare(cython.uchar, 7)
+CLASSES = {b"d": DIGITS, b"x": HEX, b"_": BLANKS, b"w": WORD, b"$": LINE_END, b"~": MAYBE_BLANKS}
 
-NOWHERE = cython.declare(cython.int, 0)  # where a needle has to begin: anywhere,
+ANYWHERE = cython.declare(cython.int, 0)  # where a needle has to begin: anywhere,
 AT_LINE = cython.declare(cython.int, 1)  # at the start of a line,
 BEHIND_PATH = cython.declare(cython.int, 2)  # behind a word with a slash,
 BEHIND_WORD = cython.declare(cython.int, 3)  # right behind a word
-PLACES = {b"%^": 1, b"%/": 2, b"%w": 3}
+PLACES = {b"%^": AT_LINE, b"%/": BEHIND_PATH, b"%w": BEHIND_WORD}
 
-TAB = cython.declare(cython.uchar, 9)
-NEWLINE = cython.declare(cython.uchar, 10)
-RETURN = cython.declare(cython.uchar, 13)
-ESCAPE = cython.declare(cython.uchar, 27)
-BLANK = cython.declare(cython.uchar, 32)
-SLASH = cython.declare(cython.uchar, 47)
-SEMICOLON = cython.declare(cython.uchar, 59)
-BRACKET = cython.declare(cython.uchar, 91)
-LETTER_M = cython.declare(cython.uchar, 109)
+TAB = cython.declare(cython.uchar, ord("\t"))
+NEWLINE = cython.declare(cython.uchar, ord("\n"))
+RETURN = cython.declare(cython.uchar, ord("\r"))
+ESCAPE = cython.declare(cython.uchar, ord("\x1b"))
+BLANK = cython.declare(cython.uchar, ord(" "))
+QUOTE = cython.declare(cython.uchar, ord('"'))
+SLASH = cython.declare(cython.uchar, ord("/"))
+COLON = cython.declare(cython.uchar, ord(":"))
+SEMICOLON = cython.declare(cython.uchar, ord(";"))
+BRACKET = cython.declare(cython.uchar, ord("["))
+BACKSLASH = cython.declare(cython.uchar, ord("\\"))
+CLOSING_BRACKET = cython.declare(cython.uchar, ord("]"))
+LETTER_M = cython.declare(cython.uchar, ord("m"))
+BAR = cython.declare(cython.uchar, ord("|"))
+
+NO_NEEDLE = cython.declare(cython.short, 0)  # of a byte that no needle is looked for at
+LINE_BREAK = cython.declare(cython.short, -1)
 
 
 def anchor_of(literal: bytes) -> int:
@@ -53,13 +70,13 @@ def anchor_of(literal: bytes) -> int:
 
 
 def parts_of(needle: bytes) -> list[tuple[bytes, int]]:
-    """A needle's literals (with instruction 1) and classes (without text). ValueError for one that is none."""
+    """A needle's literals (with LITERAL) and classes (without text). ValueError for one that is none."""
     parts: list[tuple[bytes, int]] = []
     while needle:
         at = needle.find(b"%")
         literal = needle[:at] if at >= 0 else needle
         if literal:
-            parts.append((literal, 1))
+            parts.append((literal, LITERAL))
         needle = needle[len(literal) :]
         if needle:
             if needle[1:2] not in CLASSES:
@@ -69,10 +86,18 @@ def parts_of(needle: bytes) -> list[tuple[bytes, int]]:
     return parts
 
 
-# What is known of a line: where it begins; up to where its words were read, and whether a slash is in the last one; and
-# where the leading class of the last group of needles ended (-1: it was not there), whose literal is at `begin`.
+def compiled(text: bytes, instruction: int) -> bytes:
+    """A part of a needle as the kernel reads it."""
+    return bytes((instruction, len(text))) + text if instruction == LITERAL else bytes((instruction,))
+
+
+# What is known of a line: where it begins; where it may begin behind prefixes (`prefixes` of them, -1: not looked for
+# yet); up to where its words were read, and whether a slash is in the last one; and where the leading class of the last
+# group of needles ended (-1: it was not there), whose literal is at `begin`.
 Words = cython.struct(
     line=cython.Py_ssize_t,
+    prefixes=cython.int,
+    behind_prefix=cython.Py_ssize_t[3],
     seen=cython.Py_ssize_t,
     path=cython.bint,
     group=cython.int,
@@ -92,11 +117,11 @@ class Needles:
     anchor: cython.Py_ssize_t[64]
     place: cython.int[64]
     text: cython.p_const_uchar[64]
-    leading: cython.int[64]  # the class behind the literal; 0 for none
+    leading: cython.int[64]  # the class behind the literal; END for none
     group: cython.int[64]  # the first needle with the same literal and class behind it
     program: cython.p_const_uchar[64]  # what follows these; of AT_LINE, all of the needle
     following: cython.int[64]  # the next needle with the same anchor byte; -1 at the end
-    first: cython.short[256]  # by byte: 0 for nothing, -1 for the newline, else 1 + the first needle anchored there
+    first: cython.short[256]  # by byte: NO_NEEDLE, LINE_BREAK, or 1 + the first needle anchored there
 
     def __cinit__(self, needles: tuple):
         index: cython.int
@@ -107,13 +132,13 @@ class Needles:
         groups: dict = {}
         self.programs = []
         for byte in range(256):
-            self.first[byte] = 0
-        self.first[10] = -1
+            self.first[byte] = NO_NEEDLE
+        self.first[NEWLINE] = LINE_BREAK
         for index in range(len(needles)):
             needle: bytes = needles[index]
-            self.place[index] = PLACES.get(needle[:2], 0)
-            parts = parts_of(needle[2:] if self.place[index] else needle)
-            literals = [text for text, instruction in parts if instruction == 1]
+            self.place[index] = PLACES.get(needle[:2], ANYWHERE)
+            parts = parts_of(needle if self.place[index] == ANYWHERE else needle[2:])
+            literals = [text for text, instruction in parts if instruction == LITERAL]
             at_line: cython.bint = self.place[index] == AT_LINE
             if not literals or b"\n" in needle or len(needle) > 255 or not (at_line or parts[0][0]):
                 raise ValueError(f"{needle!r} is no needle: up to 255 bytes, with ordinary ones, without a newline")
@@ -122,16 +147,13 @@ class Needles:
                 literal = min(literals, key=lambda text: RARITY.find(text[anchor_of(text)]))
             else:
                 parts = parts[1:]
-            leading: cython.int = 0
-            if not at_line and parts and 1 < parts[0][1] < 6:
+            leading: cython.int = END
+            if not at_line and parts and parts[0][1] in (DIGITS, HEX, BLANKS, WORD):
                 leading = parts[0][1]
                 parts = parts[1:]
             self.leading[index] = leading
             self.group[index] = groups.setdefault((literal, leading), index)
-            program: bytes = b""
-            for text, instruction in parts:
-                program += bytes((instruction, len(text))) + text if instruction == 1 else bytes((instruction,))
-            program += bytes((0,))
+            program: bytes = b"".join(compiled(text, instruction) for text, instruction in parts) + compiled(b"", END)
             self.programs.append(program)
             texts.append(literal)
             self.program[index] = program
@@ -172,17 +194,18 @@ class Needles:
         words: Words
         words.line = words.seen = words.begin = 0
         words.path = False
-        words.group = words.behind = -1
+        words.group = words.behind = words.prefixes = -1
         for offset in range(size):
             needle = self.first[data[offset]]
-            if needle == 0:
+            if needle == NO_NEEDLE:
                 continue
-            if needle < 0:
+            if needle == LINE_BREAK:
                 if bits and not (out.push_u64(line) and out.push_u64(offset) and out.push_u64(bits)):
                     return False
                 bits = tried = 0
                 words.line = words.seen = line = offset + 1
                 words.path = False
+                words.prefixes = -1
                 continue
             needle -= 1
             while needle >= 0:
@@ -216,7 +239,7 @@ class Needles:
         """Whether the rest of a needle is around its literal at `begin`."""
         place: cython.int = self.place[needle]
         if place == AT_LINE:
-            return follows(data, size, behind_escapes(data, size, words.line), self.program[needle])
+            return begins(data, size, self.program[needle], words)
         if place == BEHIND_PATH and not path_ends(data, begin, words):
             return False
         if place == BEHIND_WORD and (begin == words.line or data[begin - 1] == BLANK or data[begin - 1] == TAB):
@@ -250,12 +273,65 @@ def path_ends(data: cython.p_const_uchar, at: cython.Py_ssize_t, words: cython.p
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def begins(
+    data: cython.p_const_uchar, size: cython.Py_ssize_t, program: cython.p_const_uchar, words: cython.pointer(Words)
+) -> cython.bint:
+    """Whether a compiled needle is at the start of a line, or behind one of its prefixes."""
+    at: cython.int
+    if follows(data, size, behind_escapes(data, size, words.line), program):
+        return True
+    if words.prefixes < 0:
+        find_prefixes(data, size, words)
+    for at in range(words.prefixes):
+        if follows(data, size, behind_escapes(data, size, words.behind_prefix[at]), program):
+            return True
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_prefixes(data: cython.p_const_uchar, size: cython.Py_ssize_t, words: cython.pointer(Words)) -> cython.void:
+    at: cython.Py_ssize_t = words.line
+    end: cython.Py_ssize_t = min(size, words.line + PREFIX_MAX)
+    words.prefixes = 0
+    while at < end and data[at] != NEWLINE and words.prefixes < MOST_PREFIXES:
+        if ends_prefix(data, words.line, at):
+            words.behind_prefix[words.prefixes] = at + 1
+            words.prefixes += 1
+        at += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def ends_prefix(data: cython.p_const_uchar, line: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.bint:
+    """Whether the byte at `at` is the last of one of PREFIXES."""
+    before: cython.Py_ssize_t = at - line
+    if data[at] == QUOTE:
+        return before >= 2 and data[at - 1] == COLON and data[at - 2] == QUOTE
+    if data[at] != BLANK or before < 2:
+        return False
+    if data[at - 1] == COLON:
+        return data[at - 2] == CLOSING_BRACKET
+    if data[at - 1] == BAR:
+        return data[at - 2] == BLANK
+    return before >= 9 and (
+        memcmp(data + at - 9, cython.cast(cython.p_const_uchar, b" stderr F "), 10) == 0
+        or memcmp(data + at - 9, cython.cast(cython.p_const_uchar, b" stdout F "), 10) == 0
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def behind_escapes(data: cython.p_const_uchar, size: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Where the colours (ESC [ numbers m) end that a line begins with."""
     end: cython.Py_ssize_t
     while at + 1 < size and data[at] == ESCAPE and data[at + 1] == BRACKET:
         end = at + 2
-        while end < size and (48 <= data[end] <= 57 or data[end] == SEMICOLON):
+        while end < size and (is_digit(data[end]) or data[end] == SEMICOLON):
             end += 1
         if end == size or data[end] != LETTER_M:
             break
@@ -273,15 +349,15 @@ def run_end(
     at: cython.Py_ssize_t = start
     end: cython.Py_ssize_t = min(size, start + WORD_MAX)
     byte: cython.uchar
-    if instruction == 0:
+    if instruction == END:
         return start
     while at < end:
         byte = data[at]
         if instruction == DIGITS:
-            if not 48 <= byte <= 57:
+            if not is_digit(byte):
                 break
         elif instruction == HEX:
-            if not (48 <= byte <= 57 or 97 <= byte <= 102 or 65 <= byte <= 70):
+            if not hex_digit(byte) >= 0:
                 break
         elif instruction == BLANKS:
             if byte != BLANK and byte != TAB:
@@ -316,7 +392,10 @@ def follows(
         if instruction == LINE_END:
             while at < size and data[at] == BLANK:
                 at += 1
-            return at == size or data[at] == NEWLINE or data[at] == RETURN or data[at] == ESCAPE
+            return at == size or data[at] in (NEWLINE, RETURN, ESCAPE, QUOTE, BACKSLASH)
+        if instruction == MAYBE_BLANKS:
+            at = max(at, run_end(data, size, at, BLANKS))
+            continue
         at = run_end(data, size, at, instruction)
         if at < 0:
             return False
