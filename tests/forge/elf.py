@@ -9,6 +9,7 @@ p_vaddr and p_offset never agree by themselves: a mix-up of vaddr and file_offse
 from __future__ import annotations
 
 import struct
+import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,11 @@ from dataclasses import dataclass, replace
 from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.window import ByteOrder
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +92,6 @@ def packed(section: Section, method: str, bits: int = 64, order: ByteOrder = "li
     if method == "zlib":
         body, number = zlib.compress(section.data), 1
     else:
-        from backports import zstd
-
         body, number = zstd.compress(section.data), 2
     fields = (number, len(section.data), 1) if bits == 32 else (number, 0, len(section.data), 1)
     head = struct.pack(mark(order) + layout.COMPRESSION[bits], *fields)
