@@ -28,7 +28,8 @@ from tools import pythons
 from tools.pythons import run
 
 ROOT = Path(__file__).parent.parent
-LIMIT_BYTES = 1_950_000  # 1.5 million is the aim; 1.87 million today: 1.0 of kernels, 0.75 of Python
+LIMIT_BYTES = 1_950_000  # 1.5 million is the aim; 1.87 million today: 1.0 of kernels, 0.77 of Python
+FREE_THREADED_LIMIT_BYTES = 2_100_000  # without the limited API kernels are larger
 NEVER = re.compile(r"\.(pxd|c|h|so\.py|pyc)$|/kernels/(?!__init__)\w+\.py$|(^|/)tests?/")
 KEPT = re.compile(r"/cli/demo\.c$")  # the demo compiles it
 
@@ -167,8 +168,9 @@ def packed_well(wheel: Path, out: Path) -> Path:
 def faults(wheel: Path, *places: Path) -> list[str]:
     """What is wrong with a wheel's size, contents and bytes; [] when nothing is."""
     found = []
-    if wheel.stat().st_size >= LIMIT_BYTES:
-        found.append(f"{wheel.stat().st_size:,} bytes, at most {LIMIT_BYTES:,}")
+    limit = LIMIT_BYTES if "abi3" in wheel.name else FREE_THREADED_LIMIT_BYTES
+    if wheel.stat().st_size >= limit:
+        found.append(f"{wheel.stat().st_size:,} bytes, at most {limit:,}")
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             if NEVER.search(name) and not KEPT.search(name):
