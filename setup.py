@@ -141,11 +141,22 @@ translated = cythonize(
     },
 )
 
+# The commands. What pip makes of an entry point imports more than `whence` does, so that one is a file of ours; on
+# Windows, where no file without an ending is a program, it is an entry point like the others, and pip makes whence.exe.
+SCRIPTS = [] if sys.platform == "win32" else ["bin/whence"]
+ENTRY_POINTS = [
+    *(["whence = whence.cli.main:main"] if sys.platform == "win32" else []),
+    "whence-addr2line = whence.cli.addr2line:main",
+    "whence-llvm-symbolizer = whence.cli.llvm_symbolizer:main",
+]
+
 rooms: dict[str, list[str]] = defaultdict(list)
 for kernel in translated:
     rooms[kernel.name.rpartition(".")[0]] += kernel.sources
 
 setup(
+    scripts=SCRIPTS,
+    entry_points={"console_scripts": ENTRY_POINTS},
     ext_modules=[extension(f"{room}.{ROOM}", sources) for room, sources in rooms.items()],
     cmdclass={"bdist_wheel": AbiWheel, "build_ext": BuildRooms, "build_py": WithoutKernelSources},
     options={

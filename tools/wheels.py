@@ -28,7 +28,7 @@ from tools import pythons
 from tools.pythons import run
 
 ROOT = Path(__file__).parent.parent
-LIMIT_BYTES = 2_000_000  # 1.5 million is the aim; 1.9 million today: 1.0 of kernels, 0.8 of Python, 0.1 of all else
+LIMIT_BYTES = 1_950_000  # 1.5 million is the aim; 1.87 million today: 1.0 of kernels, 0.75 of Python
 NEVER = re.compile(r"\.(pxd|c|h|so\.py|pyc)$|/kernels/(?!__init__)\w+\.py$|(^|/)tests?/")
 KEPT = re.compile(r"/cli/demo\.c$")  # the demo compiles it
 

@@ -209,8 +209,11 @@ def remedy_for(missing: Missing, path: str, build_id: str, root: str = "/") -> s
         package = debug_package(path, root)
         ways = [f"install {package}" if package else "install the debug package"]
         ways.append(f"put {debug_path(build_id)} there" if build_id else "give a directory with --debug-dir")
-    if build_id:
-        ways.append(f"ask a server: --debuginfod {server(root)}")
+    asked = "ask a server with --debuginfod"
+    if build_id and asked in ways[0]:
+        ways[0] = ways[0].replace(asked, f"{asked} {server(root)}")
+    elif build_id:
+        ways.append(f"{asked} {server(root)}")
     return "; or ".join(ways)
 
 

@@ -40,7 +40,7 @@ def configure(parser: ArgumentParser) -> None:
         "address", nargs="?", metavar="ADDRESS", help="a vaddr of the file, or a runtime address of the process"
     )
     parser.add_argument("--stack", type=int, metavar="TID", help="how each frame of a thread's stack is found, instead")
-    parser.add_argument("--scan", action="store_true", help="guess callers that nothing tells, by words on the stack")
+    parser.add_argument("--scan", action="store_true", help="guess callers that no table gives, by words on the stack")
     add_json_option(parser, "the steps as JSON")
     add_locator_options(parser)
 

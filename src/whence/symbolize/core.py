@@ -74,7 +74,7 @@ class Core(Snapshot):
     ) -> list[Stack]:
         """The stack of every thread, or of those of `tids`, in the order of `threads`, with names.
 
-        With `scan` callers that nothing tells are guessed: frames that are found by FoundBy.SCAN.
+        With `scan` callers that no table gives are guessed: frames that are found by FoundBy.SCAN.
 
         The files of the process are those that the symbolizer's Locator finds (default: a symbolizer of its own). Never
         raises for what a thread, a frame or a file is: `end` says why a stack is no longer. Raises OSError, ElfError,
