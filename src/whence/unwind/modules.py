@@ -286,16 +286,17 @@ class CoreCode:
         found = module.fde(vaddr)
         return None if found is None else (found, address - vaddr)
 
-    def is_entry(self, address: int) -> bool:
+    def entry_before(self, address: int) -> int | None:
         at = self._at(address)
         file = self._modules.snapshot.file_of[at] if at is not None else None
         if at is None or file is None:
-            return False
+            return None
         module = self._modules.of_file(file, self._mappings[at])
         if module.elf is None or module.mapper is None or not module.elf.entry:
-            return False
+            return None
         vaddr = module.mapper.vaddr(self._mappings[at], address)
-        return vaddr is not None and module.elf.entry <= vaddr < module.elf.entry + ENTRY_BYTES
+        entry = module.elf.entry
+        return address - vaddr + entry if vaddr is not None and entry <= vaddr < entry + ENTRY_BYTES else None
 
     def go(self, pc: int, lookup: int) -> GoFunction | None:
         at = self._at(lookup)
