@@ -10,6 +10,7 @@ import errno
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import cache
 from operator import attrgetter
 from time import monotonic
 from typing import TypeVar
@@ -101,10 +102,10 @@ class ProcessReader:
     def _vsyscall(self) -> list[Mapping]:
         """The [vsyscall] page: at the same place in every 64-bit process, and in the text only. Taken from ours."""
         try:
-            lines = maps.read("/proc/self").rsplit(b"\n", 2)
+            line = vsyscall_line()
         except OSError:
             return []
-        last = maps.parse(lines[-2] if len(lines) > 1 else b"", self.directory, linked=self.linked).mappings
+        last = maps.parse(line, self.directory, linked=self.linked).mappings
         return [mapping for mapping in last if mapping.start == VSYSCALL]
 
     def _kernel_answers(self) -> bool:
@@ -113,6 +114,14 @@ class ProcessReader:
                 return query.supported()
         except OSError:
             return False
+
+
+@cache
+def vsyscall_line() -> bytes:
+    """The last line of our own maps, which shows the [vsyscall] page where the kernel has one: that stays until the
+    machine starts again. The text takes long where much is mapped here."""
+    lines = maps.read("/proc/self").rsplit(b"\n", 2)
+    return lines[-2] if len(lines) > 1 else b""
 
 
 def who(root: str, pid: int) -> Identity:
