@@ -286,7 +286,8 @@ class TableWriter:
 
     `path` is "-" for stdout. `added` are the columns of names: Parquet gets no statistics of those, which nobody asks
     for, and which take pyarrow as long as all else. `stored` is a table whose row groups are copied (`copy`, in place
-    of `write`), as far as they go. WrongUse for lists in CSV.
+    of `write`), as far as they go. `encoders` is the number of threads that encode row groups (default: one a core, and
+    no more than keep up with naming). WrongUse for lists in CSV.
     """
 
     def __init__(
@@ -296,6 +297,7 @@ class TableWriter:
         schema: Any,
         added: Collection[str] = (),
         stored: StoredTable | None = None,
+        encoders: int = 0,
     ) -> None:
         pa = arrow()
         self._added = frozenset(added)
@@ -311,7 +313,7 @@ class TableWriter:
                 self._file = self._stack.enter_context(atomic_write(path))
             if kind is TableKind.PARQUET:
                 with self._wording():
-                    self._groups = GroupWriter(self._file, schema, self._added, stored)
+                    self._groups = GroupWriter(self._file, schema, self._added, stored, encoders)
                 self._stack.enter_context(self._groups)
         except BaseException:
             self._stack.__exit__(*sys.exc_info())
@@ -400,7 +402,9 @@ class GroupWriter:
     With `stored`, the columns that are not `added` are copied from there.
     """
 
-    def __init__(self, file: BinaryIO, schema: Any, added: Collection[str], stored: StoredTable | None) -> None:
+    def __init__(
+        self, file: BinaryIO, schema: Any, added: Collection[str], stored: StoredTable | None, encoders: int
+    ) -> None:
         pa = arrow()
         self._added = added
         whole = StoredTable.of_bytes(self._encoded([], schema))
@@ -410,7 +414,7 @@ class GroupWriter:
             self._schema = pa.schema([one for one in schema if one.name in added])
             footer = widened(stored, whole)
         self._joined = JoinedFile(file, footer)
-        self._workers = min(available(), ENCODERS)
+        self._workers = encoders or min(available(), ENCODERS)
         self._pool = ThreadPoolExecutor(self._workers)
         self._encoding: deque[tuple[Future[memoryview], Stored | None]] = deque()
 
@@ -508,17 +512,19 @@ def name_table(
     path: str,
     kind: TableKind,
     progress: Callable[[int], object] = lambda rows: None,
+    *,
+    encoders: int = 0,
 ) -> int:
     """Write a table with names added to a file; how many rows there were. Reading, naming and writing overlap.
 
-    `path` is "-" for stdout.
+    `path` is "-" for stdout; `encoders` as for `TableWriter`.
     """
     stored = reader.stored() if kind is TableKind.PARQUET and not namer.exploded else None
     with reader.named_errors():
         schema = namer.schema(reader.schema if stored is None else stored[0])
     rows = 0
     if stored is None:
-        with TableWriter(path, kind, schema, namer.added) as writer, ThreadPoolExecutor(1) as writing:
+        with TableWriter(path, kind, schema, namer.added, None, encoders) as writer, ThreadPoolExecutor(1) as writing:
             behind: deque[Future[None]] = deque()
             for batch in _ahead(iter(reader)):
                 behind.append(writing.submit(writer.write, namer(batch)))
@@ -531,7 +537,7 @@ def name_table(
         return rows
     pa = arrow()
     groups = stored[1].groups
-    with reader.wording(), TableWriter(path, kind, schema, namer.added, stored[1]) as writer:
+    with reader.wording(), TableWriter(path, kind, schema, namer.added, stored[1], encoders) as writer:
         for group, batches in zip(groups, _ahead(reader.batches_of_groups(namer.reads(schema.names))), strict=True):
             writer.copy(group, [pa.record_batch(namer.names(batch)) for batch in batches])
             rows += group.rows
