@@ -80,6 +80,10 @@ class Reason(enum.Enum):
         "the file's symbols and debug info name nothing at this address",
         "the bytes there are data, padding, or assembly without symbols; whence explain shows what was read",
     )
+    AMBIGUOUS = (
+        "several functions have this name, and nothing tells which it is",
+        "give the file itself, with its code, not the debug file alone: its calls tell functions of one name apart",
+    )
     BUILD_ID_MISMATCH = (
         "the file at hand has another build-id than the one that was mapped",
         "find the file of the mapped build-id: whence maps shows it",
@@ -207,8 +211,11 @@ def remedy_for(missing: Missing, path: str, build_id: str, root: str = "/") -> s
         package = debug_package(path, root)
         ways = [f"install {package}" if package else "install the debug package"]
         ways.append(f"put {debug_path(build_id)} there" if build_id else "give a directory with --debug-dir")
-    if build_id:
-        ways.append(f"ask a server: --debuginfod {server(root)}")
+    asked = "ask a server with --debuginfod"
+    if build_id and asked in ways[0]:
+        ways[0] = ways[0].replace(asked, f"{asked} {server(root)}")
+    elif build_id:
+        ways.append(f"{asked} {server(root)}")
     return "; or ".join(ways)
 
 

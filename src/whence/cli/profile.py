@@ -34,7 +34,7 @@ def configure(parser: ArgumentParser) -> None:
         "profiles",
         nargs="+",
         metavar="IN",
-        help='a profile, told by its bytes; "-" is stdin. Of several, each is written into the folder OUT',
+        help='a profile of any format that is read; "-" is stdin. Of several, each is written into the folder OUT',
     )
     add_profile_output(parser, "as it came; text comes out as folded stacks")
     parser.add_argument("--merge", action="store_true", help="make one profile of all, written to OUT")

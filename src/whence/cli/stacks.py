@@ -27,7 +27,7 @@ def add_stack_options(parser: ArgumentParser) -> None:
     """Which stacks are printed, and how."""
     parser.add_argument("--thread", metavar="TID", default="all", help='the stack of one thread (default: "all")')
     parser.add_argument("--registers", action="store_true", help="print the registers of each thread, too")
-    parser.add_argument("--scan", action="store_true", help="guess callers that nothing tells, by words on the stack")
+    parser.add_argument("--scan", action="store_true", help="guess callers that no table gives, by words on the stack")
     parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="how stacks look")
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, MapsError, empty_file
+from whence.files import stamp_of
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 from whence.procmap.mapping import Kind, Mapping
@@ -38,12 +39,20 @@ SIZE_LIMIT = 256 << 20  # bytes; a process with the 65,530 mappings that Linux a
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read)."""
+    """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read).
+
+    `stamp` is that of the file at `place`, where it has no build-id: the path, or where that leads below a sysroot.
+    """
 
     path: str
     build_id: str
     mapper: AddressMapper | None
     stamp: tuple[int, ...] = ()
+    place: str = ""
+
+    def is_unchanged(self) -> bool:
+        """Whether the very file that was mapped is at its place still. Raises OSError."""
+        return bool(self.stamp) and stamp_of(self.place or self.path) == self.stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +158,6 @@ class SnapshotMappings:
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             shown = f"{type(error).__name__} {error}"
             raise MapsError("snapshot", None, "files and mappings have the fields of version 1", shown) from None
-
-
-def stamp_of(path: str) -> tuple[int, ...]:
-    """What tells a file from others on this machine. Raises OSError."""
-    status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _seen(mapping: Mapping) -> SnapshotFile:

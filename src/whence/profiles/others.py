@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from whence.elf.layout import MAGIC as ELF_MAGIC
+
 HEAD = 4096  # bytes that tell
 
 
@@ -28,7 +30,7 @@ ASK_AGAIN = "ask for it with ?debug=1, or without ?debug: that is pprof"
 # how bytes begin -> what they are
 MAGICS: tuple[tuple[bytes, Other], ...] = (
     (b"PERFFILE", Other("perf's own recording, version 1", "run the perf script of that time")),
-    (b"\x7fELF", Other("an ELF file", "give it with --binary, and a profile first")),
+    (ELF_MAGIC, Other("an ELF file", "give it with --binary, and a profile first")),
     (b"FLR\0", Other("a JFR recording", JFR)),
     (b"JAVA PROFILE 1.0", Other("a Java heap dump (hprof)", "it has objects, no stacks of samples: use a heap viewer")),
     (

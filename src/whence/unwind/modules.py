@@ -15,7 +15,6 @@ from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError, GopclntabError, WhenceError
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
-from whence.procmap.snapshot import stamp_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection
 from whence.unwind.exidx import ExceptionIndex
 from whence.unwind.memory import Unreadable
@@ -90,8 +89,8 @@ class Module:
         elif file.build_id:
             path = self._find(EXECUTABLE)
             self.why = "" if path else f"no file with build-id {file.build_id} ({file.path}) was found"
-        elif file.stamp and _is_unchanged(file):
-            path = file.path
+        elif _is_unchanged(file):
+            path = file.place or file.path
         else:
             self.why = f"{file.path} had no build-id, and is not the file it was"
         if path:
@@ -196,7 +195,7 @@ def archived_frames(
 
 def _is_unchanged(file: SnapshotFile) -> bool:
     try:
-        return stamp_of(file.path) == file.stamp
+        return file.is_unchanged()
     except OSError:
         return False
 

@@ -243,9 +243,10 @@ class Unwinder:
             raise Ended(End.UNREADABLE, str(error)) from None
         except DwarfError as error:
             raise Ended(End.DAMAGED, str(error)) from None
-        if step is None and (self.code.entry_before(frame.lookup) is not None or self.code.calls_main(frame.lookup)):
-            raise Ended(End.COMPLETE)
         if step is None:
+            begins = self.code.entry_before(frame.lookup) is not None or self.code.calls_main(frame.lookup)
+            if begins or self.is_behind_clone(frame, registers):
+                raise Ended(End.COMPLETE)
             raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
         return step
 
@@ -258,6 +259,13 @@ class Unwinder:
         except DwarfError:
             return False
         return found is not None and self.begins_a_thread(frame, registers, *found)
+
+    def is_behind_clone(self, frame: StackFrame, registers: dict[int, int]) -> bool:
+        """The same where there is no CFI: by the number of the system call. Only for stacks without a caller: what
+        fork makes is at the same place, with a copy of its parent's stack."""
+        if not frame.exact or registers.get(self.machine.result, 1):
+            return False
+        return any(self._bytes(frame.pc - len(call), len(call)) == call for call in self.machine.clones)
 
     def begins_a_thread(self, frame: StackFrame, registers: dict[int, int], row: CfiRow, fde: Fde) -> bool:
         """Whether a frame is right behind the system call that made its thread, whose stack has no return address yet.
