@@ -376,7 +376,7 @@ def open_binary(
     paths: PathStyle = "joined",
     columns: bool = False,
 ) -> Binary:
-    """Open an ELF file or an archive (told by its magic) for lookups.
+    """Open an ELF file or an archive (recognized by its magic) for lookups.
 
     `locator` says where debug files and archives of stripped files come from (whence.Locator; without one: debug files
     in /usr/lib/debug and beside the file). Frames have the names that linkers use (`_ZN3foo3barEv`); with `demangle`

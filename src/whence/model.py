@@ -37,7 +37,7 @@ class Frame(NamedTuple):
     A chain of frames is innermost first. `line` is the line of the address in the innermost frame and the line of the
     call in each frame outside it; 0 is unknown. `inlined` is true for a frame that has no call of its own. `start_line`
     is where the function is declared, in that very file; 0 where that is unknown or another file. `column` counts bytes
-    of the line from 1, `discriminator` tells blocks of code of one line apart; both are 0 where they are unknown, and
+    of the line from 1, `discriminator` distinguishes blocks of code of one line; both are 0 where they are unknown, and
     unless columns were asked for.
     """
 

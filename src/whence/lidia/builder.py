@@ -112,7 +112,7 @@ class Builder:
     ) -> writer.Written:  # fmt: skip
         """Write the archive to a path or a binary file; the options are those of `lidia.write`.
 
-        `extra` says more of its origin than the builder was told.
+        `extra` says more of its origin than the builder knows.
         """
         self._names.seal()
         ranges = self._ranges if compat == "go" else self.ranges()

@@ -120,7 +120,7 @@ class Locator(Closing):
             self.sources.append(CachedArchives(self._open_cache))
         self._further = list(sources)
         self.sources += self._further
-        self._fallback: list[FileSource] = [BuildIdFolders(self.dirs)]
+        self._fallback: list[FileSource] = [BuildIdFolders(self.dirs, self.root)]
         if self._client is not None:
             self._fallback.append(Servers(self._client))
         packages = [one.path for one in self._given.files if one.is_package]
@@ -133,6 +133,7 @@ class Locator(Closing):
             debuginfod=self._client,
             stores=stores,
             open_elf=self._open_elf,
+            sysroot=self.root,
             log=log,
         )
 

@@ -43,7 +43,7 @@ class Outcome(enum.Enum):
     BROKEN = "damaged or unreadable"
     EMPTY = "holds no debug info"
     REPLACED = "lies where the wanted file was, with another build-id"
-    UNVERIFIED = "nothing tells whether it is the wanted file"
+    UNVERIFIED = "nothing says whether it is the wanted file"
 
     @property
     def code(self) -> str:

@@ -282,8 +282,8 @@ class BuildIdFolders:
 
     how = "debug folder"
 
-    def __init__(self, folders: Iterable[str]) -> None:
-        self.folders = list(folders)
+    def __init__(self, folders: Iterable[str], sysroot: str = "") -> None:
+        self.folders, self.sysroot = list(folders), sysroot
 
     def __repr__(self) -> str:
         return f"<BuildIdFolders {', '.join(self.folders) or 'none'}>"
@@ -294,6 +294,7 @@ class BuildIdFolders:
             return
         for path in self._paths(build_id):
             try:
+                path = rooted.openable(path, self.sysroot)
                 one = identify(path, self.how)
             except (FileNotFoundError, NotADirectoryError):
                 tried.append(Tried(path, self.how, Outcome.ABSENT))

@@ -17,6 +17,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memchr
+from cython.cimports.whence.kernels.bytes import hex_digit
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
@@ -514,21 +515,6 @@ class Archive:
 # Queries and answers in text
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def digit_of(letter: cython.uchar) -> cython.int:
-    """The value of a hexadecimal digit, or -1."""
-    if ord("0") <= letter <= ord("9"):
-        return letter - ord("0")
-    if ord("a") <= letter <= ord("f"):
-        return letter - ord("a") + 10
-    if ord("A") <= letter <= ord("F"):
-        return letter - ord("A") + 10
-    return -1
-
-
 @cython.final
 @cython.cclass
 class Queries:
@@ -621,7 +607,7 @@ def parse_lines(
         value = 0
         digits = 0
         while cursor < stop:
-            digit = digit_of(data[cursor])
+            digit = hex_digit(data[cursor])
             if digit < 0 or value >> 60:
                 break
             value = value << 4 | cython.cast(cython.ulonglong, digit)
