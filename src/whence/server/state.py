@@ -85,6 +85,7 @@ class Server:
     def close(self) -> None:
         for one in self._workers.values():
             one.close()
+        self.listing.close()
         self.misses.flush()
         for namer in self._namers.values():
             namer.close()
