@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import datafusion
 import duckdb
 import pandas as pd
 import polars as pl
@@ -16,6 +17,7 @@ import whence.engines.polars  # noqa: F401
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
 from tests.helpers.profiles import profile_of
 from whence.columns.plain import plain
+from whence.engines.datafusion import name as name_frame
 from whence.engines.duckdb import name as name_relation
 from whence.engines.duckdb import register
 from whence.engines.files import joined, listed, to_read
@@ -74,6 +76,18 @@ def test_duckdb_names_relations_and_arrow_tables_in_large_batches(places: dict[s
         ]  # fmt: skip
         with pytest.raises(WrongUse, match="no column build_id"):
             name_relation(connection.sql("select 1 as address"), connection, places)
+
+
+def test_datafusion_names_frames_and_arrow_tables(places: dict[str, Any]) -> None:
+    context = datafusion.SessionContext()
+    for source in (context.from_arrow(table()), table()):
+        named = name_frame(source, context, places, leaf=True)
+        assert [row["function"] for row in named.sort("kept").to_pylist()] == ["inner", "app::outer()", None, None]
+        assert [row["reason"] for row in named.sort("kept").to_pylist()] == REASONS
+    chains = name_frame(table(), context, places).sort("kept").to_pylist()
+    assert functions(row["frames"] for row in chains) == CHAINS
+    with pytest.raises(Exception, match="no column build_id"):
+        name_frame(context.sql("select 1 as address"), context, places)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.filter.examples import example_of
 from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
 from whence.elf import ElfFile
-from whence.elf.segments import Translation
 from whence.filter import FORMS, Form, LogFilter, Places, Style
 from whence.filter.forms import ANY_ADDRESS, Holds
 from whence.filter.kernels.needles import Needles
@@ -23,22 +23,6 @@ def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: boo
     with Places(Locator(files=binaries)) as places:
         log = LogFilter(places, style=style, every=every)
         return log.feed(text) + log.finish()
-
-
-def example_of(form: Form, program: Path) -> bytes:
-    start, size = place_of(program, "sum")
-    with ElfFile.open(program) as elf:
-        translation = Translation(elf.segments)
-    first = min(segment.vaddr for segment in translation.segments)
-    words = {
-        b"AFTER_START": b"%x" % (start + size - first), b"IN_FILE": b"%x" % (translation.file_offset_of(start) or 0),
-        b"MODULE": bytes(program), b"OFFSET": b"%x" % (size - 1), b"SIZE": b"%x" % size, b"VADDR": b"%08x" % start,
-        b"RUNTIME": b"%x" % start, b"RETURN": b"%08x" % (start + size),
-    }  # fmt: skip
-    text = form.example
-    for word, value in words.items():
-        text = text.replace(word, value)
-    return text
 
 
 @pytest.mark.parametrize("style", list(Style))

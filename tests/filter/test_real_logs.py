@@ -18,6 +18,8 @@ import pytest
 from tests.helpers.drop_ins import tool
 from tests.helpers.golang import CACHE, goroot
 from tests.helpers.programs import folder
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.filter import LogFilter, Places, Style
 from whence.locate.locator import Locator
 
@@ -399,6 +401,31 @@ def test_ends_of_lines_colours_and_binary_lines_make_no_difference(name: str) ->
     coloured = filtered(b"".join(b"\x1b[1;31m" + line + b"\x1b[0m\n" for line in text.splitlines()), given)
     assert [re.sub(rb"\x1b\[[0-9;]*m", b"", line) for line in coloured.splitlines()] == named.splitlines()
     assert all(line.startswith(b"\x1b[1;31m") for line in coloured.splitlines() if line.strip())
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_what_a_keeper_of_logs_puts_before_each_line_makes_no_difference(name: str) -> None:
+    text, _, given = log(name)
+    prefix = b"2026-11-22T04:56:14.123456789Z stderr F "
+    kept = b"".join(prefix + line + b"\n" for line in text.splitlines())
+    assert [line.removeprefix(prefix) for line in filtered(kept, given).splitlines()] == filtered(
+        text, given
+    ).splitlines()
+
+
+def test_native_frames_of_node_have_the_names_of_its_symbols() -> None:
+    program = Path(tool("node")).resolve()
+    text = printed(program, "-e", "process.abort()")
+    bare = re.findall(rb"^ *\d+: 0x([0-9a-f]+)  \[", text, re.MULTILINE)
+    with ElfFile.open(program) as elf:
+        if not bare or elf.type != constants.ET_EXEC or elf.section(".symtab") is None:
+            pytest.skip("this node prints no native frames, or has no symbols for them")
+    addresses = [f"{int(at, 16) - 1:#x}" for at in bare]
+    command = [tool("llvm-symbolizer-14"), "--no-inlines", "-e", str(program), *addresses]
+    theirs = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split("\n\n")
+    named = filtered(text, (program,))
+    ours = re.findall(rb"^ *\d+: 0x[0-9a-f]+  \[\S+\] in (.*?)(?: at .*)?$", named, re.MULTILINE)
+    assert [name.decode() for name in ours] == [answer.split("\n")[0] for answer in theirs if answer]
 
 
 def test_a_summary_is_as_the_sanitizer_prints_it_itself() -> None:

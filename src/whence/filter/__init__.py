@@ -1,8 +1,9 @@
 """Logs with names in place: text in, the same text out, with the addresses that it recognizes named.
 
-    forms.py   the forms a log may write a frame in: a table, each with an example
-    places.py  from what a form holds (module and vaddr, runtime address, symbol and offset) to frames or a reason
-    engine.py  Filter: bytes line by line as they come; what is not recognized stays byte for byte
+    forms.py     the forms a log may write a frame in: a table, each with an example
+    functions.py where the functions of a binary start, by the names that logs write
+    places.py    from what a form holds (module and vaddr, runtime address, symbol and offset) to frames or a reason
+    engine.py    LogFilter: bytes line by line as they come; what is not recognized stays byte for byte
 
 A log's words decide which files are opened, so a file counts only if it is a regular one and, where the log tells a
 build-id, has that build-id. Filtering a filtered log changes nothing.

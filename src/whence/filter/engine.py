@@ -12,7 +12,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -65,11 +68,21 @@ MODULES = b"{{{m"  # LLVM markup that tells of a module or where it lies
 RESET = b"{{{reset"
 GO_WHOLE = b"\t/"  # what a place of Go's begins with where its path is whole
 GO_NO_LINE = b":0 +0x"
+TOLD = {  # needles of lines that tell where a file lies, or its build-id: of systemd-coredump and coredumpctl
+    b" Executable: /": re.compile(rb" Executable: (?P<path>/[^\r\n\x1b]{1,4096}?)(?= \(deleted\)|[\r\n\x1b]|$)"),
+    b"odule %w with": re.compile(
+        rb"\b(?:Found m|M)odule (?P<path>\S{1,4096}) with(?:out)? build-id(?::? (?P<build_id>[0-9a-f]{4,64}))?"
+    ),
+}
 KERNEL_OFFSET = re.compile(rb"Kernel Offset: 0x(?P<offset>[0-9a-f]{1,16}) from 0x")  # printed behind the trace
 KERNEL_OFFSET_LINE = 64  # bytes that such a text has at most
 KERNEL_OFFSET_NEEDLE = b"Kernel Offset: 0x"
-EXACT_PLACES = (b"RIP: ", b"pc : ", b"EIP: ")  # what follows on a kernel's line is where it was, not a return address
+# What follows these on a kernel's line is where it was, not a return address: x86, ARM, PowerPC, MIPS and RISC-V, s390.
+EXACT_PLACE = re.compile(rb"IP: |RIP  \[|\b(?:EIP|PC) is at |\bpc : |\bNIP \[|\bepc *: |Krnl PSW : |WARNING: ")
 JSON_LINE = b'{"'  # an object a line: names in it are escaped, and it stays one line
+JSON_TEXT = re.compile(rb'(?:\\n)?+(?P<text>(?:[^"\\]|\\[^n]){4,}+)')  # a line of a string; shorter ones tell nothing
+JSON_ESCAPE = re.compile(rb"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<letter>.))")
+JSON_LETTERS = {b"b": b"\b", b"f": b"\f", b"r": b"\r", b"t": b"\t"}
 NAMED = (b" in ", b" (")  # what follows an address that has a name already
 
 MARKUP = re.compile(
@@ -152,7 +165,7 @@ class LogFilter:
         self._style = style
         self._links = links
         self._matchers = tuple(map(Matcher, (*FORMS, ANY_ADDRESS) if every else FORMS))
-        others = (MODULES, RESET, KERNEL_OFFSET_NEEDLE, *(report.begins for report in REPORTS))
+        others = (MODULES, RESET, KERNEL_OFFSET_NEEDLE, *TOLD, *(report.begins for report in REPORTS))
         self._sought: list[tuple[Needle, Matcher | None]] = [
             *((needle, matcher) for matcher in self._matchers for needle in matcher.form.needles),
             (GO_NEEDLE, None),
@@ -165,6 +178,7 @@ class LogFilter:
         self._go_bit = 1 << [needle for needle, _ in self._sought].index(GO_NEEDLE)
         self._report_bits = {1 << at: report for at, report in enumerate(REPORTS, len(self._sought) - len(REPORTS))}
         self._reports = sum(self._report_bits)
+        self._told = sum(1 << bit for bit, (needle, _) in enumerate(self._sought) if needle.text in TOLD)
         self._wanted = EVERY_NEEDLE  # the needles that are looked for, a bit each
         self._lost: dict[tuple[bytes, ...], Lost] = {}  # files that can't be opened
         self._chosen: dict[int, tuple[Matcher, ...]] = {}
@@ -175,7 +189,7 @@ class LogFilter:
         self._held_report = HEAP
         self._held_size = 0
         self._maps: list[bytes] | None = None
-        self._rendered: dict[tuple[Frame, bytes, bool], bytes] = {}
+        self._rendered: dict[tuple[Frame, bytes], bytes] = {}
         self._last_line = b""
         self._run: tuple[Form | None, int] = (None, -1)
 
@@ -338,16 +352,23 @@ class LogFilter:
     def _line(self, text: bytes, start: int, line: bytes, present: int) -> bytes | None:
         """The line with names; None when it stays as it is."""
         if present & self._go_bit:
-            found = GO_PLACE.match(line)
+            found = GO_PLACE.search(line)
             if found:
-                return self._go_place(text, start, line, found)
+                named = self._go_place(
+                    found, text[text.rfind(b"\n", 0, start - 1) + 1 : start - 1] if start else self._last_line
+                )
+                return None if named is None else line[: found.start("place")] + named + line[found.end("place") :]
         if KERNEL_OFFSET_NEEDLE in line:
             self._take_kernel_offset(line)
         if b"{{{" in line:
             self._take_markup(line)
+        if present & self._told:
+            self._take_told(line)
         matchers = self._chosen.get(present)
         if matchers is None:
             matchers = self._choose(present)
+        if line.startswith(JSON_LINE):
+            return self._json_line(text, start, line, matchers, present)
         for index, matcher in enumerate(matchers):
             match = matcher.search(line)
             if match is None:
@@ -396,7 +417,7 @@ class LogFilter:
         """The line with the names of one form, of which `match` is the first in it; None when it stays as it is."""
         form = matcher.form
         alone = not others_in(line[match.end() :], (matcher,)) or matcher.search(line, match.end()) is None
-        if alone and form.template and self._style is Style.SAME and line[:2] != JSON_LINE:
+        if alone and form.template and self._style is Style.SAME:
             return self._rewritten(matcher, match, line, follows)
         return self._appended(form, line, follows)
 
@@ -440,58 +461,117 @@ class LogFilter:
         before = matcher.before if matcher.kept else b""
         tail = match[matcher.tail] or b"" if matcher.tail else b""
         frames = self._frames(matcher.form, match, back)
+        if self._tells_nothing(matcher.form, frames, match[0]):
+            return ()
         texts = [self._laid_out(matcher, frame, tail) for frame in (frames[:1] if matcher.form.innermost else frames)]
         return tuple(before + text + matcher.after for text in texts)
 
     def _laid_out(self, matcher: Matcher, frame: Frame, tail: bytes) -> bytes:
         """A frame as the form's template has it; `tail` where the log has its file."""
         if not matcher.frame:
-            words = self._frame(frame, b" ", escaped=False)
+            words = self._frame(frame, b" ")
             return words if frame.file or not tail else words + b" " + tail
-        place = self._place(frame, b"", False) if frame.file else tail
-        return filled(matcher.frame, {"function": _bytes(frame.function or "??", False), "place": place})
+        place = self._place(frame, b"") if frame.file else tail
+        return filled(matcher.frame, {"function": _bytes(frame.function or "??"), "place": place})
 
     def _appended(self, form: Form, line: bytes, follows: bool) -> bytes | None:
         """The line with names behind each match."""
         out: list[bytes] = []
         done = 0
+        for _, end, words in self._words_behind(form, line, follows):
+            if words:
+                out += line[done:end], words
+                done = end
+        return b"".join([*out, line[done:]]) if out else None
+
+    def _words_behind(self, form: Form, line: bytes, follows: bool) -> Iterator[tuple[int, int, bytes]]:
+        """The start and end of each match of a form that has no names yet, and what to write behind it."""
         for match in form.pattern.finditer(line):
             if line.startswith(NAMED[form is ANY_ADDRESS], match.end()):
                 continue
-            frames = self._frames(
-                form, match, self._back(form, match, line[max(0, match.start() - MAX_BEFORE) : match.start()], follows)
-            )
-            if frames:
-                out += line[done : match.end()], self._mark(form, frames, line)
-                done = match.end()
-        return b"".join([*out, line[done:]]) if out else None
+            before = line[max(0, match.start() - MAX_BEFORE) : match.start()]
+            frames = self._frames(form, match, self._back(form, match, before, follows))
+            if self._tells_nothing(form, frames, match[0]):
+                frames = ()
+            yield match.start(), match.end(), self._mark(form, frames) if frames else b""
 
-    def _mark(self, form: Form, frames: Frames, line: bytes) -> bytes:
-        words = self._chain(frames, escaped=line[:2] == JSON_LINE)
+    def _tells_nothing(self, form: Form, frames: Frames, text: bytes) -> bool:
+        """Whether frames without files say no more than what the log has already."""
+        if self._style is not Style.SAME or any(frame.file for frame in frames):
+            return False
+        return form.lines_only or all(_bytes(frame.function) in text for frame in frames)
+
+    def _json_line(
+        self, text: bytes, start: int, line: bytes, matchers: tuple[Matcher, ...], present: int
+    ) -> bytes | None:
+        """A JSON object with names behind the frames in its strings; None when it stays as it is.
+
+        Each line of each string is looked at as it reads without escapes; what is written there is escaped.
+        """
+        edits: list[tuple[int, int, bytes]] = []
+        run = self._run[0] if self._run[1] == start else None
+        previous = b""
+        for index, part in enumerate(JSON_TEXT.finditer(line)):
+            piece = JsonText(part)
+            if present & self._go_bit and (found := GO_PLACE.search(piece.text)):
+                before = previous if part.start("text") > part.start() else self._json_text_before(text, start, index)
+                place = self._go_place(found, before)
+                if place is not None:
+                    edits.append((piece.place(found.start("place")), piece.place(found.end("place")), place))
+            previous = piece.text
+            taken: list[tuple[int, int]] = []
+            for matcher in matchers:
+                for low, high, words in self._words_behind(matcher.form, piece.text, run is matcher.form):
+                    if any(low < end and begin < high for begin, end in taken):
+                        continue
+                    if not taken:
+                        self._run = matcher.form, start + len(line) + 1
+                        run = matcher.form
+                    taken.append((low, high))
+                    if words:
+                        edits.append((piece.place(high), piece.place(high), words))
+                    else:
+                        self._give_up(matcher, present)
+        if not edits:
+            return None
+        out: list[bytes] = []
+        done = 0
+        for low, high, words in sorted(edits):
+            out += line[done:low], json.dumps(os.fsdecode(words))[1:-1].encode()
+            done = high
+        return b"".join([*out, line[done:]])
+
+    def _json_text_before(self, text: bytes, start: int, index: int) -> bytes:
+        """What the object before this one has where this one has its text `index`."""
+        line = text[text.rfind(b"\n", 0, start - 1) + 1 : start - 1] if start else self._last_line
+        found = next(islice(JSON_TEXT.finditer(line), index, None), None)
+        return JsonText(found).text if found else b""
+
+    def _mark(self, form: Form, frames: Frames) -> bytes:
+        words = self._chain(frames)
         return b" (" + words + b")" if form is ANY_ADDRESS else b" in " + words
 
-    def _chain(self, frames: Frames, *, escaped: bool) -> bytes:
+    def _chain(self, frames: Frames) -> bytes:
         if self._style is Style.JSON:
             keys = ("function", "file", "line", "column", "inlined")
-            text = json.dumps([{key: getattr(frame, key) for key in keys} for frame in frames])
-            return (json.dumps(text)[1:-1] if escaped else text).encode()
-        return b" (inlined by) ".join(self._frame(frame, b" at ", escaped=escaped) for frame in frames)
+            return json.dumps([{key: getattr(frame, key) for key in keys} for frame in frames]).encode()
+        return b" (inlined by) ".join(self._frame(frame, b" at ") for frame in frames)
 
-    def _frame(self, frame: Frame, between: bytes, *, escaped: bool) -> bytes:
-        key = frame, between, escaped
+    def _frame(self, frame: Frame, between: bytes) -> bytes:
+        key = frame, between
         words = self._rendered.get(key)
         if words is None:
-            words = _bytes(frame.function or "??", escaped)
+            words = _bytes(frame.function or "??")
             if frame.file or self._style is Style.LLVM:
                 column = b":%d" % frame.column if self._style is Style.LLVM else b""
-                words += between + self._place(frame, column, escaped)
+                words += between + self._place(frame, column)
             if len(self._rendered) >= MAX_RENDERED:
                 self._rendered.clear()
             self._rendered[key] = words
         return words
 
-    def _place(self, frame: Frame, column: bytes, escaped: bool) -> bytes:
-        text = b"%s:%d%s" % (_bytes(frame.file or "??", escaped), frame.line, column)
+    def _place(self, frame: Frame, column: bytes) -> bytes:
+        text = b"%s:%d%s" % (_bytes(frame.file or "??"), frame.line, column)
         if not (self._links and frame.file.startswith("/")):
             return text
         address = quote(os.fsencode(frame.file)).encode()
@@ -510,10 +590,13 @@ class LogFilter:
             return self._places.at_runtime(address, module, back)
         build_id = (groups.get("build_id") or b"").decode("ascii")
         symbol = groups.get("symbol")
+        runtime = int(groups["runtime"], 16) if groups.get("runtime") else None
+        if runtime is not None and self._places.knows_mappings:
+            return self._places.at_runtime(runtime, module, back)
         if symbol:
             size = groups.get("size")
             known = int(size, 16) if size else None
-            return self._places.in_function(os.fsdecode(symbol), address, known, module, build_id, back)
+            return self._places.in_function(os.fsdecode(symbol), address, known, module, build_id, back, runtime)
         return self._places.in_module(module, build_id, address, form.holds, back)
 
     @staticmethod
@@ -526,19 +609,18 @@ class LogFilter:
             return 0
         if b"pc" in before and before.rstrip().endswith(b":"):
             return 0
-        if form.holds is Holds.SYMBOL and any(word in before for word in EXACT_PLACES):
+        if form.holds is Holds.SYMBOL and (EXACT_PLACE.search(before) or not int(match["address"], 16)):
             return 0
         if form.back is Back.RETURN:
             return 1
         first = int(match["number"]) == 0 if "number" in groups and match["number"] is not None else not follows
         return 0 if first else 1
 
-    def _go_place(self, text: bytes, start: int, line: bytes, found: re.Match[bytes]) -> bytes | None:
-        """A file and line of a Go panic, where its own say less than the binary's."""
+    def _go_place(self, found: re.Match[bytes], previous: bytes) -> bytes | None:
+        """A file and line of a Go panic, where its own say less than the binary's; `previous` is the line before."""
         if found["place"].startswith(b"/") and int(found["line"]):
             return None
-        previous = text[text.rfind(b"\n", 0, start - 1) + 1 : start - 1] if start else self._last_line
-        function = GO_FUNCTION.match(previous)
+        function = GO_FUNCTION.search(previous)
         if function is None:
             return None
         symbol = os.fsdecode(function["symbol"])
@@ -547,9 +629,7 @@ class LogFilter:
         if not frames and not self._places.knows_files:
             self._wanted &= ~self._go_bit
         frame = next((frame for frame in frames if frame.function == symbol), frames[-1] if frames else None)
-        if frame is None or not frame.file:
-            return None
-        return line[: found.start("place")] + self._place(frame, b"", False) + line[found.end("place") :]
+        return self._place(frame, b"") if frame is not None and frame.file else None
 
     def _take_kernel_offset(self, line: bytes) -> None:
         """Behind a kernel's line of where it was loaded, the next line's is true; the last one's stays."""
@@ -559,6 +639,13 @@ class LogFilter:
                 self._offsets.pop()
             self._kernel_offset = self._offsets[-1] if self._offsets else int(found["offset"], 16)
             self._learnt()
+
+    def _take_told(self, line: bytes) -> None:
+        for pattern in TOLD.values():
+            for found in pattern.finditer(line):
+                build_id = found.groupdict().get("build_id") or b""
+                self._places.add_program(os.fsdecode(found["path"]), build_id.decode())
+                self._learnt()
 
     def _take_markup(self, line: bytes) -> None:
         for found in MARKUP.finditer(line):
@@ -592,6 +679,36 @@ def kernel_offsets_in(blocks: Iterable[bytes]) -> list[int]:
     return found
 
 
+class JsonText:
+    """A line of a string of a JSON object, and what it reads as."""
+
+    __slots__ = ("_escapes", "_start", "text")
+
+    def __init__(self, found: re.Match[bytes]) -> None:
+        raw = self.text = found["text"]
+        self._start = found.start("text")
+        self._escapes: list[tuple[int, int]] = []  # the ends of escapes: in the text, in the raw bytes
+        if b"\\" not in raw:
+            return
+        out = bytearray()
+        done = 0
+        for escape in JSON_ESCAPE.finditer(raw):
+            out += raw[done : escape.start()]
+            if escape["code"]:
+                out += chr(int(escape["code"], 16)).encode("utf-8", "surrogatepass")
+            else:
+                out += JSON_LETTERS.get(escape["letter"], escape["letter"])
+            done = escape.end()
+            self._escapes.append((len(out), done))
+        self.text = bytes(out + raw[done:])
+
+    def place(self, at: int) -> int:
+        """Where in the object the byte at `at` of the text is."""
+        before = bisect_right(self._escapes, at, key=itemgetter(0)) - 1
+        behind, raw = self._escapes[before] if before >= 0 else (0, 0)
+        return self._start + raw + at - behind
+
+
 def template_parts(template: bytes) -> tuple[bytes, bytes, bytes]:
     """What stands in a template before a frame, how the frame is laid out (nothing for `{frame}`), and what follows."""
     if b"{frame}" in template:
@@ -617,7 +734,6 @@ def filled(template: bytes, groups: Mapping[str, bytes]) -> bytes:
     return re.sub(rb"\{(\w+)\}", lambda name: groups[name[1].decode()], template)
 
 
-def _bytes(text: str, escaped: bool) -> bytes:
-    """A name as a terminal can bear it; inside a JSON string, as JSON has it."""
-    text = plain(text)
-    return os.fsencode(json.dumps(text)[1:-1] if escaped else text)
+def _bytes(text: str) -> bytes:
+    """A name as a terminal can bear it."""
+    return os.fsencode(plain(text))

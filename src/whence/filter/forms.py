@@ -14,6 +14,8 @@ import enum
 import re
 from typing import NamedTuple
 
+from whence.filter.kernels.needles import PREFIXES
+
 
 class Holds(enum.Enum):
     """What the number of a form is."""
@@ -69,8 +71,10 @@ class Form(NamedTuple):
     template: bytes = b""
     module: bytes = b""
     innermost: bool = False  # one line, of the innermost frame
+    lines_only: bool = False  # it has names already: only frames with a file are worth writing
 
 
+BEHIND_PREFIX = "|".join(f"(?<={re.escape(prefix.decode())})" for prefix in PREFIXES)
 # The path of a module up to its +0x.., which no next frame begins in: a line of many beginnings is read once.
 MODULE_PATH = r"[^\n#+]*+(?:(?:#(?!\d{1,9} [0<])|\+(?!0xHEX\)))[^\n#+]*+)*+"
 
@@ -80,7 +84,7 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     fails: a line costs time in proportion to its length."""
     text = text.replace("PATH", MODULE_PATH).replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}")
     text = text.replace("WORD_STARTS", r"(?<![^\s(\[\"])(?:(?<=\x1b\[)[0-9;]*+m(?:\x1b\[[0-9;]*+m)*+)?+")
-    text = text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").replace("BOL", r"^(?:\x1b\[[0-9;]*+m)*+")
+    text = text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").replace("BOL", rf"(?:^|{BEHIND_PREFIX})(?:\x1b\[[0-9;]*+m)*+")
     return re.compile(text.encode())
 
 
@@ -108,8 +112,21 @@ FORMS = (
         b"{head} in {frame}",
     ),
     Form(
+        "sanitizer, a function without a line",
+        _needles(b"+0x%x)"),
+        _pattern(
+            r"(?P<head>#(?P<number>\d{1,9}) 0xHEX) in (?:[^\n#(]|#(?!\d{1,9} 0x)|\((?!/))++"
+            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+        ),
+        Holds.VADDR,
+        Back.EXACT,
+        b"    #3 0x562330902f0e in sum (MODULE+0xVADDR)",
+        b"{head} in {frame}",
+        lines_only=True,
+    ),
+    Form(
         "ThreadSanitizer",
-        _needles(b"#%d <null> <null> ("),
+        _needles(b"#%d <null> <null> (", b"#%d \\u003cnull\\u003e "),
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9})) <null> <null> "
             r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
@@ -169,6 +186,7 @@ FORMS = (
         _needles(b"#%d%_pc "),
         _pattern(
             r"#(?P<number>\d{1,9}) +pc (?:0x)?(?P<address>[0-9a-fA-F]{8,16}) +(?P<module>[^\s<(][^\s(]{0,4095})"
+            r"(?: \((?:deleted|offset 0x[0-9a-f]{1,16})\))?+"
             r"(?: \((?!BuildId)[^\n#]{1,4096}?\+\d+\))?+(?: \(BuildId: (?P<build_id>ID)\))?+"
         ),
         Holds.VADDR,
@@ -188,14 +206,27 @@ FORMS = (
     ),
     Form(
         "PyTorch",
-        _needles(placed=(b"frame #%d: ",)),
+        _needles(b"frame #%d: "),
         _pattern(
-            r"frame #(?P<number>\d{1,9}): (?:[^\nf(]|f(?!rame #)|\((?!0xHEX in ))*+"
-            r"\(0x(?P<address>HEX) in [^\n()]++\)"
+            r"frame #(?P<number>\d{1,9}): "
+            r"(?:<unknown function>|(?P<symbol>(?:[^\nf(+ ]|f(?!rame #)|\((?!0xHEX in )|\+(?! 0xHEX \(0x)"
+            r"| (?!\+ 0xHEX \(0x))++))?+"
+            r" ?\+ 0x(?P<address>HEX) \(0x(?P<runtime>HEX) in (?P<module>[^\n()]++)\)"
         ),
-        Holds.RUNTIME,
+        Holds.VADDR,
         Back.RETURN,
-        b"frame #1: <unknown function> + 0x2f (0xRETURN in /opt/lib.so)",
+        b"frame #1: <unknown function> + 0xRETURN (0x7f3b8c2f5e1f in MODULE)",
+    ),
+    Form(
+        "faulthandler",
+        _needles(b'Binary file "', b'Binary file \\"'),
+        _pattern(
+            r'Binary file "(?P<module>[^"\n]{1,4096}+)"(?:, at (?P<symbol>[^\s+"]{1,4096}+)?\+0x| \[0x)'
+            r"(?P<address>HEX)(?: \[0x(?P<runtime>HEX))?\]"
+        ),
+        Holds.VADDR,
+        Back.RETURN,
+        b'  Binary file "MODULE", at +0xRETURN [0x7f3b8c2f5e1f]',
     ),
     Form(
         "kernel",
@@ -210,7 +241,7 @@ FORMS = (
     ),
     Form(
         "glibc",
-        _needles(b"%/)[0x%x]", b"%/) [0x%x]", files=(b")[0x%x]", b") [0x%x]")),
+        _needles(b"%/)%~[0x%x]", files=(b")%~[0x%x]",)),
         _pattern(
             r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?::[^\s(\[\":\x1b]{1,4096}+)*+):?+"
             r"\((?P<symbol>[^\s()+]{1,4096}+)?\+0x(?P<address>HEX)\) ?\[0xHEX\]"
@@ -221,7 +252,7 @@ FORMS = (
     ),
     Form(
         "glibc, loaded where it was linked",
-        _needles(b"%/[0x%x]", b"%/() [0x%x]", files=(b"%w[0x%x]", b"() [0x%x]")),
+        _needles(b"%/[0x%x]", b"%/()%~[0x%x]", files=(b"%w[0x%x]", b"()%~[0x%x]")),
         _pattern(
             r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?::[^\s(\[\":\x1b]{1,4096}+)*+):?+"
             r"(?:\(\) ?)?\[0x(?P<address>HEX)\]"
@@ -231,17 +262,17 @@ FORMS = (
         b"MODULE() [0xRETURN]",
     ),
     Form(
-        "glibc, of a static program",
-        _needles(placed=(b"%^[0x%x]%$",)),
-        _pattern(r"BOL\[0x(?P<address>HEX)\](?:(?= in )|EOL)"),
+        "glibc, of a static program; V8",
+        _needles(placed=(b"%^%~[0x%x]%$",)),
+        _pattern(r"BOL[ \t]*+\[0x(?P<address>HEX)\](?:(?= in )|EOL)"),
         Holds.RUNTIME,
         Back.RETURN,
         b"[0xRETURN]",
     ),
     Form(
         "kernel, raw",
-        _needles(files=(b"[<%x>]%$", b"[<%x>] [<", b"[<%x>]  [<")),
-        _pattern(r"\[<(?P<address>[0-9a-f]{16})>\](?:(?=  ?\[<)|EOL)"),
+        _needles(files=(b"[<%x>]%$", b"[<%x>]%_[<", b"[\\u003c%x")),
+        _pattern(r"\[<(?P<address>[0-9a-f]{16}|[0-9a-f]{8})>\](?:(?=  ?\[<)|EOL)"),
         Holds.VADDR,
         Back.RETURN,
         b"Call Trace: [<00000000RETURN>]",
@@ -257,7 +288,7 @@ FORMS = (
     ),
     Form(
         "gperftools, a leak",
-        _needles(placed=(b"%^\t@ %x%$",)),
+        _needles(placed=(b"%^\t@ %x%$", b"\\t@ %x")),
         _pattern(r"BOL\t@ (?P<address>[0-9a-f]{6,16})(?:(?= in )|EOL)"),
         Holds.RUNTIME,
         Back.RETURN,
@@ -276,7 +307,7 @@ FORMS = (
     ),
     Form(
         "Rust",
-        _needles(placed=(b" - <unknown>",)),
+        _needles(placed=(b" - <unknown>", b" - \\u003cunknown")),
         _pattern(r"(?P<head>(?<!\S)\d{1,9}: +0x(?P<address>HEX) - )<unknown>"),
         Holds.RUNTIME,
         Back.RETURN,
@@ -285,7 +316,7 @@ FORMS = (
     ),
     Form(
         "numbered runtime addresses",
-        _needles(placed=(b"#%d%_0x%x in ?? ()", b"#%d%_0x%x <unknown>", b"#%d%_0x%x%$")),
+        _needles(placed=(b"#%d%_0x%x in ?? ()", b"#%d%_0x%x <unknown>", b"#%d%_0x%x \\u003cunknown", b"#%d%_0x%x%$")),
         _pattern(
             r"#(?P<number>\d{1,9}) +0x(?P<address>HEX)"
             r"(?: in \?\? \(\)(?: from [^\r\n\x1b]*?(?= in |\r|\n|\x1b|$))?| <unknown>|EOL)"
@@ -324,15 +355,18 @@ FORMS = (
     ),
     Form(
         "systemd-coredump",
-        _needles(b" n/a ("),
-        _pattern(r"#(?P<number>\d{1,9}) +0xHEX n/a \((?P<module>[^\s()]{1,4096}) \+ 0x(?P<address>HEX)\)"),
+        _needles(b" + 0x%x)"),
+        _pattern(
+            r"#(?P<number>\d{1,9}) +0x[0-9a-f]{16} (?:[^\n#(]|#(?!\d{1,9} +0x)|\((?![^\s()]{1,4096} \+ 0x))++"
+            r"\((?P<module>(?!n/a )[^\s()]{1,4096}) \+ 0x(?P<address>HEX)\)"
+        ),
         Holds.FROM_START,
         Back.CALLERS,
         b"    #1  0x0000557053fa2139 n/a (MODULE + 0xAFTER_START)",
     ),
     Form(
         "Breakpad",
-        _needles(b"%^%d  %w + 0x%x%$", b"%^%_%d  %w + 0x%x%$"),
+        _needles(b"%^%~%d  %w + 0x%x%$"),
         _pattern(r"BOL *(?P<number>\d{1,9})  (?P<module>\S{1,4096}) \+ 0x(?P<address>HEX)(?:(?= in )|EOL)"),
         Holds.FROM_START,
         Back.CALLERS,
@@ -351,9 +385,13 @@ FORMS = (
     ),
     Form(
         "Node",
-        _needles(b": 0x%x  ["),
-        _pattern(r"(?<!\S)\d{1,9}: 0x(?P<address>HEX)  \[(?P<module>[^\]\n]{1,4096})\]"),
-        Holds.VADDR,
+        _needles(b": 0x%x  [", files=(b": 0x%x ",)),
+        _pattern(
+            r"(?<!\S)\d{1,9}: 0x(?P<address>HEX) (?:[^\n\[]|\[(?!\D[^\]\s]{0,255}\](?:$| in |[\r\x1b])))*+"
+            r"\[(?P<module>[^\]\s]{1,256})\]"
+            r"(?:(?= in )|EOL)"
+        ),
+        Holds.LOADED,
         Back.RETURN,
         b" 1: 0xRETURN  [MODULE]",
     ),
@@ -375,7 +413,7 @@ FORMS = (
     ),
     Form(
         "Seastar, in one line",
-        _needles(b"acktrace: 0x%x", b"acktrace: /"),
+        _needles(b"acktrace:%_0x%x", b"acktrace: /", b" at: 0x%x 0x%x"),
         _pattern(r"(?<= )(?:(?P<module>/[^\s+()]{1,4096})\+)?0x(?P<address>HEX)(?!\S)"),
         Holds.RUNTIME,
         Back.EXACT,
@@ -396,11 +434,11 @@ ANY_ADDRESS = Form(
 GO_NEEDLE = Needle(b":%d +0x%x", Needs.FILES)
 # Go's panics tell a file and a line; where the path was trimmed or the line is 0, the entry of the function and the
 # offset behind it tell more.
-GO_FUNCTION = re.compile(
-    rb"^(?:\x1b\[[0-9;]*+m)*+(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)"
-    rb"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?:\x1b\[[0-9;]*+m)*+\r?$"
+GO_FUNCTION = _pattern(
+    r"BOL(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)"
+    r"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?:\x1b\[[0-9;]*+m)*+\r?$"
 )
-GO_PLACE = re.compile(
-    rb"^(?:\x1b\[[0-9;]*+m)*+\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
-    rb"(?: fp=0x[0-9a-f]{1,16} sp=0x[0-9a-f]{1,16} pc=0x(?P<pc>[0-9a-f]{1,16}))?"
+GO_PLACE = _pattern(
+    r"BOL\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
+    r"(?: fp=0x[0-9a-f]{1,16} sp=0x[0-9a-f]{1,16} pc=0x(?P<pc>[0-9a-f]{1,16}))?"
 )

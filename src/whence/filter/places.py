@@ -7,9 +7,9 @@ import glob
 import os
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from whence.closing import Closing
 from whence.demangle import demangle
@@ -30,13 +30,15 @@ from whence.symbolize.symbolized import Symbolized
 MAX_ANSWERS = 1 << 16
 MAX_FILES = 64
 MAX_MODULES = 1 << 14
+MAX_CANDIDATES = 16  # functions of one name that are compared
 PAGE = 4096
 LONGEST_CALL = 7  # bytes of an x86-64 call, without prefixes
 CALL = re.compile(rb"\xe8.{4}\Z|\xff(?:[\x10-\x1f\x50-\x5f\x90-\x9f\xd0-\xdf].{0,5})\Z", re.DOTALL)
 LIBRARY_FOLDERS = ("/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
-GO_NAMES = {"panic": "runtime.gopanic"}  # what Go's traces print for a function
-GO_GENERIC = re.compile(r"\[go\.shape\..*\]")
+if TYPE_CHECKING:
+    from whence.filter.functions import Functions
+
 Runtime = Callable[[int], Symbolized]
 
 
@@ -68,10 +70,10 @@ class Places(Closing):
         self._given: list[tuple[str, Names]] = []
         self._opened: dict[tuple[str, str], PooledBinary | OpenError] = {}
         self._answers: dict[tuple[object, ...], Frames] = {}
-        self._functions: dict[int, dict[str, dict[int, int]]] = {}
+        self._functions: dict[int, Functions] = {}  # by the binary's identity
         self._mappings: list[Mapping] = []
         self._modules: dict[int, tuple[str, str]] = {}
-        self._programs: dict[str, str] = {}  # by file name
+        self._programs: dict[str, tuple[str, str]] = {}  # by file name: the path, the build-id; "" where not told
         self._range_starts: list[int] = []  # of the ranges
         self._ranges: list[tuple[int, int, int, int]] = []  # start, end, module, vaddr of the start; none overlap
         try:
@@ -103,15 +105,22 @@ class Places(Closing):
         self._mappings = sorted(maps.parse(text).mappings, key=lambda mapping: mapping.start)
         self._answers.clear()
 
-    def add_program(self, path: str) -> None:
-        """Where the program lies that a log otherwise tells by its file name alone."""
+    def add_program(self, path: str, build_id: str = "") -> None:
+        """Where a file lies, or which it is, that a log otherwise tells by its name alone."""
+        name = os.path.basename(path)
         if len(self._programs) < MAX_MODULES:
-            self._programs[os.path.basename(path)] = path
+            known_path, known_id = self._programs.get(name, ("", ""))
+            self._programs[name] = path if "/" in path else known_path, build_id or known_id
 
     @property
     def knows_addresses(self) -> bool:
         """Whether anything is known of what is loaded where."""
-        return self._runtime is not None or bool(self._ranges or self._mappings) or len(self._given) == 1
+        return self.knows_mappings or len(self._given) == 1
+
+    @property
+    def knows_mappings(self) -> bool:
+        """Whether a process, or the log itself, tells where in it files are mapped."""
+        return self._runtime is not None or bool(self._ranges or self._mappings)
 
     @property
     def knows_files(self) -> bool:
@@ -218,12 +227,18 @@ class Places(Closing):
         return self._frames(binary, vaddr + back, module, back)
 
     def _frames(self, binary: Names, vaddr: int, module: str, back: int = 0) -> Frames:
+        frames, reason = self._looked_up(binary, vaddr, back)
+        return frames or self._unnamed(reason or Reason.NOT_IN_ARCHIVE, module)
+
+    @staticmethod
+    def _looked_up(binary: Names, vaddr: int, back: int) -> tuple[Frames, Reason | None]:
+        """The frames of a vaddr, which with `back` may be a return address; or why it has none."""
         if back and (may_be_return_address(binary, vaddr) or not name_all(binary, [vaddr])[vaddr][0]):
             vaddr -= back
         if not 0 <= vaddr < 1 << 64:
-            return self._unnamed(Reason.OUTSIDE_SEGMENTS, module)
+            return (), Reason.OUTSIDE_SEGMENTS
         frames, reason, _ = name_all(binary, [vaddr])[vaddr]
-        return frames or self._unnamed(reason or Reason.NOT_IN_ARCHIVE, module)
+        return frames, reason
 
     def _unnamed(self, reason: Reason, module: str) -> Frames:
         if len(self.reasons) < MAX_MODULES:
@@ -292,22 +307,30 @@ class Places(Closing):
             return self._unnamed(failure.reason, module)
         if not binaries:
             return self._unnamed(Reason.NO_FILE, module or "the kernel or program")
+        several = False
         for binary in binaries:
-            known = self._starts(binary)
-            named = known.get(symbol) or known.get(GO_NAMES.get(symbol, ""), {})
-            starts = [vaddr for vaddr, length in named.items() if length == size] or list(named)
-            if len(starts) > 1 and runtime is not None:  # of one name, the one that is so far into a page
+            starts = self._functions_of(binary).starts(symbol, size)
+            if runtime is not None and len(starts) > 1:  # of one name, the one that is so far into a page
                 starts = [vaddr for vaddr in starts if (vaddr + offset - runtime) % PAGE == 0]
+            if back and len(starts) > 1:  # the one with a call there
+                starts = [vaddr for vaddr in starts if may_be_return_address(binary, vaddr + offset)] or starts
             if len(starts) == 1:
-                return self._frames(binary, starts[0] + offset, symbol, back)
-        return self._unnamed(Reason.NOT_IN_ARCHIVE, symbol)
+                frames = self._frames(binary, starts[0] + offset, symbol, back)
+                if frames and not frames[-1].function:  # a line behind what the symbol's size says
+                    frames = (*frames[:-1], frames[-1]._replace(function=symbol))
+                return frames
+            found = {self._looked_up(binary, vaddr + offset, back)[0] for vaddr in starts[:MAX_CANDIDATES]}
+            if len(found) == 1 and len(starts) <= MAX_CANDIDATES:  # copies of one function of a header
+                return found.pop() or self._unnamed(Reason.NOT_IN_ARCHIVE, symbol)
+            several = several or bool(starts)
+        return self._unnamed(Reason.AMBIGUOUS if several else Reason.NOT_IN_ARCHIVE, symbol)
 
-    def _starts(self, binary: Names) -> dict[str, dict[int, int]]:
-        """By name, the start and length of every function: of the symbols where there are any, for they are what
-        programs print, with all names that a function has."""
+    def _functions_of(self, binary: Names) -> Functions:
         known = self._functions.get(id(binary))
         if known is None:
-            known = self._functions[id(binary)] = starts_of(binary)
+            from whence.filter.functions import Functions
+
+            known = self._functions[id(binary)] = Functions(binary)
         return known
 
     # files
@@ -318,12 +341,12 @@ class Places(Closing):
         if "/" in module:
             return module
         told = next((m.path for m in self._mappings if os.path.basename(m.path) == module), "")
-        return told or self._programs.get(module) or system_library(module) or module
+        return told or self._programs.get(module, ("", ""))[0] or system_library(module) or module
 
     def _binary(self, module: str, build_id: str) -> Names:
         """The binary of a module. Raises OpenError."""
-        build_id = build_id.lower()
         name = os.path.basename(module)
+        build_id = build_id.lower() or self._programs.get(name, ("", ""))[1]
         mismatch: OpenError | None = None
         for path, binary in self._given:
             if build_id and binary.build_id == build_id:
@@ -371,42 +394,6 @@ def system_library(name: str) -> str:
     if not LIBRARY.search(name):
         return ""
     return next((path for folder in library_folders() if os.path.isfile(path := f"{folder}/{name}")), "")
-
-
-def starts_of(binary: Names) -> dict[str, dict[int, int]]:
-    """By name, the start and length of every function of a binary; functions of one name are told apart by these."""
-    found: dict[str, dict[int, int]] = defaultdict(dict)
-    producers = getattr(binary, "producers", None)
-    if producers is not None:
-        from whence.elf.functions import functions
-        from whence.elf.kernels.constants import ET_REL
-
-        ranges = functions(producers.debug_elf)
-        text = ranges.strings.text
-        length_at = dict(zip(ranges.vaddr, ranges.length, strict=True))
-        for vaddr, length, name in zip(ranges.vaddr, ranges.length, ranges.function, strict=True):
-            found[text(name)][vaddr] = length
-        for elf in dict.fromkeys((producers.elf, producers.debug_elf)):
-            for table in (".symtab", ".dynsym"):
-                symbols = elf.symbols(table)
-                placed = elf.type != ET_REL  # else values count from their section
-                code = {section.index for section in elf.sections if section.executable and placed}
-                for index, vaddr in enumerate(symbols.value):
-                    if vaddr in length_at and symbols.section[index]:
-                        found[symbols.name(index)].setdefault(vaddr, length_at[vaddr])
-                    elif vaddr and symbols.section[index] in code:  # an entry inside a function, as assembly has them
-                        name = symbols.name(index)
-                        if name not in found:
-                            found[name][vaddr] = symbols.size[index]
-    if not found:
-        last = ("", 0)
-        for entry in binary.functions():  # type: ignore[attr-defined]
-            if (entry.function, entry.vaddr) != last:  # else the next part of a function that is split
-                found[entry.function][entry.vaddr] = entry.length
-            last = entry.function, entry.vaddr + entry.length
-    for function in [name for name in found if name.endswith(".abi0") or "[go.shape." in name]:
-        found[GO_GENERIC.sub("[...]", function.removesuffix(".abi0"))].update(found[function])
-    return found
 
 
 def may_be_return_address(binary: Names, vaddr: int) -> bool:

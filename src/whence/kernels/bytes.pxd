@@ -1,4 +1,4 @@
-# How kernels read numbers from bytes. The caller has checked that they are there, except where an end is given.
+# How kernels read numbers from bytes, and digits from text. The caller has checked that they are there, except where an end is given.
 #
 # Written byte by byte, for hosts of either order and any alignment; compilers make one load of it (and a swap).
 
@@ -86,3 +86,18 @@ cdef inline uint64 sleb(const unsigned char* data, uint64* at, uint64 end) noexc
             return value
     at[0] = end + 1
     return 0
+
+
+cdef inline bint is_digit(unsigned char byte) noexcept nogil:
+    return c'0' <= byte <= c'9'
+
+
+cdef inline int hex_digit(unsigned char byte) noexcept nogil:
+    """The value of a hexadecimal digit; -1 for what is none."""
+    if is_digit(byte):
+        return byte - c'0'
+    if c'a' <= byte <= c'f':
+        return byte - c'a' + 10
+    if c'A' <= byte <= c'F':
+        return byte - c'A' + 10
+    return -1

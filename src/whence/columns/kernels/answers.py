@@ -1,6 +1,6 @@
 """What a namer has learnt: frames or a reason for each pair of file and address, and batches of Arrow made of them.
 
-A pair is looked up once. AnswerStore have numbers; those of a batch's elements are found by `find`, new ones are given
+A pair is looked up once. Answers have numbers; those of a batch's elements are found by `find`, new ones are given
 their frames by `fill` or a reason by `refuse`, and `leaves` and `chains` make columns of them. Texts are kept once, and
 each batch gets dictionaries of those that it shows.
 

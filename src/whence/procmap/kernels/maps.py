@@ -5,25 +5,8 @@ the line and may hold spaces. A line that is not so is counted, its offset kept,
 """
 
 import cython
+from cython.cimports.whence.kernels.bytes import hex_digit, is_digit
 from cython.cimports.whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
-
-ZERO = cython.declare(cython.uchar, ord("0"))
-LOWER_A = cython.declare(cython.uchar, ord("a"))
-UPPER_A = cython.declare(cython.uchar, ord("A"))
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def hex_digit(c: cython.uchar) -> cython.int:
-    if b"0" <= c <= b"9":
-        return c - ZERO
-    if b"a" <= c <= b"f":
-        return c - LOWER_A + 10
-    if b"A" <= c <= b"F":
-        return c - UPPER_A + 10
-    return -1
 
 
 @cython.cfunc
@@ -65,8 +48,8 @@ def decimal_number(
     """Read 1 to 20 decimal digits at `at`. Returns the offset after them, or -1."""
     total: cython.ulonglong = 0
     first: cython.Py_ssize_t = offset
-    while offset < end and b"0" <= data[offset] <= b"9":
-        total = total * 10 + cython.cast(cython.ulonglong, data[offset] - ZERO)
+    while offset < end and is_digit(data[offset]):
+        total = total * 10 + cython.cast(cython.ulonglong, hex_digit(data[offset]))
         offset += 1
     if offset == first or offset - first > 20:
         return -1

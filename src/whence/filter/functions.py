@@ -1,0 +1,108 @@
+"""Where the functions of a binary start, by the names that logs write for them."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+
+from whence.demangle import demangle
+from whence.elf.file import ElfFile
+from whence.elf.functions import functions
+from whence.elf.kernels.constants import ET_REL
+from whence.symbolize.pool import Names
+
+GO_NAMES = {"panic": "runtime.gopanic"}  # what Go's traces print for a function
+GO_GENERIC = re.compile(r"\[go\.shape\..*\]")
+GO_ABI = ".abi0"
+GO_SHAPE = "[go.shape."
+MANGLED = ("_Z", "_R", "_D")
+READABLE = re.compile(r"[^\w.$@]")  # no linkage name has such a character
+MAX_READABLE = 1 << 20  # names that are made readable to find one
+
+
+class Functions:
+    """The functions of a binary by name: of the symbols where there are any, with all names that a function has."""
+
+    __slots__ = ("_named", "_places", "_readable")
+
+    def __init__(self, binary: Names) -> None:
+        self._named: dict[str, dict[int, int]] = defaultdict(dict)  # vaddr to length, by name
+        self._places = array("Q")  # where symbols of code are
+        self._readable: dict[str, list[str]] | None = None  # linkage names by the readable one
+        producers = getattr(binary, "producers", None)
+        if producers is not None:
+            self._take_symbols(producers.elf, producers.debug_elf)
+        if not self._named:
+            self._take_functions(binary)
+        for function in [name for name in self._named if name.endswith(GO_ABI) or GO_SHAPE in name]:
+            self._named[GO_GENERIC.sub("[...]", function.removesuffix(GO_ABI))].update(self._named[function])
+
+    def starts(self, name: str, size: int | None = None) -> list[int]:
+        """The vaddrs where functions of a name start: those of a size, if any is. A kernel counts a function up to the
+        next symbol."""
+        named = self._named.get(name) or self._named.get(GO_NAMES.get(name, ""))
+        if not named and READABLE.search(name):
+            named = {
+                vaddr: length for linkage in self._linkage_names(name) for vaddr, length in self._named[linkage].items()
+            }
+        if not named:
+            return []
+        if size is None or len(named) == 1:
+            return list(named)
+        return (
+            [vaddr for vaddr in named if self._room(vaddr) == size]
+            or [vaddr for vaddr, length in named.items() if length == size]
+            or list(named)
+        )
+
+    def _room(self, vaddr: int) -> int:
+        """How many bytes there are up to the next symbol."""
+        after = bisect_right(self._places, vaddr)
+        return self._places[after] - vaddr if after < len(self._places) else 0
+
+    def _linkage_names(self, readable: str) -> list[str]:
+        if self._readable is None:
+            self._readable = defaultdict(list)
+            for count, name in enumerate(name for name in self._named if name.startswith(MANGLED)):
+                if count == MAX_READABLE:
+                    break
+                self._readable[demangle(name)].append(name)
+        return self._readable.get(readable, [])
+
+    def _take_symbols(self, program: ElfFile, debug: ElfFile) -> None:
+        ranges = functions(debug)
+        text = ranges.strings.text
+        length_at = dict(zip(ranges.vaddr, ranges.length, strict=True))
+        for vaddr, length, function in zip(ranges.vaddr, ranges.length, ranges.function, strict=True):
+            self._named[text(function)][vaddr] = length
+        places = set(length_at)
+        for elf in dict.fromkeys((program, debug)):
+            for vaddr, size, name in symbols_of_code(elf):
+                places.add(vaddr)
+                if vaddr in length_at:
+                    self._named[name].setdefault(vaddr, length_at[vaddr])
+                elif name not in self._named:  # an entry inside a function, as assembly has them
+                    self._named[name][vaddr] = size
+        self._places = array("Q", sorted(places))
+
+    def _take_functions(self, binary: Names) -> None:
+        last = ("", 0)
+        for entry in binary.functions():  # type: ignore[attr-defined]
+            if (entry.function, entry.vaddr) != last:  # else the next part of a function that is split
+                self._named[entry.function][entry.vaddr] = entry.length
+            last = entry.function, entry.vaddr + entry.length
+
+
+def symbols_of_code(elf: ElfFile) -> Iterator[tuple[int, int, str]]:
+    """The vaddr, size and name of each symbol in a section of code."""
+    relative = elf.type == ET_REL
+    code = {section.index: section.vaddr if relative else 0 for section in elf.sections if section.executable}
+    for table in (".symtab", ".dynsym"):
+        symbols = elf.symbols(table)
+        for index, section in enumerate(symbols.section):
+            start = code.get(section)
+            if start is not None and (name := symbols.name(index)):
+                yield symbols.value[index] + start, symbols.size[index], name

@@ -1,0 +1,175 @@
+"""Forms of tools that are not at hand, in the words that their sources print, over programs that are."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.drop_ins import tool
+from tests.helpers.functions import place_of
+from tests.helpers.programs import compiled
+from whence.elf import ElfFile
+from whence.filter import LogFilter, Places
+from whence.locate.locator import Locator
+
+SPACE = """
+extern "C" __attribute__((noinline, noipa)) int other(int a) { return a * 7; }
+namespace app {
+struct Box { int at(int, long); };
+__attribute__((noinline)) int Box::at(int a, long b) { return other(a) * 3 + (int)b; }
+template <typename T> __attribute__((noinline)) T twice(T a) { return other(a) * 2 + 1; }
+}
+int main(int c, char **v) { app::Box box; return box.at(c, 2) + app::twice<int>(c); }
+"""
+AT = "_ZN3app3Box2atEil"
+TWICE = "_ZN3app5twiceIiEET_S1_"
+
+
+def behind_call(path: Path, function: str) -> tuple[int, int]:
+    """Behind the first call in a function: the vaddr, and how far into the function."""
+    text = subprocess.run([tool("objdump"), "-d", path], capture_output=True, check=True, text=True).stdout
+    start = rf"^([0-9a-f]+) <{re.escape(function)}>:\n"
+    found = re.search(start + r"(?:.+\n)*?.*\tcall.*\n *([0-9a-f]+):", text, re.MULTILINE)
+    assert found
+    return int(found[2], 16), int(found[2], 16) - int(found[1], 16)
+
+
+def filtered(text: bytes, *files: Path) -> bytes:
+    with Places(Locator(files=files)) as places:
+        log = LogFilter(places)
+        named = log.feed(text) + log.finish()
+        again = LogFilter(places)
+        assert again.feed(named) + again.finish() == named
+        return named
+
+
+def built_id(path: Path) -> str:
+    with ElfFile.open(path) as elf:
+        return elf.build_id
+
+
+def test_frames_of_systemd_coredump_are_of_the_program_that_it_tells() -> None:
+    """coredumpctl info: the frames have the names of their files alone, and names where there are symbols."""
+    program = compiled("-no-pie")
+    start, size = place_of(program, "sum")
+    with ElfFile.open(program) as elf:
+        first = min(segment.vaddr for segment in elf.segments if segment.type == 1)
+    frames = (
+        "                Stack trace of thread 4242:\n"
+        f"                #0  0x{start:016x} n/a ({program.name} + {start - first:#x})\n"
+        f"                #1  0x{start + size:016x} sum ({program.name} + {start + size - first:#x})\n"
+        "                #2  0x0000000000000000 n/a (n/a + 0x0)\n"
+        "                ELF object binary architecture: AMD x86-64\n"
+    )
+    named = filtered(f"           PID: 4242 (app)\n    Executable: {program}\n{frames}".encode())
+    assert len(re.findall(rb" \+ 0x[0-9a-f]+\) in sum at \S*program\.c:\d+\n", named)) == 2
+    assert filtered(frames.encode()) == frames.encode()
+    build_id = built_id(program)
+    for words in (f"Module {program} with build-id {build_id}", f"Found module {program} with build-id: {build_id}"):
+        assert filtered(f"                {words}\n{frames}".encode()).count(b" in sum at ") == 2
+    other = f"                Module {program} with build-id {'ab' * 20}\n{frames}".encode()
+    assert filtered(other) == other
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("space")
+    (folder / "s.cpp").write_text(SPACE)
+    subprocess.run([tool("g++"), "-g", "-O1", "-rdynamic", "s.cpp", "-o", "libspace.so"], cwd=folder, check=True)
+    return folder / "libspace.so"
+
+
+def test_frames_of_pytorch_are_named_by_readable_symbols_or_offsets_in_their_files(library: Path) -> None:
+    at, into = behind_call(library, AT)
+    _, into_twice = behind_call(library, TWICE)
+    frames = [
+        (f"app::Box::at(int, long) + {into:#x}", "app::Box::at(int, long)", 5),
+        (f"int app::twice<int>(int) + {into_twice:#x}", "int app::twice<int>(int)", 6),
+        (f"<unknown function> + {at:#x}", "app::Box::at(int, long)", 5),
+        (f"+ {at:#x}", "app::Box::at(int, long)", 5),
+        ("app::gone(int) + 0x12", "", 0),
+    ]
+    text = "Exception raised from at at s.cpp:5 (most recent call first):\n"
+    for number, (words, _, _) in enumerate(frames):
+        text += f"frame #{number}: {words} (0x7f1200000000 in {library})\n"
+    for (_, function, line), named in zip(frames, filtered(text.encode()).decode().splitlines()[1:], strict=True):
+        if function:
+            assert f"{library}) in {function} at {library.with_name('s.cpp')}:{line}" in named
+        else:
+            assert named.endswith(f"{library})")
+
+
+def test_the_c_stack_of_pythons_faulthandler_is_named(library: Path) -> None:
+    at, into = behind_call(library, AT)
+    text = (
+        "Current thread's C stack trace (most recent call first):\n"
+        f'  Binary file "{library}", at {AT}+{into:#x} [0x7f1200001000]\n'
+        f'  Binary file "{library}", at +{at:#x} [0x7f1200001000]\n'
+        "  Binary file '<unknown>' [0x7f1200000000]\n"
+    ).encode()
+    named = filtered(text)
+    assert len(re.findall(rb"\] in app::Box::at\(int, long\) at \S+s\.cpp:5\n", named)) == 2
+    program = compiled("-no-pie")
+    start, size = place_of(program, "sum")
+    assert b"] in sum at " in filtered(b'  Binary file "%s" [0x%x]\n' % (bytes(program), start + size))
+
+
+def test_a_frame_that_has_a_function_but_no_line_gets_its_line(library: Path) -> None:
+    at, _ = place_of(library, AT)
+    line = f"    #3 0x7f1200001234 in app::Box::at(int, long) ({library}+{at:#x}) (BuildId: {built_id(library)})\n"
+    assert re.search(rb"#3 0x7f1200001234 in app::Box::at\(int, long\) \S*s\.cpp:5\n$", filtered(line.encode()))
+    bare = library.with_name("bare.so")
+    subprocess.run(["objcopy", "--strip-debug", "--remove-section=.note.gnu.build-id", library, bare], check=True)
+    line = f"    #3 0x7f1200001234 in app::Box::at(int, long) ({bare}+{at:#x})\n"
+    assert filtered(line.encode()) == line.encode()
+
+
+@pytest.mark.parametrize("where", ["", " (deleted)", " (offset 0x1000)"])
+def test_frames_of_android_are_named_by_a_given_library_of_the_build_id(where: str, library: Path) -> None:
+    at, _ = place_of(library, AT)
+    text = (
+        f"      #00 pc {at:016x}  /data/app/~~x==/app-y==/base.apk!libother.so{where} (app::Box::at(int, long)+4)"
+        f" (BuildId: {built_id(library)})\n"
+    )
+    assert b" in app::Box::at(int, long) at " in filtered(("F DEBUG   : " + text).encode(), library)
+
+
+def test_a_line_of_v8_or_of_static_glibc_may_begin_with_blanks() -> None:
+    program = compiled("-no-pie")
+    start, size = place_of(program, "sum")
+    for before in (b"", b" ", b"    "):
+        assert b"] in sum at " in filtered(before + b"[0x%x]\n" % (start + size), program)
+
+
+def test_native_frames_of_node_are_runtime_addresses_behind_calls() -> None:
+    program = compiled("-no-pie")
+    start, size = place_of(program, "sum")
+    frames = b" 1: 0x%x  [%s]\n10: 0x%x v8::f(int, char [4])::operator[](int) [%s]\n" % (
+        start + size,
+        bytes(program),
+        start + size,
+        bytes(program),
+    )
+    assert filtered(frames).count(b"] in sum at ") == 2
+    other = frames.replace(bytes(program), bytes(compiled()))
+    assert filtered(other) == other  # it may be loaded anywhere
+
+
+def test_addresses_of_seastar_are_named_wherever_its_words_put_them() -> None:
+    program = compiled("-no-pie")
+    start, _ = place_of(program, "sum")
+    for text in (
+        b"ERROR 2026 [shard 0] seastar - Failed to allocate 4096 bytes at: 0x%x 0x%x\n",
+        b"Reactor stalled for 33 ms on shard 0, in task quota violation. Backtrace: 0x%x 0x%x\n",
+        b"WARN [shard 1] seastar - Exceptional future ignored: std::bad_alloc, backtrace:   0x%x 0x%x\n",
+    ):
+        assert filtered(text % (start, start), program).count(b" in sum at ") == 2
+
+
+def test_names_that_a_log_has_already_are_not_said_again(library: Path) -> None:
+    bare = library.with_name("stripped.so")
+    subprocess.run(["objcopy", "--strip-debug", library, bare], check=True)
+    _, into = behind_call(library, "main")
+    line = b"%s(main+0x%x) [0x7f1200001234]\n" % (bytes(bare), into)
+    assert filtered(line) == line
