@@ -6,6 +6,8 @@ SOURCES := $(shell find src -path '*/kernels/*.p*' -not -name '*.pyc') setup.py 
 JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
+UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
 .PHONY: help demo test test-pythons lint check browser page frontends steady buckets oracle engines bench fuzz checked
 .PHONY: sanitized shell-files docs wheels try-wheels release clean
@@ -16,17 +18,15 @@ help:  ## print this
 
 $(VENV)/.installed: $(SOURCES)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@echo "building whence (a minute or so on the first run)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(HOW) .
+	@$(PIP) $(HOW) .
 	@$(BIN)/python -m compileall -q src  # where Python is told to write no bytecode, every start would compile it all
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
 	@echo "installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --group test \
-		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --group test  # pip's own settings
+	@$(PIP) --upgrade pip uv
+	@$(UV) --compile-bytecode --group test 2>/dev/null || $(PIP) --group test  # pip has settings of its own
 	@touch $@
 
 demo: $(VENV)/.installed  ## set up, then name a live process, an archive and a profile, and draw a flame graph
@@ -77,7 +77,8 @@ buckets: $(VENV)/.tested  ## the store's tests over Azurite's blob service, too 
 
 engines:  ## name tables by Ray, Dask and Spark, real ones, in an environment of its own (needs Java)
 	@$(MAKE) --no-print-directory VENV=.venv-engines HOW= .venv-engines/.installed
-	@.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check --group engines
+	@.venv-engines/bin/python -m pip install -qq --disable-pip-version-check --upgrade pip
+	@.venv-engines/bin/python -m pip install -qq --disable-pip-version-check --group engines
 	@.venv-engines/bin/python -m pytest -m engines -p no:cacheprovider -rA tests/engines/test_clusters.py
 
 oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
@@ -104,7 +105,7 @@ try-wheels: $(VENV)/.released  ## install the wheels of dist/ in clean environme
 	@$(BIN)/python -m tools.try_wheels $(TRY)
 
 $(VENV)/.released: $(VENV)/.tested
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group release
+	@$(PIP) --group release
 	@touch $@
 
 shell-files: $(VENV)/.tested  ## share/: completion for bash, zsh and fish, man pages, from the parsers (Python 3.11)
@@ -115,7 +116,7 @@ checked:  ## make fuzz with kernels that check every bound, in an environment of
 
 sanitized:  ## tests of arbitrary values with kernels under AddressSanitizer, EXAMPLES of each (300)
 	@WHENCE_SANITIZED=1 $(MAKE) VENV=.venv-sanitized HOW= .venv-sanitized/.installed
-	@.venv-sanitized/bin/python -m pip install --quiet --disable-pip-version-check "pytest>=8" "hypothesis>=6.100"
+	@.venv-sanitized/bin/python -m pip install -qq --disable-pip-version-check "pytest>=8" "hypothesis>=6.100"
 	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=3072 \
 	  WHENCE_EXAMPLES=$${EXAMPLES:-300} .venv-sanitized/bin/python -m pytest -p no:cacheprovider -p no:faulthandler tests/test_values.py

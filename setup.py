@@ -1,18 +1,23 @@
 """Build the compiled kernels. Everything else about the package is in pyproject.toml.
 
 A kernel is ordinary Python with Cython's type annotations (pure-Python mode). Every Python file of a folder named
-`kernels` is one; tests/test_packaging.py compares what was built with the files on disk.
+`kernels` is one; tests/test_packaging.py compares what was built with the files on disk. Those of a folder are linked
+into one shared object, ROOM, where whence/kernels/__init__.py finds them.
 """
 
 import os
 import sys
 import sysconfig
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.modified import newer_group
 
 KERNELS = sorted(
     ".".join(path.relative_to("src").with_suffix("").parts)
@@ -28,7 +33,9 @@ if sys.platform != "linux":
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:
 # it costs seconds of compile time each time it is repeated.
-SHARED = "whence._cyutility"
+SHARED = "whence.kernels._cyutility"
+
+ROOM = "compiled"  # the name of each shared object
 
 # What every kernel's C reads first: keeps Cython's start-up code from importing a big module for seven constants.
 START = str(Path("src", "whence", "limited_api.h"))
@@ -48,15 +55,15 @@ else:
     COMPILE_ARGS += [*SANITIZER, "-Wno-unused-function", "-fno-strict-aliasing", "-include", START]
 
 
-def extension(name: str, source: str) -> Extension:
+def extension(name: str, sources: list[str]) -> Extension:
     return Extension(
         name,
-        [source],
+        sources,
         define_macros=LIMITED_API,
         py_limited_api=not FREE_THREADED,
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=SANITIZER,
-        depends=[START],
+        depends=["setup.py", START],
     )
 
 
@@ -75,6 +82,31 @@ class AbiWheel(bdist_wheel):
         super().finalize_options()
 
 
+class BuildRooms(build_ext):
+    """Compiles what is newer than its object, on all cores; then links what a room has."""
+
+    def build_extensions(self) -> None:
+        compile_all = self.compiler.compile
+
+        def compile_newer(sources: list[str], output_dir: str, depends: list[str], **settings: object) -> list[str]:
+            objects = self.compiler.object_filenames(sources, output_dir=output_dir)
+            jobs = [
+                pool.submit(compile_all, [source], output_dir=output_dir, **settings)
+                for source, made in zip(sources, objects)
+                if self.force or newer_group([source, "setup.py", START], made)
+            ]
+            for job in jobs:
+                job.result()
+            return objects
+
+        with ThreadPoolExecutor(CORES) as pool:
+            self.compiler.compile = compile_newer
+            super().build_extensions()
+
+    def get_export_symbols(self, ext: Extension) -> list[str]:
+        return [f"PyInit_{Path(source).stem}" for source in ext.sources]
+
+
 class WithoutKernelSources(build_py):
     """A wheel has kernels compiled: their sources are of use to who builds, and in the source distribution."""
 
@@ -87,10 +119,12 @@ def source_of(kernel: str) -> str:
     return str(Path("src", *kernel.split(".")).with_suffix(".py"))
 
 
-extensions = cythonize(
-    [extension(name, source_of(name)) for name in KERNELS]
-    + [extension(SHARED, str(Path("build", "cython", "_cyutility.c")))],
-    build_dir="build/cython-checked" if CHECKED else "build/cython",
+TRANSLATED = "build/cython-checked" if CHECKED else "build/cython"
+translated = cythonize(
+    [extension(name, [source_of(name)]) for name in KERNELS]
+    + [extension(SHARED, [str(Path("build", "cython", "_cyutility.c"))])],
+    build_dir=TRANSLATED,
+    force=newer_group(["setup.py"], str(Path(TRANSLATED, source_of(KERNELS[0])).with_suffix(".c"))),
     shared_utility_qualified_name=SHARED,
     nthreads=0 if sys.platform == "win32" else CORES,
     language_level=3,
@@ -107,9 +141,24 @@ extensions = cythonize(
     },
 )
 
+# The commands. What pip makes of an entry point imports more than `whence` does, so that one is a file of ours; on
+# Windows, where no file without an ending is a program, it is an entry point like the others, and pip makes whence.exe.
+SCRIPTS = [] if sys.platform == "win32" else ["bin/whence"]
+ENTRY_POINTS = [
+    *(["whence = whence.cli.main:main"] if sys.platform == "win32" else []),
+    "whence-addr2line = whence.cli.addr2line:main",
+    "whence-llvm-symbolizer = whence.cli.llvm_symbolizer:main",
+]
+
+rooms: dict[str, list[str]] = defaultdict(list)
+for kernel in translated:
+    rooms[kernel.name.rpartition(".")[0]] += kernel.sources
+
 setup(
-    ext_modules=extensions,
-    cmdclass={"bdist_wheel": AbiWheel, "build_py": WithoutKernelSources},
+    scripts=SCRIPTS,
+    entry_points={"console_scripts": ENTRY_POINTS},
+    ext_modules=[extension(f"{room}.{ROOM}", sources) for room, sources in rooms.items()],
+    cmdclass={"bdist_wheel": AbiWheel, "build_ext": BuildRooms, "build_py": WithoutKernelSources},
     options={
         "build": {"build_base": BUILD_BASE},  # no build may take another's objects
         "build_ext": {"parallel": CORES},

@@ -70,7 +70,7 @@ class OneFunction:
     def fde(self, *_: object) -> Any:
         return None
 
-    go = read = why_not = is_code = is_entry = fde
+    go = read = why_not = is_code = entry_before = fde
 
 
 def many_samples() -> StackSamples:
@@ -78,16 +78,9 @@ def many_samples() -> StackSamples:
     stack = array("Q", [0] * words)
     for frame in range(DEPTH - 1):
         stack[8 * frame + 7] = CODE + 0x100 + 37 * (frame * 7919 % 1700)
-    samples = StackSamples(
-        array("Q"), array("Q"), array("I", [7, 6]), array("Q"), array("Q"), array("Q"), stack.tobytes()
-    )
-    for index in range(SAMPLES):
-        samples.pc.append(CODE + 0x20 + index % 4096)
-        samples.values.extend((BASE, BASE))
-        samples.stack_start.append(BASE)
-        samples.stack_at.append(0)
-        samples.stack_size.append(STACK)
-    return samples
+    pc = array("Q", [CODE + 0x20 + index % 4096 for index in range(SAMPLES)])
+    base, at, size = (array("Q", [value]) * SAMPLES for value in (BASE, 0, STACK))
+    return StackSamples(pc, array("Q", [BASE]) * (2 * SAMPLES), array("I", [7, 6]), base, at, size, stack.tobytes())
 
 
 def run() -> None:

@@ -34,7 +34,7 @@ def target(data: bytes) -> None:
         assert mapping.start < mapping.limit
         mapping.map_files, list(mapping.candidates())
     perfmap.parse(data).lookup(0x1000)
-    kallsyms.KernelNames.parse(data).lookup(1 << 63)
+    kallsyms.KernelNames(data).lookup(1 << 63)
     if data[:1] == b"{":
         snapshot = SnapshotMappings.from_json(data)
         at = snapshot.index(0x401000)

@@ -2,12 +2,16 @@
 
 import ast
 import importlib
+import json
 import re
 import subprocess
 import sys
 import tarfile
 import tomllib
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +32,32 @@ def test_the_imported_kernel_is_compiled_and_not_older_than_its_source(name: str
     assert built.suffix == ".so", f"{name} runs interpreted: make test builds it"
     source = (SRC / Path(*name.split("."))).with_suffix(".py")
     assert built.stat().st_mtime >= source.stat().st_mtime, f"{built} is older than {source}: run make test"
+
+
+def test_the_kernels_of_a_room_are_one_shared_object() -> None:
+    """Built ones that an earlier whence left behind are ignored; whatever is imported is in the room's."""
+    rooms = {name.rpartition(".")[0] for name in ON_DISK}
+    for name in ON_DISK:
+        room = importlib.import_module(name.rpartition(".")[0])
+        assert importlib.import_module(name).__file__ == room.__path__[0]
+        assert Path(room.__path__[0]).name.startswith("compiled.")
+    loaded = "(one.__file__ for one in sys.modules.values() if '.kernels.' in one.__name__)"
+    program = f"import sys, whence.cli.addr; print(*{loaded})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert len(rooms) < len(ON_DISK) / 3
+    assert {Path(one).parts[-3] for one in done.stdout.split()} == {"whence", "lidia"}
+
+
+def test_where_no_kernel_is_built_the_import_says_what_builds_them(tmp_path: Path) -> None:
+    from whence.kernels import shared_object
+
+    with pytest.raises(ImportError, match="the kernels are not built for this Python: `pip install"):
+        shared_object(str(tmp_path / "__init__.py"))
+
+
+def test_a_kernel_that_there_is_not_is_an_import_error() -> None:
+    with pytest.raises(ImportError, match="PyInit_nothing"):
+        importlib.import_module("whence.kernels.nothing")
 
 
 def test_the_changelog_speaks_of_this_version() -> None:
@@ -59,14 +89,60 @@ def test_the_source_distribution_has_every_kernel_and_every_file_the_package_rea
     assert {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= there
 
 
-def test_the_command_is_a_file_that_imports_nothing_else() -> None:
+# What setup.py says of the package on a system, without translating a kernel.
+METADATA = """
+import json, sys, types
+import setuptools.modified, setuptools.command.bdist_wheel, setuptools.command.build_ext, setuptools.command.build_py
+from distutils.core import run_setup
+build = types.ModuleType("Cython.Build")
+build.cythonize = lambda extensions, **options: extensions
+sys.modules.update({"Cython": types.ModuleType("Cython"), "Cython.Build": build})
+setuptools.modified.newer_group = lambda sources, target: False
+sys.platform = sys.argv[1]
+made = run_setup("setup.py", ["--quiet"], stop_after="config")
+rooms = {one.name: len(one.sources) for one in made.ext_modules}
+print(json.dumps({"scripts": made.scripts, "rooms": rooms, **made.entry_points}))
+"""
+
+
+@pytest.fixture(scope="session")
+def metadata() -> Callable[[str], dict[str, Any]]:
+    @cache
+    def on(system: str) -> dict[str, Any]:
+        words = [sys.executable, "-W", "ignore", "-c", METADATA, system]
+        done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return dict(json.loads(done.stdout))
+
+    return on
+
+
+def test_on_windows_the_command_is_an_entry_point_that_pip_makes_a_program_of(
+    metadata: Callable[[str], dict[str, Any]],
+) -> None:
+    there = metadata("win32")
+    assert there["scripts"] == []
+    points = dict(one.split(" = ") for one in there["console_scripts"])
+    assert {*points} == {"whence", "whence-addr2line", "whence-llvm-symbolizer"}
+    for target in points.values():
+        module, _, function = target.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_the_command_is_a_file_that_imports_nothing_else(metadata: Callable[[str], dict[str, Any]]) -> None:
     """What pip writes for an entry point may import re."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    (name,) = settings["tool"]["setuptools"]["script-files"]
+    here = metadata("linux")
+    assert [one.split()[0] for one in here["console_scripts"]] == ["whence-addr2line", "whence-llvm-symbolizer"]
+    (name,) = here["scripts"]
     assert name == "bin/whence"
-    assert "whence" not in settings["project"]["scripts"]
     tree = ast.parse((ROOT / name).read_text())
     imports = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert imports == ["import sys", "from whence.cli.main import main"]
     done = subprocess.run([sys.executable, ROOT / name, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("whence ")
+
+
+def test_kernels_that_need_what_a_system_lacks_are_left_out_there(metadata: Callable[[str], dict[str, Any]]) -> None:
+    built = {system: sum(metadata(system)["rooms"].values()) for system in ("linux", "darwin", "win32")}
+    assert built["linux"] == len(ON_DISK) + 1  # and the buffer code that all share
+    assert (built["darwin"], built["win32"]) == (built["linux"] - 1, built["linux"] - 2)

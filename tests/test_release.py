@@ -4,13 +4,14 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from tools.try_wheels import TRIES
-from tools.wheels import ELSEWHERE, TARGETS
+from tools.wheels import ELSEWHERE, TARGETS, packed_well
 from whence import __version__
 from whence.cli.main import COMMANDS, parser_of
 
@@ -65,6 +66,22 @@ def test_the_workflow_tries_every_wheel_in_every_environment() -> None:
 def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     done = subprocess.run([HADOLINT, ROOT / "packaging" / "docker" / "Dockerfile"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_wheel_packed_better_holds_the_same_files(tmp_path: Path) -> None:
+    pytest.importorskip("deflate", reason="there is no deflate (make release installs it)")
+    wheel = tmp_path / "a-1-py3-none-any.whl"
+    content = {"a/__init__.py": (ROOT / "setup.py").read_bytes(), "a/empty": b"", "a/b.so": bytes(range(256)) * 99}
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    (tmp_path / "out").mkdir()
+    with zipfile.ZipFile(packed_well(wheel, tmp_path / "out")) as packed, zipfile.ZipFile(wheel) as archive:
+        assert packed.testzip() is None
+        assert {name: packed.read(name) for name in packed.namelist()} == content
+        for one, old in zip(packed.infolist(), archive.infolist()):
+            assert (one.filename, one.external_attr, one.date_time) == (old.filename, old.external_attr, old.date_time)
+    assert (tmp_path / "out" / wheel.name).stat().st_size < wheel.stat().st_size
 
 
 def test_the_citation_names_this_version() -> None:

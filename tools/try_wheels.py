@@ -2,10 +2,10 @@
 
     python -m tools.try_wheels NAME...      (NAME: a key of TRIES)
 
-Each environment has the wheel, what the wheel depends on, pytest and hypothesis, and no more. There the tests of QUICK
-run: those of the kernels and formats, which need no other package. Under qemu, where one start of Python takes seconds,
-those of EMULATED run. musl's wheels are loaded by musl's own loader, each kernel with every name it needs: no Python
-for musl is at hand.
+Each environment has the wheel, what the wheel depends on, pytest, hypothesis and mypy, and no more. There the tests of
+QUICK run: those of the kernels and formats, which need no other package. Under qemu, where one start of Python takes
+seconds, those of EMULATED run. musl's wheels are loaded by musl's own loader, each kernel with every name it needs: no
+Python for musl is at hand.
 """
 
 from __future__ import annotations
@@ -33,19 +33,27 @@ QUICK = (
 EMULATED = ("tests/kernels", "tests/ranges", "tests/test_records.py")
 THREADS = ("tests/lidia/test_roundtrip.py", "tests/elf/test_roundtrip.py", "tests/procmap/test_resolver.py")
 TESTERS = ("pytest>=8", "hypothesis>=6.100")
+TYPES = "mypy>=1.18"  # a program of a user's is checked against the wheel's types
 
 # Run in each environment: every kernel of the installed package is imported, and is a compiled one.
 EVERY_KERNEL = """
 import importlib, pathlib, sys, whence
 top = pathlib.Path(whence.__file__).parent
 assert {where!r} in str(top), top
-names = [".".join(("whence", *one.relative_to(top).parts)).partition(".abi3.so")[0].partition(".cpython")[0]
-         for one in top.rglob("*.so")]
+names = {names!r}
 for name in names:
     assert importlib.import_module(name).__file__.endswith(".so")
 lock = getattr(sys, "_is_gil_enabled", lambda: True)()
-print(len(names), "kernels under Python", sys.version.split()[0], "" if lock else "without the global lock")
+shared = len([*top.rglob("*.so")])
+version = sys.version.split()[0] + ("" if lock else " without the global lock")
+print(len(names), "kernels in", shared, "shared objects under Python", version)
 """
+
+
+def kernels() -> list[str]:
+    """The names of all kernels, from their sources."""
+    sources = sorted((ROOT / "src").rglob("kernels/*.py"))
+    return [".".join(one.relative_to(ROOT / "src").with_suffix("").parts) for one in sources if one.stem != "__init__"]
 
 
 def wheel_of(tag: str) -> Path:
@@ -72,7 +80,7 @@ def test(words: Sequence[str | Path], tests: Sequence[str], where: str, **settin
     variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **settings}
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "every_kernel.py")
-        script.write_text(EVERY_KERNEL.format(where=where))
+        script.write_text(EVERY_KERNEL.format(where=where, names=kernels()))
         for command in ([script], ["-m", "whence.cli", "--version"]):
             subprocess.run([*words, *command], check=True, cwd=folder, env=variables)
     done = subprocess.run([*words, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], cwd=ROOT, env=variables)
@@ -82,7 +90,7 @@ def test(words: Sequence[str | Path], tests: Sequence[str], where: str, **settin
 
 def ordinary(python: Path, name: str, tests: Sequence[str] = QUICK) -> None:
     made = environment(python, name)
-    pip(made, wheel_of("abi3-manylinux_2_17_x86_64"), *TESTERS)
+    pip(made, wheel_of("abi3-manylinux_2_17_x86_64"), *TESTERS, TYPES)
     test([made], tests, name)
 
 
@@ -114,7 +122,7 @@ int main(int count, char **names) {
         void *kernel = dlopen(names[at], RTLD_NOW | RTLD_LOCAL);
         if (!kernel) { fprintf(stderr, "%s\\n", dlerror()); return 1; }
     }
-    printf("%d kernels loaded by musl\\n", count - 1);
+    printf("%d shared objects of kernels loaded by musl\\n", count - 1);
     return 0;
 }
 """

@@ -28,7 +28,7 @@ from tools import pythons
 from tools.pythons import run
 
 ROOT = Path(__file__).parent.parent
-LIMIT_BYTES = 2_200_000  # 1.5 million is the aim; 2.0 million today: 1.2 of kernels, 0.8 of Python and its names
+LIMIT_BYTES = 1_950_000  # 1.5 million is the aim; 1.87 million today: 1.0 of kernels, 0.75 of Python
 NEVER = re.compile(r"\.(pxd|c|h|so\.py|pyc)$|/kernels/(?!__init__)\w+\.py$|(^|/)tests?/")
 KEPT = re.compile(r"/cli/demo\.c$")  # the demo compiles it
 
@@ -128,7 +128,35 @@ def build(source: Path, target: Target, out: Path) -> Path:
                 run("patchelf", "--replace-needed", "libc.so", target.libc, kernel)
             run(sys.executable, "-m", "wheel", "pack", "-d", name, folder)
             (made,) = Path(name).glob("*.whl")
-        return Path(made.replace(out / made.name))
+        return packed_well(made, out)
+
+
+class Deflater:
+    """What zipfile asks to compress a file of an archive, by libdeflate at its best."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def compress(self, data: bytes) -> bytes:
+        self.content += data
+        return b""
+
+    def flush(self) -> bytes:
+        import deflate  # of the release group: tests read this module without it
+
+        return bytes(deflate.deflate_compress(self.content, 12))
+
+
+def packed_well(wheel: Path, out: Path) -> Path:
+    """The wheel in `out`, its files as they were, 3 % smaller than zlib makes it."""
+    made = out / wheel.name
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new:
+        for one in old.infolist():
+            content = old.read(one)
+            with new.open(one, "w") as member:
+                member._compressor = Deflater()  # type: ignore[attr-defined]
+                member.write(content)
+    return made
 
 
 def faults(wheel: Path, *places: Path) -> list[str]:

@@ -53,11 +53,13 @@ if TYPE_CHECKING:
         names: NameStyle
         paths: PathStyle
         columns: bool
+        ahead: bool
 
 
 ARCHIVE_MAGIC = b".dia"
 ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
+UNPACKED_AHEAD = 8 << 20  # packed bytes: of a larger .debug_info few addresses need no more than its begin
 
 
 class Binary(Closing):
@@ -99,15 +101,19 @@ class Binary(Closing):
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
         columns: bool = False,
+        ahead: bool = False,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
-        /usr/lib/debug and beside the file). The other options are those of `whence.open`."""
+        /usr/lib/debug and beside the file). With `ahead` there will be a question at once: what it may need is unpacked
+        while the rest is imported. The other options are those of `whence.open`."""
+        if ahead and jobs != 1:
+            elf.unpack_ahead(UNPACKED_AHEAD)
         from whence.lidia import build, writer  # noqa: F401
         from whence.producers import Producers
 
         producers = Producers(
             elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths, columns=columns,
+            paths=paths, columns=columns, ahead=UNPACKED_AHEAD if ahead else None,
         )  # fmt: skip
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
@@ -370,7 +376,7 @@ def open_binary(
     paths: PathStyle = "joined",
     columns: bool = False,
 ) -> Binary:
-    """Open an ELF file or an archive (told by its magic) for lookups.
+    """Open an ELF file or an archive (recognized by its magic) for lookups.
 
     `locator` says where debug files and archives of stripped files come from (whence.Locator; without one: debug files
     in /usr/lib/debug and beside the file). Frames have the names that linkers use (`_ZN3foo3barEv`); with `demangle`

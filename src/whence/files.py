@@ -55,6 +55,16 @@ def is_mine(status: os.stat_result) -> bool:
     return not OWNED or status.st_uid == os.geteuid()
 
 
+def stamp(status: os.stat_result) -> tuple[int, ...]:
+    """What tells a file from every other of this machine, and from itself once something was written to it."""
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def stamp_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """The `stamp` of the file of a path. Raises OSError."""
+    return stamp(os.stat(path))
+
+
 def lock(descriptor: int) -> None:
     """Wait for the lock of an open file, which is held until the descriptor is closed or its process ends."""
     try:

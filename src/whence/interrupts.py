@@ -13,13 +13,14 @@ from __future__ import annotations
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
+    from typing import ParamSpec, TypeVar
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+    Arguments = ParamSpec("Arguments")
+    Result = TypeVar("Result")
 
 PATIENCE_SECONDS = 0.3
 LOOK_SECONDS = 0.25  # a signal that another thread got is noticed after so long

@@ -15,44 +15,10 @@ Address spaces, never mixed, and named so in every variable
 
 from __future__ import annotations
 
-import enum
 from typing import Literal, NamedTuple
 
-
-class Source(enum.StrEnum):
-    """Which table named a range: a text, as the command line and JSON show it.
-
-    `number` is the byte that an archive stores per range, and the order of preference: lower ones are preferred.
-
-    >>> Source.SYMTAB == "symtab", Source.SYMTAB.number, bool(Source.UNKNOWN)
-    (True, 3, False)
-    """
-
-    number: int
-
-    def __new__(cls, text: str, number: int = 0) -> Source:
-        source = str.__new__(cls, text)
-        source._value_ = text
-        source.number = number
-        return source
-
-    UNKNOWN = "", 0
-    DWARF = "dwarf", 1
-    GOPCLNTAB = "gopclntab", 2
-    SYMTAB = "symtab", 3
-    MINIDEBUG = "minidebug", 4  # the .symtab inside .gnu_debugdata
-    DYNSYM = "dynsym", 5
-    PLT = "plt", 6
-    GIVEN = "given", 7  # added by hand through the builder
-    PERFMAP = "perfmap", 8  # /tmp/perf-PID.map
-    KALLSYMS = "kallsyms", 9
-
-    def __repr__(self) -> str:
-        return f"Source.{self.name}"
-
-
-SOURCES = tuple(Source)  # by number
-
+from whence.source import SOURCES as SOURCES
+from whence.source import Source as Source
 
 NameStyle = Literal["qualified", "linkage", "short"]
 """How debug info calls functions: by the linkage name, and in C++ and Rust without one by the name after what stands
@@ -71,7 +37,7 @@ class Frame(NamedTuple):
     A chain of frames is innermost first. `line` is the line of the address in the innermost frame and the line of the
     call in each frame outside it; 0 is unknown. `inlined` is true for a frame that has no call of its own. `start_line`
     is where the function is declared, in that very file; 0 where that is unknown or another file. `column` counts bytes
-    of the line from 1, `discriminator` tells blocks of code of one line apart; both are 0 where they are unknown, and
+    of the line from 1, `discriminator` distinguishes blocks of code of one line; both are 0 where they are unknown, and
     unless columns were asked for.
     """
 

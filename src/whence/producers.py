@@ -10,10 +10,9 @@ from __future__ import annotations
 from _weakref import ref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
 
+from whence.blocks import contextmanager, suppress
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
 from whence.interrupts import interruptible
@@ -21,13 +20,14 @@ from whence.locate.debug_files import DebugFiles
 from whence.locate.search import Search
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge
-from whence.reasons import Reason
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
     from whence.model import NameStyle, PathStyle
+    from whence.reasons import Reason
 
 
 class Producers:
@@ -45,7 +45,10 @@ class Producers:
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
         columns: bool = False,
+        ahead: int | None = None,
     ) -> None:
+        """With `ahead` the debug info is unpacked at once, on a thread of its own: all but a .debug_info of more bytes,
+        as stored."""
         self.elf = elf
         self.finder = finder or DebugFiles()
         self.strings = StringSpace()
@@ -59,6 +62,8 @@ class Producers:
         self._columns = columns
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
+        if dwarf and ahead is not None and jobs != 1:
+            self.debug_elf.unpack_ahead(ahead)
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
         self.pclntab: Pclntab | None = self._open_pclntab() if gopclntab else None
 
@@ -173,6 +178,8 @@ class Producers:
 
     def why_unnamed(self) -> Reason:
         """Why an address of the file's code has no frames: the file is stripped, or all but this has a name."""
+        from whence.reasons import Reason
+
         if self.dwarf is not None or self.pclntab is not None:
             return Reason.NOT_IN_ARCHIVE
         has_symbols = any(elf.section(".symtab") is not None for elf in (self.elf, self.debug_elf))

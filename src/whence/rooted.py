@@ -1,4 +1,5 @@
-"""Paths that go through the root of another process: `/proc/7/root/usr/lib/x`, resolved inside that root only.
+"""Paths that go through the root of another process (`/proc/7/root/usr/lib/x`), or of another machine whose files lie
+in a folder (an unpacked image, a mounted disk): resolved inside that root only.
 
 The kernel follows a link to `/srv` that lies in there to our own /srv. Whoever owns the process made that link, and
 would lead us to files of ours. So the links on the way are followed by hand, as the process itself would follow them.
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from errno import EINVAL, ELOOP, ENAMETOOLONG
-from typing import NamedTuple
+
+from whence.blocks import contextmanager, suppress
+from whence.records import Record
 
 LINKS_FOLLOWED = 40  # path_resolution(7)
 DEEPEST = 256  # folders, each an open descriptor meanwhile
@@ -19,7 +21,7 @@ O_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _THROUGH = "/root/"
 
 
-class Place(NamedTuple):
+class Place(Record, frozen=True):
     """Where a path leads: an open folder, a name in it that is no link, and the path to it inside the root."""
 
     folder: int
@@ -27,12 +29,14 @@ class Place(NamedTuple):
     inside: str
 
 
-def split(path: str) -> tuple[str, str]:
-    """(root, path inside it) of a path that goes through the root of a process; ("", path) of another one.
+def split(path: str, sysroot: str = "") -> tuple[str, str]:
+    """(root, path inside it) of a path that goes through the root of a process, or `sysroot`; ("", path) of another.
 
-    >>> split("/usr/lib/x.so")
-    ('', '/usr/lib/x.so')
+    >>> split("/usr/lib/x.so"), split("/mnt/image/usr/lib/x.so", "/mnt/image")
+    (('', '/usr/lib/x.so'), ('/mnt/image', '/usr/lib/x.so'))
     """
+    if sysroot and path.startswith(sysroot + "/"):
+        return sysroot, path[len(sysroot) :]
     offset = path.find(_THROUGH)
     while offset >= 0:
         process = path[:offset]
@@ -120,12 +124,12 @@ def _link(name: str, folder: int) -> str | None:
         raise
 
 
-def real_path(path: str) -> str:
-    """os.path.realpath, inside the root of the process that the path goes through, if it goes through one.
+def real_path(path: str, sysroot: str = "") -> str:
+    """os.path.realpath, inside the root that the path goes through, if it goes through one.
 
     Where links lead nowhere, the path as it is.
     """
-    root, inside = split(path)
+    root, inside = split(path, sysroot)
     if not root:
         return os.path.realpath(path)
     try:
@@ -135,10 +139,14 @@ def real_path(path: str) -> str:
         return path
 
 
-def below(root: str, path: str) -> str:
-    """Where a path leads below a root (an unpacked image, another machine's disk), links and `..` followed inside it.
+def below(sysroot: str, path: str) -> str:
+    """Where a path leads below a root, links and `..` followed inside it. Raises OSError where it leads nowhere."""
+    with place(sysroot, path) as found:
+        return sysroot.rstrip("/") + found.inside
 
-    Raises OSError where it leads nowhere.
-    """
-    with place(root, path) as found:
-        return root.rstrip("/") + found.inside
+
+def openable(path: str, sysroot: str = "") -> str:
+    """A path that has no links any more if it goes through `sysroot`, as it is otherwise. Raises OSError where such
+    links lead nowhere. The root of a process needs none of it: whence.files opens in there by hand."""
+    root, inside = split(path, sysroot) if sysroot else ("", path)
+    return below(root, inside) if root == sysroot and root else path

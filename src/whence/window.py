@@ -7,14 +7,20 @@ that error with the offset and the rule; it never returns short.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Literal
 
 from whence.errors import FormatError, cut_off
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     from typing_extensions import Buffer
 
-ByteOrder = Literal["little", "big"]
+    ByteOrder = Literal["little", "big"]
+else:
+    ByteOrder = str
+
+ORDERS: tuple[ByteOrder, ...] = ("little", "big")
 
 
 def cstring(data: memoryview, offset: int) -> bytes:

@@ -198,20 +198,34 @@ def test_help_and_addr_load_nothing_heavy() -> None:
         assert done.stdout.endswith("HEAVY []\n")
 
 
-def test_one_address_of_an_archive_is_answered_without_modules_that_take_long_to_import() -> None:
+def slow_modules_of(path: Path, slow: set[str]) -> str:
+    """What `whence addr` prints for an address of `sum`, and which of these modules it imported."""
     script = (
         "import sys; before = {*sys.modules}; from whence.cli.main import main\n"
         "main(sys.argv[1:])\n"
-        "slow = {'typing', 're', 'enum', 'contextlib', 'functools', 'dataclasses', 'argparse', 'whence.model'}\n"
-        "print('SLOW', sorted(({*sys.modules} - before) & slow))"
+        f"print('SLOW', sorted(({{*sys.modules}} - before) & {slow}))"
     )
     with whence.open(compiled()) as binary:
         vaddr = binary.find("sum")[0].vaddr
-    words = ["addr", str(archive_of(compiled())), f"{vaddr:#x}"]
-    done = subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {script}", *words],
-                          capture_output=True, text=True, check=True)  # fmt: skip
-    assert done.stdout.startswith("sum\n")
-    assert done.stdout.endswith("SLOW []\n")
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {script}", "addr", path, f"{vaddr:#x}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_one_address_of_an_archive_is_answered_without_modules_that_take_long_to_import() -> None:
+    slow = {"typing", "re", "enum", "contextlib", "functools", "dataclasses", "argparse", "whence.model"}
+    out = slow_modules_of(archive_of(compiled()), slow)
+    assert out.startswith("sum\n")
+    assert out.endswith("SLOW []\n")
+
+
+def test_one_address_of_an_elf_file_is_answered_without_modules_that_take_long_to_import() -> None:
+    slow = {"typing", "re", "contextlib", "dataclasses", "argparse", "zlib", "whence.model", "whence.reasons"}
+    out = slow_modules_of(compiled(), slow)
+    assert out.startswith("sum\n")
+    assert out.endswith("SLOW []\n")
 
 
 def test_without_options_the_defaults_are_those_that_argparse_would_give() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from tests.forge.lidia import Forged, prefixed
 from tests.helpers.programs import compiled
 from whence import lidia
+from whence.cli import lidia as command
+from whence.cli.main import parsed, plainly
 
 WHENCE = [sys.executable, "-m", "whence.cli", "lidia"]
 
@@ -150,3 +152,17 @@ def test_options_that_contradict_each_other_are_wrong_use(tmp_path: Path) -> Non
     for options in (["--compat", "go", "--strings", "nul"], ["--compat", "go", "--demangle"], ["--jobs", "0"]):
         assert run("create", compiled(), *options, folder=tmp_path).returncode == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_plain_ways_to_create_mean_what_argparse_makes_of_them() -> None:
+    for words in (["create", "FILE"], ["create", "FILE", "-o", "OUT"]):
+        plain = plainly(words, False, command)
+        assert plain is not None
+        asked = vars(parsed(["lidia", *words], False, command))
+        assert {key: value for key, value in vars(plain).items() if key != "words"} == asked
+
+
+def test_other_ways_to_create_are_left_to_argparse() -> None:
+    for words in (["create"], ["create", "-o", "OUT"], ["create", "FILE", "-o", "-"], ["create", "--json", "FILE"]):
+        assert plainly(words, False, command) is None
+    assert plainly(["info", "FILE"], False, command) is None

@@ -55,6 +55,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         (folder / name).mkdir(parents=True)
     debug = folder / "debug" / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
     subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    inside = folder / "sysroot" / "usr/lib/debug/.build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+    inside.parent.mkdir(parents=True)
+    inside.write_bytes(debug.read_bytes())
     given = folder / "given" / "any.debug"
     given.write_bytes(debug.read_bytes())
     create(program, folder / "archives" / "any.lidia")
@@ -64,6 +67,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         f"{build_id}.lidia", lambda file: file.write((folder / "archives/any.lidia").read_bytes())
     )
     subprocess.run(["objcopy", "--strip-all", program, folder / "stripped" / "program"], check=True)
+    there = folder / "sysroot" / str(folder / "stripped").lstrip("/")
+    there.mkdir(parents=True)
+    (there / "program").write_bytes((folder / "stripped" / "program").read_bytes())
     program.unlink()
     with serving(whole(debug.read_bytes())) as server, running([folder / "stripped" / "program"]) as (pid, words):
         options = {
@@ -72,6 +78,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "--archive-dir": ["--archive-dir", str(folder / "archives")],
             "--store": ["--store", str(folder / "store")],
             "--debug-dir": ["--debug-dir", str(folder / "debug")],
+            "--sysroot": ["--sysroot", str(folder / "sysroot")],
             "--debuginfod": ["--debuginfod", server.url],
             "--cache-dir": ["--cache-dir", str(folder / "filled")],
             "none of them": [],
@@ -136,6 +143,7 @@ OPTIONS = [
     "--archive-dir",
     "--store",
     "--debug-dir",
+    "--sysroot",
     "--debuginfod",
     "--cache-dir",
     "none of them",

@@ -9,7 +9,6 @@ import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -19,9 +18,9 @@ from whence.binary import Binary
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.errors import ElfError
-from whence.window import ByteOrder
+from whence.window import ORDERS, ByteOrder
 
-KINDS = [(bits, order) for bits in (32, 64) for order in get_args(ByteOrder)]
+KINDS = [(bits, order) for bits in (32, 64) for order in ORDERS]
 kinds = pytest.mark.parametrize(("bits", "order"), KINDS)
 CODE = bytes(range(256)) * 4
 ID = "0123456789abcdef0123456789abcdef01234567"
@@ -128,6 +127,49 @@ def test_every_truncation_and_damage_of_a_compressed_section_is_an_error_or_the_
         elf = ElfFile.from_bytes(forge([Section(section.name, section.data[:size], flags=section.flags)]))
         with pytest.raises(ElfError):
             elf.content(".debug_info")
+
+
+AHEAD = [Section(f".debug_{name}", name.encode() * 50_000) for name in ("info", "abbrev", "line", "str")]
+
+
+@pytest.mark.parametrize("method", ["zlib", "zstd", "zdebug"])
+def test_sections_that_are_unpacked_ahead_are_those_that_were_packed(method: str) -> None:
+    elf = ElfFile.from_bytes(forge([packed(plain, method) for plain in AHEAD]))
+    elf.unpack_ahead()
+    for plain in AHEAD:
+        assert bytes(elf.content(plain.name)) == plain.data
+
+
+def test_of_a_large_debug_info_nothing_is_unpacked_ahead() -> None:
+    elf = ElfFile.from_bytes(forge([packed(plain, "zlib") for plain in AHEAD]))
+    info, line = elf.section(".debug_info"), elf.section(".debug_line")
+    assert info is not None
+    assert line is not None
+    elf.unpack_ahead(info.size - 1)
+    assert elf.unpacking(info) is not elf.unpacking(info)
+    assert elf.unpacking(line) is elf.unpacking(line)
+    assert bytes(elf.content(info)) == AHEAD[0].data
+
+
+@pytest.mark.parametrize("cut", [30, 100])
+def test_what_is_wrong_with_a_section_that_is_unpacked_ahead_is_met_by_who_asks_for_it(cut: int) -> None:
+    broken = packed(AHEAD[0], "zlib")
+    cut_off = Section(broken.name, broken.data[:cut], flags=broken.flags)
+    elf = ElfFile.from_bytes(forge([cut_off, *(packed(plain, "zlib") for plain in AHEAD[1:])]), "cut.so")
+    elf.unpack_ahead()
+    for _ in range(2):
+        with pytest.raises(ElfError, match=r"cut\.so: .*unpack"):
+            elf.content(".debug_info")
+    assert bytes(elf.content(".debug_line")) == AHEAD[2].data
+
+
+def test_a_forked_child_unpacks_by_itself_what_its_parent_unpacks_ahead() -> None:
+    elf = ElfFile.from_bytes(forge([packed(plain, "zlib") for plain in AHEAD]))
+    elf.unpack_ahead()
+    child = os.fork()
+    if not child:
+        os._exit(0 if all(bytes(elf.content(plain.name)) == plain.data for plain in AHEAD) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_damaged_section_does_not_spoil_the_others() -> None:

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,9 +26,9 @@ from whence.elf.kernels import constants
 from whence.errors import ElfError, WhenceError
 from whence.model import Source
 from whence.ranges import Ranges
-from whence.window import ByteOrder
+from whence.window import ORDERS, ByteOrder
 
-KINDS = [(bits, order) for bits in (32, 64) for order in get_args(ByteOrder)]
+KINDS = [(bits, order) for bits in (32, 64) for order in ORDERS]
 kinds = pytest.mark.parametrize(("bits", "order"), KINDS)
 TEXT = Section(".text", bytes(0x100), flags=6, vaddr=0x1000)
 

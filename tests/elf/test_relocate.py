@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -16,7 +15,7 @@ from tests.forge.elf import Section, Symbol, forge, mark
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.errors import Unsupported
-from whence.window import ByteOrder
+from whence.window import ORDERS, ByteOrder
 
 TEXT = Section(".text", bytes(64), flags=6)
 
@@ -47,7 +46,7 @@ def content(order: ByteOrder, machine: int, body: bytes, table: bytes, bits: int
     return got
 
 
-@pytest.mark.parametrize("order", get_args(ByteOrder))
+@pytest.mark.parametrize("order", ORDERS)
 def test_explicit_addends_are_added_to_the_symbol(order: ByteOrder) -> None:
     machine, wide, narrow = (constants.EM_X86_64, 1, 10) if order == "little" else (constants.EM_S390, 22, 4)
     got = content(order, machine, b"\xee" * 24, rela(order, (0, 2, wide, 5), (8, 1, narrow, 0x1234), (16, 3, wide, -1)))

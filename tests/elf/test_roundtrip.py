@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +10,10 @@ from hypothesis import strategies as st
 from tests.forge import elf as forge
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
-from whence.window import ByteOrder
+from whence.window import ORDERS, ByteOrder
 
 bits = st.sampled_from([32, 64])
-orders: st.SearchStrategy[ByteOrder] = st.sampled_from(get_args(ByteOrder))
+orders: st.SearchStrategy[ByteOrder] = st.sampled_from(ORDERS)
 names = st.text("abc._$", min_size=1, max_size=8).map(lambda text: ".x" + text)
 words = st.integers(0, (1 << 32) - 1)
 sections = st.lists(

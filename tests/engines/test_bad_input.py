@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import datafusion
 import duckdb
 import pandas as pd
 import polars as pl
@@ -23,6 +24,7 @@ from whence import lidia
 from whence.binary import open_binary
 from whence.cli.main import main
 from whence.columns import Namer
+from whence.engines.datafusion import name as name_frame
 from whence.engines.duckdb import name, register
 from whence.locate.locator import Locator
 from whence.store import Store
@@ -162,6 +164,14 @@ def by_duckdb_relation(table: Any, folder: Path, tmp_path: Path) -> Pairs:
     return rows
 
 
+def by_datafusion(table: Any, folder: Path, tmp_path: Path) -> Pairs:
+    context = datafusion.SessionContext()
+    numbered = table.append_column("row", pa.array(range(len(table))))  # a data frame has no order of rows
+    named = name_frame(context.from_arrow(numbered), context, places(folder), leaf=True)
+    rows = named.sort("row").to_pylist()
+    return [(row["function"], row["reason"]) for row in rows]
+
+
 def by_polars(table: Any, folder: Path, tmp_path: Path) -> Pairs:
     wanted = pl.col("address").whence.leaf(pl.col("build_id"), places(folder))  # type: ignore[attr-defined]
     return pl.DataFrame(table).select(wanted).to_series().struct.unnest().select("function", "reason").rows()
@@ -174,7 +184,7 @@ def by_pandas(table: Any, folder: Path, tmp_path: Path) -> Pairs:
 
 
 DOORS: list[Callable[[Any, Path, Path], Pairs]] = [
-    by_function, by_stream, by_command, by_duckdb, by_duckdb_relation, by_polars, by_pandas,
+    by_function, by_stream, by_command, by_duckdb, by_duckdb_relation, by_datafusion, by_polars, by_pandas,
 ]  # fmt: skip
 
 

@@ -39,8 +39,8 @@ class Process:
     def is_code(self, address: int) -> bool:
         return CODE <= address < CODE + len(self.code)
 
-    def is_entry(self, address: int) -> bool:
-        return False
+    def entry_before(self, address: int) -> None:
+        return None
 
     def go(self, pc: int, lookup: int) -> None:
         return None

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.programs import UNTIL_ASLEEP
+
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 # crashes, or waits, in the way that its argument names
-PROGRAM = """#include <pthread.h>
+PROGRAM = (
+    """#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,14 +56,17 @@ __attribute__((noinline)) static int mode(char c) {
     }
     return sink;
 }
-int main(int argc, char **argv) {
+"""
+    + UNTIL_ASLEEP
+    + """int main(int argc, char **argv) {
     pthread_t t;
     pthread_create(&t, 0, wait_here, 0);
     pthread_create(&t, 0, wait_here, 0);
-    usleep(50000);
+    until_asleep(2);
     return mode(argc > 1 ? argv[1][0] : 0) + sink;
 }
 """
+)
 
 
 def core_of(program: Path, *arguments: str) -> Path:

@@ -208,6 +208,24 @@ def is_alias(path: str, ours: str, theirs: str) -> bool:
     return not mine and bool(base) and base in theirs
 
 
+def is_past_section(path: str, name: str, into: int) -> bool:
+    """Whether an address so many bytes into a symbol lies in another section than the symbol: perf lets one without
+    size (`_init`) reach to the next one, over the procedure linkage table between them."""
+    if not os.path.isfile(path):
+        return False
+    with ElfFile.open(path) as elf:
+        ranges = [range(one.vaddr, one.vaddr + one.size) for one in elf.sections if one.vaddr]
+    starts = symbols_of(path).get(plain(name), set())
+    return bool(starts) and not any(start in one and start + into in one for start in starts for one in ranges)
+
+
+def is_named_as(here: Seen, there: Seen) -> bool:
+    """Whether perf names the same function as the other, or one of another section than the address."""
+    if plain(here.name) == plain(there.name) or is_alias(here.file, here.name, there.name):
+        return True
+    return not here.name and is_past_section(here.file, there.name, there.into)
+
+
 def compare(theirs: list[Event], ours: list[Event], comm: str = "") -> int:
     """Every sample equal, and every frame of the threads of a name (of all, where none is given): addresses, files,
     names. Returns how many names were compared.
@@ -233,8 +251,7 @@ def compare_names(mine: Event, other: Event) -> int:
         # its own
         if there.name and there.into and not (here.file == VDSO and not here.name):
             compared += 1
-            same = plain(here.name) == plain(there.name) or is_alias(here.file, here.name, there.name)
-            assert same, (here, there)
+            assert is_named_as(here, there), (here, there)
     return compared
 
 
@@ -257,8 +274,7 @@ def compare_inlined(theirs: list[Event], ours: list[Event], folder: Path) -> int
                 compared += 1
                 assert last_name(here.name) == last_name(there.name), (here, there)
             elif own and not here.inlined and not there.inlined and there.name:
-                same = plain(here.name) == plain(there.name) or is_alias(here.file, here.name, there.name)
-                assert same, (here, there)
+                assert is_named_as(here, there), (here, there)
     return compared
 
 

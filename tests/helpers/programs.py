@@ -29,6 +29,31 @@ int main(int argc, char **argv) {
 }
 """
 
+# part of a program: until so many of its threads wait in the kernel
+UNTIL_ASLEEP = r"""
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static void until_asleep(int wanted) {
+    for (int found = 0; found < wanted; usleep(1000)) {
+        DIR *tasks = opendir("/proc/self/task");
+        found = 0;
+        for (struct dirent *one; (one = readdir(tasks));) {
+            char path[300], text[300] = "";
+            snprintf(path, sizeof path, "/proc/self/task/%s/stat", one->d_name);
+            FILE *file = fopen(path, "r");
+            if (!file) continue;
+            if (!fgets(text, sizeof text, file)) text[0] = 0;
+            fclose(file);
+            char *name_end = strrchr(text, ')');
+            found += name_end && name_end[2] == 'S';
+        }
+        closedir(tasks);
+    }
+}
+"""
+
 
 @functools.cache
 def folder() -> Path:

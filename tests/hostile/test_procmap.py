@@ -30,7 +30,7 @@ def parsed(kind: str, path: str) -> int:
     data = Path(path).read_bytes()
     if kind == "maps":
         return len(maps.parse(data).mappings)
-    return len(perfmap.parse(data) if kind == "perfmap" else kallsyms.KernelNames.parse(data))
+    return len(perfmap.parse(data) if kind == "perfmap" else kallsyms.KernelNames(data))
 
 
 @pytest.mark.parametrize("kind", ["maps", "perfmap", "kallsyms"])

@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,7 @@ def test_every_public_name_has_a_docstring() -> None:
     assert missing == []
 
 
+@pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed")
 def test_a_users_program_passes_strict_type_checks(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -15,6 +15,7 @@ import pytest
 from tests.forge.core import Mapped, core, status
 from tests.forge.elf import Segment, build_id_note, forge
 from tests.helpers.live import compiled, running
+from tests.helpers.programs import UNTIL_ASLEEP
 from tests.helpers.survive import survives
 from whence.cli.main import main
 from whence.elf import ElfFile
@@ -25,12 +26,17 @@ from whence.procmap.core import CoreMappings, read_core
 from whence.window import ByteOrder
 
 ID = "0123456789abcdef" * 2
-CRASH = """#include <pthread.h>
+CRASH = (
+    """#include <pthread.h>
 #include <unistd.h>
 __attribute__((noinline)) static void boom(volatile int *p) { *p = 1; }
 __attribute__((noinline)) static void *wait(void *x) { for (;;) pause(); return x; }
-int main(void) { pthread_t t; pthread_create(&t, 0, wait, 0); usleep(50000); boom((int *)8); return 0; }
 """
+    + UNTIL_ASLEEP
+    + """
+int main(void) { pthread_t t; pthread_create(&t, 0, wait, 0); until_asleep(1); boom((int *)8); return 0; }
+"""
+)
 
 
 def head(bits: int = 64, order: ByteOrder = "little", build_id: str = ID) -> bytes:

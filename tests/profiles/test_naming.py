@@ -455,4 +455,5 @@ def test_a_remedy_names_the_package_the_file_and_the_server(tmp_path: Path) -> N
     assert "debuginfod" not in remedy(stripped, "/opt/app", "", str(tmp_path)).replace("--debug-dir", "")
     gone = remedy(Missing(Reason.NO_FILE), "/opt/app", "cd" * 20, str(tmp_path / "none"))
     assert "--debuginfod https://debuginfod.elfutils.org" in gone
+    assert gone.count("ask a server") == 1
     assert remedy(Missing(Reason.NO_FILE, "", "do this"), "/opt/app", "cd" * 20) == "do this"

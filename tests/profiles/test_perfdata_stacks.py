@@ -147,3 +147,49 @@ def test_damaged_rules_of_generated_code_cost_no_more_than_its_callers(tmp_path:
         dump.unwinding(beside_code(32)).load(12, AT + 0x1000, 32, "caller", 2)
         (found,) = names(recording(tmp_path, dump, [(15, user(AT + 4, 1, 2, AT + 0x1008, 0))]))
         assert found[0] == "one"
+
+
+def test_maps_of_data_that_change_with_every_sample_cost_nothing() -> None:
+    forge = Forge(kind=UNWOUND)
+    maps = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(600)]
+    more: list[bytes] = []
+    for at in range(600):
+        more.append(forge.mmap2(7, 0x10000000, 0x1000 * (1 + at % 7), 0, "//anon", 10 + at, prot=3))
+        more.append(forge.sample(7, 7, 10 + at, [], behind=user(0x400010), ip=0x400010))
+    attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
+    profile = read(forge.file([*maps, *more], [(attribute, [1])]))
+    names(profile)
+    assert "600 of 600 unwound stacks are not whole" in profile.notes[-1]
+    assert not any("not unwound further" in note for note in profile.notes)
+
+
+def test_events_and_processes_that_take_turns_have_their_own_registers_and_maps(tmp_path: Path) -> None:
+    dump = Dump().unwinding(beside_code(32, DEEPER)).load(10, AT, 32, "one", 1)
+    dump.unwinding(beside_code(60)).load(12, AT + 0x1000, 60, "caller", 2)
+    (tmp_path / "jit-7.dump").write_bytes(dump.data)
+    forge = Forge(kind=UNWOUND)
+    narrow = forge.attribute(clock=1, user_registers=MASK, stack=512)
+    wide = forge.attribute(clock=1, user_registers=MASK | 1 << 0 | 1 << 20, stack=512)
+    stack = struct.pack("<4Q", 1, 2, AT + 0x1008, 0)
+    behind = {1: user(AT + 4, 1, 2, AT + 0x1008, 0), 2: forge.user([5, STACK, STACK, AT + 4, 6], stack)}
+    records = [
+        forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
+        forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
+        forge.mmap2(8, AT, 0x4000, AT, "/not/here/either", 3),
+    ]
+    records += [
+        forge.sample(7 + at % 3 // 2, 7, 20 + at, [], behind=behind[1 + at % 2], ip=1, id=1 + at % 2)
+        for at in range(12)
+    ]
+    path = tmp_path / "perf.data"
+    path.write_bytes(forge.file(records, [(narrow, [1]), (wide, [2])]))
+    assert names(read(path)) == [["one", "caller"] if at % 3 != 2 else [] for at in range(12)]
+
+
+def test_a_recording_that_is_cut_before_its_stacks_are_unwound_keeps_innermost_frames(tmp_path: Path) -> None:
+    dump = Dump().unwinding(beside_code(32, DEEPER)).load(10, AT, 32, "one", 1)
+    profile = recording(tmp_path, dump, [(15, user(AT + 4, 1, 2, AT + 0x1008, 0))])
+    with open(tmp_path / "perf.data", "r+b") as file:
+        file.truncate(100)
+    assert names(profile) == [["one"]]
+    assert "truncated while it was read" in profile.notes[-1]

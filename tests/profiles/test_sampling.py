@@ -11,6 +11,7 @@ import pytest
 
 import whence
 from tests.helpers.live import compiled, running
+from tests.helpers.programs import UNTIL_ASLEEP
 from whence import profiles
 from whence.cli.main import main
 from whence.errors import WhenceError
@@ -18,7 +19,8 @@ from whence.errors import WhenceError
 if not sys.platform.startswith("linux"):
     pytest.skip("stopping threads is Linux's", allow_module_level=True)
 
-PROGRAM = """#include <pthread.h>
+PROGRAM = (
+    """#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,16 +28,20 @@ static volatile unsigned long count;
 __attribute__((noinline)) static void often(void) { for (int i = 0; i < 3000000; i++) count++; }
 __attribute__((noinline)) static void seldom(void) { for (int i = 0; i < 1000000; i++) count++; }
 static void *nap(void *x) { for (;;) pause(); return x; }
+"""
+    + UNTIL_ASLEEP
+    + """
 int main(int argc, char **argv) {
     pthread_t t;
     pthread_create(&t, 0, nap, 0);
-    usleep(20000);
+    until_asleep(1);
     puts("ready");
     fflush(stdout);
     for (long left = atol(argv[1]); left; left--) { often(); seldom(); }
     return 0;
 }
 """
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,10 @@
-"""A store in a bucket: moto's S3 server, Azurite's blob service, memory; and what becomes of it when requests fail."""
+"""A store in a bucket: moto's S3 server, Azurite's blob service, Google's API, memory; and what becomes of it when
+requests fail."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import threading
@@ -13,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.forge.google_storage import google_storage
 from tests.forge.server import raw, serving
-from tests.helpers.stores import Faulty, Files, azure_server, s3_server
+from tests.helpers.stores import Faulty, Files, azure_server, make_bucket, s3_environment, s3_server
 from whence.cli import main
 from whence.errors import WrongUse
 from whence.locate.locator import Locator
@@ -46,12 +49,23 @@ def azure() -> Iterator[dict[str, Any]]:
         yield options
 
 
+@pytest.fixture(scope="module")
+def google() -> Iterator[dict[str, Any]]:
+    """What obstore needs for the server: as the key of a service account says it."""
+    with google_storage() as url:
+        account = {
+            "gcs_base_url": url,
+            "disable_oauth": True,
+            "client_email": "",
+            "private_key": "",
+            "private_key_id": "",
+        }
+        yield {"service_account_key": json.dumps(account)}
+
+
 def s3_bucket(url: str, name: str) -> Bucket:
     """A bucket of moto's server, made if it is not there."""
-    import urllib.request
-
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/{name}", method="PUT")):
-        pass
+    make_bucket(url, name)
     return bucket_at(
         f"s3://{name}/some/prefix", endpoint=url, access_key_id="x", secret_access_key="x", region="us-east-1",
         virtual_hosted_style_request=False, client_options={"allow_http": True, "timeout": "5s"},
@@ -60,13 +74,15 @@ def s3_bucket(url: str, name: str) -> Bucket:
     )  # fmt: skip
 
 
-@pytest.fixture(params=["memory", "s3", "azure"])
+@pytest.fixture(params=["memory", "s3", "azure", "google"])
 def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Bucket:
     name = f"b{random.getrandbits(48):x}"
     if request.param == "memory":
         return bucket_at(f"memory://{name}")
     if request.param == "s3":
         return s3_bucket(request.getfixturevalue("s3"), name)
+    if request.param == "google":
+        return bucket_at(f"gs://{name}/some/prefix", **request.getfixturevalue("google"))
     return bucket_at(f"az://store/{name}", **request.getfixturevalue("azure"))
 
 
@@ -188,10 +204,8 @@ def test_faults_cost_time_and_no_file(s3: str, files: Files, fault: str) -> None
 
 
 def set_endpoint(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """What Amazon's own tools read."""
-    known = {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "REGION": "us-east-1", "ENDPOINT_URL": url}
-    for name, value in known.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
+    for name, value in s3_environment(url).items():
+        monkeypatch.setenv(name, value)
 
 
 def test_the_commands_reach_a_bucket_by_the_clouds_own_variables(

@@ -20,6 +20,7 @@ import pytest
 
 import whence
 from tests.helpers.live import compiled, running
+from tests.helpers.programs import UNTIL_ASLEEP
 from whence.cli.main import main
 from whence.reasons import Reason
 from whence.unwind import End
@@ -28,7 +29,8 @@ from whence.unwind.stopping import StackPointer, stop_threads
 if not sys.platform.startswith("linux"):
     pytest.skip("stopping threads is Linux's", allow_module_level=True)
 
-PROGRAM = """#define _GNU_SOURCE
+PROGRAM = (
+    """#define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,6 +54,9 @@ __attribute__((noinline)) static int deep(int n) {
     a[0] = n;
     return n ? deep(n - 1) + a[0] : pause();
 }
+"""
+    + UNTIL_ASLEEP
+    + """
 int main(int argc, char **argv) {
     pthread_t t;
     int threads = argc > 2 ? atoi(argv[2]) : 0;
@@ -61,7 +66,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < threads; i++) pthread_create(&t, 0, sleeper, 0);
     if (argv[1][0] == 'r' || argv[1][0] == 'z') pthread_create(&t, 0, argv[1][0] == 'r' ? runner : sleeper, 0);
     if (argv[1][0] == 's') signal(SIGRTMIN, handler);
-    usleep(20000);
+    until_asleep(threads + (argv[1][0] == 'z'));
+    if (argv[1][0] == 'r') usleep(20000);
     puts("ready");
     fflush(stdout);
     switch (argv[1][0]) {
@@ -76,6 +82,7 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
+)
 LAYOUTS = [StackPointer(216, 152, 8), StackPointer(272, 248, 8)]
 
 
@@ -228,6 +235,10 @@ def test_a_process_whose_first_thread_has_ended_still_has_the_others(program: Pa
         found = {stack.name: stack for stack in whence.Process(pid).stacks()}
         assert found["sleeper"].end is End.COMPLETE
         assert functions(found["sleeper"])[-3] == "sleeper"
+        zombie = found["program"].missing
+        assert zombie is not None
+        assert "zombie" in zombie.detail
+        assert "CAP_SYS_PTRACE" not in zombie.remedy
 
 
 def test_a_handler_on_a_stack_of_its_own_leads_to_what_it_interrupted(program: Path) -> None:

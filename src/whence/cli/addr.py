@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 INTERMIXED = True
 PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among them); `words` are all the others
     "style": "llvm", "no_demangle": False, "return_addresses": False, "snapshot": None,
-    "binary": [], "archive_dir": [], "store": [], "debug_dir": None, "debuginfod": None, "debuginfod_allow": None,
-    "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
+    "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "debuginfod": None,
+    "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 BLOCK = 1 << 16
 NO_FRAMES = b'"frames": [], "reason": '
@@ -101,7 +101,7 @@ def opened(path: str, options: Namespace) -> Iterator[Binary]:
         return
     from whence.cli.options import locator_of
 
-    with locator_of(options) as locator, locator.open(path, columns=options.style != "gnu") as binary:
+    with locator_of(options) as locator, locator.open(path, columns=options.style != "gnu", ahead=True) as binary:
         yield binary
 
 

@@ -55,7 +55,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from whence.columns import Namer
-    from whence.columns.tables import TableKind, TableReader, TableWriter, looks_decimal, name_table
+    from whence.columns.tables import TableKind, TableReader, looks_decimal, name_table
 
     out_kind = TableKind.of_word(options.format) if options.format else None
     in_kind = TableKind.of_word(options.kind) if options.kind else None
@@ -86,9 +86,7 @@ def run(options: Namespace) -> int:
         def show(rows: int) -> None:
             progress.what = f"naming the addresses of {plain(reader.name)}: {rows:,} rows"
 
-        rows = name_table(
-            reader, namer, lambda schema: TableWriter(options.output, out_kind, schema, namer.added), show
-        )
+        rows = name_table(reader, namer, options.output, out_kind, show)
         report(namer.coverage, rows, options.json)
     return ANSWERED
 

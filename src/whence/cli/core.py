@@ -35,7 +35,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    core = Core(options.core, programs=options.binary)
+    core = Core(options.core, programs=options.binary, sysroot=options.sysroot)
     for problem in core.problems:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
     if core.missing:

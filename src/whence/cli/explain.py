@@ -40,7 +40,7 @@ def configure(parser: ArgumentParser) -> None:
         "address", nargs="?", metavar="ADDRESS", help="a vaddr of the file, or a runtime address of the process"
     )
     parser.add_argument("--stack", type=int, metavar="TID", help="how each frame of a thread's stack is found, instead")
-    parser.add_argument("--scan", action="store_true", help="guess callers that nothing tells, by words on the stack")
+    parser.add_argument("--scan", action="store_true", help="guess callers that no table gives, by words on the stack")
     add_json_option(parser, "the steps as JSON")
     add_locator_options(parser)
 
@@ -79,7 +79,7 @@ def of_stack(where: str, live: bool, tid: int, locator: Locator, scan: bool) -> 
     from whence.symbolize import Core, Process, Symbolizer
 
     with Symbolizer(locator=locator, demangle=True) as symbolizer:
-        whose = Process(int(where), resolver=symbolizer.resolver) if live else Core(where)
+        whose = Process(int(where), resolver=symbolizer.resolver) if live else Core(where, sysroot=locator.root)
         if isinstance(whose, Process):
             executable_mappings(whose)
         found = whose.explain_stack(tid, symbolizer, scan=scan)

@@ -85,7 +85,7 @@ def runtime_of(options: Namespace, locator: Locator, stack: ExitStack) -> Runtim
         process = Process(options.pid, resolver=symbolizer.resolver)
         executable_mappings(process)  # no process, no right: an error with a remedy
     elif options.core:
-        process = Core(options.core)
+        process = Core(options.core, sysroot=options.sysroot)
     elif options.snapshot:
         process = Snapshot(options.snapshot)
     else:

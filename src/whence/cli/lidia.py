@@ -4,21 +4,45 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
-from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
+from whence.cli.options import (
+    LOCATOR_DEFAULTS,
+    add_json_option,
+    add_locator_options,
+    add_name_options,
+    locator_of,
+)
 from whence.cli.words import address, plain
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
+    from typing import Any
 
+    from whence.elf import ElfFile
     from whence.lidia import Range
+    from whence.lidia.build import Created
     from whence.lidia.results import SourceColumns
 
 
 MOST_INDENT = 64
+CREATE_DEFAULTS: dict[str, object] = {
+    "action": "create", "output": None, "no_lines": False, "columns": False, "no_files": False, "no_dwarf": False,
+    "no_symtab": False, "no_gopclntab": False, "compat": None, "strings": "length", "unwind": False, "demangle": False,
+    "json": False, **LOCATOR_DEFAULTS,
+}  # fmt: skip
+
+
+def without_argparse(words: list[str]) -> dict[str, object] | None:
+    """The options of `create BINARY` and `create BINARY -o OUT`; None for other words."""
+    match words:
+        case ["create", file, "-o", output] if not (file.startswith("-") or output.startswith("-")):
+            return {**CREATE_DEFAULTS, "file": file, "output": output}
+        case ["create", file] if not file.startswith("-"):
+            return {**CREATE_DEFAULTS, "file": file}
+    return None
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -72,9 +96,8 @@ def run(options: Namespace) -> int:
 
 
 def create(options: Namespace) -> int:
-    from whence.cli.progress import Progress
     from whence.cli.streams import refuse_terminal
-    from whence.lidia.build import create as create_archive
+    from whence.elf import ElfFile
 
     output = options.output or os.path.basename(options.file) + ".lidia"
     if os.path.exists(output) and os.path.samefile(output, options.file):
@@ -84,23 +107,10 @@ def create(options: Namespace) -> int:
         print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
         return WRONG_USE
     refuse_terminal(output, "an archive")
-    with locator_of(options) as locator, Progress(f"archiving {options.file}", quiet=options.json):
-        created = create_archive(
-            options.file,
-            output,
-            lines=not options.no_lines,
-            files=not options.no_files,
-            columns=options.columns,
-            unwind=options.unwind,
-            symtab=not options.no_symtab,
-            gopclntab=not options.no_gopclntab,
-            dwarf=not options.no_dwarf,
-            compat=options.compat,
-            strings=options.strings,
-            demangle=options.demangle,
-            debug_files=locator.debug_files,
-            jobs=options.jobs,
-        )
+    with ElfFile.open(options.file) as elf:
+        if options.compat is None and not options.no_dwarf and options.jobs != 1:
+            elf.unpack_ahead()  # while the rest is imported
+        created = create_from(elf, output, options)
     for problem in created.problems[:20]:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
     if len(created.problems) > 20:
@@ -140,6 +150,30 @@ def create(options: Namespace) -> int:
     print(f"  lines       {counts.line_entries:,}")
     print(f"  strings     {counts.strings:,}")
     return status
+
+
+def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
+    """Archive an open file as the options ask for it."""
+    from whence.cli.progress import Progress
+    from whence.lidia.build import create_from_elf
+
+    with locator_of(options) as locator, Progress(f"archiving {options.file}", quiet=options.json):
+        return create_from_elf(
+            elf,
+            output,
+            lines=not options.no_lines,
+            files=not options.no_files,
+            columns=options.columns,
+            unwind=options.unwind,
+            symtab=not options.no_symtab,
+            gopclntab=not options.no_gopclntab,
+            dwarf=not options.no_dwarf,
+            compat=options.compat,
+            strings=options.strings,
+            demangle=options.demangle,
+            debug_files=locator.debug_files,
+            jobs=options.jobs,
+        )
 
 
 def info(options: Namespace) -> int:

@@ -70,6 +70,16 @@ class Plain:
         self.__dict__ |= {"words": words, "debug": debug, **defaults}
 
 
+def plainly(words: list[str], debug: bool, command: Any) -> Plain | None:
+    """The options of a command line that needs no argparse; None for another one."""
+    plain = getattr(command, "PLAIN", None)
+    if plain is not None and not any(word.startswith("-") for word in words):
+        return Plain(words, debug, plain)
+    without_argparse = getattr(command, "without_argparse", None)
+    found = without_argparse(words) if without_argparse is not None else None
+    return None if found is None else Plain(words, debug, found)
+
+
 def parser_of(name: str, debug: bool, command: Any) -> Parser:
     """The parser of a command. --debug is an option of each subcommand, too."""
     from whence.cli.parser import Parser, formatter
@@ -159,12 +169,7 @@ def answer(words: list[str], debug: bool) -> int:
         print(f"whence: no command named {words[0]!r}{guess} (whence help lists them)", file=sys.stderr)
         return WRONG_USE
     command = imported(COMMANDS[words[0]][0])
-    plain = getattr(command, "PLAIN", None)
-    options: Any
-    if plain is not None and not any(word.startswith("-") for word in words[1:]):
-        options = Plain(words[1:], debug, plain)
-    else:
-        options = parsed(words, debug, command)
+    options: Any = plainly(words[1:], debug, command) or parsed(words, debug, command)
     options.command = words[0]
     status: int = command.run(options)
     return status

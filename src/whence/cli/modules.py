@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from whence.binary import Binary, open_binary
 from whence.elf.kernels import constants
 from whence.errors import WhenceError, plain
+from whence.files import stamp_of
 from whence.locate.locator import Locator
 from whence.model import Frame, FrameStart, Source
 
@@ -217,12 +218,11 @@ class OpenModule:
 
 
 def identity_of(path: str) -> tuple[int, ...]:
-    """What tells a file from another one of its path; () where there is none."""
+    """The stamp of the file of a path; () where there is none."""
     try:
-        found = os.stat(path)
+        return stamp_of(path)
     except OSError:
         return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def indexed(elf: ElfFile | None, *tables: str) -> SymbolIndex | None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from whence.blocks import contextmanager
 from whence.errors import WrongUse
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
@@ -49,6 +49,13 @@ def add_locator_options(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="search here for debug files, or in such a folder of perf's or a .tar of one (perf archive), instead of "
         "/usr/lib/debug and ~/.debug (repeatable)",
+    )
+    more.add_argument(
+        "--sysroot",
+        default="",
+        metavar="DIR",
+        help="look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked "
+        "image, another machine's disk",
     )
     more.add_argument(
         "--store",
@@ -86,8 +93,8 @@ def add_locator_options(parser: ArgumentParser) -> None:
 
 
 LOCATOR_DEFAULTS: dict[str, object] = {
-    "binary": [], "archive_dir": [], "store": [], "debug_dir": None, "debuginfod": None, "debuginfod_allow": None,
-    "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
+    "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "debuginfod": None,
+    "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 """What `add_locator_options` sets when no option is given, for commands that do without argparse then."""
 
@@ -182,6 +189,8 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
             made.append(Cache(cache_root(options), limit, lambda line: notify(f"whence: {line}")))
         return made[0]
 
+    if options.sysroot and not os.path.isdir(options.sysroot):
+        raise WrongUse(f"--sysroot {options.sysroot}: not a folder")
     stores = []
     if options.store:
         from whence.store import Store
@@ -201,6 +210,7 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
         archive_dirs=options.archive_dir,
         cache=None if options.no_cache else cache,
         debuginfod=client(options, cache()) if options.debuginfod else None,
+        root=options.sysroot,
         sources=stores,
         jobs=options.jobs,
         columns=columns,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -35,7 +34,7 @@ def configure(parser: ArgumentParser) -> None:
         "profiles",
         nargs="+",
         metavar="IN",
-        help='a profile, told by its bytes; "-" is stdin. Of several, each is written into the folder OUT',
+        help='a profile of any format that is read; "-" is stdin. Of several, each is written into the folder OUT',
     )
     add_profile_output(parser, "as it came; text comes out as folded stacks")
     parser.add_argument("--merge", action="store_true", help="make one profile of all, written to OUT")
@@ -202,6 +201,8 @@ def tell_notes(notes: list[str], title: str) -> None:
 
 def print_report(report: Report, options: Namespace, stream: object) -> None:
     if options.json:
+        import json
+
         print(json.dumps(report.as_json()), file=stream)  # type: ignore[call-overload]
     elif options.coverage:
         if stream is not sys.stdout:

@@ -11,10 +11,13 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
 
 from whence.cli import streams
 from whence.cli.words import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
 
 PATIENCE_SECONDS = 1.0
 INTERVAL_SECONDS = 0.2

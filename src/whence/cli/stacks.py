@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from argparse import ArgumentParser
@@ -28,7 +27,7 @@ def add_stack_options(parser: ArgumentParser) -> None:
     """Which stacks are printed, and how."""
     parser.add_argument("--thread", metavar="TID", default="all", help='the stack of one thread (default: "all")')
     parser.add_argument("--registers", action="store_true", help="print the registers of each thread, too")
-    parser.add_argument("--scan", action="store_true", help="guess callers that nothing tells, by words on the stack")
+    parser.add_argument("--scan", action="store_true", help="guess callers that no table gives, by words on the stack")
     parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="how stacks look")
 
 
@@ -93,6 +92,8 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
     any_cause = any(stack.signal is not None and stack.signal.cause for stack in stacks)
     for stack in stacks:
         if as_json:
+            import json
+
             print(json.dumps({**stack_object(stack, registers), "process": about.as_object()}))
             continue
         # Linux notes the signal that ended a process with each of its threads, its cause with the one that got it.

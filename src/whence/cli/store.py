@@ -72,7 +72,7 @@ def configure(parser: ArgumentParser) -> None:
     collect.add_argument(
         "--max-size", type=gibibytes, metavar="GIB", help="remove what was used longest ago until the rest fits"
     )
-    collect.add_argument("--dry-run", action="store_true", help="only tell what would go")
+    collect.add_argument("--dry-run", action="store_true", help="only say what would go")
     add_json_option(collect, "a JSON object per build-id")
     out = action("export", "write the files of build-ids into a folder", "[STORE] ID... -o DIR")
     out.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from os import PathLike
 from typing import Any, Literal
 
@@ -109,7 +109,7 @@ class Namer(Closing):
         self._owned = locator is None
         self._return_addresses = return_addresses
         self._demangle = demangler(demangle)
-        self._leaf, self._exploded = leaf, exploded
+        self._leaf, self.exploded = leaf, exploded
         self._build_id, self._address, self._file_offset = build_id, address, file_offset
         self._mapping = (mapping_start, mapping_offset)
         self.decimal = decimal
@@ -155,6 +155,14 @@ class Namer(Closing):
     def name(self, batch: RecordBatch) -> RecordBatch:
         """The kernel's batch with the added columns."""
         return batch.beside(self._names(batch))
+
+    def reads(self, names: Collection[str]) -> list[str]:
+        """Of the names of a batch's columns those of the columns that are read."""
+        address = self._address if self._address in names else self._file_offset
+        wanted = [self._build_id, address]
+        if address == self._address and set(self._mapping) <= set(names):
+            wanted += self._mapping
+        return wanted
 
     def names(self, batch: Any) -> RecordBatch | Batches:
         """The added columns alone (never exploded) of a batch or a stream, for engines that have the others."""
@@ -212,7 +220,7 @@ class Namer(Closing):
         return pyarrow.Table.from_batches(batches, schema=self.schema(table.schema))
 
     def _named(self, batch: RecordBatch, given: Any) -> Any:
-        return self._exploding(batch, given) if self._exploded else self.name(batch)
+        return self._exploding(batch, given) if self.exploded else self.name(batch)
 
     def _exploding(self, batch: RecordBatch, given: Any) -> RecordBatch:
         """A row for each frame. The rows of the input are repeated by pyarrow."""
@@ -269,7 +277,7 @@ class Namer(Closing):
         return elements, offsets
 
     def _columns(self, store: AnswerStore, answers: Column, elements: Elements) -> RecordBatch:
-        if self._leaf or self._exploded:
+        if self._leaf or self.exploded:
             frames, of = store.leaves(answers, elements)
             return store.columns(frames, self.added, WORDS, of)
         return store.chains(answers, elements, (*self.added, *FIELDS), WORDS)

@@ -1,6 +1,8 @@
 """Files of tables, read and written batch by batch by pyarrow: Parquet, Arrow IPC, CSV, JSON lines.
 
-A table is never in memory whole: a batch is read while the one before is named and the one before that is written.
+A table is never in memory whole: a batch is read while the one before is named and those before that are written.
+Row groups of Parquet are encoded by several threads. Of a Parquet file that becomes one with more columns, only the
+columns that say what is asked are decoded; all are copied as they are stored (`columns.row_groups`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import io
 import shutil
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -18,6 +21,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from whence.columns.plain import plain as plain_table
 from whence.columns.plain import plain_schema
+from whence.columns.row_groups import BrokenGroup, JoinedFile, Stored, StoredTable, widened
+from whence.cores import available
 from whence.elf.layout import MAGIC as ELF_MAGIC
 from whence.errors import FormatError, WrongUse, plain
 from whence.files import atomic_write, open_input
@@ -29,8 +34,14 @@ ROWS, FEWEST_ROWS = 1 << 20, 1 << 12  # of a batch of Parquet, at most and at le
 ADDRESSES = 1 << 19  # of a batch of Parquet with lists, about
 BATCH_BYTES = 1 << 26  # of a batch of Parquet as it is stored, about
 GROUP = 1 << 20  # rows of a row group of Parquet that is written
-GROUP_BYTES = 1 << 27  # the same in memory
+GROUP_BYTES = 1 << 26  # the same in memory
+ENCODERS = 3  # threads that encode row groups, at most: naming keeps no more of them busy
+FEWEST_COPIED = 1 << 16  # rows of a row group on average: groups that are smaller are joined instead of copied
+MOST_COPIED = 1 << 22  # rows of a row group that is copied, all of which are in memory while they are named
+MOST_IN_LISTS = 1 << 20  # addresses of such a group where they lie in lists
 FEW_VALUES = 1 << 12  # of a column that are written to Parquet at once where they may be long
+CODEC = "zstd"
+NUMBERS_CODEC = "snappy"  # of added numbers, which hardly shrink: zstd's context takes half a millisecond a page
 FEW_GROUPS = 16  # of a file, whose sizes are looked at
 BLOCK = 1 << 22  # bytes of CSV and JSON that are read at once
 AHEAD = 1  # batches that wait between reading, naming and writing
@@ -94,6 +105,8 @@ class TableReader:
         self._stack = ExitStack()
         pa = arrow()
         self.rows = 0  # as far as the file says
+        self._parquet: Any = None
+        self._address = address
         try:
             file = self._opened(path)
             head = file.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
@@ -122,6 +135,7 @@ class TableReader:
                 schema = parquet.read_schema(file)
                 repeated = [build_id] if build_id in schema.names else []
                 table = parquet.ParquetFile(file, read_dictionary=repeated, pre_buffer=False)
+                self._parquet, self._file, self._stored_schema = table, file, schema
                 self.rows = table.metadata.num_rows
                 return table.schema_arrow, table.iter_batches(batch_size=rows_at_once(table.metadata, address))
             case TableKind.ARROW:
@@ -152,6 +166,30 @@ class TableReader:
                 )
                 return reader.schema, iter(reader)
 
+    def stored(self) -> tuple[Any, StoredTable] | None:
+        """The schema and the row groups of a Parquet file that can be copied; None for others."""
+        if self._parquet is None:
+            return None
+        metadata, schema = self._parquet.metadata, self._stored_schema
+        if metadata.num_row_groups > 1 and metadata.num_rows < FEWEST_COPIED * metadata.num_row_groups:
+            return None
+        if not metadata.num_row_groups or len(set(schema.names)) < len(schema.names):
+            return None
+        found = StoredTable.to_copy(self._file)
+        if found is None or max(one.rows for one in found.groups) > MOST_COPIED:
+            return None
+        is_list = any(arrow().types.is_nested(one.type) for one in schema if one.name == self._address)
+        if is_list and found.most_values(self._address) > MOST_IN_LISTS:
+            return None
+        return schema, found
+
+    def batches_of_groups(self, columns: list[str]) -> Iterator[list[Any]]:
+        """The batches of each row group of a Parquet file, with these columns alone."""
+        rows = rows_at_once(self._parquet.metadata, self._address, columns)
+        for number in range(self._parquet.metadata.num_row_groups):
+            with self.wording():
+                yield list(self._parquet.iter_batches(batch_size=rows, row_groups=[number], columns=columns))
+
     def look_ahead(self, look: Callable[[Any], object]) -> None:
         """Have the first batch looked at before it is read."""
         first = next(iter(self), None)
@@ -174,7 +212,7 @@ class TableReader:
         pa = arrow()
         try:
             yield
-        except (pa.ArrowException, UnicodeDecodeError) as error:
+        except (pa.ArrowException, UnicodeDecodeError, BrokenGroup) as error:
             fault = f"damaged {self.kind.word}: {plain(str(error).splitlines()[0])}"
             raise BrokenTable("file", 0, "", "", fault=fault, path=self.name) from None
 
@@ -219,12 +257,15 @@ def _unsigned(file: BinaryIO, address: str) -> Any:
     return None
 
 
-def rows_at_once(metadata: Any, address: str) -> int:
-    """How many rows of a Parquet file are read at once: fewer where they are long or have many addresses."""
+def rows_at_once(metadata: Any, address: str, read: Collection[str] | None = None) -> int:
+    """How many rows of a Parquet file are read at once: fewer where they are long or have many addresses. `read` are
+    the columns that are (default: all)."""
     groups = [metadata.row_group(number) for number in range(min(metadata.num_row_groups, FEW_GROUPS))]
     rows = sum(one.num_rows for one in groups)
-    stored = sum(one.total_byte_size for one in groups)
-    columns = (one.column(number) for one in groups for number in range(one.num_columns))
+    columns = [one.column(number) for one in groups for number in range(one.num_columns)]
+    if read is not None:
+        columns = [one for one in columns if one.path_in_schema.partition(".")[0] in read]
+    stored = sum(one.total_uncompressed_size for one in columns)
     addresses = sum(one.num_values for one in columns if one.path_in_schema.startswith(f"{address}."))
     most = min(ROWS, rows * ADDRESSES // max(addresses, 1), rows * BATCH_BYTES // max(stored, 1))
     return max(int(most), FEWEST_ROWS)
@@ -244,10 +285,20 @@ class TableWriter:
     """A table file that is written batch by batch, whole or not at all. A context manager.
 
     `path` is "-" for stdout. `added` are the columns of names: Parquet gets no statistics of those, which nobody asks
-    for, and which take pyarrow as long as all else. WrongUse for lists in CSV.
+    for, and which take pyarrow as long as all else. `stored` is a table whose row groups are copied (`copy`, in place
+    of `write`), as far as they go. `encoders` is the number of threads that encode row groups (default: one a core, and
+    no more than keep up with naming). WrongUse for lists in CSV.
     """
 
-    def __init__(self, path: str, kind: TableKind, schema: Any, added: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        path: str,
+        kind: TableKind,
+        schema: Any,
+        added: Collection[str] = (),
+        stored: StoredTable | None = None,
+        encoders: int = 0,
+    ) -> None:
         pa = arrow()
         self._added = frozenset(added)
         self.kind, self.schema = kind, schema
@@ -255,22 +306,40 @@ class TableWriter:
             raise WrongUse("a CSV file has no lists: use --leaf or --exploded, or write Parquet or JSON lines")
         self._is_stream = path == "-" or path.lower().endswith(STREAM)
         self._stack = ExitStack()
-        if path == "-":
-            self._file: BinaryIO = sys.stdout.buffer
-        else:
-            self._file = self._stack.enter_context(atomic_write(path))
+        try:
+            if path == "-":
+                self._file: BinaryIO = sys.stdout.buffer
+            else:
+                self._file = self._stack.enter_context(atomic_write(path))
+            if kind is TableKind.PARQUET:
+                with self._wording():
+                    self._groups = GroupWriter(self._file, schema, self._added, stored, encoders)
+                self._stack.enter_context(self._groups)
+        except BaseException:
+            self._stack.__exit__(*sys.exc_info())
+            raise
         self._waiting: list[Any] = []
         self._rows = self._bytes = 0
         self._writer: Any = None
 
-    def write(self, batch: Any) -> None:
-        """WrongUse for what such a file can't hold."""
+    @contextmanager
+    def _wording(self) -> Iterator[None]:
         pa = arrow()
         try:
-            self._write(batch)
+            yield
         except pa.ArrowException as error:
             message = plain(str(error).splitlines()[0])
             raise WrongUse(f"a {self.kind.word} file can't hold this table: {message}") from None
+
+    def write(self, batch: Any) -> None:
+        """WrongUse for what such a file can't hold."""
+        with self._wording():
+            self._write(batch)
+
+    def copy(self, group: Stored, names: list[Any]) -> None:
+        """A row group of Parquet as it is stored, with batches of added columns."""
+        with self._wording():
+            self._groups.add(names, group)
 
     def _write(self, batch: Any) -> None:
         match self.kind:
@@ -293,15 +362,7 @@ class TableWriter:
     def _started(self) -> Any:
         if self._writer is None:
             pa = arrow()
-            if self.kind is TableKind.PARQUET:
-                from pyarrow import parquet
-
-                self._writer = parquet.ParquetWriter(
-                    self._file, self.schema, compression="zstd", compression_level=1,
-                    write_statistics=[name for name in self.schema.names if name not in self._added],
-                    write_batch_size=GROUP if all(_is_narrow(one.type) for one in self.schema) else FEW_VALUES,
-                )  # fmt: skip
-            elif self.kind is TableKind.ARROW:
+            if self.kind is TableKind.ARROW:
                 if self._is_stream:
                     self._writer = pa.ipc.new_stream(self._file, self.schema)
                 else:  # whose dictionaries may not change: without them
@@ -313,12 +374,8 @@ class TableWriter:
         return self._writer
 
     def _write_group(self) -> None:
-        pa = arrow()
-        table = pa.Table.from_batches([_without_null_texts(one) for one in self._waiting], self.schema)
-        if len(self._waiting) > 1:  # else all after the first would be written as plain texts
-            table = table.unify_dictionaries()
+        self._groups.add(self._waiting)
         self._waiting, self._rows, self._bytes = [], 0, 0
-        self._started().write_table(table, row_group_size=GROUP)
 
     def __enter__(self) -> TableWriter:
         self._stack.__enter__()
@@ -328,12 +385,82 @@ class TableWriter:
         if error[0] is not None:
             self._stack.__exit__(*error)
             return
-        with self._stack:  # what goes wrong at the end goes wrong with the file
+        with self._stack, self._wording():  # what goes wrong at the end goes wrong with the file
             if self.kind is TableKind.PARQUET:
-                self._write_group()
-            if self.kind is not TableKind.JSON:
+                if self._waiting:
+                    self._write_group()
+                self._groups.finish()
+            elif self.kind is not TableKind.JSON:
                 self._started().close()
             self._file.flush()
+
+
+class GroupWriter:
+    """Row groups of a Parquet file, encoded by threads and written in order. A context manager: at its end no thread
+    works any more.
+
+    With `stored`, the columns that are not `added` are copied from there.
+    """
+
+    def __init__(
+        self, file: BinaryIO, schema: Any, added: Collection[str], stored: StoredTable | None, encoders: int
+    ) -> None:
+        pa = arrow()
+        self._added = added
+        whole = StoredTable.of_bytes(self._encoded([], schema))
+        if stored is None:
+            self._schema, footer = schema, whole.footer
+        else:
+            self._schema = pa.schema([one for one in schema if one.name in added])
+            footer = widened(stored, whole)
+        self._joined = JoinedFile(file, footer)
+        self._workers = encoders or min(available(), ENCODERS)
+        self._pool = ThreadPoolExecutor(self._workers)
+        self._encoding: deque[tuple[Future[memoryview], Stored | None]] = deque()
+
+    def add(self, batches: list[Any], beside: Stored | None = None) -> None:
+        """A row group; `beside` is one with its other columns."""
+        self._encoding.append((self._pool.submit(self._encoded, batches, self._schema), beside))
+        while len(self._encoding) > self._workers:
+            self._write_first()
+
+    def _write_first(self) -> None:
+        encoding, beside = self._encoding.popleft()
+        for group in StoredTable.of_bytes(encoding.result()).groups:
+            self._joined.add(*((beside, group) if beside is not None else (group,)))
+
+    def _encoded(self, batches: list[Any], schema: Any) -> memoryview:
+        """A Parquet file of one row group, or of none without rows."""
+        pa = arrow()
+        from pyarrow import parquet
+
+        table = pa.Table.from_batches([_without_null_texts(one) for one in batches], schema)
+        if len(batches) > 1:  # else all after the first would be written as plain texts
+            table = table.unify_dictionaries()
+        out = pa.BufferOutputStream()
+        with parquet.ParquetWriter(
+            out, schema,
+            compression={
+                one.name: NUMBERS_CODEC if one.name in self._added and _is_number(one.type) else CODEC for one in schema
+            },
+            write_statistics=[name for name in schema.names if name not in self._added],
+            write_batch_size=GROUP if all(_is_narrow(one.type) for one in schema) else FEW_VALUES,
+        ) as writer:  # fmt: skip
+            if len(table):
+                writer.write_table(table, row_group_size=len(table))
+        return memoryview(out.getvalue())
+
+    def finish(self) -> None:
+        """Write what waits, and the footer."""
+        while self._encoding:
+            self._write_first()
+        self._joined.close()
+
+    def __enter__(self) -> GroupWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
 
 def _without_null_texts(batch: Any) -> Any:
@@ -352,6 +479,14 @@ def _is_narrow(type: Any) -> bool:
     if types.is_struct(type) or types.is_list(type) or types.is_large_list(type):
         return all(_is_narrow(type.field(number).type) for number in range(type.num_fields))
     return bool(types.is_dictionary(type) or types.is_primitive(type))
+
+
+def _is_number(type: Any) -> bool:
+    """Whether values are numbers or one of the few words that a byte numbers."""
+    types = arrow().types
+    if types.is_dictionary(type):
+        return bool(type.index_type == arrow().int8())
+    return bool(types.is_primitive(type))
 
 
 def _shown(value: object) -> object:
@@ -374,33 +509,46 @@ def looks_decimal(batch: Any, address: str) -> bool:
 def name_table(
     reader: TableReader,
     namer: Namer,
-    make_writer: Callable[[Any], TableWriter],
+    path: str,
+    kind: TableKind,
     progress: Callable[[int], object] = lambda rows: None,
+    *,
+    encoders: int = 0,
 ) -> int:
-    """Copy a table with names added; how many rows there were. Reading, naming and writing overlap."""
-    rows = 0
+    """Write a table with names added to a file; how many rows there were. Reading, naming and writing overlap.
+
+    `path` is "-" for stdout; `encoders` as for `TableWriter`.
+    """
+    stored = reader.stored() if kind is TableKind.PARQUET and not namer.exploded else None
     with reader.named_errors():
-        schema = namer.schema(reader.schema)
-    with (
-        make_writer(schema) as writer,
-        ThreadPoolExecutor(1) as reading,
-        ThreadPoolExecutor(1) as writing,
-    ):
-        batches = iter(reader)
-        ahead = [reading.submit(next, batches, None) for _ in range(AHEAD)]
-        behind: list[Future[None]] = []
-        try:
-            while (batch := ahead.pop(0).result()) is not None:
-                ahead.append(reading.submit(next, batches, None))
-                named = namer(batch)
-                behind.append(writing.submit(writer.write, named))
+        schema = namer.schema(reader.schema if stored is None else stored[0])
+    rows = 0
+    if stored is None:
+        with TableWriter(path, kind, schema, namer.added, None, encoders) as writer, ThreadPoolExecutor(1) as writing:
+            behind: deque[Future[None]] = deque()
+            for batch in _ahead(iter(reader)):
+                behind.append(writing.submit(writer.write, namer(batch)))
                 if len(behind) > AHEAD:
-                    behind.pop(0).result()
+                    behind.popleft().result()
                 rows += batch.num_rows
                 progress(rows)
             for one in behind:
                 one.result()
-        finally:
-            for one in (*ahead, *behind):
-                one.cancel()
+        return rows
+    pa = arrow()
+    groups = stored[1].groups
+    with reader.wording(), TableWriter(path, kind, schema, namer.added, stored[1], encoders) as writer:
+        for group, batches in zip(groups, _ahead(reader.batches_of_groups(namer.reads(schema.names))), strict=True):
+            writer.copy(group, [pa.record_batch(namer.names(batch)) for batch in batches])
+            rows += group.rows
+            progress(rows)
     return rows
+
+
+def _ahead(items: Iterator[Any]) -> Iterator[Any]:
+    """The same items, the next of which is made while one is worked on."""
+    with ThreadPoolExecutor(1) as making:
+        following = [making.submit(next, items, None) for _ in range(AHEAD)]
+        while (item := following.pop(0).result()) is not None:
+            following.append(making.submit(next, items, None))
+            yield item

@@ -36,10 +36,10 @@ from whence.dwarf.problems import Problems, unit_problem
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.unit_set import Units, UnitSet
 from whence.errors import DwarfError
-from whence.model import Source
 from whence.ranges import Ranges, Rows, Scopes, Starts
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
+from whence.source import Source
 
 SCOPE_COLUMNS = ("vaddr", "end", "depth", "function", "call_file", "call_line", "call_column", "call_discriminator")
 SCOPE_TAGS = {

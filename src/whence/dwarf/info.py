@@ -17,15 +17,17 @@ from whence.dwarf.problems import MOST, Problems
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.streaming import InfoPrefix, StreamingInfo, StreamingUnsupported, should_stream
-from whence.dwarf.threads import share
 from whence.dwarf.unit_set import DwarfFile, Unit, Units, UnitSet, most_units
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
-from whence.model import NameStyle, PathStyle
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import join
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from whence.model import NameStyle, PathStyle
 
 FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 
@@ -278,7 +280,7 @@ class DebugInfo:
                     done(joined)
                     joined += 1
 
-        share(readers, enumerate(pieces), work)
+        cores.share(readers, enumerate(pieces), work)
         return out
 
     def _let_go(self, units: UnitSet, batch: list[list[int]]) -> None:

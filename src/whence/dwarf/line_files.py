@@ -9,7 +9,6 @@ files of `go build -trimpath`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
 
 from whence.dwarf.kernels import constants
 from whence.errors import DwarfError
@@ -17,8 +16,20 @@ from whence.forks import Lock
 from whence.ranges.strings import Arena
 from whence.window import ByteOrder, Window
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from whence.model import PathStyle
+
+    class LineSections(Protocol):
+        """What line programs need of a file: sections as bytes, empty when the file has none."""
+
+        debug_line: memoryview
+        debug_line_str: memoryview
+        debug_str: memoryview
+        debug_str_offsets: memoryview
+
 
 PLACE_BITS = 56
 PLACE_MASK = (1 << PLACE_BITS) - 1
@@ -36,15 +47,6 @@ SLACK = 1 << 16  # bytes of programs that may be read beyond twice their section
 LONGEST = 1 << 14  # bytes of a directory or file name: four times what Linux opens
 GRANT = 1 << 14  # bytes of paths that a thread takes at once
 PATHS_PER_BYTE = 64  # bytes of paths that a byte of line programs may make
-
-
-class LineSections(Protocol):
-    """What line programs need of a file: sections as bytes, empty when the file has none."""
-
-    debug_line: memoryview
-    debug_line_str: memoryview
-    debug_str: memoryview
-    debug_str_offsets: memoryview
 
 
 class LineBudget:

@@ -23,11 +23,10 @@ of many units and one for a single program, and what its faults mean.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 from whence.dwarf.kernels import lines as lines_kernel
 from whence.dwarf.kernels.units import ADDRESS_SIZE, COMP_DIR, HAS, HAS_STMT_LIST, NAME, STMT_LIST, STR_BASE, WIDTH
-from whence.dwarf.line_files import INLINE, PLACE_BITS, FileNames, LineSections, Paths
+from whence.dwarf.line_files import INLINE, PLACE_BITS, FileNames, Paths
 from whence.dwarf.problems import Problems
 from whence.errors import DwarfError, cut_off
 from whence.ranges import Rows, Scopes, Starts, StringSpace
@@ -36,8 +35,11 @@ from whence.ranges.table import NO_FILE, Locations
 from whence.records import Record, field
 from whence.window import ByteOrder
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from whence.dwarf.line_files import LineSections
 
 NO_DIRECTORY = (1 << 64) - 1  # the place of a directory that is not there
 

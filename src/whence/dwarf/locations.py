@@ -7,12 +7,12 @@ not read.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from whence.dwarf.kernels import constants
 from whence.errors import DwarfError, ElfError
 from whence.window import Window
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
 
+from whence.cores import share
 from whence.dwarf.kernels.units import DwarfSections
-from whence.dwarf.threads import share
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.elf.kernels.constants import ET_REL
+from whence.elf.layout import DWARF_SECTIONS
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
 from whence.records import Record
 
-SECTIONS = ("info", "types", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
-LINE_SECTIONS = ("line",)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SECTIONS = DWARF_SECTIONS[:-1]
+LINE_SECTIONS = DWARF_SECTIONS[-1:]
 LAST = (1 << 64) - 3  # -1 and -2 mark code that a linker dropped
 
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from whence.blocks import suppress
 from whence.dwarf.kernels import abbrevs as abbrevs_kernel
 from whence.dwarf.kernels.constants import DWARF64
 from whence.dwarf.kernels.units import FAULT, HAS, HAS_STMT_LIST, STMT_LIST
@@ -26,6 +25,7 @@ from whence.forks import Lock
 from whence.ranges.strings import OFFSET_BITS
 from whence.window import ByteOrder
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.elf import ElfFile
     from whence.elf.compress import Unpacking

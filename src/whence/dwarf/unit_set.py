@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import overload
 
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import units as units_kernel
@@ -37,12 +36,22 @@ from whence.dwarf.sections import Sections
 from whence.elf import ElfFile
 from whence.errors import DwarfError
 from whence.forks import cached_property
-from whence.model import NameStyle, PathStyle
 from whence.ranges import Rows, Scopes
 from whence.ranges.overlay import by_key
 from whence.ranges.strings import StringSpace
 from whence.records import Record
 from whence.window import ByteOrder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import overload
+
+    from whence.model import NameStyle, PathStyle
+else:
+
+    def overload(declared):
+        return declared
+
 
 TYPE_KINDS = (constants.DW_UT_type, constants.DW_UT_split_type)
 
@@ -101,8 +110,8 @@ class Units(Sequence[Unit]):
     @overload
     def __getitem__(self, index: int) -> Unit: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Unit]: ...
-    def __getitem__(self, index: int | slice) -> Unit | Sequence[Unit]:
+    def __getitem__(self, index: slice) -> Sequence[Unit]: ...  # noqa: F811
+    def __getitem__(self, index: int | slice) -> Unit | Sequence[Unit]:  # noqa: F811
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):

@@ -10,19 +10,29 @@ does. zlib and zstd let other threads run meanwhile, and those may read what has
 from __future__ import annotations
 
 import mmap
+import os
 import sys
 import threading
-import zlib
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
+from whence.blocks import suppress
 from whence.budget import Budget
 from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.elf.layout import ELF32
 from whence.errors import ElfError
 from whence.window import ByteOrder, Window
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Decompressor(Protocol):
+        @property
+        def eof(self) -> bool: ...
+
+        def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
+
 
 RATIO = 64
 SLACK = 1 << 20  # bytes of one section beyond that
@@ -39,13 +49,6 @@ ZDEBUG_HEAD = 12
 def unpacked_budget(part: str, packed: int, allowance: int = SLACK) -> Budget:
     """What so many packed bytes may unpack to."""
     return Budget(part, "unpacked bytes", packed, times=RATIO, allowance=allowance, error=ElfError)
-
-
-class Decompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-
-    def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
 
 
 def unpack_section(
@@ -97,6 +100,8 @@ def _inflater() -> Decompressor:
     try:
         from isal import isal_zlib
     except ImportError:
+        import zlib
+
         return zlib.decompressobj()
     unpacker: Decompressor = isal_zlib.decompressobj()
     return unpacker
@@ -114,7 +119,8 @@ def _zstd() -> Decompressor:
 class Unpacking:
     """A section on its way: one thread unpacks it, others may read `content` as far as it has come.
 
-    Raises ElfError when the size it claims is not to be believed.
+    `run` and `advance` unpack, but wait once `start` has a thread of its own do that. Raises ElfError when the size it
+    claims is not to be believed.
     """
 
     def __init__(
@@ -133,6 +139,9 @@ class Unpacking:
         self._at = 0  # of the packed bytes
         self._ended = self._stopped = False
         self._turn = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._process = 0  # that has the thread
+        self._error: BaseException | None = None
 
     def run(self) -> memoryview:
         """Unpack it all: exactly `size` bytes, or an ElfError."""
@@ -142,13 +151,30 @@ class Unpacking:
     def advance(self, size: int) -> None:
         """Go on until so many bytes are there. ElfError when they can't be unpacked, or when all are wanted and more
         follows."""
+        size = min(size, self.size)
+        if self._thread not in (None, threading.current_thread()):
+            self._await(size)
+            return
         try:
-            self._advance(min(size, self.size))
-        except BaseException:
+            self._advance(size)
+        except BaseException as error:
+            self._error = error
             self._end()
             raise
         if self.done == self.size:
             self._end()
+
+    def start(self, thread: threading.Thread) -> None:
+        """From now on this thread unpacks, the others wait for what comes."""
+        self._thread, self._process = thread, os.getpid()
+
+    def _await(self, size: int) -> None:
+        if self._process != os.getpid():
+            raise ElfError(self.part, None, "what a thread unpacks is read by its own process")
+        with self._turn:  # when all of it is there, more may follow: that is known at the end
+            self._turn.wait_for(lambda: self._ended or size <= self.done < self.size)
+        if self._error is not None:
+            raise self._error
 
     def stop(self) -> None:
         """Have the thread that unpacks end soon, with an ElfError."""
@@ -198,3 +224,10 @@ class Unpacking:
         if self._mapping is not None and end > self.forgotten:
             self._mapping.madvise(mmap.MADV_DONTNEED, self.forgotten, end - self.forgotten)
             self.forgotten = end
+
+
+def unpack_all(several: Iterable[Unpacking]) -> None:
+    """Unpack one after the other; those who wait for them meet their errors."""
+    for one in several:
+        with suppress(ElfError, MemoryError):
+            one.run()

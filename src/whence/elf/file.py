@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
 
+from whence.blocks import contextmanager, suppress
 from whence.elf import layout
 from whence.elf.code import Range, code_ranges, code_segments, loaded_ranges
-from whence.elf.compress import FILE_SLACK, Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
+from whence.elf.compress import (
+    FILE_SLACK,
+    Unpacking,
+    unpack_all,
+    unpack_section,
+    unpack_xz,
+    unpack_zdebug,
+    unpacked_budget,
+)
 from whence.elf.header import read_header
 from whence.elf.kernels import constants
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
@@ -25,6 +33,7 @@ from whence.forks import Lock, cached_property
 from whence.mapped import MappedFile
 from whence.window import ByteOrder
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
@@ -60,6 +69,8 @@ class ElfFile:
         self._contents: dict[int, memoryview] = {}
         self._streams: dict[tuple[int, int], memoryview] = {}  # unpacked, by offset and size of the packed bytes
         self._unpacked: dict[tuple[int, int], int] = {}  # the sizes of those, and of others that were begun
+        self._ahead: dict[tuple[int, int], Unpacking] = {}  # by the same, what a thread unpacks
+        self._ahead_in = 0  # the process that has the thread
         self._lock = Lock()
         with naming(path):
             self.check()
@@ -83,6 +94,7 @@ class ElfFile:
         """Let go of the mapping. Views handed out before stay good."""
         self._contents.clear()
         self._streams.clear()
+        self._ahead.clear()
         self.__dict__.pop("_relocations", None)  # they refer to the file
         if "_notes" in self.__dict__:  # they have views of it
             _ = self.build_id, self.go_build_id
@@ -184,11 +196,38 @@ class ElfFile:
     def unpacking(self, section: Section) -> Unpacking | None:
         """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed.
 
-        Raises ElfError when the file's sections together unpack to more than its bytes justify; sections that are the
-        same bytes count once.
+        What `unpack_ahead` began is returned as it is. Raises ElfError when the file's sections together unpack to more
+        than its bytes justify; sections that are the same bytes count once.
         """
         with naming(self.path):
+            begun = self._ahead.get((section.file_offset, section.size)) if section.compressed else None
+            if begun is not None and self._ahead_in == os.getpid() and not begun.forgotten:
+                return begun
             return self._unpacking(section)
+
+    def unpack_ahead(self, most: int | None = None) -> None:
+        """Unpack the sections of debug info on a thread, the small ones first, while the caller does something else.
+
+        `most`: .debug_info is left alone when it has more bytes, as stored. Whoever wants a section meanwhile waits for
+        it, and meets what is wrong with it. Nothing is done where nothing is compressed.
+        """
+        sections = [self.section(f".debug_{name}") for name in layout.DWARF_SECTIONS]
+        packed = [one for one in sections if one is not None and one.compressed]
+        chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
+        if self._ahead or self.type == constants.ET_REL or not chosen:
+            return
+        begun: list[Unpacking] = []
+        for section in sorted(chosen, key=lambda one: one is sections[0]):
+            with suppress(ElfError):  # who wants it meets the error
+                unpacking = self.unpacking(section)
+                if unpacking is not None:
+                    self._ahead[section.file_offset, section.size] = unpacking
+                    begun.append(unpacking)
+        self._ahead_in = os.getpid()
+        thread = threading.Thread(target=unpack_all, args=(begun,), daemon=True)
+        for unpacking in begun:
+            unpacking.start(thread)
+        thread.start()
 
     def _unpacking(self, section: Section) -> Unpacking | None:
         raw = stored(self.data, section)

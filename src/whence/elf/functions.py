@@ -15,7 +15,6 @@ names its part. A symbol without size reaches to the next one or its section's e
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 from whence.budget import Budget
 from whence.elf.kernels import constants
@@ -24,11 +23,12 @@ from whence.elf.plt import stubs
 from whence.elf.symbols import SymbolTable
 from whence.errors import ElfError, WhenceError
 from whence.interrupts import interruptible
-from whence.model import Source
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena
 from whence.records import Record
+from whence.source import Source
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

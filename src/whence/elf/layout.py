@@ -6,10 +6,9 @@ and symbols, in the order of the fields. The tables map the class byte's meaning
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from whence.elf.kernels import constants
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.window import ByteOrder
 
@@ -34,6 +33,11 @@ NOTE = "III"
 # tag, value; the type and value of an entry of the auxiliary vector are both unsigned
 DYNAMIC = {ELF32: "iI", ELF64: "qQ"}
 AUXILIARY = {ELF32: "II", ELF64: "QQ"}
+
+# of DWARF, what the ranges of functions and lines are read from: .debug_info first, .debug_line last
+DWARF_SECTIONS = (
+    "info", "types", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists", "line",
+)  # fmt: skip
 
 GO_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo")
 

@@ -14,7 +14,6 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whence.budget import Budget
 from whence.elf import layout
@@ -25,6 +24,7 @@ from whence.elf.symbols import SymbolTable
 from whence.errors import ElfError
 from whence.window import cstring
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.elf.file import ElfFile
 

@@ -10,7 +10,6 @@ Other files have had this done: a vmlinux that kept its .rela.debug_* sections i
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 from whence.elf.kernels import constants
 from whence.elf.kernels.constants import (
@@ -28,6 +27,7 @@ from whence.elf.kernels.constants import (
 from whence.elf.layout import ELF64
 from whence.errors import ElfError, Unsupported
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 

@@ -1,11 +1,12 @@
 """Engines that people run already, a few lines each over whence.columns: each is imported only where it is wanted.
 
-    whence.engines.duckdb     register(connection): whence(build_id, address) in SQL
-    whence.engines.polars     pl.col("address").whence.name(pl.col("build_id"))
-    whence.engines.pandas     frame.whence.name()
-    whence.engines.ray        name(dataset), name_files(paths, folder)
-    whence.engines.dask       name(frame)
-    whence.engines.spark      name(frame)
+    whence.engines.duckdb      register(connection): whence(build_id, address) in SQL
+    whence.engines.polars      pl.col("address").whence.name(pl.col("build_id"))
+    whence.engines.datafusion  name(frame, context)
+    whence.engines.pandas      frame.whence.name()
+    whence.engines.ray         name(dataset), name_files(paths, folder)
+    whence.engines.dask        name(frame)
+    whence.engines.spark       name(frame)
 
 Workers open archives themselves, from where `places` says, and keep them: nothing of a binary goes through an engine.
 """

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from whence.errors import GopclntabError
 from whence.gopclntab.kernels import ranges as ranges_kernel
 from whence.gopclntab.kernels.constants import MAX_DEPTH, MAX_STANDSTILL
-from whence.model import Source
 from whence.ranges import Ranges, Starts, StringSpace
 from whence.records import Record
+from whence.source import Source
 
 if TYPE_CHECKING:
     from whence.gopclntab.functions import FunctionColumns

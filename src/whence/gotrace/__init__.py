@@ -2,7 +2,7 @@
 
 In: a trace in its wire form (what `runtime/trace` writes) or its text form (what Go's internal/trace/raw defines), as a
 path, a file, a pipe or bytes. Out: events, the other form, or columns. The events of each version come from Go's
-internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: events of Go 1.11 to 1.21 (another format).
+internal/trace/tracev2; docs/formats/gotrace.md has the layout. Refused: events of Go 1.11 to 1.21 (another format).
 
     specs.py       versions, their events as a table    header.py        the first bytes of either form
     reader.py      Reader, TextReader                   writer.py        Writer, TextWriter

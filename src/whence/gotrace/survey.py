@@ -42,7 +42,7 @@ class GenerationInfo:
 
     @property
     def seconds(self) -> float:
-        """How long the generation is; 0 when its clock's frequency is not told."""
+        """How long the generation is; 0 when its clock's frequency is unknown."""
         return (self.end - self.start) / self.frequency if self.frequency else 0.0
 
 

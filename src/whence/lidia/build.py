@@ -10,12 +10,10 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
 from os import PathLike, fspath
-from typing import Any, BinaryIO, Literal, TypedDict, Unpack
 
 from whence._version import __version__
-from whence.demangle import demangle as readable
+from whence.blocks import suppress
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.elf.layout import machine_name
@@ -27,12 +25,35 @@ from whence.lidia.unwind import NAMES as UNWIND_NAMES
 from whence.lidia.unwind import UnwindTable, pack_unwind
 from whence.lidia.writer import Written, names_budget, write
 from whence.locate.debug_files import DebugFiles
-from whence.model import Source
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.caller_files import caller_files
 from whence.ranges.strings import Arena
 from whence.records import Record
+from whence.source import Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import Any, BinaryIO, Literal, TypedDict, Unpack
+
+    class Options(TypedDict, total=False):
+        """The options of `create`, by name."""
+
+        crc: bool
+        lines: bool
+        files: bool
+        symtab: bool
+        gopclntab: bool
+        dwarf: bool
+        compat: Literal["go"] | None
+        strings: Literal["length", "nul"]
+        demangle: bool
+        columns: bool
+        unwind: bool
+        debug_files: DebugFiles | None
+        jobs: int | None
+
 
 PRODUCER = f"whence {__version__}"
 
@@ -49,24 +70,6 @@ class Created(Record, frozen=True):
     seconds: float
     debug_file: str = ""
     problems: tuple[str, ...] = ()
-
-
-class Options(TypedDict, total=False):
-    """The options of `create`, by name."""
-
-    crc: bool
-    lines: bool
-    files: bool
-    symtab: bool
-    gopclntab: bool
-    dwarf: bool
-    compat: Literal["go"] | None
-    strings: Literal["length", "nul"]
-    demangle: bool
-    columns: bool
-    unwind: bool
-    debug_files: DebugFiles | None
-    jobs: int | None
 
 
 def create(executable: str | PathLike[str], output: str | PathLike[str], **options: Unpack[Options]) -> Created:
@@ -110,13 +113,22 @@ def create_from_elf(
     """
     began = time.perf_counter()
     output = fspath(output) if isinstance(output, PathLike) else output
+    if dwarf and compat is None and jobs != 1:
+        elf.unpack_ahead()
     if compat == "go":
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
         _refuse_remains(table, elf.problems)
         written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
     with Producers(
-        elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, columns=columns
+        elf,
+        finder=debug_files,
+        dwarf=dwarf,
+        symtab=symtab,
+        gopclntab=gopclntab,
+        jobs=jobs,
+        columns=columns,
+        ahead=elf.size,
     ) as producers:
         return archive_producers(
             producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, unwind=unwind,
@@ -215,6 +227,8 @@ def _sources(table: Ranges) -> dict[str, int]:
 @interruptible
 def _demangle(table: Ranges) -> None:
     """Replace each linkage name by its readable form."""
+    from whence.demangle import demangle as readable
+
     arena = Arena(table.strings)
     names = {
         ref: arena.add(readable(table.strings.text(ref)).encode("utf-8", "surrogateescape"))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whence.lidia import writer
 from whence.lidia.layout import Extra
-from whence.model import Source
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge
 from whence.ranges.strings import Arena
+from whence.source import Source
 
 if TYPE_CHECKING:
     import os
@@ -112,7 +112,7 @@ class Builder:
     ) -> writer.Written:  # fmt: skip
         """Write the archive to a path or a binary file; the options are those of `lidia.write`.
 
-        `extra` says more of its origin than the builder was told.
+        `extra` says more of its origin than the builder knows.
         """
         self._names.seal()
         ranges = self._ranges if compat == "go" else self.ranges()

@@ -11,13 +11,14 @@ made of them would (6 bytes of .eh_frame a row in libraries), and keep all that 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
 
 from whence.errors import LidiaError, cut_off
 from whence.records import Record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Final
 
 HEAD: Final = struct.Struct("<HBBIQ")
 TABLE: Final = struct.Struct("<IIQQ")

@@ -17,10 +17,11 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from functools import partial
 
 from whence._version import __version__
 from whence.budget import Budget
+from whence.cores import share
 from whence.files import atomic_write
 from whence.interrupts import interruptible
 from whence.lidia.kernels import encode as encode_kernel
@@ -45,14 +46,19 @@ from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.records import Record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import BinaryIO, Literal
 
     from whence.lidia.kernels import located as located_kernel
     from whence.ranges import Ranges
 
-Strings = Literal["length", "nul"]
-Compat = Literal["go"] | None
+    Strings = Literal["length", "nul"]
+    Compat = Literal["go"] | None
+
+
+MANY = 1 << 13  # ranges of a table that is encoded on two cores
 _STEP = 1 << 15  # ranges encoded at once
 _PIECE = 1 << 20  # bytes handed over at once
 _U16 = 0xFFFF
@@ -231,30 +237,12 @@ class _Body:
         count = len(ranges)
         self.ranges = ranges
         self.columns = columns = EncodedColumns(ranges, go)
-        survey = encode_kernel.Survey(columns, lines)
-        if survey.fault >= 0:
-            raise ValueError(f"range {survey.fault} refers to line rows that the table does not have")
-        if not survey.ordered and not go:
-            raise ValueError("ranges are in order of (vaddr, depth): use whence.ranges.merge, or lidia.Builder")
-        self.tidy, self.functions = survey.tidy, survey.functions
         seed = int.from_bytes(os.urandom(8), "little")
-        self.names = strings_kernel.Interner(ranges.strings.sources, nul, seed, names_budget(ranges).most)
-        self.names.number(ranges, files)
-        for name in ("function", "file", "call_file"):
-            setattr(columns, name, getattr(self.names, name).numbers())
-        line_width = 4 if survey.most_line > _U16 else 2
-        self.lines: encode_kernel.LineTables | located_kernel.LocatedLines
-        if ranges.columns is not None and lines and not go:
-            from whence.lidia.kernels.located import LocatedLines
-
-            self.lines = self.located = LocatedLines(line_width, seed)
-            columns.line_index = self.located.add(ranges).numbers()
-        else:
-            self.located = None
-            self.lines = encode_kernel.LineTables(line_width, seed, count)
-            if lines:
-                columns.line_index = self.lines.add(columns, not go).numbers()
-        self.starts = start_rows(ranges, self.names) if lines and files and not go else b""
+        # Names and lines need nothing of each other.
+        steps = [partial(self._add_names, lines, files, nul, go, seed), partial(self._add_lines, lines, go, seed)]
+        share(range(1 if count < MANY else 2), steps, lambda _, step: step())
+        survey = self.survey
+        self.tidy, self.functions = survey.tidy, survey.functions
         if not survey.ordered:
             columns.sort()
         string = self.names.offset.numbers()
@@ -264,8 +252,38 @@ class _Body:
         fields = ArchiveSection(RANGE_TABLE, 8 if most_field > _U32 else 4, count, va_table.end, 0)
         texts = ArchiveSection(STRINGS, 1, self.names.size, fields.end, 0)
         self.header = ArchiveHeader(
-            va_table, fields, texts, ArchiveSection(LINE_TABLES, line_width, self.lines.entries, texts.end, 0)
+            va_table, fields, texts, ArchiveSection(LINE_TABLES, self.line_width, self.lines.entries, texts.end, 0)
         )
+
+    def _add_names(self, lines: bool, files: bool, nul: bool, go: bool, seed: int) -> None:
+        """Number the names, and make the rows of STRT."""
+        ranges = self.ranges
+        self.names = strings_kernel.Interner(ranges.strings.sources, nul, seed, names_budget(ranges).most)
+        self.names.number(ranges, files)
+        for name in ("function", "file", "call_file"):
+            setattr(self.columns, name, getattr(self.names, name).numbers())
+        self.starts = start_rows(ranges, self.names) if lines and files and not go else b""
+
+    def _add_lines(self, lines: bool, go: bool, seed: int) -> None:
+        """Survey the ranges, and store their line runs."""
+        columns, ranges = self.columns, self.ranges
+        self.survey = survey = encode_kernel.Survey(columns, lines)
+        if survey.fault >= 0:
+            raise ValueError(f"range {survey.fault} refers to line rows that the table does not have")
+        if not survey.ordered and not go:
+            raise ValueError("ranges are in order of (vaddr, depth): use whence.ranges.merge, or lidia.Builder")
+        self.line_width = 4 if survey.most_line > _U16 else 2
+        self.lines: encode_kernel.LineTables | located_kernel.LocatedLines
+        if ranges.columns is not None and lines and not go:
+            from whence.lidia.kernels.located import LocatedLines
+
+            self.lines = self.located = LocatedLines(self.line_width, seed)
+            columns.line_index = self.located.add(ranges).numbers()
+        else:
+            self.located = None
+            self.lines = encode_kernel.LineTables(self.line_width, seed, len(ranges))
+            if lines:
+                columns.line_index = self.lines.add(columns, not go).numbers()
 
     def parts(self) -> Iterator[Iterator[bytes]]:
         """The bytes of the four sections, a piece at a time."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import zlib
 
 from whence.files import read_at
 
@@ -14,12 +13,14 @@ POLYNOMIAL = 0xEDB88320
 
 def stored_crc32(descriptor: int, size: int) -> int:
     """The CRC-32 of `size` bytes of a file. What the file does not store (its holes) is computed, not read."""
+    from zlib import crc32
+
     crc = offset = 0
     while offset < size:
         start, end = _stored(descriptor, offset, size)
         crc = crc32_of_zeros(crc, start - offset)
         for offset in range(start, end, BLOCK):
-            crc = zlib.crc32(read_at(descriptor, min(BLOCK, end - offset), offset), crc)
+            crc = crc32(read_at(descriptor, min(BLOCK, end - offset), offset), crc)
         offset = end
     return crc
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from whence import rooted
 from whence.elf import ElfFile
@@ -27,6 +26,7 @@ from whence.files import open_regular
 from whence.locate.crc import stored_crc32
 from whence.locate.search import FileKind, Outcome, Search
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.locate.sources import Fetcher
 
@@ -44,7 +44,7 @@ class DebugFiles:
     `open_elf` opens a candidate; `mapped` is the name that an allow-list of servers is asked about, where the file is
     open under another one; `log` gets a line for each file tried. For a file that is reached through the root of a
     process, that root's /usr/lib/debug comes before the debug folders: a container's debug packages lie there, and no
-    link in it leads out of it (whence.rooted).
+    link in it leads out of it (whence.rooted). `sysroot` is such a root, too, of another machine.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class DebugFiles:
         stores: Iterable[Fetcher] = (),
         open_elf: Callable[[str], ElfFile] = ElfFile.open,
         mapped: str = "",
+        sysroot: str = "",
         log: Callable[[str], None] | None = None,
     ) -> None:
         self.debug_dirs = tuple(os.fspath(one) for one in debug_dirs)
@@ -66,6 +67,7 @@ class DebugFiles:
         self.stores = tuple(stores)
         self._open_elf = open_elf
         self._mapped = mapped
+        self._sysroot = sysroot
         self._log = log
 
     def __repr__(self) -> str:
@@ -86,6 +88,7 @@ class DebugFiles:
             stores=self.stores,
             open_elf=open_elf or self._open_elf,
             mapped=mapped,
+            sysroot=self._sysroot,
             log=self._log,
         )
 
@@ -123,7 +126,9 @@ class DebugFiles:
             return search
         if link is None:
             return search
-        candidates = [(inside_of(folder, link.name), "alt link") for folder in folders_of(elf.path)]
+        candidates = [
+            (inside_of(folder, link.name, self._sysroot), "alt link") for folder in folders_of(elf.path, self._sysroot)
+        ]
         candidates += self._build_id_files(link.build_id, ".debug", elf.path)
         name = os.path.basename(link.name)
         candidates += [(os.path.join(folder, ".dwz", name), "dwz folder") for folder in self._folders(elf.path)]
@@ -151,8 +156,8 @@ class DebugFiles:
     def dwo(self, comp_dir: str, name: str, near: str | os.PathLike[str] = "") -> Search:
         """The split unit a skeleton names; `near` is the file that holds the skeleton."""
         search = Search("split unit")
-        folders = folders_of(os.fspath(near)) if near else []
-        root, _ = rooted.split(os.fspath(near))
+        folders = folders_of(os.fspath(near), self._sysroot) if near else []
+        root, _ = self._split(os.fspath(near))
         elsewhere = _leads_elsewhere(os.fspath(near))
         candidates = [(root + os.path.join("/" if root else "", comp_dir, name), "compilation folder")]
         if elsewhere:  # names of files of that process are none of ours
@@ -161,6 +166,9 @@ class DebugFiles:
         candidates += [(os.path.join(folder, os.path.basename(name)), "bare name") for folder in folders]
         self._take(search, candidates, lambda _: "")
         return search
+
+    def _split(self, path: str) -> tuple[str, str]:
+        return rooted.split(path, self._sysroot)
 
     def _folders(self, path: str) -> tuple[str, ...]:
         """The debug folders for a file: first those in the root of the process it is reached through."""
@@ -174,7 +182,7 @@ class DebugFiles:
             asked.append((self.debuginfod, "debuginfod"))
         for one, how in asked if build_id else ():
             how = f"{how} {FileKind.DEBUGINFO}"
-            fetched = one.fetch(build_id, FileKind.DEBUGINFO, self._mapped or rooted.split(path)[1])
+            fetched = one.fetch(build_id, FileKind.DEBUGINFO, self._mapped or self._split(path)[1])
             if fetched is None:
                 search.note("", how, Outcome.ABSENT, "not found")
             else:
@@ -188,25 +196,25 @@ class DebugFiles:
                 yield os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + suffix), "build-id"
 
     def _linked(self, path: str, name: str) -> Iterator[tuple[str, str]]:
-        folders = folders_of(path)
+        folders = folders_of(path, self._sysroot)
         for folder in folders:
             yield os.path.join(folder, name), "debug link"
             yield os.path.join(folder, ".debug", name), "debug link"
         for top in self._folders(path):
             for folder in folders:
-                inside = os.path.abspath(rooted.split(folder)[1])
+                inside = os.path.abspath(self._split(folder)[1])
                 yield os.path.join(top, inside.lstrip("/"), name), "debug link"
 
     def _take(self, search: Search, candidates: Candidates, check: Callable[[ElfFile], str], itself: str = "") -> None:
         """Open candidates in turn until `check` finds no fault; what became of each is recorded."""
-        seen = {rooted.real_path(itself)} if itself else set()
+        seen = {rooted.real_path(itself, self._sysroot)} if itself else set()
         for path, how in candidates:
-            if "\0" in path or (real := rooted.real_path(path)) in seen:
+            if "\0" in path or (real := rooted.real_path(path, self._sysroot)) in seen:
                 continue
             seen.add(real)
             found = None
             try:
-                found = self._open_elf(path)
+                found = self._open_elf(rooted.openable(path, self._sysroot))
                 fault = check(found)
             except FileNotFoundError:
                 search.note(path, how, Outcome.ABSENT)
@@ -233,19 +241,20 @@ def has_debug_info(elf: ElfFile) -> bool:
     return section is not None and section.in_file and section.size > 0
 
 
-def folders_of(path: str) -> list[str]:
+def folders_of(path: str, sysroot: str = "") -> list[str]:
     """The folder of a file, as it was named and with links resolved: / and /usr hold the same files under two names."""
-    root, inside = rooted.split(path)
+    root, inside = rooted.split(path, sysroot)
     if root:
-        return [root + folder for folder in _spelled(os.path.dirname(inside), rooted.real_path(path)[len(root) :])]
+        real = rooted.real_path(path, sysroot)[len(root) :]
+        return [root + folder for folder in _spelled(os.path.dirname(inside), real)]
     if not path or _leads_elsewhere(path):
         return []
     return _spelled(os.path.dirname(path) or ".", os.path.realpath(path))
 
 
-def inside_of(folder: str, name: str) -> str:
-    """A name as it is meant in a folder: an absolute one starts at the root of the process that the folder is in."""
-    root, _ = rooted.split(folder + "/")
+def inside_of(folder: str, name: str, sysroot: str = "") -> str:
+    """A name as it is meant in a folder: an absolute one starts at the root that the folder is in."""
+    root, _ = rooted.split(folder + "/", sysroot)
     return root + name if root and os.path.isabs(name) else os.path.join(folder, name)
 
 

@@ -13,18 +13,21 @@
 
 from __future__ import annotations
 
-import re
-
-HEX = r"[0-9a-f]+"
-KEY = r"[0-9a-f]{4,128}"  # what caches, debug folders and debuginfod servers name files by
+DIGITS = frozenset("0123456789abcdef")
+KEY_DIGITS = range(4, 129)  # of what caches, debug folders and debuginfod servers name files by
 GO_PARTS = 4
 BREAKPAD_DIGITS = 32  # of a build-id that went through a debug id: it has the first 16 bytes
+
+
+def is_hex(text: str) -> bool:
+    """Whether a text is of lowercase hex digits, one or more."""
+    return bool(text) and DIGITS.issuperset(text)
 
 
 def comparable(build_id: str) -> str:
     """The form of a build-id that equals another's where both are of one file."""
     lower = build_id.lower()
-    if not re.fullmatch(HEX, lower):
+    if not is_hex(lower):
         return build_id
     if len(lower) % 2 == 0:
         text = bytes.fromhex(lower)
@@ -40,10 +43,10 @@ def is_same(told: str, own: str) -> bool:
     (True, True, False)
     """
     told, own = comparable(told), comparable(own)
-    return told == own or (len(told) == BREAKPAD_DIGITS and own.startswith(told) and bool(re.fullmatch(HEX, own)))
+    return told == own or (len(told) == BREAKPAD_DIGITS and own.startswith(told) and is_hex(own))
 
 
 def key(build_id: str) -> str:
     """The build-id as part of a file's name: hex digits; "" for one that names no file."""
     found = comparable(build_id)
-    return found if re.fullmatch(KEY, found) else ""
+    return found if is_hex(found) and len(found) in KEY_DIGITS else ""

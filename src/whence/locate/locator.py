@@ -25,12 +25,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING, Any
 
 from whence import lidia
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
+from whence.blocks import suppress
 from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
@@ -49,16 +48,17 @@ from whence.locate.sources import (
     Servers,
     of_elf,
 )
-from whence.reasons import GIVE_FILE, Missing, Reason
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import BinaryIO, TypeVar, Unpack
+    from typing import Any, BinaryIO, TypeVar, Unpack
 
     from whence.binary import ElfOptions
     from whence.elf.segments import Segment
     from whence.locate.cache import Cache
     from whence.locate.sources import Fetcher, FileSource
     from whence.producers import Producers
+    from whence.reasons import Missing
 
     T = TypeVar("T")
 
@@ -120,7 +120,7 @@ class Locator(Closing):
             self.sources.append(CachedArchives(self._open_cache))
         self._further = list(sources)
         self.sources += self._further
-        self._fallback: list[FileSource] = [BuildIdFolders(self.dirs)]
+        self._fallback: list[FileSource] = [BuildIdFolders(self.dirs, self.root)]
         if self._client is not None:
             self._fallback.append(Servers(self._client))
         packages = [one.path for one in self._given.files if one.is_package]
@@ -133,6 +133,7 @@ class Locator(Closing):
             debuginfod=self._client,
             stores=stores,
             open_elf=self._open_elf,
+            sysroot=self.root,
             log=log,
         )
 
@@ -329,6 +330,8 @@ class Locator(Closing):
                             os.unlink(candidate.path)
                     if outcome is Outcome.BROKEN and broken is None:
                         detail = f"{candidate.how} {candidate.path}: {without_file(error)}"
+                        from whence.reasons import Missing, Reason
+
                         broken = Missing(Reason.BROKEN_FILE, detail)
                     continue
                 finally:
@@ -516,6 +519,8 @@ def has_code(elf: ElfFile) -> bool:
 
 
 def _why_missing(search: Search, wanted: Wanted) -> Missing:
+    from whence.reasons import GIVE_FILE, Missing, Reason
+
     for tried in search.tried:
         if tried.outcome is Outcome.REPLACED:
             return Missing(Reason.BUILD_ID_MISMATCH, str(tried))

@@ -8,7 +8,6 @@ from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import Mismatch
 from whence.locate.identity import key
-from whence.reasons import Missing
 from whence.records import Record, field
 
 TYPE_CHECKING = False
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from whence.elf.segments import Segment
+    from whence.reasons import Missing
 
 
 class FileKind(enum.StrEnum):
@@ -43,7 +43,7 @@ class Outcome(enum.Enum):
     BROKEN = "damaged or unreadable"
     EMPTY = "holds no debug info"
     REPLACED = "lies where the wanted file was, with another build-id"
-    UNVERIFIED = "nothing tells whether it is the wanted file"
+    UNVERIFIED = "nothing says whether it is the wanted file"
 
     @property
     def code(self) -> str:

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING, Any
 
 from whence import rooted
+from whence.blocks import suppress
 from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
@@ -27,11 +26,11 @@ from whence.lidia.table import open as open_archive
 from whence.locate.identity import is_same
 from whence.locate.names import same_name
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
-from whence.reasons import NOT_VERIFIED
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from whence.locate.cache import Cache
 
@@ -253,6 +252,8 @@ class OwnPath:
             return
         path = wanted.path.removesuffix(DELETED_MARK)
         if path != wanted.path and not wanted.build_id:
+            from whence.reasons import NOT_VERIFIED
+
             tried.append(Tried(path, self.how, Outcome.UNVERIFIED, NOT_VERIFIED))
             return
         try:
@@ -281,8 +282,8 @@ class BuildIdFolders:
 
     how = "debug folder"
 
-    def __init__(self, folders: Iterable[str]) -> None:
-        self.folders = list(folders)
+    def __init__(self, folders: Iterable[str], sysroot: str = "") -> None:
+        self.folders, self.sysroot = list(folders), sysroot
 
     def __repr__(self) -> str:
         return f"<BuildIdFolders {', '.join(self.folders) or 'none'}>"
@@ -293,6 +294,7 @@ class BuildIdFolders:
             return
         for path in self._paths(build_id):
             try:
+                path = rooted.openable(path, self.sysroot)
                 one = identify(path, self.how)
             except (FileNotFoundError, NotADirectoryError):
                 tried.append(Tried(path, self.how, Outcome.ABSENT))

@@ -26,16 +26,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from whence import rooted
 from whence.budget import Budget
 from whence.elf import ElfFile, Note, Segment
 from whence.elf.kernels import constants
 from whence.elf.layout import ELF64
 from whence.errors import WRONG_KIND, ElfError, MapsError, naming
-from whence.files import open_regular
+from whence.files import open_regular, stamp_of
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
 from whence.procmap.mapping import Kind, Mapping, kind_of
-from whence.procmap.snapshot import SnapshotFile, SnapshotMappings, stamp_of
+from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 
 PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))
 HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers
@@ -97,10 +98,11 @@ class FileEntry(NamedTuple):
     name: str
 
 
-def read_core(elf: ElfFile, programs: Iterable[str] = ()) -> CoreMappings:
+def read_core(elf: ElfFile, programs: Iterable[str] = (), sysroot: str = "") -> CoreMappings:
     """What a core file tells. Raises MapsError when it is no core or its notes are damaged, ElfError.
 
     `programs` are paths of files that may be the program that left it, should it not say itself which files it had.
+    Paths of the process are looked for below `sysroot`.
     """
     if elf.type != constants.ET_CORE:
         hint = "whence addr names the addresses of a program or a library"
@@ -108,10 +110,10 @@ def read_core(elf: ElfFile, programs: Iterable[str] = ()) -> CoreMappings:
         fault = f"an ELF file, but not a core file: its type is {elf.type}, expected {constants.ET_CORE}"
         raise MapsError("core", None, rule, elf.type, fault=fault, code=WRONG_KIND, path=elf.path).with_hint(hint)
     with naming(elf.path):
-        return _read_core(elf, programs)
+        return _read_core(elf, programs, sysroot)
 
 
-def _read_core(elf: ElfFile, programs: Iterable[str]) -> CoreMappings:
+def _read_core(elf: ElfFile, programs: Iterable[str], sysroot: str) -> CoreMappings:
     if not elf.segments and elf.problems:
         raise elf.problems[0]
     notes = [note for note in elf.notes() if note.owner == "CORE"]
@@ -119,7 +121,7 @@ def _read_core(elf: ElfFile, programs: Iterable[str]) -> CoreMappings:
     pid, command, arguments = next(about, (0, "", ""))
     threads = tuple(_thread(elf, note) for note in notes if note.type == constants.NT_PRSTATUS)
     mapped = mapped_files(elf)
-    mappings, file_of = _mappings(elf, mapped) if mapped else _mappings_by_program(elf, programs)
+    mappings, file_of = _mappings(elf, mapped, sysroot) if mapped else _mappings_by_program(elf, programs, sysroot)
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
     entry = _auxiliary(elf).get(AT_ENTRY, 0)
     executable = next((one.path for one in mappings if one.start <= entry < one.end and one.kind.has_file), "")
@@ -182,7 +184,7 @@ def _who(elf: ElfFile, note: Note) -> tuple[int, str, str]:
     return _number(elf, note, PID_AT[elf.bits], 4) or 0, text(COMMAND_AT[elf.bits], COMMAND_SIZE), arguments
 
 
-def _mappings(elf: ElfFile, mapped: list[FileEntry]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
+def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list[Mapping], list[SnapshotFile | None]]:
     """Executable mappings by address, and the file of each.
 
     gdb leaves out the PT_LOAD of what the file has anyway: there the file's own segments tell what is code.
@@ -207,7 +209,7 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry]) -> tuple[list[Mapping], lis
         if kind.has_file:
             base = beginning[entry]
             if base not in files:
-                files[base] = _file(elf, path, loads.get(base.start), heads)
+                files[base] = _file(elf, path, loads.get(base.start), heads, sysroot)
             file = files[base]
         build_id, offset = file.build_id if file is not None else "", entry.offset + start - entry.start
         mapping = Mapping(path, start, min(end, entry.end), offset, build_id, kind, permissions, deleted=deleted)
@@ -229,17 +231,20 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry]) -> tuple[list[Mapping], lis
     return [mapping for mapping, _ in found], [file for _, file in found]
 
 
-def _mappings_by_program(elf: ElfFile, programs: Iterable[str]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
+def _mappings_by_program(
+    elf: ElfFile, programs: Iterable[str], sysroot: str
+) -> tuple[list[Mapping], list[SnapshotFile | None]]:
     """The same of a core that has no NT_FILE: by the first file that fits, of `programs` and under the path that the
     program was started by."""
     known = _auxiliary(elf)
-    mappings, file_of = _mappings(elf, [])
-    for path in (*programs, _text_at(elf, known.get(AT_EXECFN, 0))):
-        with suppress(OSError, ElfError, ValueError), ElfFile.open(path) as program:
+    mappings, file_of = _mappings(elf, [], sysroot)
+    started = _text_at(elf, known.get(AT_EXECFN, 0))
+    for path, root in (*((one, "") for one in programs), (started, sysroot)):
+        with suppress(OSError, ElfError, ValueError), ElfFile.open(place := _place(path, root)) as program:
             bias = known.get(AT_ENTRY, 0) - program.entry
             if not _fits(elf, program, known, bias):
                 continue
-            file = SnapshotFile(path, program.build_id, AddressMapper.from_elf(program), stamp_of(path))
+            file = SnapshotFile(path, program.build_id, AddressMapper.from_elf(program), stamp_of(place), place)
             kept = [pair for pair in zip(mappings, file_of) if not _is_in(pair[0], program, bias)]
             for segment in program.segments:
                 if segment.is_loaded and segment.executable:
@@ -305,7 +310,12 @@ def _beginnings(mapped: list[FileEntry]) -> dict[FileEntry, FileEntry]:
     return found
 
 
-def _file(elf: ElfFile, path: str, load: Segment | None, heads: Budget) -> SnapshotFile:
+def _place(path: str, sysroot: str) -> str:
+    """Where a path of the process leads here. Raises OSError where it leads nowhere below `sysroot`."""
+    return rooted.below(sysroot, path) if sysroot else path
+
+
+def _file(elf: ElfFile, path: str, load: Segment | None, heads: Budget, sysroot: str) -> SnapshotFile:
     """A mapped file by what the core has of its first page."""
     if load is None:
         return SnapshotFile(path, "", None)
@@ -318,8 +328,11 @@ def _file(elf: ElfFile, path: str, load: Segment | None, heads: Budget) -> Snaps
         build_id = inner.build_id
         mapper = AddressMapper.from_elf(inner)
     stamp: tuple[int, ...] = ()
+    place = ""
     if not build_id and len(head):  # then a file here is the one if it begins as the one in memory did
-        with suppress(OSError, ValueError, ElfError), open_regular(path, ElfError) as (descriptor, _):
-            if os.read(descriptor, len(head)) == head:
-                stamp = stamp_of(path)
-    return SnapshotFile(path, build_id, mapper, stamp)
+        with suppress(OSError, ValueError, ElfError):
+            place = _place(path, sysroot)
+            with open_regular(place, ElfError) as (descriptor, _):
+                if os.read(descriptor, len(head)) == head:
+                    stamp = stamp_of(place)
+    return SnapshotFile(path, build_id, mapper, stamp, place)

@@ -9,26 +9,39 @@ Without CAP_SYSLOG (kernel.kptr_restrict) every address reads as zero: then noth
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
 
+from whence.procmap.kernels.kallsyms import FunctionLines
 from whence.procmap.names import NamedAddresses
 
 # On 64-bit machines the kernel has the upper half; the [vsyscall] page there belongs to processes.
 KERNEL_START = 1 << 63
 LONGEST = 1 << 20  # bytes that the last function before a gap is taken to have at most
-_LINE = re.compile(rb"^([0-9a-fA-F]{1,16}) [tTwW] (\S+)(?:[ \t]+\[(\S+)\])?[ \t]*$", re.MULTILINE)
-_FIRST = re.compile(rb"^([0-9a-fA-F]{8,16}) [tT] (_text|_stext)$", re.MULTILINE)
+_FIRST = re.compile(rb"(?<![^\n])([0-9a-fA-F]{8,16}) [tT] (_text|_stext)(?=\n|\Z)")
+_BEFORE_NAME = 16 + len(b" T ")
 
 
 class KernelNames(NamedAddresses):
     """Functions of a kernel and its modules; empty when addresses are hidden. `begins` says where _text and _stext lie,
-    as far as that is told."""
+    as far as that is told. A function reaches to the next one. Aliases of one address: the first counts, as the kernel
+    prints it.
 
-    __slots__ = ("begins",)
+    >>> KernelNames(b"ffffffff81000000 T a\\nffffffff81000010 t b\\t[mod]\\n").lookup(0xffffffff8100000f)
+    'a'
+    """
 
-    def __init__(self, ranges: Iterable[tuple[int, int, str]] = (), begins: dict[str, int] | None = None) -> None:
-        super().__init__(ranges)
-        self.begins = begins or {}
+    __slots__ = ("_data", "_name_at", "begins")
+
+    def __init__(self, data: bytes = b"") -> None:
+        super().__init__()
+        self._data = data
+        lines = FunctionLines(data)
+        self._starts, self._name_at = lines.start.numbers(), lines.name_at.numbers()
+        self.begins: dict[str, int] = {}
+        for at in lines.first_symbols.numbers():
+            found = _FIRST.search(data, max(0, at - _BEFORE_NAME - 1), at + len(b"_stext") + 1)
+            if found and (address := int(found[1], 16)):
+                self.begins[found[2].decode()] = address
 
     @property
     def text_address(self) -> int | None:
@@ -38,23 +51,13 @@ class KernelNames(NamedAddresses):
     def read(cls, path: str = "/proc/kallsyms") -> KernelNames:
         """Raises OSError when the file can't be read."""
         with open(path, "rb") as file:
-            return cls.parse(file.read())
+            return cls(file.read())
 
-    @classmethod
-    def parse(cls, data: bytes) -> KernelNames:
-        """A function reaches to the next one. Aliases of one address: the first counts, as the kernel prints it.
-
-        >>> KernelNames.parse(b"ffffffff81000000 T a\\nffffffff81000010 t b\\t[mod]\\n").lookup(0xffffffff8100000f)
-        'a'
-        """
-        first: dict[int, str] = {}
-        for address, name, module in _LINE.findall(data):
-            start = int(address, 16)
-            if start and start not in first:
-                text = name.decode("utf-8", "surrogateescape")
-                first[start] = f"{text} [{module.decode('utf-8', 'surrogateescape')}]" if module else text
-        starts = sorted(first)
-        ends = [*starts[1:], min(starts[-1] + LONGEST, (1 << 64) - 1)] if starts else []
-        begins = {name.decode(): at for text, name in _FIRST.findall(data) if (at := int(text, 16))}
-        ranges = ((start, min(end, start + LONGEST), first[start]) for start, end in zip(starts, ends, strict=True))
-        return cls(ranges, begins)
+    def lookup(self, address: int) -> str:
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address - self._starts[index] >= LONGEST:
+            return ""
+        begin = self._name_at[index]
+        end = self._data.find(b"\n", begin)
+        line = self._data[begin:] if end < 0 else self._data[begin:end]
+        return b" ".join(line.split()).decode("utf-8", "surrogateescape")

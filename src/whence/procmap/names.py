@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 
@@ -21,7 +21,7 @@ class NamedAddresses:
     def __init__(self, ranges: Iterable[tuple[int, int, str]] = ()) -> None:
         last = {start: (start, end, name) for start, end, name in ranges}
         rows = sorted(last.values(), key=itemgetter(0))
-        self._starts = array("Q", [row[0] for row in rows])
+        self._starts: Sequence[int] = array("Q", [row[0] for row in rows])
         self._ends = array("Q", [row[1] for row in rows])
         self._names = [row[2] for row in rows]
 

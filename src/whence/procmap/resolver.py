@@ -19,7 +19,7 @@ from time import monotonic
 
 from whence.closing import Closing
 from whence.errors import ElfError, MapsError
-from whence.files import open_looked_at
+from whence.files import open_looked_at, stamp
 from whence.forks import Lock
 from whence.procmap.build_id import build_id_of
 from whence.procmap.kernels.constants import EXECUTE
@@ -29,7 +29,7 @@ from whence.procmap.reader import ProcessReader, who
 
 MAX_PROCESSES = 4096
 MAX_BUILD_IDS = 65536
-FileKey = tuple[int, int, int, int, int]
+FileKey = tuple[int, ...]
 _Table = tuple[list[int], list[Mapping]]
 
 
@@ -244,7 +244,7 @@ class Resolver(Closing):
     def _build_id_and_close(self, descriptor: int) -> str:
         try:
             status = os.fstat(descriptor)
-            key = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+            key = (*stamp(status), status.st_ctime_ns)
             known = self._build_ids.get(key)
             if known is None:
                 known = build_id_of(descriptor)

@@ -14,21 +14,23 @@ that has no build-id. `file` is an index into `files`, null where there is no fi
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, MapsError, empty_file
+from whence.files import stamp_of
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.process import command, identify
-from whence.procmap.resolver import Resolver
+
+if TYPE_CHECKING:
+    from whence.procmap.resolver import Resolver
 
 FORMAT, VERSION = "whence-snapshot", 1
 SEGMENT_FIELDS = ("file_offset", "vaddr", "file_size", "align")
@@ -37,12 +39,20 @@ SIZE_LIMIT = 256 << 20  # bytes; a process with the 65,530 mappings that Linux a
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read)."""
+    """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read).
+
+    `stamp` is that of the file at `place`, where it has no build-id: the path, or where that leads below a sysroot.
+    """
 
     path: str
     build_id: str
     mapper: AddressMapper | None
     stamp: tuple[int, ...] = ()
+    place: str = ""
+
+    def is_unchanged(self) -> bool:
+        """Whether the very file that was mapped is at its place still. Raises OSError."""
+        return bool(self.stamp) and stamp_of(self.place or self.path) == self.stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,12 @@ class SnapshotMappings:
     @classmethod
     def take(cls, pid: int, resolver: Resolver | None = None) -> SnapshotMappings:
         """Of a live process. Raises ProcessLookupError, PermissionError."""
-        own = resolver or Resolver()
+        if resolver is None:
+            from whence.procmap.resolver import Resolver
+
+            own = Resolver()
+        else:
+            own = resolver
         process = own.directory(pid)
         mappings = list(own.require(pid))
         files: dict[tuple[str, int, int, str], SnapshotFile] = {}
@@ -107,6 +122,8 @@ class SnapshotMappings:
         ]
         head = {"format": FORMAT, "version": VERSION, "pid": self.pid, "command": self.command}
         times = {"start_time": self.start_time, "taken": self.taken}
+        import json
+
         return json.dumps({**head, **times, "files": listed, "mappings": mappings}, indent=1)
 
     @classmethod
@@ -114,6 +131,8 @@ class SnapshotMappings:
         """Read what `to_json` wrote. Raises MapsError when it is something else."""
         if len(text) > SIZE_LIMIT:
             raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB", f"{len(text) >> 20} MiB")
+        import json
+
         try:
             top = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -139,12 +158,6 @@ class SnapshotMappings:
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             shown = f"{type(error).__name__} {error}"
             raise MapsError("snapshot", None, "files and mappings have the fields of version 1", shown) from None
-
-
-def stamp_of(path: str) -> tuple[int, ...]:
-    """What tells a file from others on this machine. Raises OSError."""
-    status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _seen(mapping: Mapping) -> SnapshotFile:

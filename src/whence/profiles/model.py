@@ -55,7 +55,7 @@ class Label(NamedTuple):
 
 
 class Mapping(procmap_mapping.Mapping):
-    """A mapping of a process as a profile tells it: [start, end) showed `path` from byte file_offset on.
+    """A mapping of a process as a profile has it: [start, end) showed `path` from byte file_offset on.
 
     Where the addresses are runtime ones, start is where the file was mapped; where they are vaddrs already, start and
     end are 0 or do not hold the address. What a profile does not say of a mapping has its default.

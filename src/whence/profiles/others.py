@@ -5,9 +5,10 @@ Text forms of gperftools' family are described in google/pprof (profile/legacy_p
 
 from __future__ import annotations
 
-import json
 import re
 from typing import NamedTuple
+
+from whence.elf.layout import MAGIC as ELF_MAGIC
 
 HEAD = 4096  # bytes that tell
 
@@ -29,7 +30,7 @@ ASK_AGAIN = "ask for it with ?debug=1, or without ?debug: that is pprof"
 # how bytes begin -> what they are
 MAGICS: tuple[tuple[bytes, Other], ...] = (
     (b"PERFFILE", Other("perf's own recording, version 1", "run the perf script of that time")),
-    (b"\x7fELF", Other("an ELF file", "give it with --binary, and a profile first")),
+    (ELF_MAGIC, Other("an ELF file", "give it with --binary, and a profile first")),
     (b"FLR\0", Other("a JFR recording", JFR)),
     (b"JAVA PROFILE 1.0", Other("a Java heap dump (hprof)", "it has objects, no stacks of samples: use a heap viewer")),
     (
@@ -148,6 +149,8 @@ def members(text: str) -> set[str]:
             if depth == 1 and text[end + 1 :].lstrip()[:1] == ":":
                 with_quotes = text[offset : end + 1]
                 try:
+                    import json
+
                     found.add(json.loads(with_quotes))
                 except ValueError:
                     break

@@ -127,8 +127,8 @@ def merge(profiles: Iterable[model.Profile]) -> Profile:
 def read(source: str | os.PathLike[str] | bytes | BinaryIO) -> Profile:
     """The profile in a file (or pipe) by its path, in an open binary file, or in bytes; in gzip or not.
 
-    The format is told by the bytes (docs/profiles.md lists those that are read); `format` then names it: "perf.data",
-    "pprof", "otlp", "perf", "folded", "firefox", "speedscope", "v8", "heap", "jemalloc", "cpu", ...
+    The format is recognized from the bytes (docs/profiles.md lists those that are read); `format` then names it:
+    "perf.data", "pprof", "otlp", "perf", "folded", "firefox", "speedscope", "v8", "heap", "jemalloc", "cpu", ...
     Raises OSError, and ProfileError with what breaks which rule. All of it is read; samples are decoded when they are
     asked for. Time and memory are bounded by the stored bytes.
     """

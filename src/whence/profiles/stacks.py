@@ -14,6 +14,7 @@ from whence.profiles import bounds
 from whence.profiles.addresses import is_runtime
 from whence.profiles.model import Profile
 
+CUT = " … "  # in place of the middle of a long text
 NAME_MAX = 255  # a file's name has no more; it is said again for each place without a name
 
 
@@ -107,3 +108,15 @@ class Stacks:
             for kind in kinds:
                 row[kind] += values[kind]
         return out
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most `most` characters, without its middle if need be.
+
+    >>> shortened("abcdefghij", 7)
+    'ab … ij'
+    """
+    if len(text) <= most:
+        return text
+    keep = max(0, most - len(CUT))
+    return text[: keep - keep // 2] + CUT[: most - keep] + (text[-(keep // 2) :] if keep > 1 else "")

@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from whence.elf.notes import build_id, walk
@@ -91,10 +90,10 @@ class SymbolLists:
         self._cached: dict[tuple[str, str, int | None], NameList | None] = {}  # by what decides which it is
         self._directory = directory
         self._running, self._notes = running, notes
-        self._given = [(Path(one), given_map(Path(one))) for one in perf_maps]
+        self._given = [(os.fspath(one), given_map(os.fspath(one))) for one in perf_maps]
         self._found: dict[int, NameList | Missing] = {}
         self._kernel: tuple[KernelNames, int | None] | None = None
-        self.kallsyms = Path(kallsyms) if kallsyms is not None else None
+        self.kallsyms = os.fspath(kallsyms) if kallsyms is not None else None
         if self.kallsyms is not None:
             self._kernel = read_kallsyms(self.kallsyms)
 
@@ -103,7 +102,7 @@ class SymbolLists:
     def of_processes(self, pids: Collection[int]) -> tuple[list[NameList], Missing]:
         """The perf maps that answer for a place in one of these processes; and what to say when none of them does."""
         if self._given:
-            named = [(MAP_NAME.fullmatch(path.name), one) for path, one in self._given]
+            named = [(MAP_NAME.fullmatch(os.path.basename(path)), one) for path, one in self._given]
             several = len(named) > 1 and pids
             out = [one for name, one in named if not (several and name) or int(name[1]) in pids]
             if out:
@@ -187,7 +186,7 @@ class SymbolLists:
         if path not in self._read:
             self._read[path] = KernelNames()
             with suppress(OSError, ProfileError):
-                self._read[path], _ = read_kallsyms(Path(path))
+                self._read[path], _ = read_kallsyms(path)
         return self._read[path]
 
     def _placed(self, path: str, mapping: Mapping) -> NameList | None:
@@ -210,7 +209,7 @@ class SymbolLists:
             return None
         if self._kernel is None:
             try:
-                self._kernel = read_kallsyms(Path(self._running))
+                self._kernel = read_kallsyms(self._running)
             except OSError:
                 self._kernel = KernelNames(), None
         names, first = self._kernel
@@ -224,23 +223,24 @@ class SymbolLists:
 
     def _running_build_id(self) -> str:
         try:
-            data = memoryview(Path(self._notes).read_bytes())
+            with open(self._notes, "rb") as file:
+                data = memoryview(file.read())
             return build_id(walk(data, 0, len(data), 4, "little" if sys.byteorder == "little" else "big"))
         except (OSError, WhenceError):
             return ""
 
 
-def given_map(path: Path) -> NameList:
+def given_map(path: str) -> NameList:
     """A perf map someone gave. Raises OSError, ProfileError."""
     with open_input(path, ProfileError) as file:
         return NameList(perfmap.parse(file.read()), Source.PERFMAP, f"given {path}")
 
 
-def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
+def read_kallsyms(path: str) -> tuple[KernelNames, int | None]:
     """The names, and where _text lies. Raises OSError, ProfileError."""
     with open_input(path, ProfileError) as file:
         data = file.read()
-    names = KernelNames.parse(data)
+    names = KernelNames(data)
     return names, names.text_address
 
 

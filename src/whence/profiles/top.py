@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from whence.errors import plain
 from whence.profiles import bounds
-from whence.profiles.flamegraph.data import shortened
 from whence.profiles.model import NO_TYPE, Profile, SampleType
-from whence.profiles.stacks import Shown, Stacks
+from whence.profiles.stacks import Shown, Stacks, shortened
 
 ROWS = 30  # unless it is asked for more
 SORTS = ("self", "total")

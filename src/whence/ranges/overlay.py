@@ -18,16 +18,16 @@ Out: ranges in order of (vaddr, depth), appended to a table.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.ranges.kernels import overlay as overlay_kernel
 from whence.ranges.table import ColumnNumbers, check_ends
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from whence.model import Source
     from whence.ranges.table import Ranges, Rows, Scopes
+    from whence.source import Source
 
 
 def overlay_lines(scopes: Scopes, rows: Rows, out: Ranges, source: Source) -> None:

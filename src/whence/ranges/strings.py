@@ -9,10 +9,9 @@ Reference 0 is the empty string.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from whence.forks import Lock
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 

@@ -5,6 +5,7 @@ A file is verified before it is kept, and a poorer one never takes the place of 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -87,7 +88,7 @@ class Uploads:
         except WhenceError as error:
             raise Refusal(422, without_file(error)) from None
         except OSError as error:
-            raise Refusal(507 if error.errno == 28 else 503, f"the store failed: {error.strerror}") from None
+            raise Refusal(507 if error.errno == errno.ENOSPC else 503, f"the store failed: {error.strerror}") from None
         if added.outcome in ("added", "better"):
             self._server.came(added.build_id)
         return added

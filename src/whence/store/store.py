@@ -221,8 +221,8 @@ class Store(Closing):
         say: Callable[[str], None] = lambda line: None,
     ) -> StoreSource:
         """The store as a source of a Locator. `who` asks: it is written down with what was not found. Files of a bucket
-        are kept in `cache`, a Cache or its folder (default: the store's). `say` is told once, in a line, when the store
-        can't be asked."""
+        are kept in `cache`, a Cache or its folder (default: the store's). `say` is called once, with a line, when the
+        store can't be asked."""
         from whence.store.source import StoreSource
 
         return StoreSource(self, who, self._cache if cache is None else cache, say)
@@ -266,7 +266,7 @@ class Store(Closing):
         wait: float = WAIT_SECONDS,
     ) -> Outcomes:
         """Put files, folders (with all below them) and packages (.deb, .tar, .zip); returns what became of each ELF
-        file. `report` is told each as it is done.
+        file. `report` is called with each as it is done.
 
         With `by_hash` a file without a build-id is kept under its SHA-256. `mapped` are files of processes
         (whence.store.processes), `layouts` further copies to keep ("gdb", "pyroscope/TENANT"). With `source_folders`
@@ -277,7 +277,12 @@ class Store(Closing):
 
         self._must_be_writable()
         intake = Intake(self, by_hash=by_hash, layouts=layouts, sources=source_folders, report=report, wait=wait)
-        return intake.add(paths, mapped)
+        try:
+            return intake.add(paths, mapped)
+        except OSError as error:
+            if error.errno is not None and error.filename is None:
+                error.filename = self.url  # write(2) names no file
+            raise
 
     def put(
         self, build_id: str, kind: str, file: Readable, *, origin: str = "", limit: int = 0, wait: float = 0.0

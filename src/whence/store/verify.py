@@ -34,7 +34,7 @@ class StoreProblem(Record, frozen=True):
 
 
 def verify(store: Store, report: Callable[[str], None] = lambda build_id: None) -> Iterator[StoreProblem]:
-    """Every problem of a store. `report` is told each build-id before it is read. Raises OSError.
+    """Every problem of a store. `report` is called with each build-id before it is read. Raises OSError.
 
     What a killed writer began is ended first, where the store can be written to, and archives are made again for which
     dwz's shared file has come: that is no problem.

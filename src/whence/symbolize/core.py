@@ -16,19 +16,14 @@ from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile
 from whence.errors import CHANGED, MapsError
+from whence.files import stamp_of
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
-    from whence.procmap.core import CoreThread
+    from whence.procmap.core import CoreMappings, CoreThread
     from whence.unwind.core import ThreadStack
-
-
-def state_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
-    """What tells a file from one that took its place, and from itself once something was written to it."""
-    status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class Core(Snapshot):
@@ -37,27 +32,38 @@ class Core(Snapshot):
     `threads` has the one that ended the process first. `missing` counts the bytes that the end of the file lacks,
     `problems` has what was damaged in it and left out. `arguments` is the command line, of which cores keep 79 bytes,
     `executable` the program's file, `written` when the core was, in seconds since 1970. `programs` are files that may
-    be the program, for cores that do not say which it was (qemu-user's). Raises OSError, ElfError, MapsError.
+    be the program, for cores that do not say which it was (qemu-user's). The files of a process of another machine are
+    those below `sysroot`, which its Symbolizer's Locator has as `root`. Raises OSError, ElfError, MapsError.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, programs: Iterable[str | os.PathLike[str]] = ()) -> None:
-        from whence.procmap.core import read_core
-
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        programs: Iterable[str | os.PathLike[str]] = (),
+        sysroot: str | os.PathLike[str] = "",
+    ) -> None:
         self._programs = tuple(os.fspath(one) for one in programs)
+        self._sysroot = os.fspath(sysroot).rstrip("/")
         with ElfFile.open(path) as elf:
-            core = read_core(elf, self._programs)
+            core = self._read(elf)
             self.problems = tuple(map(str, elf.problems))
         self.record, self.path = core.snapshot, os.fspath(path)
         self.threads: tuple[CoreThread, ...] = core.threads
         self.missing = core.missing
         self.arguments, self.executable = core.arguments, core.executable
         self.written = os.stat(path).st_mtime
-        self._state = state_of(path)
+        self._stamp = stamp_of(path)
+
+    def _read(self, elf: ElfFile) -> CoreMappings:
+        from whence.procmap.core import read_core
+
+        return read_core(elf, self._programs, self._sysroot)
 
     @contextmanager
     def _opened(self) -> Iterator[ElfFile]:
         """The file again, which has to be the one that the mappings are of. Raises OSError, ElfError, MapsError."""
-        if state_of(self.path) != self._state:
+        if stamp_of(self.path) != self._stamp:
             rule, fault = "it stays as it was when it was opened", "the file changed since it was opened"
             raise MapsError("core", None, rule, fault=fault, code=CHANGED, path=self.path)
         with ElfFile.open(self.path) as elf:
@@ -68,7 +74,7 @@ class Core(Snapshot):
     ) -> list[Stack]:
         """The stack of every thread, or of those of `tids`, in the order of `threads`, with names.
 
-        With `scan` callers that nothing tells are guessed: frames that are found by FoundBy.SCAN.
+        With `scan` callers that no table gives are guessed: frames that are found by FoundBy.SCAN.
 
         The files of the process are those that the symbolizer's Locator finds (default: a symbolizer of its own). Never
         raises for what a thread, a frame or a file is: `end` says why a stack is no longer. Raises OSError, ElfError,
@@ -78,22 +84,20 @@ class Core(Snapshot):
         if symbolizer is None:
             with Symbolizer() as own:
                 return self.stacks(own, tids=tids, scan=scan)
-        from whence.procmap.core import read_core
         from whence.unwind import core_stacks
 
         with self._opened() as elf:
-            found = core_stacks(elf, read_core(elf, self._programs), symbolizer.finds, tids=tids, scan=scan)
+            found = core_stacks(elf, self._read(elf), symbolizer.finds, tids=tids, scan=scan)
         frames = named(self, [one.unwound for one in found], symbolizer)
         return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
 
     def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
         """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
         thread. Raises as `stacks` does."""
-        from whence.procmap.core import read_core
         from whence.unwind.core import explain_core_stack
 
         with self._opened() as elf:
-            found = explain_core_stack(elf, read_core(elf), tid, symbolizer.finds, scan=scan)
+            found = explain_core_stack(elf, self._read(elf), tid, symbolizer.finds, scan=scan)
         if found is None:
             return None
         one, rules = found

@@ -15,7 +15,7 @@ from whence.errors import ElfError
 from whence.locate.search import Wanted
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Mapping
-from whence.procmap.snapshot import SnapshotFile, stamp_of
+from whence.procmap.snapshot import SnapshotFile
 from whence.reasons import Reason
 from whence.symbolize.naming import name_all
 from whence.symbolize.opening import FileLocator, open_wanted
@@ -100,9 +100,7 @@ def _open(file: SnapshotFile, locator: FileLocator, addresses: int) -> PooledBin
 def _unchanged(file: SnapshotFile) -> ElfFile | None:
     """The file under its old path, if it is the very one that was mapped. Raises OpenError where it can't be read."""
     try:
-        if not file.stamp or stamp_of(file.path) != file.stamp:
-            return None
-        return ElfFile.open(file.path)
+        return ElfFile.open(file.place or file.path) if file.is_unchanged() else None
     except FileNotFoundError:
         return None
     except (OSError, ElfError) as error:

@@ -81,7 +81,7 @@ class Process(LivePid, Closing):
         """The stack of every thread, or of those of `tids`, by tid, with names.
 
         The threads are stopped together for as long as copying their registers and stacks takes, a few milliseconds
-        (`Stack.held`), and unwound afterwards; with `scan` callers that nothing tells are guessed. Files that the
+        (`Stack.held`), and unwound afterwards; with `scan` callers that no table gives are guessed. Files that the
         symbolizer's Locator finds help (default: a symbolizer of its own). A thread that could not be stopped has what
         is known without, and `Stack.missing` says why. Raises
         ProcessLookupError.

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from whence.closing import Closing
 from whence.errors import WhenceError
+from whence.files import stamp
 from whence.forks import Lock
 from whence.model import Frames
 from whence.procmap.address_mapper import AddressMapper
@@ -191,4 +192,4 @@ def key_of(mapping: Mapping) -> object:
         status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+    return *stamp(status), status.st_ctime_ns

@@ -24,10 +24,16 @@ Documents: DWARF 5, section 6.4; the LSB's "Exception Frames"; the psABIs of x86
 stack with a reason; it never raises, and never costs more than the bounds that each module names.
 """
 
-from whence.unwind.core import ThreadStack, core_stacks
-from whence.unwind.samples import SampleStacks, StackSamples, stacks
-from whence.unwind.signals import Signal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
+
+if TYPE_CHECKING:
+    from whence.unwind.core import ThreadStack, core_stacks
+    from whence.unwind.samples import SampleStacks, StackSamples, stacks
+    from whence.unwind.signals import Signal
 
 __all__ = [
     "End",
@@ -41,3 +47,24 @@ __all__ = [
     "core_stacks",
     "stacks",
 ]  # fmt: skip
+
+_LAZY = {  # where each lies: samples need no cores, cores no samples
+    "Signal": "whence.unwind.signals",
+    "SampleStacks": "whence.unwind.samples",
+    "StackSamples": "whence.unwind.samples",
+    "ThreadStack": "whence.unwind.core",
+    "core_stacks": "whence.unwind.core",
+    "stacks": "whence.unwind.samples",
+}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'whence.unwind' has no attribute {name!r}")

@@ -15,7 +15,6 @@ from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError, GopclntabError, WhenceError
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
-from whence.procmap.snapshot import stamp_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection
 from whence.unwind.exidx import ExceptionIndex
 from whence.unwind.memory import Unreadable
@@ -88,8 +87,8 @@ class Module:
         elif file.build_id:
             path = self._find(EXECUTABLE)
             self.why = "" if path else f"no file with build-id {file.build_id} ({file.path}) was found"
-        elif file.stamp and _is_unchanged(file):
-            path = file.path
+        elif _is_unchanged(file):
+            path = file.place or file.path
         else:
             self.why = f"{file.path} had no build-id, and is not the file it was"
         if path:
@@ -182,7 +181,7 @@ def archived_frames(
 
 def _is_unchanged(file: SnapshotFile) -> bool:
     try:
-        return stamp_of(file.path) == file.stamp
+        return file.is_unchanged()
     except OSError:
         return False
 
@@ -287,16 +286,17 @@ class CoreCode:
         found = module.fde(vaddr)
         return None if found is None else (found, address - vaddr)
 
-    def is_entry(self, address: int) -> bool:
+    def entry_before(self, address: int) -> int | None:
         at = self._at(address)
         file = self._modules.snapshot.file_of[at] if at is not None else None
         if at is None or file is None:
-            return False
+            return None
         module = self._modules.of_file(file, self._mappings[at])
         if module.elf is None or module.mapper is None or not module.elf.entry:
-            return False
+            return None
         vaddr = module.mapper.vaddr(self._mappings[at], address)
-        return vaddr is not None and module.elf.entry <= vaddr < module.elf.entry + ENTRY_BYTES
+        entry = module.elf.entry
+        return address - vaddr + entry if vaddr is not None and entry <= vaddr < entry + ENTRY_BYTES else None
 
     def go(self, pc: int, lookup: int) -> GoFunction | None:
         at = self._at(lookup)

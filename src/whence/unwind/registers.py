@@ -50,6 +50,7 @@ class Machine:
     instructions: str = ""  # whose beginnings and ends of functions are known: x86, a64 or none
     sp_below_cfa: int = 0  # the caller's stack pointer, unless CFI says otherwise, is so far below the CFA
     syscall: bytes | None = None  # the instruction; `result` is the register with what it returns
+    clones: tuple[bytes, ...] = ()  # calls of clone and clone3, up to that instruction
     result: int = 0
     thread_pointer_at: int | None = None  # in NT_PRSTATUS, where it is there
 
@@ -102,6 +103,7 @@ X86_64 = Machine(
     pc_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("rip"),
     pc_name="rip",
     syscall=bytes.fromhex("0f05"),
+    clones=(bytes.fromhex("b8380000000f05"), bytes.fromhex("b8b30100000f05")),  # mov $__NR_clone, %eax; syscall
     instructions="x86",
     thread_pointer_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("fs_base"),
     frame_record=(0, 8, 16),
@@ -163,6 +165,8 @@ I386 = Machine(
     status_at={n: STATUS_REGISTERS_AT_32 + 4 * _I386_ORDER.index(name) for n, name in _I386.items()},
     pc_at=STATUS_REGISTERS_AT_32 + 4 * _I386_ORDER.index("eip"),
     pc_name="eip",
+    syscall=bytes.fromhex("cd80"),
+    clones=(bytes.fromhex("b878000000cd80"), bytes.fromhex("b8b3010000cd80")),  # mov $__NR_clone, %eax; int $0x80
     instructions="x86",
     frame_record=(0, 4, 8),
     returns=(b"\xc3", b"\xc2", b"\xf3\xc3", b"\xf2\xc3"),

@@ -11,6 +11,7 @@ that it takes for a thread of a core.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -21,6 +22,7 @@ from whence.unwind.unwinder import UnwindCode, Unwinder
 from whence.unwind.walking import PlainCode, PlainWalker
 
 if TYPE_CHECKING:
+    Numbers = array[int] | memoryview[int]
     from whence.unwind.registers import Machine
     from whence.window import ByteOrder
 
@@ -41,12 +43,12 @@ class StackSamples(NamedTuple):
     What is known of a sample's memory is `stack[stack_at:][:stack_size]`, from the address `stack_start` on.
     """
 
-    pc: array[int]  # Q
-    values: array[int]  # Q
-    numbers: array[int]  # I
-    stack_start: array[int]  # Q
-    stack_at: array[int]  # Q
-    stack_size: array[int]  # Q
+    pc: Numbers  # Q
+    values: Numbers  # Q
+    numbers: Numbers  # I
+    stack_start: Numbers  # Q
+    stack_at: Numbers  # Q
+    stack_size: Numbers  # Q
     stack: bytes | memoryview
 
 
@@ -63,6 +65,13 @@ class SampleStacks:
         """The pcs of a sample's frames: the innermost is exact, others are return addresses."""
         first = self.end[sample - 1] if sample else 0
         return list(self.pc.numbers()[first : self.end[sample]])
+
+    def ends(self) -> Counter[End]:
+        """How many stacks end for each reason."""
+        out = Counter(end for end, _ in self.details.values())
+        for how, end in _ENDS.items():
+            out[end] += self.how.count(how)
+        return +out
 
     def why(self, sample: int) -> tuple[End, str]:
         """Why a sample's stack ends, and what exactly ended it."""
@@ -91,27 +100,40 @@ class _Memory:
         return (self.start, end) if self.start <= address < end else None
 
 
+class SampleUnwinder:
+    """Unwinds samples of one process. What it learnt of code stays from batch to batch."""
+
+    def __init__(self, code: SampleCode, machine: Machine, order: ByteOrder = "little") -> None:
+        self.machine = machine
+        self._walker = PlainWalker(machine, order, code)
+        self._memory = _Memory(code)
+        self._unwinder = Unwinder(machine, code, self._memory, order, walker=self._walker)
+
+    def stacks(self, samples: StackSamples) -> SampleStacks:
+        """The stack of every sample. Never raises for what a sample or a file is; ValueError for columns that do not
+        belong together."""
+        found = SampleStacks(array("Q", bytes(8 * len(samples.pc))), bytearray(len(samples.pc)))
+        walker, memory = self._walker, self._memory
+        self._unwinder.allow(sum(samples.stack_size))
+        stack = memoryview(samples.stack)
+        first, count = 0, len(samples.pc)
+        while (first := walker.kernel.walk_samples(samples, found, first, FRAMES_LIMIT)) < count:
+            if found.how[first] == WALK_MODULE:
+                walker.learn_mapping()
+                continue
+            memory.start, at = samples.stack_start[first], samples.stack_at[first]
+            memory.stack = stack[at : at + samples.stack_size[first]]
+            walker.set_stack(memory.start, memory.stack)
+            width = len(samples.numbers)
+            values = dict(zip(samples.numbers, samples.values[first * width : (first + 1) * width], strict=True))
+            unwound = self._unwinder.unwind(samples.pc[first], values)
+            found.pc.extend(array("Q", [frame.pc for frame in unwound.frames]))
+            found.end[first] = len(found.pc)
+            found.details[first] = unwound.end, unwound.detail
+            first += 1
+        return found
+
+
 def stacks(code: SampleCode, machine: Machine, samples: StackSamples, order: ByteOrder = "little") -> SampleStacks:
-    """The stack of every sample. Never raises for what a sample or a file is; ValueError for columns that do not belong
-    together."""
-    found = SampleStacks(array("Q", bytes(8 * len(samples.pc))), bytearray(len(samples.pc)))
-    walker = PlainWalker(machine, order, code)
-    memory = _Memory(code)
-    unwinder = Unwinder(machine, code, memory, order, stored=len(samples.stack), walker=walker)
-    stack = memoryview(samples.stack)
-    first, count = 0, len(samples.pc)
-    while (first := walker.kernel.walk_samples(samples, found, first, FRAMES_LIMIT)) < count:
-        if found.how[first] == WALK_MODULE:
-            walker.learn_mapping()
-            continue
-        memory.start, at = samples.stack_start[first], samples.stack_at[first]
-        memory.stack = stack[at : at + samples.stack_size[first]]
-        walker.set_stack(memory.start, memory.stack)
-        width = len(samples.numbers)
-        values = dict(zip(samples.numbers, samples.values[first * width : (first + 1) * width], strict=True))
-        unwound = unwinder.unwind(samples.pc[first], values)
-        found.pc.extend(array("Q", [frame.pc for frame in unwound.frames]))
-        found.end[first] = len(found.pc)
-        found.details[first] = unwound.end, unwound.detail
-        first += 1
-    return found
+    """The stack of every sample, as SampleUnwinder.stacks."""
+    return SampleUnwinder(code, machine, order).stacks(samples)

@@ -30,8 +30,7 @@ cdef class AnswerStore:
     cdef TextSet texts
     cdef U32s shown_text  # the one that is shown in place of each
     # which texts the batch at hand shows, and their places in its dictionary
-    cdef U32s shown_in
-    cdef U32s place
+    cdef U64s shown_at  # the number of the column below 2^32 places in its dictionary
     cdef unsigned int shown
 
     cdef bint _add(self, unsigned int file, unsigned long long address) noexcept nogil

@@ -1,6 +1,6 @@
 """What a namer has learnt: frames or a reason for each pair of file and address, and batches of Arrow made of them.
 
-A pair is looked up once. AnswerStore have numbers; those of a batch's elements are found by `find`, new ones are given
+A pair is looked up once. Answers have numbers; those of a batch's elements are found by `find`, new ones are given
 their frames by `fill` or a reason by `refuse`, and `leaves` and `chains` make columns of them. Texts are kept once, and
 each batch gets dictionaries of those that it shows.
 
@@ -12,7 +12,7 @@ import os
 import cython
 from cython.cimports.libc.limits import INT_MAX
 from cython.cimports.libc.stdint import int32_t, int64_t
-from cython.cimports.libc.stdlib import calloc, malloc
+from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.columns.kernels.arrow import (
     ArrowArray,
@@ -92,8 +92,7 @@ class AnswerStore:
         release(cython.address(self.inlined))
         release(cython.address(self.source))
         release(cython.address(self.shown_text))
-        release(cython.address(self.shown_in))
-        release(cython.address(self.place))
+        release(cython.address(self.shown_at))
 
     def __len__(self):
         """How many answers there are."""
@@ -102,7 +101,7 @@ class AnswerStore:
     @property
     def memory(self):
         """About how many bytes they take."""
-        return self.file.count * 41 + self.function.count * 18 + self.texts.memory + self.place.count * 12
+        return self.file.count * 41 + self.function.count * 18 + self.texts.memory + self.shown_at.count * 12
 
     def __repr__(self):
         return f"<AnswerStore: {len(self)}, {self.function.count} frames>"
@@ -297,11 +296,10 @@ class AnswerStore:
     @cython.exceptval(check=False)
     def _grow_texts(self) -> cython.bint:
         """Have a row for each text. False: no memory."""
-        while self.place.count < self.texts.row.count:
+        while self.shown_at.count < self.texts.row.count:
             if not (
                 push_u32(cython.address(self.shown_text), cython.cast(cython.uint, self.shown_text.count))
-                and push_u32(cython.address(self.shown_in), 0)
-                and push_u32(cython.address(self.place), 0)
+                and push_u64(cython.address(self.shown_at), 0)
             ):
                 return False
         return True
@@ -335,7 +333,7 @@ class AnswerStore:
         belong(frames.inlined.vector.count == total and frames.source.vector.count == total)
         belong(starts[0] == 0 and starts[count] == total and first + total < NO_TEXT)
         for at in range(numbers.shape[0]):
-            belong(numbers[at] < self.place.count)
+            belong(numbers[at] < self.shown_at.count)
         for at in range(count):
             belong(starts[at] <= starts[at + 1] and FIRST_ANSWER <= which[at] < self.file.count)
         with cython.nogil:
@@ -581,13 +579,6 @@ class AnswerStore:
     ):
         """Make the six columns of frames."""
         count: int64_t = frames.vector.count
-        at: int64_t
-        nulls: int64_t = 0
-        frame: cython.uint
-        line: cython.p_uint
-        start_line: cython.p_uint
-        inlined: cython.p_uchar
-        source: cython.p_uchar
         sources: cython.uint = len(words[0])
         which = cython.cast(cython.p_uint, frames.vector.items)
         self._fill_texts(schema[FUNCTION], array[FUNCTION], frames, self.function.items, names[FUNCTION])
@@ -603,39 +594,18 @@ class AnswerStore:
             and new_array(array[SOURCE], count, 2, 0)
         ):
             raise MemoryError
-        for at in (LINE, START_LINE, INLINED, SOURCE):
-            array[at].buffers[0] = calloc((count >> 3) + 1, 1)
-            array[at].buffers[1] = calloc(count + 1, 4 if at in (LINE, START_LINE) else 1)
-            if array[at].buffers[0] == cython.NULL or array[at].buffers[1] == cython.NULL:
-                raise MemoryError
-        line = cython.cast(cython.p_uint, array[LINE].buffers[1])
-        start_line = cython.cast(cython.p_uint, array[START_LINE].buffers[1])
-        inlined = cython.cast(cython.p_uchar, array[INLINED].buffers[1])
-        source = cython.cast(cython.p_uchar, array[SOURCE].buffers[1])
+        if not (
+            has_buffers(array[LINE], 4)
+            and has_buffers(array[START_LINE], 4)
+            and has_buffers(array[INLINED], 1)
+            and has_buffers(array[SOURCE], 1)
+        ):
+            raise MemoryError
         with cython.nogil:
-            for at in range(count):
-                frame = which[at]
-                if frame == NO_TEXT:
-                    nulls += 1
-                    continue
-                if self.line.items[frame]:
-                    line[at] = self.line.items[frame]
-                    set_bit(array[LINE], at)
-                else:
-                    array[LINE].null_count += 1
-                if self.start_line.items[frame]:
-                    start_line[at] = self.start_line.items[frame]
-                    set_bit(array[START_LINE], at)
-                else:
-                    array[START_LINE].null_count += 1
-                if self.inlined.items[frame]:
-                    inlined[at >> 3] |= 1 << (at & 7)
-                set_bit(array[INLINED], at)
-                if self.source.items[frame] < sources:  # an archive may hold any byte
-                    source[at] = self.source.items[frame]
-                set_bit(array[SOURCE], at)
-        for at in (LINE, START_LINE, INLINED, SOURCE):
-            array[at].null_count += nulls
+            fill_numbers(array[LINE], self.line.items, which)
+            fill_numbers(array[START_LINE], self.start_line.items, which)
+            fill_truths(array[INLINED], self.inlined.items, which)
+            fill_bytes(array[SOURCE], self.source.items, which, 0, sources)
         give_dictionary(schema[SOURCE], array[SOURCE], words[0])
 
     @cython.cfunc
@@ -652,7 +622,11 @@ class AnswerStore:
         at: int64_t
         frame: cython.uint
         text: cython.uint
+        place: cython.uint
+        bits: cython.uint = 0
+        nulls: cython.longlong = 0
         places: cython.uint = 0
+        mark: cython.ulonglong
         size: cython.ulonglong = 0
         row: cython.pointer(TextRow)
         indices: cython.pointer(int32_t)
@@ -663,34 +637,34 @@ class AnswerStore:
         which = cython.cast(cython.p_uint, frames.vector.items)
         self.shown += 1
         if self.shown == 0:  # after 2^32 columns: no mark is left of earlier ones
-            for at in range(self.shown_in.count):
-                self.shown_in.items[at] = 0
+            for at in range(self.shown_at.count):
+                self.shown_at.items[at] = 0
             self.shown = 1
+        mark = cython.cast(cython.ulonglong, self.shown) << 32
         if not (new_schema(schema, b"i", name.encode(), 0) and new_array(array, count, 2, 0)):
             raise MemoryError
-        array.buffers[0] = calloc((count >> 3) + 1, 1)
-        array.buffers[1] = calloc(count + 1, 4)
-        if array.buffers[0] == cython.NULL or array.buffers[1] == cython.NULL:
+        if not has_buffers(array, 4):
             raise MemoryError
+        validity = validity_of(array)
         indices = cython.cast(cython.pointer(int32_t), array.buffers[1])
         with cython.nogil:
             for at in range(count):
                 frame = which[at]
-                if frame == NO_TEXT:
-                    array.null_count += 1
-                    continue
-                text = texts[frame]
-                if self.texts.at(text).size == 0:
-                    array.null_count += 1
-                    continue
-                if self.shown_in.items[text] != self.shown:
-                    self.shown_in.items[text] = self.shown
-                    self.place.items[text] = places
-                    places += 1
-                    room = shown.push_u32(text) and room
-                    size += self.texts.at(text).size
-                indices[at] = self.place.items[text]
-                set_bit(array, at)
+                place = NO_TEXT
+                if frame != NO_TEXT:
+                    text = texts[frame]
+                    if self.shown_at.items[text] >> 32 != self.shown:
+                        if self.texts.at(text).size == 0:
+                            self.shown_at.items[text] = mark | NO_TEXT
+                        else:
+                            self.shown_at.items[text] = mark | places
+                            places += 1
+                            room = shown.push_u32(text) and room
+                            size += self.texts.at(text).size
+                    place = cython.cast(cython.uint, self.shown_at.items[text])
+                indices[at] = cython.cast(int32_t, place) if place != NO_TEXT else 0
+                add_bit(validity, at, place != NO_TEXT, cython.address(bits), cython.address(nulls))
+            end_validity(array, bits, nulls)
         array.dictionary = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
         schema.dictionary = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
         if not room or array.dictionary == cython.NULL or schema.dictionary == cython.NULL:
@@ -725,26 +699,14 @@ class AnswerStore:
     ):
         """Make the column of reasons: null where there is none."""
         count: int64_t = answers.vector.count
-        at: int64_t
-        number: cython.uchar
-        numbers: cython.p_uchar
         known: cython.uint = len(words)
         which = cython.cast(cython.p_uint, answers.vector.items)
         if not (new_schema(schema, b"c", name.encode(), 0) and new_array(array, count, 2, 0)):
             raise MemoryError
-        array.buffers[0] = calloc((count >> 3) + 1, 1)
-        array.buffers[1] = calloc(count + 1, 1)
-        if array.buffers[0] == cython.NULL or array.buffers[1] == cython.NULL:
+        if not has_buffers(array, 1):
             raise MemoryError
-        numbers = cython.cast(cython.p_uchar, array.buffers[1])
         with cython.nogil:
-            for at in range(count):
-                number = self.reason.items[which[at]]
-                if 0 < number < known:
-                    numbers[at] = number
-                    set_bit(array, at)
-                else:
-                    array.null_count += 1
+            fill_bytes(array, self.reason.items, which, 1, known)
         give_dictionary(schema, array, words)
 
 
@@ -752,9 +714,116 @@ class AnswerStore:
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def set_bit(array: cython.pointer(ArrowArray), at: int64_t) -> cython.void:
-    """Mark a row as valid."""
-    cython.cast(cython.p_uchar, cython.cast(cython.p_void, array.buffers[0]))[at >> 3] |= 1 << (at & 7)
+def add_bit(
+    validity: cython.p_uchar, at: int64_t, is_valid: cython.bint, bits: cython.p_uint, nulls: cython.p_longlong
+) -> cython.void:
+    """Say whether the next row is valid; `bits` are those of its byte so far (`end_validity` stores the last)."""
+    bits[0] |= cython.cast(cython.uint, is_valid) << (at & 7)
+    nulls[0] += not is_valid
+    if at & 7 == 7:
+        validity[at >> 3] = cython.cast(cython.uchar, bits[0])
+        bits[0] = 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def end_validity(array: cython.pointer(ArrowArray), bits: cython.uint, nulls: cython.longlong) -> cython.void:
+    """Store the last bits. An array without nulls gets none, which readers are quicker with."""
+    array.null_count = nulls
+    if nulls == 0:
+        free(cython.cast(cython.p_void, array.buffers[0]))
+        array.buffers[0] = cython.NULL
+    elif array.length & 7:
+        validity_of(array)[array.length >> 3] = cython.cast(cython.uchar, bits)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def validity_of(array: cython.pointer(ArrowArray)) -> cython.p_uchar:
+    return cython.cast(cython.p_uchar, cython.cast(cython.p_void, array.buffers[0]))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def has_buffers(array: cython.pointer(ArrowArray), size: cython.size_t) -> cython.bint:
+    """Have room for the bits of validity, and for values of so many bytes, zero so far. False: no memory."""
+    array.buffers[0] = malloc((array.length >> 3) + 1)
+    array.buffers[1] = calloc(array.length + 1, size)
+    return array.buffers[0] != cython.NULL and array.buffers[1] != cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def fill_numbers(array: cython.pointer(ArrowArray), numbers: cython.p_uint, frames: cython.p_uint) -> cython.void:
+    """A column of the frames' numbers; 0 is null."""
+    at: int64_t
+    number: cython.uint
+    bits: cython.uint = 0
+    nulls: cython.longlong = 0
+    validity: cython.p_uchar = validity_of(array)
+    out = cython.cast(cython.p_uint, cython.cast(cython.p_void, array.buffers[1]))
+    for at in range(array.length):
+        number = 0 if frames[at] == NO_TEXT else numbers[frames[at]]
+        out[at] = number
+        add_bit(validity, at, number != 0, cython.address(bits), cython.address(nulls))
+    end_validity(array, bits, nulls)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def fill_truths(array: cython.pointer(ArrowArray), truths: cython.p_uchar, frames: cython.p_uint) -> cython.void:
+    """A column of the frames' truths, a bit each; null without a frame."""
+    at: int64_t
+    number: cython.uint = 0
+    bits: cython.uint = 0
+    nulls: cython.longlong = 0
+    validity: cython.p_uchar = validity_of(array)
+    out = cython.cast(cython.p_uchar, cython.cast(cython.p_void, array.buffers[1]))
+    for at in range(array.length):
+        if frames[at] != NO_TEXT and truths[frames[at]]:
+            number |= cython.cast(cython.uint, 1) << (at & 7)
+        if at & 7 == 7:
+            out[at >> 3] = cython.cast(cython.uchar, number)
+            number = 0
+        add_bit(validity, at, frames[at] != NO_TEXT, cython.address(bits), cython.address(nulls))
+    if array.length & 7:
+        out[array.length >> 3] = cython.cast(cython.uchar, number)
+    end_validity(array, bits, nulls)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def fill_bytes(
+    array: cython.pointer(ArrowArray), values: cython.p_uchar, rows: cython.p_uint, least: cython.uint, end: cython.uint
+) -> cython.void:
+    """A column of the values of rows; null without a row, or for a value below `least`. Values from `end` on are 0: an
+    archive may hold any byte."""
+    at: int64_t
+    value: cython.uint
+    bits: cython.uint = 0
+    nulls: cython.longlong = 0
+    valid: cython.bint
+    validity: cython.p_uchar = validity_of(array)
+    out = cython.cast(cython.p_uchar, cython.cast(cython.p_void, array.buffers[1]))
+    for at in range(array.length):
+        valid = rows[at] != NO_TEXT
+        value = 0
+        if valid:
+            value = values[rows[at]]
+            if value >= end:
+                value = 0
+        valid = valid and value >= least
+        out[at] = cython.cast(cython.uchar, value)
+        add_bit(validity, at, valid, cython.address(bits), cython.address(nulls))
+    end_validity(array, bits, nulls)
 
 
 @cython.cfunc

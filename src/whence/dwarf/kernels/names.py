@@ -14,8 +14,6 @@ For that `ancestors` returns the DIEs that each of them lies in. One pass over a
 that hold none of them are skipped by DW_AT_sibling where there is one.
 """
 
-from typing import Optional
-
 import cython
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
@@ -508,7 +506,7 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
 def read_names(
     sections: DwarfSections,
     alt: DwarfSections,
-    types: Optional[DwarfSections],
+    types: DwarfSections | None,
     keys: cython.const[cython.ulonglong][::1],
     out: cython.ulonglong[::1],
 ):

@@ -27,11 +27,10 @@ from collections.abc import Iterable
 from whence.profiles.flamegraph.kernels import tree as tree_kernel
 from whence.profiles.flamegraph.packages import package
 from whence.profiles.flamegraph.tree import LINES, SMALLER, Tree
-from whence.profiles.stacks import Shown
+from whence.profiles.stacks import Shown, shortened
 
 TEXT = 4_000_000
 LONGEST = 20_000  # of one text
-CUT = " … "
 SAFE = str.maketrans({code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"})  # control pictures
 GROUPS = 200  # hues of their own; a browser has a legend to show
 
@@ -116,18 +115,6 @@ class StringNumbers:
         most = tree_kernel.level(sizes, TEXT, LONGEST)
         cut = (shortened(text, most) for text in self._numbers)
         return [text if text.isprintable() else text.translate(SAFE) for text in cut]
-
-
-def shortened(text: str, most: int) -> str:
-    """A text of at most `most` characters, without its middle if need be.
-
-    >>> shortened("abcdefghij", 7)
-    'ab … ij'
-    """
-    if len(text) <= most:
-        return text
-    keep = max(0, most - len(CUT))
-    return text[: keep - keep // 2] + CUT[: most - keep] + (text[-(keep // 2) :] if keep > 1 else "")
 
 
 def grouped(tree: Tree) -> tuple[list[str], list[int]]:

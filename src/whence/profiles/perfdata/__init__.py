@@ -21,7 +21,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import stat
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -66,7 +65,8 @@ def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> P
 
     with TemporaryFile() as copy:
         copy.write(head)
-        shutil.copyfileobj(file, copy, COPIED)
+        while data := file.read(COPIED):
+            copy.write(data)
         copy.flush()
         source = FileSource(copy)
         return read(source, bounds.reading(source.size))

@@ -47,19 +47,20 @@ class Unpacker:
         self.budget = Budget(
             "compressed records", "unpacked records", stored, times=RATIO, allowance=ALLOWANCE, error=ProfileError
         )
-        self._stream = _zstd()
+        self._stream: RecordDecompressor | None = None
         self.rest = b""  # the beginning of a record whose end is to come
 
     def pieces(self, packed: bytes) -> Iterator[bytes]:
         """What a piece of the stream unpacks to, the rest of the record before it in front. ValueError for no zstd."""
+        stream = self._stream
         while True:
-            if self._stream.eof:
-                packed = self._stream.unused_data + packed
+            if stream is None or stream.eof:
+                packed = packed if stream is None else stream.unused_data + packed
                 if not packed:
                     return
-                self._stream = _zstd()
+                stream = self._stream = _zstd()
             try:
-                data = self._stream.decompress(packed, STEP)
+                data = stream.decompress(packed, STEP)
             except Exception as error:  # the library's own, of no common class
                 raise ValueError(str(error)) from None
             packed = b""
@@ -67,7 +68,7 @@ class Unpacker:
                 self.budget.charge(len(data))
                 data, self.rest = self.rest + data, b""
                 yield data
-            if self._stream.needs_input and not self._stream.eof:
+            if stream.needs_input and not stream.eof:
                 return
-            if not data and not self._stream.eof:
+            if not data and not stream.eof:
                 return

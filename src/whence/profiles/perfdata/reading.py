@@ -17,7 +17,7 @@ from whence.model import Source as NameSource
 from whence.profiles import bounds
 from whence.profiles.kinds import GENERATED
 from whence.profiles.model import NO_MAPPING, Label, Lost, Mapping, Profile, Samples, SampleType, Timeline
-from whence.profiles.perfdata import attributes, features, header, jitdump
+from whence.profiles.perfdata import attributes, features, header
 from whence.profiles.perfdata.attributes import Attribute
 from whence.profiles.perfdata.compressed import Unpacker
 from whence.profiles.perfdata.kernels import constants
@@ -26,9 +26,10 @@ from whence.profiles.perfdata.kernels.replay import Replay, of_kind
 from whence.profiles.perfdata.source import SpoolSource
 
 if TYPE_CHECKING:
+    from whence.profiles.perfdata.jitdump import JitCode
     from whence.profiles.perfdata.source import ByteSource
 
-SOURCE_SHIFT = 48  # where a sample's registers are: number of the source << SOURCE_SHIFT | offset in it
+SOURCE_SHIFT: int = constants.SOURCE_SHIFT
 USER_FIELDS = constants.HAS_REGS_USER | constants.HAS_STACK_USER
 PIECE = 4 << 20  # bytes that are read at a time
 ANONYMOUS = ("//anon", "/anon_hugepage")
@@ -63,7 +64,7 @@ class RecordingReader:
         self.notes: list[str] = []
         self.damaged = 0  # records of perf's own that break their rules
         self.folder = folder
-        self.jit_code: dict[int, jitdump.JitCode] = {}  # by map
+        self.jit_code: dict[int, JitCode] = {}  # by map
         self.jit_times: dict[int, list[tuple[int, int]]] = {}  # by process: when each map of generated code came
         self.counter: tuple[int, int, int] | None = None  # how the processor's counter becomes time
         self.sources: list[ByteSource] = []  # of streams, by number
@@ -115,6 +116,7 @@ class RecordingReader:
             if why == constants.CUT and (inside == 0 or at + len(data) >= end):
                 self.note(f"the recording ends inside the record at {at + inside:#x}")
                 break
+            source.forget(at, at + inside)
             at += inside
 
     def _feed(self, data: bytes | memoryview, base: int, unpacker: Unpacker | None) -> tuple[int, int]:
@@ -163,7 +165,8 @@ class RecordingReader:
             self.spool = SpoolSource(TemporaryFile())  # noqa: SIM115 - closed with the source
             self.spool_number = len(self.sources)
             self.sources.append(self.spool)
-        return (self.spool_number << SOURCE_SHIFT) + self.spool.append(data)
+        at: int = self.spool.append(data)
+        return at + (self.spool_number << SOURCE_SHIFT)
 
     def _own_record(self, kind: int, misc: int, record: bytes, body: bytes) -> int:
         """What a record says; returns how many bytes behind it are no records."""
@@ -206,7 +209,7 @@ class RecordingReader:
         self._flag_maps()
         self._read_jitdumps()
         replay = self.new_replay()
-        replay.run(False)
+        replay.run()
         profile = Profile(stored=bounds.stored(self.budget))
         self.fill(profile, replay)
         self._describe(profile)
@@ -214,8 +217,6 @@ class RecordingReader:
             from whence.profiles.perfdata.stacks import UserStacks
 
             profile.unwinding = UserStacks(self)
-            for source in self.sources:
-                source.keep()
         return profile
 
     def new_replay(self) -> Replay:
@@ -226,10 +227,6 @@ class RecordingReader:
         """Put the locations and samples of a replay that is done into a profile."""
         self._locations(profile, replay)
         self._samples(profile, replay)
-
-    def bytes_at(self, where: int, size: int) -> bytes | memoryview:
-        """Bytes of a sample, by where `read_stream` found it."""
-        return self.sources[where >> SOURCE_SHIFT].read(where & (1 << SOURCE_SHIFT) - 1, size)
 
     def map_facts(self, number: int) -> tuple[str, str, int, int]:
         """Of a map: its name, build-id, file offset and flags."""
@@ -267,6 +264,8 @@ class RecordingReader:
             self._read_jitdump(pid, maps[number][0], int(maps[number]["pid"]))
 
     def _read_jitdump(self, pid: int, path: str, named: int) -> None:
+        from whence.profiles.perfdata import jitdump
+
         found = next(
             (one for one in (path, os.path.join(self.folder, os.path.basename(path))) if os.path.isfile(one)), ""
         )
@@ -473,4 +472,6 @@ def read(source: ByteSource, budget: Budget, others: Iterable[ByteSource] = (), 
     reader.read_stream(source, begin, end)
     for other in others:
         reader.read_stream(other, 0, other.size)
+    for one in reader.sources:
+        one.check()
     return reader.profile()

@@ -1,4 +1,4 @@
-"""Where the bytes of a perf.data come from: memory or a file; read in pieces, so that little of it is in memory."""
+"""Where the bytes of a perf.data come from: memory, a mapped file, or one that grows while records are unpacked."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 from typing import BinaryIO, Protocol
 from weakref import finalize
 
+from whence.errors import ProfileError
 from whence.files import read_at
+from whence.mapped import REWRITTEN, MappedFile
 
 
 class ByteSource(Protocol):
-    """Bytes by offset."""
+    """Bytes by offset. They can be read after the file was closed, too."""
 
     @property
     def size(self) -> int: ...
@@ -19,15 +21,23 @@ class ByteSource(Protocol):
         """So many bytes, fewer at the end."""
         ...
 
-    def keep(self) -> None:
-        """Be read after the file was closed, too."""
+    def view(self) -> memoryview:
+        """All of them."""
+        ...
+
+    def forget(self, start: int, stop: int) -> None:
+        """These bytes were read: they need not stay in memory. A hint."""
+        ...
+
+    def check(self) -> None:
+        """Raise ProfileError when what was read was not there any more."""
         ...
 
 
 class BytesSource:
     """Bytes in memory."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
 
     @property
@@ -37,32 +47,43 @@ class BytesSource:
     def read(self, offset: int, size: int) -> memoryview:
         return self._data[offset : offset + size]
 
-    def keep(self) -> None:
-        """It is kept as it is."""
+    def view(self) -> memoryview:
+        return self._data
+
+    def forget(self, start: int, stop: int) -> None:
+        """They are somebody else's."""
+
+    def check(self) -> None:
+        """They stay."""
 
 
-class FileSource:
-    """An open regular file from byte `begin` on; the caller closes it."""
+class FileSource(BytesSource):
+    """An open regular file from byte `begin` on, as long as it is now: perf may still write to it."""
 
     def __init__(self, file: BinaryIO, begin: int = 0) -> None:
-        self._descriptor = file.fileno()
         self._begin = begin
-        self.size = os.fstat(self._descriptor).st_size - begin
+        self._mapped = None
+        super().__init__(b"")
+        if os.fstat(file.fileno()).st_size > begin:
+            self._mapped = MappedFile(file.fileno(), file.name if isinstance(file.name, str) else "", ProfileError)
+            super().__init__(self._mapped.view[begin:])
 
-    def read(self, offset: int, size: int) -> bytes:
-        return read_at(self._descriptor, size, self._begin + offset)
+    def forget(self, start: int, stop: int) -> None:
+        if self._mapped is not None:
+            self._mapped.forget(self._begin + start, self._begin + stop)
 
-    def keep(self) -> None:
-        self._descriptor = os.dup(self._descriptor)
-        finalize(self, os.close, self._descriptor)
+    def check(self) -> None:
+        if self._mapped is not None and self._mapped.fault() != REWRITTEN:
+            self._mapped.check()
 
 
 class SpoolSource:
-    """A temporary file that grows."""
+    """A temporary file that grows, until somebody looks at all of it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.size = 0
+        self._all: FileSource | None = None
         finalize(self, file.close)
 
     def append(self, data: bytes) -> int:
@@ -77,5 +98,13 @@ class SpoolSource:
     def read(self, offset: int, size: int) -> bytes:
         return read_at(self._file.fileno(), size, offset)
 
-    def keep(self) -> None:
-        """It is there as long as this object."""
+    def view(self) -> memoryview:
+        self._all = self._all or FileSource(self._file)
+        return self._all.view()
+
+    def forget(self, start: int, stop: int) -> None:
+        if self._all is not None:
+            self._all.forget(start, stop)
+
+    def check(self) -> None:
+        """Nobody else has it."""

@@ -8,30 +8,32 @@ samples have their innermost frame.
 
 from __future__ import annotations
 
-import struct
 from array import array
 from bisect import bisect_right
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import EM_386, EM_AARCH64, EM_X86_64
 from whence.errors import ProfileError, WhenceError, without_file
+from whence.kernels.columns import Column
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.mapping import Mapping as MappedRange
 from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 from whence.procmap.vdso import own_vdso
 from whence.profiles import bounds
 from whence.profiles.perfdata.kernels import constants
-from whence.profiles.perfdata.kernels.replay import END
-from whence.unwind import End, StackSamples, stacks
+from whence.profiles.perfdata.kernels.copies import Copies, abi_of, keep
+from whence.profiles.perfdata.kernels.replay import grouped
 from whence.unwind.cfi import FrameSection
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import EXECUTABLE, CoreCode, Module, Modules
 from whence.unwind.registers import MACHINES, Machine
+from whence.unwind.samples import SampleUnwinder, StackSamples
+from whence.unwind.steps import End
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from whence.profiles.perfdata.jitdump import JitCode
     from whence.profiles.perfdata.kernels.records import Records
     from whence.profiles.perfdata.kernels.replay import Replay
+    from whence.profiles.perfdata.source import ByteSource
     from whence.unwind.cfi import Fde
     from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.memory import Memory
@@ -54,12 +57,11 @@ if TYPE_CHECKING:
         events: list[Attribute]
         features: Any
         order: str
+        sources: list[ByteSource]
 
         def new_replay(self) -> Replay: ...
 
         def fill(self, profile: Profile, replay: Replay) -> None: ...
-
-        def bytes_at(self, offset: int, size: int) -> Any: ...
 
         def map_facts(self, number: int) -> Any: ...
 
@@ -67,17 +69,18 @@ if TYPE_CHECKING:
         jit_times: dict[int, list[tuple[int, int]]]
 
 
-PC, NOT_USED = -1, -2
+PC = -1
 # perf's numbers of registers (arch/*/include/uapi/asm/perf_regs.h of Linux), by machine: DWARF's
 X86_64_REGISTERS = {0: 0, 1: 3, 2: 2, 3: 1, 4: 4, 5: 5, 6: 6, 7: 7, 8: PC, **{16 + at: 8 + at for at in range(8)}}
 I386_REGISTERS = {0: 0, 1: 3, 2: 1, 3: 2, 4: 6, 5: 7, 6: 5, 7: 4, 8: PC}
 AARCH64_REGISTERS = {**{at: at for at in range(32)}, 32: PC}
-ABI_NONE, ABI_32 = 0, 1
 MACHINE_KEYS = {"x86_64": (EM_X86_64, 64), "aarch64": (EM_AARCH64, 64), "i686": (EM_386, 32), "i386": (EM_386, 32)}
 REGISTERS = {EM_X86_64: X86_64_REGISTERS, EM_386: I386_REGISTERS, EM_AARCH64: AARCH64_REGISTERS}
 WITH_32_BITS = {(EM_X86_64, 64): (EM_386, 32)}  # what else a kernel runs
 MACHINE_OF = {MACHINES[key].name: key[0] for key in MACHINE_KEYS.values()}
-STACKS_TOGETHER, SAMPLES_TOGETHER = 16 << 20, 1 << 15  # bytes and samples that are unwound at a time
+SAMPLES_TOGETHER = 1 << 12  # that are unwound at a time: their bytes are in memory
+SETTINGS_KEPT = 64  # whose code was looked at last
+TIME = itemgetter(0)
 
 
 class SharedModules(Modules):
@@ -150,27 +153,13 @@ class Placed(NamedTuple):
 
 
 @dataclass(slots=True)
-class Waiting:
-    """Samples of a process with the same maps, to be unwound together. What generated code there is only grows."""
+class Setting:
+    """What a process has mapped, from a time on. What generated code there is only grows."""
 
     pid: int
-    since: int  # when the first of them was taken
-    machine: Machine
-    numbers: array[int]  # DWARF's, of the registers that each has
+    since: int  # when the first of its samples was taken
     maps: list[Placed]
     generated: list[Placed]  # code that was there then
-    time: int = 0  # of the last sample
-    samples: array[int] = field(default_factory=lambda: array("I"))
-    pc: array[int] = field(default_factory=lambda: array("Q"))
-    values: array[int] = field(default_factory=lambda: array("Q"))
-    start: array[int] = field(default_factory=lambda: array("Q"))
-    at: array[int] = field(default_factory=lambda: array("Q"))
-    size: array[int] = field(default_factory=lambda: array("Q"))
-    stack: bytearray = field(default_factory=bytearray)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.stack) > STACKS_TOGETHER or len(self.samples) >= SAMPLES_TOGETHER
 
 
 def overlaid(maps: list[Placed], code: list[Placed], takes: Callable[[int], bool]) -> list[Placed]:
@@ -201,19 +190,33 @@ Placed(start=8, end=9, number=8), Placed(start=9, end=20, number=2)]
     return out
 
 
+def picked_registers(event: Attribute, machine: Machine | None) -> tuple[list[int], list[int]]:
+    """Which of the registers that samples of an event have are wanted: the pc, the stack pointer, then others, by their
+    place in the sample; and what DWARF calls those behind the pc. None where not both of the two are there."""
+    if machine is None:
+        return [], []
+    numbers = REGISTERS[MACHINE_OF[machine.name]]
+    bits = [bit for bit in range(64) if event.user_registers >> bit & 1]
+    places = {numbers[bit]: place for place, bit in enumerate(bits) if bit in numbers}
+    if PC not in places or machine.sp not in places:
+        return [], []
+    others = [number for number in places if number not in (PC, machine.sp)]
+    wanted = [PC, machine.sp, *others]
+    return [places[number] for number in wanted], wanted[1:]
+
+
 class UserStacks:
     """The samples of a recording that wait to be unwound."""
 
     def __init__(self, reader: Recording) -> None:
         self._reader = reader
-        self._ends: Counter[str] = Counter()
-        self._addresses = array("Q")  # of all stacks, one behind the other
-        self._first = array("Q")  # by sample: where its addresses begin, and how many there are
-        self._count = array("I")
+        self._forget()
+        self._times = {pid: sorted(times) for pid, times in reader.jit_times.items()}
         self._opened: dict[tuple[str, str], Module] = {}
         self._generated: dict[int, FrameSection] = {}  # of generated code, by map
-        self._times = {pid: sorted(times) for pid, times in reader.jit_times.items()}
         self._budget = bounds.writing(0, "")
+        self._unwinders: dict[tuple[int, str], tuple[Setting, int, SampleUnwinder]] = {}  # those used last behind
+        self._same: dict[tuple[Placed, ...], Setting] = {}  # of processes without generated code, by their maps
 
     def unwind(self, profile: Profile, finds: Finds) -> None:
         """Give every sample its whole stack, by the files that a Locator finds. Never raises for what a sample or a
@@ -221,8 +224,9 @@ class UserStacks:
         reader = self._reader
         samples = len(reader.records.sample_time)
         self._first, self._count = array("Q", bytes(8 * samples)), array("I", bytes(4 * samples))
+        self._budget = bounds.writing(profile.stored, "maps of processes, as they change,")
         try:
-            self._unwind_all(profile, finds)
+            self._unwind_all(finds)
         except ProfileError as error:
             why = f"stacks of registers and stack bytes are not unwound further: {without_file(error)}"
             profile.notes = [*profile.notes, why]
@@ -230,11 +234,11 @@ class UserStacks:
             for module in self._opened.values():
                 module.close()
             self._opened.clear()
+            self._unwinders.clear()
+            self._same.clear()
         replay = reader.new_replay()
-        view = memoryview(self._addresses)
-        while (sample := replay.run(True)) != END:
-            first = self._first[sample]
-            replay.finish(view[first : first + self._count[sample]])
+        replay.set_unwound(self._addresses.numbers(), self._first, self._count)
+        replay.run()
         reader.fill(profile, replay)
         whole, total = self._ends.pop("", 0), self._ends.total()
         if total:
@@ -245,137 +249,145 @@ class UserStacks:
 
     def _forget(self) -> None:
         """What was found; it is found anew when it is asked for once more."""
-        self._ends.clear()
-        self._addresses, self._first, self._count = array("Q"), array("Q"), array("I")
+        self._ends: Counter[str] = Counter()
+        self._addresses = Column("Q")  # of all stacks, one behind the other
+        self._first, self._count = array("Q"), array("I")  # by sample: where its addresses begin, how many there are
 
-    def _unwind_all(self, profile: Profile, finds: Finds) -> None:
-        """Walk over all samples in order of time, and unwind those of one process with the same maps together."""
-        records = self._reader.records
-        replay = self._reader.new_replay()
-        self._budget = bounds.writing(profile.stored, "maps of processes, as they change,")
-        waiting: dict[tuple[int, bool], tuple[int, int, Waiting | None]] = {}
-        nothing = memoryview(array("Q"))
-        with (
-            records.sample_thread.numbers() as threads,
-            records.sample_time.numbers() as times,
-            records.sample_user.numbers() as where,
-            records.sample_event.numbers() as events,
-        ):
-            while (sample := replay.run(True)) != END:
-                pid, number = threads[sample] >> 32, events[sample]
-                event = self._reader.events[number]
-                data = self._registers_and_stack(where[sample], event)
-                (abi,) = struct.unpack_from(self._reader.order + "Q", data) if data else (ABI_NONE,)
-                if abi == ABI_NONE:
-                    self._ends["samples without registers"] += 1
-                    replay.finish(nothing)
+    def _unwind_all(self, finds: Finds) -> None:
+        """Go over all samples in order of time, and unwind those of one process with the same maps together."""
+        reader = self._reader
+        replay = reader.new_replay()
+        settings: dict[int, Setting] = {}
+        latest: dict[int, int] = {}  # of processes, by number
+        samples, of = Column("I"), Column("Q")
+        with reader.records.sample_thread.numbers() as threads, reader.records.sample_time.numbers() as times:
+            while (stop := replay.gather(samples, of, SAMPLES_TOGETHER)) != constants.END:
+                if stop != constants.FULL:
+                    pid = threads[stop] >> 32
+                    latest[pid] = replay.settings_met
+                    settings[replay.settings_met] = self._setting(replay, pid, times[stop])
                     continue
-                key, epoch = (pid, abi == ABI_32), replay.epoch_of(pid)
-                found = waiting.get(key)
-                if found is None or found[:2] != (epoch, number):
-                    if found is not None:
-                        self._flush(found[2], finds)
-                    group = self._group(replay, pid, times[sample], event, abi == ABI_32)
-                    found = waiting[key] = epoch, number, group
-                if found[2] is None:
-                    self._ends["no registers that are known of this machine"] += 1
-                else:
-                    self._take(sample, times[sample], data, event, found[2])
-                    if found[2].is_full:
-                        self._flush(found[2], finds)
-                replay.finish(nothing)
-            for _, _, left in waiting.values():
-                self._flush(left, finds)
+                self._unwind_batch(samples, of, settings, finds)
+                samples, of = Column("I"), Column("Q")
+                settings = {number: settings[number] for number in latest.values()}
+            self._unwind_batch(samples, of, settings, finds)
 
-    def _registers_and_stack(self, where: int, event: Attribute) -> bytes:
-        """What a sample holds behind its call chain; b"" where registers are cut."""
-        count = event.user_registers.bit_count()
-        data = bytes(self._reader.bytes_at(where, 8 * (count + 3) + event.user_stack))
-        return data if len(data) >= 8 * (count + 1) else b""
+    def _setting(self, replay: Replay, pid: int, time: int) -> Setting:
+        """What a process has mapped now."""
+        found, code = replay.maps_of(pid), list(map(Placed._make, replay.code_of(pid)))
+        if pid in self._times or code:
+            maps = list(map(Placed._make, found))
+            self._budget.charge(bounds.MAPPING * len(maps) + bounds.ENTRY * len(code))
+            return Setting(pid, time, maps, code)
+        flags = self._reader.records.map_flags
+        key = tuple(Placed(*one) for one in found if not flags[one[2]] & constants.MAP_DATA)
+        self._budget.charge(bounds.ENTRY * len(found))
+        if key not in self._same:
+            self._budget.charge(bounds.MAPPING * len(key))
+            self._same[key] = Setting(pid, time, list(key), code)
+        return self._same[key]
 
-    def _take(self, sample: int, time: int, data: bytes, event: Attribute, group: Waiting) -> None:
-        """Put what a sample holds among those that wait."""
-        order = self._reader.order
-        count = event.user_registers.bit_count()
-        values = struct.unpack_from(f"{order}{count}Q", data, 8)
-        numbers = REGISTERS[MACHINE_OF[group.machine.name]]
-        present = [bit for bit in range(64) if event.user_registers >> bit & 1]
-        known = dict(zip((numbers.get(bit, NOT_USED) for bit in present), values, strict=True))
-        group.samples.append(sample)
-        group.time = time
-        group.pc.append(known.get(PC, 0))
-        group.values.extend([known.get(number, 0) for number in group.numbers])
-        group.start.append(known.get(group.machine.sp, 0))
-        group.at.append(len(group.stack))
-        at = 8 * (count + 1)
-        size = valid = 0
-        if event.sample_type & constants.HAS_STACK_USER and at + 8 <= len(data):
-            (size,) = struct.unpack_from(order + "Q", data, at)
-            if size and at + 16 + size <= len(data):
-                (valid,) = struct.unpack_from(order + "Q", data, at + 8 + size)
-        group.stack += data[at + 8 : at + 8 + min(size, valid)]
-        group.size.append(min(size, valid))
-
-    def _flush(self, group: Waiting | None, finds: Finds) -> None:
-        """Unwind the samples of a group that wait."""
-        if group is None or not group.samples:
+    def _unwind_batch(self, samples: Column, of: Column, settings: dict[int, Setting], finds: Finds) -> None:
+        """Unwind the samples that were gathered."""
+        ordered, keys, ends = grouped(samples, of)
+        records = self._reader.records
+        if not len(samples):
             return
-        samples = StackSamples(
-            group.pc, group.values, group.numbers, group.start, group.at, group.size, bytes(group.stack)
+        until = records.sample_time[samples[len(samples) - 1]]
+        first = 0
+        with ordered.numbers() as all_samples, keys.numbers() as all_keys, ends.numbers() as all_ends:
+            for key, end in zip(all_keys, all_ends):
+                setting = settings[key >> constants.SETTING_SHIFT]
+                waiting, first = all_samples[first:end], end
+                while len(waiting):
+                    copies, data, event, abi = self._taken(waiting)
+                    machine = self._machine(abi)
+                    if abi == constants.ABI_NONE:
+                        self._ends["samples without registers"] += len(copies.sample)
+                    elif machine is None or not len(copies.pc):
+                        self._ends["no registers that are known of this machine"] += len(copies.sample)
+                    else:
+                        self._unwind_copies(copies, data, event, self._unwinder(setting, until, machine, finds))
+                    waiting = copies.rest.numbers()
+        self._forget_bytes(samples)
+
+    def _unwinder(self, setting: Setting, until: int, machine: Machine, finds: Finds) -> SampleUnwinder:
+        """What unwinds samples of a setting; made anew when generated code came."""
+        times = self._times.get(setting.pid, [])
+        known = self._unwinders.pop((id(setting), machine.name), None)
+        pieces = bisect_right(times, until, key=TIME)
+        if known is None or known[0] is not setting or known[1] != pieces:
+            new = times[bisect_right(times, setting.since, key=TIME) : pieces]
+            code = self._code(setting, [number for _, number in new], machine, finds)
+            known = setting, pieces, SampleUnwinder(code, machine, self._byte_order)
+        self._unwinders[id(setting), machine.name] = known  # which keeps it
+        if len(self._unwinders) > SETTINGS_KEPT:
+            del self._unwinders[next(iter(self._unwinders))]
+        return known[2]
+
+    def _taken(self, samples: memoryview[int]) -> tuple[Copies, memoryview, Attribute, int]:
+        """Registers and copies of the stack of those samples that are of the first one's event, stream and ABI; the
+        bytes of the stream, the event and the ABI."""
+        records = self._reader.records
+        event = self._reader.events[records.sample_event[samples[0]]]
+        data = self._reader.sources[records.sample_user[samples[0]] >> constants.SOURCE_SHIFT].view()
+        count = event.user_registers.bit_count()
+        abi = abi_of(records, samples[0], data, count)
+        machine = self._machine(abi)
+        copies = Copies()
+        has_stack = bool(event.sample_type & constants.HAS_STACK_USER)
+        picked, _ = picked_registers(event, machine)
+        copies.take(records, samples, data, count, has_stack * event.user_stack, bytes(picked))
+        return copies, data, event, abi
+
+    def _unwind_copies(self, copies: Copies, data: memoryview, event: Attribute, unwinder: SampleUnwinder) -> None:
+        """Unwind samples that were taken, and note what was found."""
+        _, numbers = picked_registers(event, unwinder.machine)
+        pc, values, start = copies.pc.numbers(), copies.values.numbers(), copies.start.numbers()
+        found = unwinder.stacks(
+            StackSamples(pc, values, array("I", numbers), start, copies.at.numbers(), copies.size.numbers(), data)
         )
-        found = stacks(self._code(group, finds), group.machine, samples, self._byte_order)
-        before, first = len(self._addresses), 0
-        with found.pc.numbers() as frames:
-            self._addresses.extend(array("Q", [address - 1 if address else 0 for address in frames]))
-            for row, sample in enumerate(group.samples):
-                end = found.end[row]
-                if first < end:
-                    self._addresses[before + first] = frames[first]
-                self._first[sample], self._count[sample] = before + first, end - first
-                first = end
-        for why, count in Counter(found.why(row)[0] for row in range(len(group.samples))).items():
-            self._ends["" if why is End.COMPLETE else why.sentence] += count
-        for column in (group.samples, group.pc, group.values, group.start, group.at, group.size):
-            del column[:]
-        group.stack.clear()
+        keep(found.pc, found.end, copies.sample.numbers(), self._addresses, self._first, self._count)
+        for end, count in found.ends().items():
+            self._ends["" if end is End.COMPLETE else end.sentence] += count
+
+    def _forget_bytes(self, samples: Column) -> None:
+        """Samples were read: what lies before the last of them in its stream need not stay in memory. Raises
+        ProfileError where bytes were not there any more: then no stack counts."""
+        where = self._reader.records.sample_user[samples[len(samples) - 1]]
+        source = self._reader.sources[where >> constants.SOURCE_SHIFT]
+        source.forget(0, where & (1 << constants.SOURCE_SHIFT) - 1)
+        try:
+            for one in self._reader.sources:
+                one.check()
+        except ProfileError:
+            self._count = array("I", bytes(4 * len(self._count)))
+            self._ends.clear()
+            raise
+
+    def _machine(self, abi: int) -> Machine | None:
+        """The machine of registers of an ABI; None where no registers of it are known here."""
+        key = MACHINE_KEYS.get(self._reader.features.machine, (EM_X86_64, 64) if self._reader.order == "<" else (0, 0))
+        if abi == constants.ABI_32:
+            key = WITH_32_BITS.get(key, key)
+        return MACHINES.get(key) if key[0] in REGISTERS else None
 
     @property
     def _byte_order(self) -> ByteOrder:
         return "little" if self._reader.order == "<" else "big"
 
-    def _group(self, replay: Replay, pid: int, time: int, event: Attribute, is_32: bool) -> Waiting | None:
-        """What a process has mapped now; None where the pc and the stack pointer are not among registers that are known
-        of its machine."""
-        key = MACHINE_KEYS.get(self._reader.features.machine, (EM_X86_64, 64) if self._reader.order == "<" else (0, 0))
-        if is_32:
-            key = WITH_32_BITS.get(key, key)
-        machine = MACHINES.get(key)
-        if machine is None or key[0] not in REGISTERS:
-            return None
-        numbers = REGISTERS[key[0]]
-        present = [numbers[bit] for bit in range(64) if event.user_registers >> bit & 1 and bit in numbers]
-        if PC not in present or machine.sp not in present:
-            return None
-        maps, code = list(map(Placed._make, replay.maps_of(pid))), list(map(Placed._make, replay.code_of(pid)))
-        self._budget.charge(bounds.MAPPING * len(maps) + bounds.ENTRY * len(code))
-        return Waiting(pid, time, machine, array("I", [one for one in present if one != PC]), maps, code)
-
-    def _code(self, group: Waiting, finds: Finds) -> RecordedCode:
-        """The code of a process, as it was for the samples of a group."""
+    def _code(self, setting: Setting, new: list[int], machine: Machine, finds: Finds) -> RecordedCode:
+        """The code of a process, with the generated code that came since its setting began."""
         reader = self._reader
-        times = self._times.get(group.pid, [])
-        new = times[
-            bisect_right(times, group.since, key=itemgetter(0)) : bisect_right(times, group.time, key=itemgetter(0))
-        ]
-        pieces = group.generated + [self._whole(number) for _, number in new]
+        pieces = setting.generated + [self._whole(number) for number in new]
         self._budget.charge(bounds.MAPPING * len(pieces))
         mappings: list[MappedRange] = []
         files: list[SnapshotFile | None] = []
         known: dict[tuple[str, str], SnapshotFile] = {}
         generated: dict[int, FrameSection] = {}
-        for start, end, number in overlaid(group.maps, sorted(pieces), self._is_generated):
+        for start, end, number in overlaid(setting.maps, sorted(pieces), self._is_generated):
             if number in reader.jit_code:
-                section = self._section(number, group.machine.bits)
+                section = self._section(number, machine.bits)
                 if section is not None:
                     generated[len(mappings)] = section
                 mappings.append(MappedRange("", start, end, 0, "", Kind.ANONYMOUS))
@@ -394,7 +406,7 @@ class UserStacks:
             if kind.has_file and kind is not Kind.MEMFD:
                 file = known.setdefault((shown, build_id), SnapshotFile(shown, build_id, None))
             files.append(file)
-        snapshot = SnapshotMappings(group.pid, "", 0, 0.0, mappings, files)
+        snapshot = SnapshotMappings(setting.pid, "", 0, 0.0, mappings, files)
         return RecordedCode(SharedModules(snapshot, finds, self._opened), VdsoMemory(snapshot), generated)
 
     def _is_generated(self, number: int) -> bool:

@@ -142,3 +142,17 @@ cpdef enum:  # of a map
 
 cpdef enum:
     NO_NUMBER = 0x7FFFFFFF  # no map, no text, no event
+
+cpdef enum:
+    SOURCE_SHIFT = 48  # where a sample's registers are: number of the stream << SOURCE_SHIFT | offset in it
+    SOURCE_BITS = 16
+    SETTING_SHIFT = 32  # of what `gather` tells of a sample: setting, stream, the lowest 16 bits of its event's number
+
+cpdef enum:  # why `gather` stopped
+    END = -1
+    FULL = -2
+
+cpdef enum:  # ABI of a sample's registers
+    ABI_NONE = 0
+    ABI_32 = 1
+    ABI_64 = 2

@@ -21,12 +21,22 @@ cdef struct Process:
     unsigned int code  # generated code that a jitdump told of
     unsigned int owner
     unsigned long long epoch  # when its maps changed last
-    unsigned long long changed  # the same, but for generated code that came to lie where none was
+    unsigned long long changed  # the same, but for what nobody unwinds by: data, generated code where none was before
+    unsigned int setting  # the number of what it has mapped, for samples that are gathered; 0: none yet
+    unsigned long long set  # what `changed` was then
 
 cdef struct Thread:
     unsigned long long thread  # pid << 32 | tid
     unsigned int comm
     unsigned int met  # the set of labels it had last, + 1
+
+cdef enum:
+    SEEN_BITS = 13
+
+cdef struct Seen:  # where an address was last found to lie
+    unsigned long long address
+    unsigned long long epoch  # that its process had; 0: nothing was found yet
+    unsigned int location
 
 cdef class Replay:
     cdef Records records
@@ -48,6 +58,11 @@ cdef class Replay:
     cdef U64s stack_hash
     cdef HashTable stack_slots, location_slots, set_slots, sample_slots
     cdef U32s scratch
+    cdef const unsigned long long[::1] unwound, unwound_first
+    cdef const unsigned int[::1] unwound_count
+    cdef bint has_unwound
+    cdef Seen* seen
+    cdef readonly unsigned int settings_met
 
     cdef unsigned int _new_node(self, unsigned long long start, unsigned long long end, unsigned int map, unsigned int owner) noexcept nogil
     cdef unsigned int _owned(self, unsigned int node, unsigned int owner) noexcept nogil
@@ -63,6 +78,12 @@ cdef class Replay:
     cdef Node* _node(self, unsigned int node) noexcept nogil
     cdef void _add(self, unsigned int sample, unsigned int stack) noexcept nogil
     cdef void _see_program(self, unsigned int stack, Py_ssize_t process) noexcept nogil
+    cdef Py_ssize_t _go_to(self, unsigned int sample, Py_ssize_t process) noexcept nogil
+    cdef bint _resolve_unwound(self, unsigned int sample, Py_ssize_t process, unsigned int* number) noexcept nogil
+    cdef bint _is_data(self, Py_ssize_t process, unsigned int map) noexcept nogil
+    cdef bint _has_code(
+        self, Py_ssize_t process, unsigned int node, unsigned long long start, unsigned long long end, int* left
+    ) noexcept nogil
     cdef unsigned int _flags_of(self, unsigned int node) noexcept nogil
     cdef void _forget(self, Py_ssize_t process) noexcept nogil
     cdef unsigned int _cut_last(

@@ -15,11 +15,12 @@ whatever forks when. Priorities are keyed hashes: a file cannot choose the shape
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcmp, memset
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
+    WHENCE_GOLDEN,
     HashTable,
     fill_slot,
     first_slot,
@@ -34,11 +35,17 @@ from cython.cimports.whence.kernels.hashtable import (
 from cython.cimports.whence.kernels.sort import sort_indexes
 from cython.cimports.whence.kernels.vector import U32s, push, push_u32, push_u64, release, reserve
 from cython.cimports.whence.profiles.perfdata.kernels.constants import (
+    END,
+    FULL,
     IN_KERNEL,
     IN_USER,
     MAP_CODE,
+    MAP_DATA,
     MAP_GENERATED,
     NO_NUMBER,
+    SETTING_SHIFT,
+    SOURCE_BITS,
+    SOURCE_SHIFT,
     STEP_COMM,
     STEP_EXEC,
     STEP_FORK,
@@ -47,19 +54,21 @@ from cython.cimports.whence.profiles.perfdata.kernels.constants import (
     STEP_UNMAP,
 )
 from cython.cimports.whence.profiles.perfdata.kernels.records import Records
-from cython.cimports.whence.profiles.perfdata.kernels.replay import Node, Process, Thread
+from cython.cimports.whence.profiles.perfdata.kernels.replay import SEEN_BITS, Node, Process, Seen, Thread
 
 KERNEL_PID = cython.declare(cython.uint, 0xFFFFFFFF)
+MOST_LOOKED_AT = cython.declare(cython.int, 256)  # maps, to tell whether code goes
 OTHER_MODES = cython.declare(cython.uint, 0xFFFFFFF0)  # the process of a place in no process's memory: + its mode
 NO_USER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+NO_PROCESS = cython.declare(cython.Py_ssize_t, -1)
 MOST = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # that a value can be
-END = -1  # what `run` returns when no sample is left
 
 
 @cython.final
 @cython.cclass
 class Replay:
-    """`run` does all of it; or up to each sample with registers and stack bytes, which `finish` then ends."""
+    """`run` does all of it. `gather` only tells which samples have registers and stack bytes, and when what their
+    processes have mapped changes; what they were unwound to is told to another Replay by `set_unwound`."""
 
     def __cinit__(self, records: Records, seed: cython.ulonglong):
         stacks: cython.Py_ssize_t = records.stack_hash.count
@@ -91,6 +100,11 @@ class Replay:
         memset(self.nodes.items, 0, cython.sizeof(Node))
         memset(self.memo_epoch.items, 0, 8 * (stacks + 1))
         self.memo_epoch.count = stacks + 1
+        self.seen = cython.cast(
+            cython.pointer[Seen], calloc(cython.cast(cython.size_t, 1) << SEEN_BITS, cython.sizeof(Seen))
+        )
+        if self.seen == cython.NULL:
+            raise MemoryError
         self.epoch = 1
         self.kernel = self._process(KERNEL_PID)
         if self.kernel < 0 or not ordered(records.step_time, cython.address(self.step_order)):
@@ -114,81 +128,151 @@ class Replay:
         release_slots(cython.address(self.set_slots))
         release_slots(cython.address(self.sample_slots))
         release(cython.address(self.scratch))
+        free(self.seen)
 
-    def run(self, stops: cython.bint) -> int:
-        """Go on to the end (END); with `stops`, to the next sample that has registers or stack bytes: its number."""
-        steps: cython.Py_ssize_t = self.step_order.count
+    def run(self) -> None:
+        """Go over all samples."""
         samples: cython.Py_ssize_t = self.sample_order.count
-        step_time: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.step_time.vector.items)
-        sample_time: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_time.vector.items)
-        thread: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_thread.vector.items)
         raw: cython.p_uint = cython.cast(cython.p_uint, self.records.sample_stack.vector.items)
-        user: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_user.vector.items)
         sample: cython.uint
         number: cython.uint = 0
-        process: cython.Py_ssize_t = END
-        found: cython.Py_ssize_t = END
-        belong(not stops or self.records.sample_user.vector.count >= samples)
+        process: cython.Py_ssize_t = NO_PROCESS
+        good: cython.bint
         belong(self.records.stack_hash.count < self.memo_epoch.count)  # no records were read since
         with cython.nogil:
             while self.sample_at < samples and not self.failed:
                 sample = self.sample_order.items[self.sample_at]
-                while self.step_at < steps and (step_time[self.step_order.items[self.step_at]] <= sample_time[sample]):
-                    self._step(self.step_order.items[self.step_at])
-                    self.step_at += 1
-                if process < 0 or self._row(process).pid != thread[sample] >> 32:
-                    process = self._process(cython.cast(cython.uint, thread[sample] >> 32))
-                if process >= 0 and self._row(process).before:
-                    self._see_program(raw[sample], process)
-                if stops and user[sample] != NO_USER:
-                    found = sample
-                    break
-                if process < 0 or not self._resolve(raw[sample], process, cython.address(number)):
+                process = self._go_to(sample, process)
+                good = process >= 0
+                if good and self.has_unwound and self.unwound_count[sample]:
+                    good = self._resolve_unwound(sample, process, cython.address(number))
+                elif good:
+                    good = self._resolve(raw[sample], process, cython.address(number))
+                if not good:
                     self.failed = True
                     break
                 self._add(sample, number)
                 self.sample_at += 1
         if self.failed:
             raise MemoryError
+
+    def gather(self, samples: Column, settings: Column, most: cython.Py_ssize_t) -> int:
+        """Go on to the end (END), until `most` samples are gathered (FULL), or to a sample whose process has other
+        maps than at the one before: its number. The setting of that process is `settings_met` from there on.
+
+        Samples with registers or stack bytes are put into `samples`. Those of which one process had the same maps, but
+        for generated code that came to lie where none was, have the same number in `settings` >> SETTING_SHIFT; what is
+        below keeps streams and events apart.
+        """
+        count: cython.Py_ssize_t = self.sample_order.count
+        user: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_user.vector.items)
+        sample: cython.uint
+        process: cython.Py_ssize_t = NO_PROCESS
+        event: cython.p_uint = cython.cast(cython.p_uint, self.records.sample_event.vector.items)
+        row: cython.pointer[Process]
+        key: cython.ulonglong
+        found: cython.longlong = END
+        belong(samples is not None and samples.takes(4) and settings is not None and settings.takes(8))
+        belong(samples is not settings and samples.vector.count == settings.vector.count)
+        belong(self.records.sample_user.vector.count >= count)
+        with cython.nogil:
+            while self.sample_at < count and not self.failed:
+                sample = self.sample_order.items[self.sample_at]
+                process = self._go_to(sample, process)
+                if process < 0 or self.failed:
+                    self.failed = True
+                    break
+                if user[sample] != NO_USER:
+                    if samples.vector.count >= most:
+                        found = FULL
+                        break
+                    row = self._row(process)
+                    if row.setting == 0 or row.set != row.changed:
+                        self.settings_met += 1
+                        row.setting = self.settings_met
+                        row.set = row.changed
+                        found = sample
+                        break
+                    key = (cython.cast(cython.ulonglong, row.setting) << SETTING_SHIFT) | (
+                        user[sample] >> SOURCE_SHIFT << SOURCE_BITS
+                    )
+                    key |= event[sample] & (1 << SOURCE_BITS) - 1
+                    if not samples.push_u32(sample) or not settings.push_u64(key):
+                        self.failed = True
+                        break
+                self.sample_at += 1
+        if self.failed:
+            raise MemoryError
         return found
 
-    def finish(self, addresses: cython.const[cython.ulonglong][::1]) -> None:
-        """End the sample that `run` stopped at: behind its places outside of user code come these addresses. Without
-        any its own places of user code stay."""
-        belong(self.sample_at < self.sample_order.count)
-        sample: cython.uint = self.sample_order.items[self.sample_at]
+    def set_unwound(
+        self,
+        addresses: cython.const[cython.ulonglong][::1],
+        first: cython.const[cython.ulonglong][::1],
+        count: cython.const[cython.uint][::1],
+    ) -> None:
+        """What comes in place of a sample's own places of user code: addresses[first:][:count], unless count is 0."""
+        at: cython.Py_ssize_t
+        total: cython.ulonglong = addresses.shape[0]
+        belong(first.shape[0] == self.sample_order.count and count.shape[0] == self.sample_order.count)
+        belong(self.sample_at == 0)
+        for at in range(count.shape[0]):
+            belong(first[at] <= total and count[at] <= total - first[at])
+        self.unwound = addresses
+        self.unwound_first = first
+        self.unwound_count = count
+        self.has_unwound = count.shape[0] > 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _go_to(self, sample: cython.uint, process: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Take the steps before a sample. Returns the row of its process; `process` is that of the sample before."""
+        steps: cython.Py_ssize_t = self.step_order.count
+        step_time: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.step_time.vector.items)
+        time: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_time.vector.items)[sample]
+        thread: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_thread.vector.items)[sample]
+        while self.step_at < steps and step_time[self.step_order.items[self.step_at]] <= time:
+            self._step(self.step_order.items[self.step_at])
+            self.step_at += 1
+        if process < 0 or self._row(process).pid != thread >> 32:
+            process = self._process(cython.cast(cython.uint, thread >> 32))
+        if process >= 0 and self._row(process).before:
+            self._see_program(cython.cast(cython.p_uint, self.records.sample_stack.vector.items)[sample], process)
+        return process
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _resolve_unwound(self, sample: cython.uint, process: cython.Py_ssize_t, number: cython.p_uint) -> cython.bint:
+        """The stack of a sample whose user code was unwound: its places outside of user code, then those addresses."""
         stack: cython.uint = cython.cast(cython.p_uint, self.records.sample_stack.vector.items)[sample]
         first: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.stack_first.vector.items)
         items: cython.p_uint = cython.cast(cython.p_uint, self.records.stack_item.vector.items)
         modes: cython.p_uchar = cython.cast(cython.p_uchar, self.records.place_mode.vector.items)
-        thread: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_thread.vector.items)[sample]
-        pid: cython.uint = cython.cast(cython.uint, thread >> 32)
-        process: cython.Py_ssize_t = self._process(pid)
-        number: cython.uint = 0
+        pid: cython.uint = self._row(process).pid
+        now: cython.ulonglong = self._row(process).epoch  # which no other process has
+        address: cython.ulonglong
+        seen: cython.pointer[Seen]
         at: cython.ulonglong
-        i: cython.Py_ssize_t
-        good: cython.bint = process >= 0
         self.scratch.count = 0
         for at in range(first[stack], first[stack + 1]):
-            if modes[items[at]] != IN_USER or addresses.shape[0] == 0:
-                good = good and self._place(items[at], pid, process, cython.address(number))
-                good = good and push_u32(cython.address(self.scratch), number)
-        for i in range(addresses.shape[0]):
-            good = good and self._user(addresses[i], pid, process, cython.address(number))
-            good = good and push_u32(cython.address(self.scratch), number)
-        good = good and self._stack(cython.address(number))
-        if not good:
-            raise MemoryError
-        self._add(sample, number)
-        self.sample_at += 1
-
-    def map_at(self, pid: cython.uint, address: cython.ulonglong) -> int:
-        """The map that a process has at an address now; -1: none."""
-        process: cython.Py_ssize_t = self._process(pid)
-        if process < 0:
-            raise MemoryError
-        found: cython.uint = self._find(self._row(process).root, address)
-        return self._node(found).map if found else -1
+            if modes[items[at]] != IN_USER and not (
+                self._place(items[at], pid, process, number) and push_u32(cython.address(self.scratch), number[0])
+            ):
+                return False
+        for at in range(self.unwound_first[sample], self.unwound_first[sample] + self.unwound_count[sample]):
+            address = self.unwound[at]
+            seen = cython.address(self.seen[((address ^ now) * WHENCE_GOLDEN) >> (64 - SEEN_BITS)])
+            if seen.epoch != now or seen.address != address:
+                if not self._user(address, pid, process, number):
+                    return False
+                seen.epoch = now
+                seen.address = address
+                seen.location = number[0]
+            if not push_u32(cython.address(self.scratch), seen.location):
+                return False
+        return self._stack(number)
 
     def maps_of(self, pid: cython.uint) -> list:
         """What a process has mapped now, in order of address: start, end and the number of the map."""
@@ -213,12 +297,6 @@ class Replay:
                 out.append((self._node(node).start, self._node(node).end, self._node(node).map))
                 node = self._node(node).right
         return out
-
-    def epoch_of(self, pid: cython.uint) -> int:
-        """A number that is another one once the maps of a process have changed, but for generated code that came to lie
-        where none was."""
-        process: cython.Py_ssize_t = self._process(pid)
-        return self._row(process).changed if process >= 0 else 0
 
     @cython.cfunc
     @cython.nogil
@@ -292,7 +370,8 @@ class Replay:
         self.owners += 1
         self.epoch += 1
         row.pid = pid
-        row.root = row.before = row.code = 0
+        row.root = row.before = row.code = row.setting = 0
+        row.set = 0
         row.owner = self.owners
         row.epoch = row.changed = self.epoch
         fill_slot(table, slot, self.processes.count - 1)
@@ -429,7 +508,14 @@ class Replay:
             process != self.kernel and cython.cast(cython.p_uint, self.records.map_flags.vector.items)[map] & MAP_CODE
         )
         root: cython.uint = self._row(process).code if is_code else self._row(process).root
-        is_new: cython.bint = is_code and there and not self._is_taken(root, start, end)
+        left_to_look: cython.int = MOST_LOOKED_AT
+        is_quiet: cython.bint  # whether nobody unwinds by what changes: not the first generated code, not other maps
+        if is_code:
+            is_quiet = there and root != 0 and not self._is_taken(root, start, end)
+        else:
+            is_quiet = self._is_data(process, map) and not self._has_code(
+                process, root, start, end, cython.address(left_to_look)
+            )
         left = self._cleared(root, start, end, owner, cython.address(right))
         if there:
             node = self._new_node(start, end, map, owner)
@@ -441,8 +527,41 @@ class Replay:
             self._row(process).root = left
         self.epoch += 1
         self._row(process).epoch = self.epoch
-        if not is_new:
+        if not is_quiet:
             self._row(process).changed = self.epoch
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _is_data(self, process: cython.Py_ssize_t, map: cython.uint) -> cython.bint:
+        """Whether a map has no code, and never will: where a process has generated code, it may come to lie there."""
+        flags: cython.uint = cython.cast(cython.p_uint, self.records.map_flags.vector.items)[map]
+        return flags & MAP_DATA and (self._row(process).code == 0 or not flags & MAP_GENERATED)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _has_code(
+        self, process: cython.Py_ssize_t, node: cython.uint, start: cython.ulonglong, end: cython.ulonglong,
+        left: cython.p_int,
+    ) -> cython.bint:  # fmt: skip
+        """Whether a map that is not of data reaches into a range. Where more maps than `left` do: True."""
+        while node:
+            if left[0] <= 0:
+                return True
+            left[0] -= 1
+            if end <= self._node(node).start:
+                node = self._node(node).left
+            elif start >= self._node(node).end:
+                node = self._node(node).right
+            else:
+                if not self._is_data(process, self._node(node).map):
+                    return True
+                if self._has_code(process, self._node(node).left, start, end, left):
+                    return True
+                node = self._node(node).right
+        return False
 
     @cython.cfunc
     @cython.nogil
@@ -845,6 +964,36 @@ class Replay:
     @cython.inline
     def _set_hash(self, thread: cython.ulonglong, comm: cython.uint, cpu: cython.uint) -> cython.ulonglong:
         return mix(thread ^ mix(cython.cast(cython.ulonglong, comm) << 32 | cpu, self.seed), self.seed)
+
+
+def grouped(samples: Column, settings: Column) -> tuple:
+    """What `gather` found, samples of one number together: the samples (Column of I), the numbers there are and where
+    the samples of each end (Columns of Q)."""
+    order: U32s
+    out: Column = Column("I")
+    numbers: Column = Column("Q")
+    ends: Column = Column("Q")
+    at: cython.Py_ssize_t
+    good: cython.bint = True
+    key: cython.ulonglong
+    belong(samples is not None and samples.typecode == "I" and settings is not None and settings.typecode == "Q")
+    belong(samples.vector.count == settings.vector.count)
+    memset(cython.address(order), 0, cython.sizeof(U32s))
+    if not ordered(settings, cython.address(order)):
+        raise MemoryError
+    with cython.nogil:
+        for at in range(samples.vector.count):
+            key = cython.cast(cython.p_ulonglong, settings.vector.items)[order.items[at]]
+            if at == 0 or key != cython.cast(cython.p_ulonglong, numbers.vector.items)[numbers.vector.count - 1]:
+                good = good and numbers.push_u64(key) and ends.push_u64(at)
+            good = good and out.push_u32(cython.cast(cython.p_uint, samples.vector.items)[order.items[at]])
+            if not good:
+                break
+            cython.cast(cython.p_ulonglong, ends.vector.items)[ends.vector.count - 1] = at + 1
+    release(cython.address(order))
+    if not good:
+        raise MemoryError
+    return out, numbers, ends
 
 
 @cython.cfunc
