@@ -107,7 +107,8 @@ class Needles:
     step: cython.uchar[1024]  # 16 for each needle: where its parts begin in the program
     root: cython.bint[64]  # whether the needle before it has another literal
     shared: cython.int[64]  # how many parts it begins with as the needle before it
-    following: cython.int[64]  # the next needle with the same anchor byte; -1 at the end
+    following: cython.int[64]  # the next needle with the same anchor byte; -1 at the end, as the next
+    other: cython.int[64]  # of a root, the next root
     first: cython.short[256]  # by byte: NO_NEEDLE, LINE_BREAK, or 1 + the first needle anchored there
     behind: cython.uchar[65536]  # by an anchor byte and the byte behind it: whether any needle has both
     kinds: cython.uchar[256]  # by byte: a bit for each class it is in
@@ -177,6 +178,7 @@ class Needles:
         before: tuple = (False, b"", [], 0)
         index: cython.int
         previous: cython.int = -1
+        root: cython.int = -1
         for one in needles:
             at_line, literal, parts, index = one
             self.root[index] = at_line or literal != before[1] or previous < 0
@@ -190,7 +192,11 @@ class Needles:
                 self.first[byte] = index + 1
             else:
                 self.following[previous] = index
-            self.following[index] = -1
+            if self.root[index]:
+                if root >= 0:
+                    self.other[root] = index
+                root = index
+            self.following[index] = self.other[index] = -1
             previous = index
             before = one
         return None
@@ -214,21 +220,23 @@ class Needles:
     def scan(
         self, data: cython.p_const_uchar, size: cython.Py_ssize_t, wanted: cython.ulonglong, out: Column
     ) -> cython.bint:
-        offset: cython.Py_ssize_t
+        offset: cython.Py_ssize_t = -1
         begin: cython.Py_ssize_t = 0
         needle: cython.int
         bit: cython.ulonglong
         bits: cython.ulonglong = 0
         tried: cython.ulonglong = 0  # those that begin at the line's start and are not there
-        here: cython.bint = False  # whether the literal is
         words: Words
         words.line = words.seen = 0
         words.path = False
         words.prefixes = -1
-        for offset in range(size):
+        while True:
+            offset += 1
+            while offset < size and self.first[data[offset]] == NO_NEEDLE:
+                offset += 1
+            if offset >= size:
+                break
             needle = self.first[data[offset]]
-            if needle == NO_NEEDLE:
-                continue
             if needle == LINE_BREAK:
                 if bits and not (out.push_u64(words.line) and out.push_u64(offset) and out.push_u64(bits)):
                     return False
@@ -243,30 +251,43 @@ class Needles:
             while needle >= 0:
                 if self.root[needle]:
                     begin = offset - self.anchor[needle]
-                    here = (
-                        begin >= words.line
-                        and begin + self.size[needle] <= size
-                        and data[begin] == self.text[needle][0]
-                        and memcmp(data + begin, self.text[needle], self.size[needle]) == 0
-                    )
+                    if not self.has_literal(data, size, begin, needle, words.line):
+                        needle = self.other[needle]
+                        continue
                     words.parts = 0
                     words.failed = False
                     words.ends[0] = begin + self.size[needle]
-                if here:
-                    bit = cython.cast(cython.ulonglong, 1) << needle
-                    if not wanted & ~(bits | tried) & bit or not self.placed(
-                        data, begin, needle, cython.address(words)
-                    ):
-                        self.pass_by(needle, cython.address(words))
-                    elif self.place[needle] == AT_LINE:
-                        if self.begins(data, size, self.program[needle], cython.address(words)):
-                            bits |= bit
-                        else:
-                            tried |= bit
-                    elif self.goes_on(data, size, needle, cython.address(words)):
+                bit = cython.cast(cython.ulonglong, 1) << needle
+                if not wanted & ~(bits | tried) & bit or not self.placed(data, begin, needle, cython.address(words)):
+                    self.pass_by(needle, cython.address(words))
+                elif self.place[needle] == AT_LINE:
+                    if self.begins(data, size, self.program[needle], cython.address(words)):
                         bits |= bit
+                    else:
+                        tried |= bit
+                elif self.goes_on(data, size, needle, cython.address(words)):
+                    bits |= bit
                 needle = self.following[needle]
         return not bits or (out.push_u64(words.line) and out.push_u64(size) and out.push_u64(bits))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def has_literal(
+        self,
+        data: cython.p_const_uchar,
+        size: cython.Py_ssize_t,
+        begin: cython.Py_ssize_t,
+        needle: cython.int,
+        line: cython.Py_ssize_t,
+    ) -> cython.bint:
+        """Whether the literal that a needle is looked for by is at `begin`, in the line."""
+        text: cython.p_const_uchar = self.text[needle]
+        length: cython.Py_ssize_t = self.size[needle]
+        if begin < line or begin + length > size or data[begin] != text[0]:
+            return False
+        return length == 1 or memcmp(data + begin + 1, text + 1, length - 1) == 0
 
     @cython.cfunc
     @cython.nogil
@@ -444,10 +465,13 @@ def find_prefixes(data: cython.p_const_uchar, size: cython.Py_ssize_t, words: cy
     words.prefixes = 0
     if at < end and (data[at] == BLANK or data[at] == TAB or data[at] == ESCAPE):
         return  # no prefix begins so
-    while at < end and data[at] != NEWLINE and words.prefixes < MOST_PREFIXES:
-        if ends_prefix(data, words.line, at):
-            words.behind_prefix[words.prefixes] = at + 1
-            words.prefixes += 1
+    while at < end and words.prefixes < MOST_PREFIXES:
+        if data[at] <= QUOTE:  # as the last byte of each, and few others
+            if data[at] == NEWLINE:
+                break
+            if ends_prefix(data, words.line, at):
+                words.behind_prefix[words.prefixes] = at + 1
+                words.prefixes += 1
         at += 1
 
 
