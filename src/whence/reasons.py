@@ -142,6 +142,8 @@ GIVE_PERF_MAP = (
     "let the compiler write /tmp/perf-PID.map (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit, python -X perf) "
     "and give that file with --perf-map"
 )
+ZOMBIE = "it has ended and is a zombie: only how it ended is kept, until its parent or its other threads are done"
+WAIT_FOR_IT = "nothing: a zombie has no stack; look at its parent, which has not waited for it, or at its other threads"
 GIVE_PROGRAM = "a debug file does not say where its code lies in the program: give the program with --binary, too"
 MAKE_AGAIN = "make the archive again, or give the ELF file with --binary"
 NAMELESS = "nothing: the debug info is there, and this code has no name (padding, a PLT's head, hand-written code)"

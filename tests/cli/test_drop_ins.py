@@ -460,6 +460,17 @@ def test_addr2line_reads_hex_as_the_original_does() -> None:
     assert ask("addr2line", "-af", "--ex", str(path), *words) == theirs
 
 
+@pytest.mark.parametrize("target", ["bogus", "", "default", "elf64-x86-64", "elf32-i386", "binary", "x86_64-linux-gnu"])
+def test_a_format_of_files_is_known_or_refused_as_binutils_do(target: str) -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    words = ["-b", target, "-f", "-e", str(path), f"{start:x}"]
+    theirs = subprocess.run([tool("addr2line"), *words], capture_output=True, text=True, timeout=SECONDS)
+    ours = subprocess.run([str(link("addr2line")), *words], capture_output=True, text=True, timeout=SECONDS)
+    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
+    assert ours.stderr.rpartition("addr2line: ")[2] == theirs.stderr.rpartition("addr2line: ")[2]
+
+
 def test_an_address_is_an_offset_in_the_section_that_addr2line_is_given() -> None:
     path = program()
     start, _ = symbol(path, "main")

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,10 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives  # noqa: E402
+from tests.helpers.stores import make_bucket, s3_environment, s3_server  # noqa: E402
+from whence.engines.files import joined, to_read  # noqa: E402
 from whence.store import Store  # noqa: E402
+from whence.store.places import objects_at  # noqa: E402
 
 COLUMNS = {"build_id": [ONE, ONE, OTHER, None], "address": [INNER_VADDR, OUTER_VADDR, 7, 1], "kept": [1, 2, 3, 4]}
 LEAVES = ["inner", "app::outer()", None, None]
@@ -113,25 +116,36 @@ def test_files_are_named_though_workers_are_killed(ray: Any, places: dict[str, A
     print(f"{FILES} files, {len(killed)} workers killed, nothing lost, nothing twice")
 
 
-def test_a_fleet_is_named_by_the_example(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["folders", "buckets"])
+def test_a_fleet_is_named_by_the_example(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process of its own, which starts a Ray of its own."""
     pytest.importorskip("ray", reason="ray is not installed")
     _, build_id, vaddrs = a_store(tmp_path / "store")
-    (tmp_path / "in").mkdir()
-    pq.write_table(
-        pa.table({"build_id": [build_id], "address": pa.array(vaddrs[:1], pa.uint64())}), tmp_path / "in" / "a.parquet"
-    )
-    (tmp_path / "in" / "broken.parquet").write_bytes(b"PAR1 no more")
-    example = Path(__file__).parents[2] / "examples" / "fleet_ray.py"
-    for already in (0, 1):
-        done = subprocess.run(
-            [sys.executable, example, tmp_path / "store", tmp_path / "in", tmp_path / "out", "--leaf"],
-            capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 1, done.stderr
-        assert "broken.parquet: damaged parquet" in done.stderr
-        assert f"2 files, {already} done before, 1 failed" in done.stdout
-    assert pq.read_table(tmp_path / "out" / "a.parquet")["function"].null_count == 0
+    asked = pa.table({"build_id": [build_id], "address": pa.array(vaddrs[:1], pa.uint64())})
+    with ExitStack() as stack:
+        places = [str(tmp_path / name) for name in ("in", "out")]
+        if where == "buckets":
+            pytest.importorskip("obstore", reason="obstore is not installed")
+            url = stack.enter_context(s3_server())
+            make_bucket(url, "fleet")
+            places = ["s3://fleet/in", "s3://fleet/out"]
+            for name, value in s3_environment(url).items():
+                monkeypatch.setenv(name, value)  # of this process, which looks at what came out
+        (tmp_path / "broken.parquet").write_bytes(b"PAR1 no more")
+        pq.write_table(asked, tmp_path / "a.parquet")
+        for name in ("a.parquet", "broken.parquet"):
+            objects_at(places[0]).put(name, tmp_path / name)
+        example = Path(__file__).parents[2] / "examples" / "fleet_ray.py"
+        for already in (0, 1):
+            done = subprocess.run(
+                [sys.executable, example, tmp_path / "store", *places, "--leaf"],
+                capture_output=True, text=True, timeout=300,
+            )  # fmt: skip
+            assert done.returncode == 1, done.stderr
+            assert "broken.parquet: damaged parquet" in done.stderr
+            assert f"2 files, {already} done before, 1 failed" in done.stdout
+        with to_read(joined(places[1], "a.parquet")) as read:
+            assert pq.read_table(read)["function"].null_count == 0
 
 
 def test_a_fleet_goes_on_though_nodes_are_killed(tmp_path: Path) -> None:

@@ -15,12 +15,16 @@ import pytest
 import whence.engines.pandas
 import whence.engines.polars  # noqa: F401
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
+from tests.helpers.profiles import profile_of
 from whence.columns.plain import plain
 from whence.engines.datafusion import name as name_frame
 from whence.engines.duckdb import name as name_relation
 from whence.engines.duckdb import register
-from whence.engines.ray import NameBatches, name_file
+from whence.engines.files import joined, listed, to_read
+from whence.engines.ray import NameBatches, name_file, name_profile_file
 from whence.errors import WrongUse
+from whence.profiles import formats
+from whence.store.places import objects_at
 
 COLUMNS = {"build_id": [ONE, ONE, OTHER, None], "address": [INNER_VADDR, OUTER_VADDR, 7, 1], "kept": [1, 2, 3, 4]}
 CHAINS = [["inner", "app::outer()"], ["app::outer()"], [], []]
@@ -136,6 +140,32 @@ def test_ray_batches_and_files_are_named_without_dictionaries(places: dict[str, 
         in name_file(str(tmp_path / "cut.parquet"), str(tmp_path / "no.parquet"), places, {})["error"]
     )
     assert not (tmp_path / "no.parquet").exists()
+
+
+def test_files_in_buckets_are_named_into_buckets(places: dict[str, Any], tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    name = f"memory://{tmp_path.name}"
+    bucket = objects_at(f"{name}/in")
+    pq.write_table(table(), tmp_path / "a.parquet")
+    bucket.put("a.parquet", tmp_path / "a.parquet")
+    bucket.put("deeper/b.parquet", b"not read")
+    bucket.put("cut.parquet", (tmp_path / "a.parquet").read_bytes()[:-20])
+    formats.write(profile_of([(["main"], 1)]), str(tmp_path / "cpu.pb"), "pprof")
+    bucket.put("cpu.pb", tmp_path / "cpu.pb")
+    sources = listed(f"{name}/in/")
+    assert sources == [f"{name}/in/{one}" for one in ("a.parquet", "cpu.pb", "cut.parquet")]
+    out = f"{name}/out"
+    told = name_file(sources[0], joined(out, "a.parquet"), places, {})
+    assert (told["rows"], told["named"], told["error"]) == (4, 2, "")
+    with to_read(joined(out, "a.parquet")) as read:
+        assert functions(pq.read_table(read)["frames"].to_pylist()) == CHAINS
+    assert name_file(sources[0], joined(out, "a.parquet"), places, {})["skipped"]
+    assert name_profile_file(sources[1], joined(out, "cpu.pb"), places, {})["error"] == ""
+    error = name_file(sources[2], joined(out, "cut.parquet"), places, {})["error"]
+    assert error.startswith(f"{sources[2]}: damaged parquet")
+    assert "No such file" in name_file(f"{name}/in/none.parquet", joined(out, "none.parquet"), places, {})["error"]
+    assert sorted(one.key for one in objects_at(out).list("")) == ["a.parquet", "cpu.pb"]
 
 
 def test_plain_tables_have_no_dictionaries_at_any_depth() -> None:

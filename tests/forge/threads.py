@@ -39,7 +39,10 @@ class Process:
     def is_code(self, address: int) -> bool:
         return CODE <= address < CODE + len(self.code)
 
-    def is_entry(self, address: int) -> bool:
+    def entry_before(self, address: int) -> None:
+        return None
+
+    def calls_main(self, address: int) -> bool:
         return False
 
     def go(self, pc: int, lookup: int) -> None:

@@ -112,6 +112,18 @@ def s3_server() -> Iterator[str]:
             server.terminate()
 
 
+def s3_environment(url: str) -> dict[str, str]:
+    """The variables by which Amazon's own tools reach a server."""
+    known = {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "REGION": "us-east-1", "ENDPOINT_URL": url}
+    return {f"AWS_{name}": value for name, value in known.items()}
+
+
+def make_bucket(url: str, name: str) -> None:
+    """A bucket of moto's server, made if it is not there."""
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/{name}", method="PUT")):
+        pass
+
+
 def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
     for _ in range(600):
         if server.poll() is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import sys
 
@@ -13,7 +14,7 @@ from tests.forge.lidia import Forged, prefixed
 from tests.forge.ranges import NESTED
 from tests.forge.ranges import archive as forged_archive
 from whence import lidia
-from whence.model import Source
+from whence.model import Frame, Source
 
 ASKED = [0x1015, 0, 0x1041, 0x1031, 0x9999]
 
@@ -105,3 +106,35 @@ def test_what_is_not_installed_is_named_with_the_remedy(
     with pytest.raises(ImportError, match=f"needs {module}, which is not installed: pip install 'whence\\[") as caught:
         getattr(archive.lookup_many(ASKED), method)()
     assert caught.value.name == module
+
+
+def test_frames_that_many_lookups_return_are_whole_and_out_of_the_garbage_collectors_sight() -> None:
+    builder = lidia.Builder()
+    for index in range(3000):
+        builder.add(lidia.Range(vaddr=0x1000 + 16 * index, length=16, function=f"f{index}", file="a.c"))
+    with lidia.from_bytes(builder.to_bytes()) as table:
+        chains = [table.lookup(0x1000 + 16 * index) for index in range(3000)]
+    assert [chain[0].function for chain in chains] == [f"f{index}" for index in range(3000)]
+    assert all(type(chain) is tuple and type(chain[0]) is Frame for chain in chains)
+    assert not any(gc.is_tracked(chain) or gc.is_tracked(chain[0]) for chain in chains)
+
+
+def test_what_many_lookups_made_is_freed_with_the_table() -> None:
+    many = 20_000  # more than are remembered
+    builder = lidia.Builder()
+    for index in range(many):
+        builder.add(lidia.Range(vaddr=0x1000 + 16 * index, length=16, function=f"f{index}", file="a.c"))
+    archive = builder.to_bytes()
+    del builder
+
+    def blocks() -> int:
+        with lidia.from_bytes(archive) as table:
+            for index in range(many):
+                table.lookup(0x1000 + 16 * index)
+        del table
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    blocks()
+    assert blocks() - blocks() < many // 4
+    assert blocks() - blocks() > -many // 4

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import itertools
+import random
 import zlib
+from array import array
 
 import pytest
 
@@ -13,7 +16,9 @@ from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import gz, pprof, wire
+from whence.profiles.kernels import encode
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.profiles.schema import PPROF
 from whence.profiles.wire import Messages
 
 INNER = Frame("inner", "/src/a.c", 12, True, start_line=10)
@@ -194,3 +199,23 @@ def test_parts_packed_apart_are_one_stream_to_any_reader() -> None:
     assert not reader.unused_data
     assert gz.deflated(data) == packed
     assert zlib.decompress(gz.deflated(b""), 31) == b""
+
+
+def test_locations_are_written_as_their_schema_says() -> None:
+    dice = random.Random(4)
+    numbers = [0, 1, 127, 128, 1 << 14, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
+    fields = 4, 1, 2, 3, 4, 1, 2
+    for _ in range(200):
+        mapping = array("q", dice.choices([-1, 0, 1, 126, 127, 1 << 40], k=dice.randrange(6)))
+        address = array("Q", dice.choices(numbers, k=len(mapping)))
+        chains = [
+            dice.choices([(one, other) for one in numbers for other in numbers], k=dice.randrange(4)) for _ in address
+        ]
+        first = array("Q", [0, *itertools.accumulate(map(len, chains))])
+        function, line = (array("Q", [row[at] for chain in chains for row in chain]) for at in (0, 1))
+        expected = b""
+        for row, chain in enumerate(chains):
+            lines = [{"function_id": one, "line": other} for one, other in chain]
+            location = {"id": row + 1, "mapping_id": mapping[row] + 1, "address": address[row], "line": lines}
+            expected += wire.payload(4, PPROF.encoded(location, "Location"))
+        assert bytes(encode.locations(mapping, address, first, function, line, fields)) == expected

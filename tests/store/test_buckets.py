@@ -17,7 +17,7 @@ import pytest
 
 from tests.forge.google_storage import google_storage
 from tests.forge.server import raw, serving
-from tests.helpers.stores import Faulty, Files, azure_server, s3_server
+from tests.helpers.stores import Faulty, Files, azure_server, make_bucket, s3_environment, s3_server
 from whence.cli import main
 from whence.errors import WrongUse
 from whence.locate.locator import Locator
@@ -65,10 +65,7 @@ def google() -> Iterator[dict[str, Any]]:
 
 def s3_bucket(url: str, name: str) -> Bucket:
     """A bucket of moto's server, made if it is not there."""
-    import urllib.request
-
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/{name}", method="PUT")):
-        pass
+    make_bucket(url, name)
     return bucket_at(
         f"s3://{name}/some/prefix", endpoint=url, access_key_id="x", secret_access_key="x", region="us-east-1",
         virtual_hosted_style_request=False, client_options={"allow_http": True, "timeout": "5s"},
@@ -207,10 +204,8 @@ def test_faults_cost_time_and_no_file(s3: str, files: Files, fault: str) -> None
 
 
 def set_endpoint(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """What Amazon's own tools read."""
-    known = {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "REGION": "us-east-1", "ENDPOINT_URL": url}
-    for name, value in known.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
+    for name, value in s3_environment(url).items():
+        monkeypatch.setenv(name, value)
 
 
 def test_the_commands_reach_a_bucket_by_the_clouds_own_variables(

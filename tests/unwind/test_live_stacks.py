@@ -235,6 +235,10 @@ def test_a_process_whose_first_thread_has_ended_still_has_the_others(program: Pa
         found = {stack.name: stack for stack in whence.Process(pid).stacks()}
         assert found["sleeper"].end is End.COMPLETE
         assert functions(found["sleeper"])[-3] == "sleeper"
+        zombie = found["program"].missing
+        assert zombie is not None
+        assert "zombie" in zombie.detail
+        assert "CAP_SYS_PTRACE" not in zombie.remedy
 
 
 def test_a_handler_on_a_stack_of_its_own_leads_to_what_it_interrupted(program: Path) -> None:

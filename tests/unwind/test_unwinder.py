@@ -282,3 +282,19 @@ def test_a_thread_behind_the_call_that_made_it_has_no_caller_without_cfi_either(
     process.code[0x14B:0x150] = b"\xe8" + struct.pack("<i", 0x10 - 0x150)
     process.words(STACK, CODE + 0x150)
     assert pcs(process.unwind(CODE + 0x17, r0=0)) == [0x17, 0x150]
+
+
+def test_a_register_that_was_popped_again_has_its_value_though_its_slot_is_dead() -> None:
+    """What lies below the stack pointer is in no copy of the stack; the way to the return says whether it is needed."""
+    process = Process()
+    process.describe(0x000, 0x100, Cfa(SP_X86, 8), r16=PUSHED, r6=Rule(How.OFFSET, -16))
+    process.describe(0x100, 0x200, Cfa(FP_X86, 16), r16=PUSHED)
+    process.describe(0x200, 0x300, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK, CODE + 0x150)
+    process.words(STACK + 0x48, CODE + 0x250)
+    process.code[0x10:0x13] = bytes.fromhex("31c0c3")  # xor %eax, %eax; ret
+    process.code[0x20:0x26] = bytes.fromhex("488b6c24f8c3")  # mov -8(%rsp), %rbp; ret
+    found = process.unwind(CODE + 0x10, r6=STACK + 0x40)
+    assert (pcs(found), found.end) == ([0x10, 0x150, 0x250], End.COMPLETE)
+    found = process.unwind(CODE + 0x20, r6=STACK + 0x40)
+    assert (pcs(found), found.end) == ([0x20, 0x150], End.DAMAGED)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from whence._version import __version__
@@ -15,7 +16,7 @@ from whence.cli.symbolizer_protocol import Responder, Settings, UsageError, serv
 
 OPTIONS = {
     "addresses": Option("a", FLAG, "print the address before the answer"),
-    "target": Option("b", NEEDS_VALUE, "accepted, changes nothing"),
+    "target": Option("b", NEEDS_VALUE, "the file's format; a known one changes nothing"),
     "demangle": Option("C", MAY_HAVE_VALUE_IF_LONG, "readable names (=STYLE is accepted)"),
     "exe": Option("e", NEEDS_VALUE, "the file that answers (default a.out)"),
     "functions": Option("f", FLAG, "print function names"),
@@ -28,11 +29,40 @@ OPTIONS = {
     "help": Option("hH", FLAG, "print this"),
     "version": Option("vV", FLAG, "print the version"),
 }
+# What binutils for x86 knows as a format (objdump -i).
+TARGETS = frozenset(
+    [
+        "default",
+        "elf64-x86-64",
+        "elf32-i386",
+        "elf32-iamcu",
+        "elf32-x86-64",
+        "pei-i386",
+        "pe-x86-64",
+        "pei-x86-64",
+        "elf64-little",
+        "elf64-big",
+        "elf32-little",
+        "elf32-big",
+        "pe-bigobj-x86-64",
+        "pe-i386",
+        "pdb",
+        "srec",
+        "symbolsrec",
+        "verilog",
+        "tekhex",
+        "binary",
+        "ihex",
+        "plugin",
+    ]
+)
+TRIPLET = re.compile(r"(?:x86_64|i[3-7]86)-[\w.-]+")  # of a system, as configure has it
 # what an option sets: the setting and its value (None: the option's own)
 EFFECTS: dict[str, tuple[str, object]] = {
     "addresses": ("addresses", True),
     "demangle": ("demangle", True),
     "exe": ("module", None),
+    "target": ("target", None),
     "functions": ("functions", "linkage"),
     "inlines": ("inlines", True),
     "section": ("section", None),
@@ -81,6 +111,8 @@ def refusal(responder: Responder) -> str:
     path = settings.module
     if not os.path.exists(path):
         return f"{settings.program}: '{path}': No such file\n"
+    if settings.target is not None and settings.target not in TARGETS and not TRIPLET.fullmatch(settings.target):
+        return f"{settings.program}: {path}: invalid bfd target\n"
     module = responder.modules[path]
     if module is None:
         return f"{settings.program}: {path}: file format not recognized\n"

@@ -28,7 +28,6 @@ from whence.symbolize import Process, Snapshot, Symbolizer
 
 INTERMIXED = True
 DEFAULT_EVERY = 0.01
-ENDED = "ZXx"  # states of threads that are no more: zombie, dead
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -146,6 +145,6 @@ def unseen(thread: Thread) -> str:
     """Why a thread has no pc."""
     if thread.denied:
         return "permission-denied"
-    if thread.state in ENDED:
+    if thread.has_ended:
         return "ended"
     return "running" if thread.state == "R" else "kernel-thread"

@@ -78,6 +78,9 @@ class UsageError(Exception):
     """A command line that the original refuses, too: the words for stderr."""
 
 
+BARE_BYTES = "binary"  # addr2line's target of a file whose bytes mean nothing
+
+
 class Settings:
     """What a command line asks for; the defaults are llvm-symbolizer's."""
 
@@ -99,6 +102,7 @@ class Settings:
         self.context = 0
         self.adjust = 0
         self.section = ""
+        self.target: str | None = None  # addr2line's -b
         self.debug_dirs: list[str] = []
         self.package = ""  # of split units
         self.hexadecimal = False  # addresses, with 0x or without
@@ -248,6 +252,8 @@ class Responder:
         if self._quick and not question.module.startswith("BUILDID:"):
             self._last = None if settings.module else question.module.encode("utf-8", "surrogateescape"), module
         try:
+            if settings.target == BARE_BYTES:
+                return ()
             if settings.section:
                 section = module.section_range(settings.section)
                 if section is None or address >= len(section):

@@ -10,7 +10,7 @@ from itertools import islice
 
 from whence.dwarf.kernels import constants
 from whence.errors import DwarfError, ElfError
-from whence.window import Window
+from whence.window import Cursor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from whence.elf import ElfFile
 
 MOST_ENTRIES = 1 << 12  # of a list
-LEB128_MAX = 10  # bytes of a number
-LEB128_BITS = 7
-LEB128_MORE = 1 << LEB128_BITS
+EXPRESSION_SIZE = 2  # bytes of an expression's size before DWARF 5
 # the operands before the expression: U is a number as LEB128, A an address; True where an expression follows
 ENTRIES = {
     constants.DW_LLE_base_addressx: ("U", False),
@@ -33,7 +31,6 @@ ENTRIES = {
     constants.DW_LLE_start_end: ("AA", True),
     constants.DW_LLE_start_length: ("AU", True),
 }
-LISTS_VERSION = 5  # from this version on lists are in .debug_loclists
 
 
 class LocationLists:
@@ -41,15 +38,15 @@ class LocationLists:
 
     def __init__(self, elf: ElfFile) -> None:
         self._elf = elf
-        self._sections: dict[str, Window] = {}
+        self._sections: dict[str, memoryview] = {}
 
     def expressions(self, version: int, address_size: int, offset: int) -> list[bytes]:
         """The expressions of the list at an offset of the section, in order; none of a list that is cut off."""
         try:
-            if version >= LISTS_VERSION:
-                found = _loclists(self._section(".debug_loclists"), offset, address_size)
+            if version >= constants.DWARF5:
+                found = _loclists(self._at(".debug_loclists", offset), address_size)
             else:
-                found = _loc(self._section(".debug_loc"), offset, address_size)
+                found = _loc(self._at(".debug_loc", offset), address_size)
             return list(islice(found, MOST_ENTRIES))
         except (DwarfError, ElfError):
             return []
@@ -57,60 +54,37 @@ class LocationLists:
     def offset_of(self, index: int, base: int, width: int) -> int | None:
         """Where the list of a number begins, by the offsets of `width` bytes at `base`; None where there is none."""
         try:
-            return base + _fixed(self._section(".debug_loclists"), base + index * width, width)
+            return base + self._at(".debug_loclists", base + index * width).unsigned(width)
         except (DwarfError, ElfError):
             return None
 
-    def _section(self, name: str) -> Window:
+    def _at(self, name: str, offset: int) -> Cursor:
         found = self._sections.get(name)
         if found is None:
-            data = self._elf.content(name) if self._elf.section(name) is not None else b""
-            found = self._sections[name] = Window(data, name, self._elf.order, DwarfError)
-        return found
+            found = self._elf.content(name) if self._elf.section(name) is not None else memoryview(b"")
+            self._sections[name] = found
+        return Cursor(found, name, offset, order=self._elf.order)
 
 
-def _loclists(window: Window, at: int, address_size: int) -> Iterator[bytes]:
-    while (kind := window.u8(at)) != constants.DW_LLE_end_of_list:
-        at += 1
+def _loclists(cursor: Cursor, address_size: int) -> Iterator[bytes]:
+    while (kind := cursor.u8()) != constants.DW_LLE_end_of_list:
         if kind not in ENTRIES:
-            raise DwarfError(window.name, at - 1, f"the kind of an entry is {kind:#x}")
+            raise DwarfError(cursor.part, cursor.at - 1, f"the kind of an entry is {kind:#x}")
         operands, located = ENTRIES[kind]
         for operand in operands:
-            at = at + address_size if operand == "A" else _uleb(window, at)[1]
+            if operand == "A":
+                cursor.take(address_size)
+            else:
+                cursor.uleb()
         if located:
-            size, at = _uleb(window, at)
-            yield _bytes(window, at, size)
-            at += size
+            yield cursor.take(cursor.uleb())
 
 
-def _loc(window: Window, at: int, address_size: int) -> Iterator[bytes]:
+def _loc(cursor: Cursor, address_size: int) -> Iterator[bytes]:
     highest = (1 << 8 * address_size) - 1  # begins an entry that chooses a base
     while True:
-        start, end = _fixed(window, at, address_size), _fixed(window, at + address_size, address_size)
-        at += 2 * address_size
+        start, end = cursor.unsigned(address_size), cursor.unsigned(address_size)
         if start == end == 0:
             return
-        if start == highest:
-            continue
-        size = window.u16(at)
-        yield _bytes(window, at + 2, size)
-        at += 2 + size
-
-
-def _bytes(window: Window, at: int, size: int) -> bytes:
-    return bytes(window.raw(at, size))
-
-
-def _fixed(window: Window, at: int, size: int) -> int:
-    return int.from_bytes(_bytes(window, at, size), window.order)
-
-
-def _uleb(window: Window, at: int) -> tuple[int, int]:
-    """A number as LEB128, and where it ends."""
-    value = 0
-    for index in range(LEB128_MAX):
-        byte = window.u8(at + index)
-        value |= (byte & ~LEB128_MORE) << LEB128_BITS * index
-        if not byte & LEB128_MORE:
-            return value, at + index + 1
-    raise DwarfError(window.name, at, "a number has at most 10 bytes")
+        if start != highest:
+            yield cursor.take(cursor.unsigned(EXPRESSION_SIZE))

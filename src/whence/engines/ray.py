@@ -1,7 +1,8 @@
-"""Ray: names for datasets and for folders of files, on one machine or many.
+"""Ray: names for datasets and for folders or buckets of files, on one machine or many.
 
 `name` is for tables that Ray Data reads already. `name_files` is for files, and is what held when workers and nodes
-were killed: one plain task a file, which skips what exists, writes beside under a name of its own, and renames.
+were killed: one plain task a file, which skips what exists, writes beside under a name of its own, and renames. Files
+are paths or addresses in buckets ("s3://bucket/folder/samples.parquet"), as places of `whence.store` are.
 
     >>> import ray.data
     >>> from whence.engines.ray import name
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from whence.columns.plain import plain
+from whence.engines.files import exists, is_address, joined, to_read, to_write
 from whence.engines.workers import Places, namer_of
 
 RETRIES = 5  # of a task whose worker or node died
@@ -56,15 +58,19 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
     from whence.errors import WhenceError
 
     told: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
-    if os.path.exists(target):
-        return {**told, "error": "", "skipped": True}
     namer = namer_of(places, **options)
     namer.count_coverage()
     build_id, address = str(options.get("build_id", "build_id")), str(options.get("address", "address"))
     try:
-        with TableReader(source, None, build_id=build_id, address=address) as reader:
+        if exists(target):
+            return {**told, "skipped": True}
+        with (
+            to_write(target) as written,
+            to_read(source) as read,
+            TableReader(read, None, build_id=build_id, address=address) as reader,
+        ):
             kind = TableKind.of_name(target) or reader.kind
-            told["rows"] = name_table(reader, namer, target, kind)
+            told["rows"] = name_table(reader, namer, written, kind, threads=False)  # a task has one CPU
     except (WhenceError, OSError) as error:
         return {**told, "error": str(error)}
     told["addresses"] = sum(one.rows for one in namer.coverage)
@@ -81,13 +87,13 @@ def name_profile_file(source: str, target: str, places: Places | None, options: 
     from whence.profiles.naming import name as name_profile
 
     told: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
-    if os.path.exists(target):
-        return {**told, "skipped": True}
     try:
-        profile = formats.open_profile(source)
-        with Binaries(locator_of(**(places or {}))) as binaries:
+        if exists(target):
+            return {**told, "skipped": True}
+        with to_write(target) as written, to_read(source) as read, Binaries(locator_of(**(places or {}))) as binaries:
+            profile = formats.open_profile(read)
             reports = name_profile(profile, binaries, demangle=options.get("demangle", True))
-        formats.write(profile, target, formats.format_for(profile, target))
+            formats.write(profile, written, formats.format_for(profile, written))
     except (WhenceError, OSError) as error:
         return {**told, "error": str(error)}
     told["rows"] = told["addresses"] = sum(one.locations for one in reports)
@@ -98,9 +104,9 @@ def name_profile_file(source: str, target: str, places: Places | None, options: 
 def name_files(
     paths: Iterable[str], folder: str, places: Places | None = None, *, at_once: int = 0, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Name table files into a folder, a Ray task each; yields what became of each as it ends, in no order.
+    """Name table files into a folder or bucket, a Ray task each; yields what became of each as it ends, in no order.
 
-    Files that are in the folder already are not named again. `at_once` bounds the tasks that wait or run (default: four
+    Files that are there already are not named again. `at_once` bounds the tasks that wait or run (default: four
     a CPU). Ray must be initialized.
     """
     return _each(name_file, paths, folder, places, at_once, options)
@@ -120,11 +126,12 @@ def _each(
     import ray
 
     task = ray.remote(max_retries=RETRIES)(work)
-    os.makedirs(folder, exist_ok=True)
+    if not is_address(folder):
+        os.makedirs(folder, exist_ok=True)
     most = at_once or 4 * int(ray.cluster_resources().get("CPU", 1))
     waiting: list[Any] = []
     for path in paths:
-        waiting.append(task.remote(path, os.path.join(folder, os.path.basename(path)), dict(places or {}), options))
+        waiting.append(task.remote(path, joined(folder, os.path.basename(path)), dict(places or {}), options))
         if len(waiting) >= most:
             done, waiting = ray.wait(waiting, num_returns=1)
             yield from ray.get(done)

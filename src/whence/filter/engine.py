@@ -97,6 +97,7 @@ KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the gr
 MAX_WORDS = 1 << 16
 MAX_BEFORE = 256  # bytes before a frame that may tell whether its address is exact
 MAX_LOST = 1 << 12
+SHORTEST = 5  # bytes of a frame: [0x1]
 MAX_MISSES = 1000  # lines with a form's needle that it does not match, until its other needs are looked at
 EVERY_NEEDLE = (1 << 64) - 1
 ORDINARY = re.compile(rb"(?:%[/^])?(?:%.)?([^%]+)")  # the first ordinary bytes of a needle
@@ -178,7 +179,9 @@ class LogFilter:
         self._go_bit = 1 << [needle for needle, _ in self._sought].index(GO_NEEDLE)
         self._report_bits = {1 << at: report for at, report in enumerate(REPORTS, len(self._sought) - len(REPORTS))}
         self._reports = sum(self._report_bits)
-        self._told = sum(1 << bit for bit, (needle, _) in enumerate(self._sought) if needle.text in TOLD)
+        telling = (MODULES, RESET, KERNEL_OFFSET_NEEDLE, *TOLD)
+        self._tells = sum(1 << bit for bit, (needle, _) in enumerate(self._sought) if needle.text in telling)
+        self._literals: dict[tuple[Matcher, ...], re.Pattern[bytes]] = {}  # of the needles of forms
         self._wanted = EVERY_NEEDLE  # the needles that are looked for, a bit each
         self._lost: dict[tuple[bytes, ...], Lost] = {}  # files that can't be opened
         self._chosen: dict[int, tuple[Matcher, ...]] = {}
@@ -358,11 +361,9 @@ class LogFilter:
                     found, text[text.rfind(b"\n", 0, start - 1) + 1 : start - 1] if start else self._last_line
                 )
                 return None if named is None else line[: found.start("place")] + named + line[found.end("place") :]
-        if KERNEL_OFFSET_NEEDLE in line:
+        if present & self._tells:
             self._take_kernel_offset(line)
-        if b"{{{" in line:
             self._take_markup(line)
-        if present & self._told:
             self._take_told(line)
         matchers = self._chosen.get(present)
         if matchers is None:
@@ -380,7 +381,7 @@ class LogFilter:
             form = matcher.form
             follows = self._run == (form, start)
             self._run = form, start + len(line) + 1
-            lost = self._lost.get(match.group(*matcher.file, 0)[:-1]) if matcher.file else None
+            lost = self._lost.get(match.group(*matcher.file, 0)[:-1]) if self._lost and matcher.file else None
             if lost is not None:
                 lost.lines += 1
                 named = None
@@ -390,10 +391,21 @@ class LogFilter:
                     self._lose(matcher, match)
                     self._give_up(matcher, present)
             later = matchers[index + 1 :]
-            if not later or not others_in(line[: match.start()] + line[match.end() :], later):
+            if not later or not self._others_in(line, match, later):
                 return named
             return self._by_others(named, line, later)
         return None
+
+    def _others_in(self, line: bytes, match: re.Match[bytes], matchers: tuple[Matcher, ...]) -> bool:
+        """Whether what stands around a match may hold other forms."""
+        start, end = match.span()
+        if start < SHORTEST and len(line) - end < SHORTEST:
+            return False
+        literals = self._literals.get(matchers)
+        if literals is None:
+            texts = sorted({literal for matcher in matchers for literal in matcher.literals})
+            literals = self._literals[matchers] = re.compile(b"|".join(map(re.escape, texts)))
+        return literals.search(line, 0, start) is not None or literals.search(line, end) is not None
 
     def _lose(self, matcher: Matcher, match: re.Match[bytes]) -> None:
         """After a match without names: a file that can't be opened is not asked for again."""
@@ -416,7 +428,8 @@ class LogFilter:
     def _by(self, matcher: Matcher, match: re.Match[bytes], line: bytes, follows: bool) -> bytes | None:
         """The line with the names of one form, of which `match` is the first in it; None when it stays as it is."""
         form = matcher.form
-        alone = not others_in(line[match.end() :], (matcher,)) or matcher.search(line, match.end()) is None
+        end = match.end()
+        alone = len(line) - end < SHORTEST or matcher.search(line, end) is None
         if alone and form.template and self._style is Style.SAME:
             return self._rewritten(matcher, match, line, follows)
         return self._appended(form, line, follows)
@@ -722,11 +735,6 @@ def template_parts(template: bytes) -> tuple[bytes, bytes, bytes]:
 def full_go_place(text: bytes, start: int, end: int) -> bool:
     """Whether a line is a place of Go's with its whole path and its line."""
     return text.startswith(GO_WHOLE, start) and text.find(GO_NO_LINE, start, end) < 0
-
-
-def others_in(around: bytes, matchers: tuple[Matcher, ...]) -> bool:
-    """Whether what stands around a match may hold other forms."""
-    return any(literal in around for matcher in matchers for literal in matcher.literals)
 
 
 def filled(template: bytes, groups: Mapping[str, bytes]) -> bytes:

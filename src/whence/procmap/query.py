@@ -39,6 +39,8 @@ _STRUCT = struct.Struct("=9Q4I2Q")
 _BUILD_ID_ROOM = 64
 _NAME_ROOM = 4096 + 64
 
+new_tuple = tuple.__new__
+
 
 class MapsQuery(Closing):
     """An open maps file that answers queries. A context manager; one thread at a time.
@@ -95,27 +97,22 @@ class MapsQuery(Closing):
         (_, _, _, start, end, bits, _, offset, inode, major, minor, name_size, id_size, _, _) = _STRUCT.unpack(request)
         name = self._name[: name_size - 1] if name_size else b""
         kind, path, deleted = kind_of(name.decode("utf-8", "surrogateescape"))
-        return Mapping(
-            path,
-            start,
-            end,
-            offset,
-            self._build_id[:id_size].hex() if id_size else "",
-            kind,
-            bits & PERMISSIONS,
-            os.makedev(major, minor),
-            inode,
-            deleted,
-            self._process,
-            self._linked,
-        )
+        found = self._build_id[:id_size].hex() if id_size else ""
+        # as Mapping(...) would make it, without a call in Python: a process may have thousands
+        return new_tuple(
+            Mapping,
+            (
+                path, start, end, offset, found, kind, bits & PERMISSIONS, os.makedev(major, minor), inode, deleted,
+                self._process, self._linked,
+            ),
+        )  # fmt: skip
 
     def walk(self, flags: int = EXECUTE, build_id: bool = True) -> Iterator[Mapping]:
         """Every mapping with these permissions, in address order."""
         address = 0
         while True:
             mapping = self.find(address, flags | COVERING_OR_NEXT, build_id)
-            if mapping is None or mapping.end <= address:
+            if mapping is None or mapping.limit <= address:
                 return
             yield mapping
-            address = mapping.end
+            address = mapping.limit

@@ -10,6 +10,7 @@ import errno
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import cache
 from operator import attrgetter
 from time import monotonic
 from typing import TypeVar
@@ -24,6 +25,7 @@ from whence.procmap.query import MapsQuery
 TEXT_TRUSTED = 0.05  # seconds for which an address that is not in the text read is not in the process,
 READING_SHARE = 20  # and at least so many times as long as the text took to be read
 VSYSCALL, VSYSCALL_SIZE = 0xFFFFFFFFFF600000, 1 << 12  # the [vsyscall] page of x86-64
+PAGE = 1 << 12  # bytes of maps that one read returns at most
 _GONE = (errno.ENOENT, errno.ESRCH)
 _start = attrgetter("start")
 _T = TypeVar("_T")
@@ -101,10 +103,10 @@ class ProcessReader:
     def _vsyscall(self) -> list[Mapping]:
         """The [vsyscall] page: at the same place in every 64-bit process, and in the text only. Taken from ours."""
         try:
-            lines = maps.read("/proc/self").rsplit(b"\n", 2)
+            line = vsyscall_line()
         except OSError:
             return []
-        last = maps.parse(lines[-2] if len(lines) > 1 else b"", self.directory, linked=self.linked).mappings
+        last = maps.parse(line, self.directory, linked=self.linked).mappings
         return [mapping for mapping in last if mapping.start == VSYSCALL]
 
     def _kernel_answers(self) -> bool:
@@ -113,6 +115,14 @@ class ProcessReader:
                 return query.supported()
         except OSError:
             return False
+
+
+@cache
+def vsyscall_line() -> bytes:
+    """The last line of our own maps, which shows the [vsyscall] page where the kernel has one: that stays until the
+    machine starts again. The text takes long where much is mapped here."""
+    lines = maps.read("/proc/self").rsplit(b"\n", 2)
+    return lines[-2] if len(lines) > 1 else b""
 
 
 def who(root: str, pid: int) -> Identity:
@@ -141,15 +151,19 @@ def with_plain_errors(pid: int, read: Callable[[], _T]) -> _T:
 def _links_open(root: str, directory: str) -> bool:
     """Whether the links in map_files open (the kernel wants CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN of us).
 
-    Tried on ourselves: listing those of a process with many mappings takes long.
+    Tried on the first file that is mapped in ourselves: to list the links of a process with many mappings takes long.
     """
     try:
-        with os.scandir(f"{root}/self/map_files") as links:
-            for link in links:
-                os.stat(link.path)
+        with open(f"{root}/self/maps", "rb", buffering=0) as text:
+            lines = text.read(PAGE).split(b"\n")
+        for line in lines[:-1]:
+            addresses, *_, inode = line.split(None, 5)[:5]
+            if inode != b"0":
+                start, end = (int(address, 16) for address in addresses.split(b"-"))
+                os.stat(f"{root}/self/map_files/{start:x}-{end:x}")
                 return True
     except FileNotFoundError:  # not a tree that we are in
         return os.path.isdir(f"{directory}/map_files")
-    except OSError:
+    except (OSError, ValueError):
         pass
     return False

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from whence.procmap.process import read_text
 
+ENDED = "ZXx"  # states of threads that are no more: zombie, dead
+
 
 class Thread(NamedTuple):
     """A thread and its program counter (a runtime address), None when it was running or may not be seen."""
@@ -23,6 +25,10 @@ class Thread(NamedTuple):
     sp: int | None = None
     syscall: int | None = None
     denied: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
 
 
 def threads(process: str) -> list[Thread]:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from whence.model import Frame, Frames
 from whence.profiles import bounds
-from whence.profiles.kinds import MAP_PATH, AddressKind
+from whence.profiles.kernel import HALF
+from whence.profiles.kinds import MAP_PATH, AddressKind, kind_of
 from whence.profiles.model import Label, Mapping, Profile
 from whence.profiles.symbol_lists import NameList, SymbolLists
 from whence.profiles.threads import PID_LABELS, number_in
@@ -57,6 +58,11 @@ def frames_of(listed: NameList, name: str) -> Frames:
     return (Frame(name, source=listed.source),)
 
 
+def of_file(mapping: Mapping) -> bool:
+    """Whether a mapping is of a file, wherever in it an address is."""
+    return all(kind_of(mapping, address) is AddressKind.FILE for address in (0, HALF))
+
+
 class Processes:
     """The processes each location was seen in: by the mapping's name (perf does that), or by samples' labels."""
 
@@ -74,7 +80,8 @@ class Processes:
         return self._all if len(self._all) <= 1 else self._seen.get(location, ())
 
     def _look(self) -> dict[int, set[int]]:
-        """One walk over every stack of every process; none where all samples are of one."""
+        """One walk over every stack of every process, for the locations that no file can name; none where all samples
+        are of one."""
         samples = self.profile.samples
         known: dict[tuple[Label, ...], int] = {}
         for labels in samples.labels:
@@ -83,11 +90,15 @@ class Processes:
         self._all = frozenset(pid for pid in known.values() if pid)
         out: dict[int, set[int]] = {}
         if len(self._all) > 1:
+            in_files = {row for row, one in enumerate(self.profile.mappings) if of_file(one)}
+            asked = bytearray(row not in in_files for row in self.profile.mapping)
             budget = bounds.writing(self.profile.stored, "the processes of each location")
             for stack, pid in {(row, known.get(labels, 0)) for row, labels in zip(samples.of, samples.labels)}:
                 where = samples.locations_of(stack) if pid else ()
                 new = 0
                 for location in where:
+                    if not asked[location]:
+                        continue
                     seen = out.setdefault(location, set())
                     if pid not in seen:
                         seen.add(pid)

@@ -27,6 +27,7 @@ from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame, Frames
 from whence.profiles import bounds, gz, wire
+from whence.profiles.addresses import MASK
 from whence.profiles.kernels import encode as encode_kernel
 from whence.profiles.kernels.fields import NO_ROOM
 from whence.profiles.kernels.stacks import count_up
@@ -302,16 +303,6 @@ class PprofNames:
         return bytes(functions) + wire.texts(PPROF.number("Profile", "string_table"), self._new_strings)
 
 
-def flags_of(frames: Frames) -> int:
-    """What a mapping can claim to have once one of its locations has these frames."""
-    flags = HAS_FUNCTIONS
-    if any(frame.file for frame in frames):
-        flags |= HAS_FILENAMES
-    if any(frame.line for frame in frames):
-        flags |= HAS_LINES | HAS_INLINES
-    return flags | (HAS_INLINES if len(frames) > 1 else 0)
-
-
 def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: array[int]) -> bytes | bytearray:
     """The bytes of `whole` with the frames of profile.changed in place of the lines those locations had."""
     if not profile.changed:
@@ -369,19 +360,29 @@ def encoded(profile: Profile) -> bytes:
 
     head: Document = {"sample_type": [kind(one) for one in profile.sample_types]}
     flags = bytearray(len(profile.mappings))
-    locations: list[bytes] = []
-    for index, (mapping, address, frames) in enumerate(
-        zip(profile.mapping, profile.address, profile.frames, strict=True)
-    ):
-        if frames and mapping != NO_MAPPING:
-            flags[mapping] |= flags_of(frames)
-        location: Document = {"id": index + 1, "mapping_id": mapping + 1, "address": address}
+    first, functions, lines = array("Q", [0]), array("Q"), array("Q")
+    function = names.function
+    for mapping, frames in zip(profile.mapping, profile.frames, strict=True):
         if frames:
-            location["line"] = [
-                {"function_id": names.function(frame.function, frame.file, frame.start_line), "line": frame.line}
-                for frame in frames
-            ]
-        locations.append(wire.payload(PPROF.number("Profile", "location"), PPROF.encoded(location, "Location")))
+            bits = HAS_FUNCTIONS | (HAS_INLINES if len(frames) > 1 else 0)
+            for name, file, line, _, _, start_line, _, _ in frames:
+                functions.append(function(name, file, start_line))
+                lines.append(line & MASK)
+                if file:
+                    bits |= HAS_FILENAMES
+                if line:
+                    bits |= HAS_LINES | HAS_INLINES
+            if mapping != NO_MAPPING:
+                flags[mapping] |= bits
+        first.append(len(lines))
+    fields = (
+        PPROF.number("Profile", "location"),
+        *(PPROF.number("Location", field) for field in ("id", "mapping_id", "address", "line")),
+        PPROF.number("Line", "function_id"),
+        PPROF.number("Line", "line"),
+    )
+    mapping_of, addresses = array("q", profile.mapping), array("Q", profile.address)
+    locations = bytes(encode_kernel.locations(mapping_of, addresses, first, functions, lines, fields))
     samples = _encoded_samples(profile, names)
     mappings = [_mapping(index + 1, one, flags[index], names) for index, one in enumerate(profile.mappings)]
     tables: Document = {"mapping": mappings}
@@ -396,7 +397,7 @@ def encoded(profile: Profile) -> bytes:
             PPROF.encoded(head, "Profile"),
             samples,
             PPROF.encoded(tables, "Profile"),
-            *locations,
+            locations,
             PPROF.encoded(rest, "Profile"),
             names.tables(),
         ]

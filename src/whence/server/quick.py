@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from whence.server.state import Server
 
 Answer = tuple[int, list[tuple[bytes, bytes]], bytes, str, str]  # status, headers, body, kind and result for the counts
+Key = tuple[str, str, str, str]  # the file's tag, its build-id and kind, the section's name
 PATH = re.compile(r"/buildid/([0-9a-f]+)/(?:(debuginfo|executable)|section/([^/]+))")
 NOT_PLAIN = {
     b"authorization", b"if-modified-since", b"if-none-match", b"if-range", b"range", b"x-debuginfod-maxsize",
@@ -40,9 +41,10 @@ class QuickAnswers:
     def __init__(self, server: Server, tables: SectionTables) -> None:
         self._server, self._tables = server, tables
         self._allowed = READ in server.access.everyone
-        self._kept: dict[tuple[str, ...], Answer] = {}
+        self._kept: dict[Key, Answer] = {}
         self._bytes = 0
         self._missing: dict[tuple[str, str], tuple[float, Answer]] = {}
+        self._fresh: dict[tuple[str, str], tuple[float, Key]] = {}  # sections whose files were looked at just now
         self._near = isinstance(server.store.objects, Folder)
 
     def answer(self, scope: Scope, headers: dict[bytes, bytes]) -> Answer | None:
@@ -83,6 +85,9 @@ class QuickAnswers:
         known = self._known_missing(build_id, f"section/{name}")
         if known is not None:
             return known
+        fresh = self._fresh.get((build_id, name))
+        if fresh is not None and time.monotonic() - fresh[0] <= FRESH_SECONDS and fresh[1] in self._kept:
+            return self._counted(fresh[1])
         store = self._server.store
         held = False
         for kind in (DEBUGINFO, EXECUTABLE):
@@ -107,13 +112,21 @@ class QuickAnswers:
                 told = headers_of(f"{build_id}.{kind}", status.tag, status.modified, *found, is_file=False)
                 answer = made(OK, told | {"Content-Type": BINARY}, body, "section", "file")
                 self._keep(key, answer)
-            self._server.note_use(build_id)
-            self._server.metrics.traffic.requests["section"] += 1
-            self._server.found(kind, "store")
-            return answer
+            if len(self._fresh) >= KEPT_SECTIONS:
+                self._fresh.clear()
+            self._fresh[build_id, name] = time.monotonic(), key
+            return self._counted(key)
         return None if held else self._missed(build_id, no_section(build_id, name), "section", f"section/{name}")
 
-    def _keep(self, key: tuple[str, ...], answer: Answer) -> None:
+    def _counted(self, key: Key) -> Answer:
+        """A section that is remembered, noted."""
+        _, build_id, kind, _ = key
+        self._server.note_use(build_id)
+        self._server.metrics.traffic.requests["section"] += 1
+        self._server.found(kind, "store")
+        return self._kept[key]
+
+    def _keep(self, key: Key, answer: Answer) -> None:
         """Remember a section, by the tag of its file; those that were remembered first go."""
         self._kept[key] = answer
         self._bytes += len(answer[2])

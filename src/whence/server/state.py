@@ -26,6 +26,7 @@ from whence.server.misses import Misses
 from whence.server.parsing import ConfinedParser
 from whence.server.pool import ArchivePool
 from whence.server.settings import FORWARD, FRESH_SECONDS, FRESH_SECONDS_FAR, SCAN, SYMBOLIZE, ServerSettings
+from whence.server.threads import Workers
 from whence.server.upstream import Upstream, UpstreamSource
 from whence.store import Content, Store
 from whence.store.folder import Folder
@@ -61,7 +62,7 @@ class Server:
         self.upstream: Upstream | None = None
         sources: list[StoreSource | UpstreamSource] = [self.source_of_names]
         if settings.upstreams:
-            self.upstream = Upstream(self.store, settings, self.came, self.metrics.waited.observe)
+            self.upstream = Upstream(self.store, settings, self._parser, self.came, self.metrics.waited.observe)
             sources.append(UpstreamSource(self.upstream, self.source_of_names))
         self.locator = Locator(dirs=settings.debug_dirs, local=False, sources=sources, cache=cache)
         self.misses = Misses(self.store)
@@ -75,13 +76,16 @@ class Server:
         self.readable = demangle
         limits = settings.limits
         most = {SYMBOLIZE: limits.at_once, SCAN: limits.uploads_at_once, FORWARD: limits.at_once}
-        self._at_once = {role: asyncio.Semaphore(count) for role, count in most.items()}
         self.metrics.roles(most)
+        self._workers = {role: Workers(role, count, self.metrics) for role, count in most.items()}
         self.bodies = BodyBudget(limits.bodies_bytes)
         self._namers: dict[tuple[bool, bool], Namer] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
+        for one in self._workers.values():
+            one.close()
+        self.listing.close()
         self.misses.flush()
         for namer in self._namers.values():
             namer.close()
@@ -99,24 +103,12 @@ class Server:
         """Do what takes a processor, or waits for others, in a thread; as many of a role at once as the limits say.
         Raises Refusal when it takes longer than they say: the thread ends what it does and keeps its place until
         then."""
-        metrics, limits = self.metrics, self.settings.limits
+        limits = self.settings.limits
         seconds = limits.upload_seconds if role == SCAN else limits.seconds
-
-        async def run() -> T:
-            with metrics.pending.labels(role).track_inprogress():
-                await self._at_once[role].acquire()
-            try:
-                with metrics.busy.labels(role).track_inprogress():
-                    return await run_in_threadpool(work, *args, **named)
-            finally:
-                self._at_once[role].release()
-                metrics.work.labels(role).inc()
-
-        task = asyncio.ensure_future(run())
         try:
-            return await asyncio.wait_for(asyncio.shield(task), seconds)
+            async with asyncio.timeout(seconds):
+                return await self._workers[role].run(work, *args, **named)
         except TimeoutError:
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise Refusal(503, f"no answer within {seconds:g} seconds", headers={"Retry-After": "30"}) from None
 
     def namer(self, leaf: bool, returns: bool) -> Namer:

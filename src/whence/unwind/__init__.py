@@ -18,7 +18,7 @@
     core.py         all of that for every thread of a core file
     stopping.py     threads of a live process: stopped, copied, let go
     live.py         stacks of a live process
-    reading.py, constants.py   numbers, as they are written and as the standards call them
+    constants.py    numbers, as the standards call them
 
 Documents: DWARF 5, section 6.4; the LSB's "Exception Frames"; the psABIs of x86-64 and aarch64. Damaged input ends a
 stack with a reason; it never raises, and never costs more than the bounds that each module names.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from whence.unwind.kernels import constants
+
 PT_GNU_EH_FRAME = 0x6474E550  # a segment: .eh_frame_hdr
 NT_SIGINFO = 0x53494749  # a note of a core: struct siginfo of the signal
 
@@ -30,7 +32,7 @@ class Operation(enum.IntEnum):
     SWAP = 0x16
     ROT = 0x17
     ABS = 0x19
-    AND = 0x1A
+    AND = constants.OP_AND
     DIV = 0x1B
     MINUS = 0x1C
     MOD = 0x1D
@@ -38,26 +40,26 @@ class Operation(enum.IntEnum):
     NEG = 0x1F
     NOT = 0x20
     OR = 0x21
-    PLUS = 0x22
+    PLUS = constants.OP_PLUS
     PLUS_UCONST = 0x23
-    SHL = 0x24
+    SHL = constants.OP_SHL
     SHR = 0x25
     SHRA = 0x26
     XOR = 0x27
     BRA = 0x28
     EQ = 0x29
-    GE = 0x2A
+    GE = constants.OP_GE
     GT = 0x2B
     LE = 0x2C
     LT = 0x2D
     NE = 0x2E
     SKIP = 0x2F
-    LIT0 = 0x30
-    LIT31 = 0x4F
+    LIT0 = constants.OP_LIT0
+    LIT31 = constants.OP_LIT31
     REG0 = 0x50
     REG31 = 0x6F
-    BREG0 = 0x70
-    BREG31 = 0x8F
+    BREG0 = constants.OP_BREG0
+    BREG31 = constants.OP_BREG31
     BREGX = 0x92
     DEREF_SIZE = 0x94
     NOP = 0x96

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from whence.errors import DwarfError
 from whence.unwind.cfi import Cfa, CfiRow, Fde, How, Rule
 from whence.unwind.constants import Operation
-from whence.unwind.reading import Cursor
 from whence.unwind.registers import Machine
 from whence.unwind.steps import FoundBy, FrameStep, StackFrame, Unwound
 from whence.unwind.unwinder import INNER_KEPT, UnwindCode, Unwinder
+from whence.window import Cursor
 
 if TYPE_CHECKING:
     from whence.unwind.memory import Memory

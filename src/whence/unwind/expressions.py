@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from whence.errors import DwarfError
 from whence.unwind.constants import Operation
-from whence.unwind.reading import Cursor
+from whence.window import Cursor
 
 if TYPE_CHECKING:
     from whence.unwind.memory import Memory

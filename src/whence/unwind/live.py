@@ -28,6 +28,7 @@ from whence.unwind.stopping import (
     StopOutcome,
     Stopped,
     StoppedThread,
+    ended,
     stop_threads,
     why_denied,
     why_not_stopped,
@@ -74,7 +75,7 @@ def unseen_stacks(directory: str, tids: Collection[int] | None = None) -> list[L
     found = []
     for thread in threads(directory):
         if tids is None or thread.tid in tids:
-            why = why_denied(directory, thread.tid)
+            why = ended() if thread.has_ended else why_denied(directory, thread.tid)
             unwound = Unwound((), End.NO_REGISTERS, why.detail)
             found.append(LiveStack(thread.tid, thread.name, thread.state, {}, unwound, why=why))
     return found
@@ -233,6 +234,7 @@ class LiveProcess(Closing):
         machine = self._machines.get(size)
         if machine is None:
             why = why_not_stopped(thread, self.directory) if thread.outcome is not StopOutcome.COPIED else None
+            why = ended() if about.has_ended and why is not None else why
             detail = why.detail if why is not None else f"{size} bytes of registers are of no machine that is unwound"
             place = () if about.pc is None else (StackFrame(about.pc, about.sp or 0, FoundBy.REGISTERS, exact=True),)
             unwound = Unwound(place, End.NO_REGISTERS, detail)

@@ -95,6 +95,8 @@ class FrameStep(NamedTuple):
     """The caller of a frame: its pc, its registers, and where the frame of what it called ends.
 
     `from_trampoline`: it may be on another stack, because a signal interrupted it, or code switched stacks.
+    `dead`: registers whose slots lie below the stack pointer, where nothing is kept, have their values again (1), or
+    not (-1); 0: there are none, or some of both.
     """
 
     pc: int
@@ -103,3 +105,4 @@ class FrameStep(NamedTuple):
     found_by: FoundBy
     exact: bool = False
     from_trampoline: bool = False
+    dead: int = 0

@@ -25,7 +25,7 @@ from whence.procmap import maps
 from whence.procmap.kernels.constants import READ, WRITE
 from whence.procmap.mapping import Mapping
 from whence.procmap.process import read_text, status_numbers
-from whence.reasons import Missing, not_traceable
+from whence.reasons import WAIT_FOR_IT, ZOMBIE, Missing, not_traceable
 from whence.unwind.kernels import ptrace
 
 GROUP = 64  # threads that are stopped at one moment
@@ -206,6 +206,11 @@ def why_not_stopped(thread: StoppedThread, directory: str) -> Missing:
     if thread.outcome is StopOutcome.DENIED and not thread.code:
         return not_traceable("a process can't trace itself", "use faulthandler, or ask from another process")
     return why_denied(directory, thread.tid, thread.code)
+
+
+def ended() -> Missing:
+    """Why a zombie has no registers."""
+    return not_traceable(ZOMBIE, WAIT_FOR_IT)
 
 
 def why_denied(directory: str, tid: int, code: int = errno.EPERM) -> Missing:

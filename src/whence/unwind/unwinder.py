@@ -75,8 +75,12 @@ class UnwindCode(Protocol):
         """The function of Go that holds `lookup`, at `pc`; None where that is no Go."""
         ...
 
-    def is_entry(self, address: int) -> bool:
-        """Whether a program begins there (`_start`), which nothing called."""
+    def entry_before(self, address: int) -> int | None:
+        """Where a program or its loader is entered, for an address right behind that; None for others."""
+        ...
+
+    def calls_main(self, address: int) -> bool:
+        """Whether an address is in a C library's code that calls main and never returns, by its symbol."""
         ...
 
     def why_not(self, address: int) -> str:
@@ -105,6 +109,7 @@ class Unwinder:
         self.scan = False  # whether callers may be guessed
         self._rows: dict[int, tuple[CfiRow, Fde] | DwarfError | None] = {}
         self._to_return: dict[int, list[CfiRow]] = {}
+        self._is_behind_entry: dict[int, bool] = {}
         self._called: dict[int, int | None] = {}
         self._from_start: dict[tuple[int, int], CfiRow | None] = {}
 
@@ -168,7 +173,7 @@ class Unwinder:
                 step = guess
             is_plain = step.found_by is FoundBy.CFI and not (step.from_trampoline or frame.is_trampoline)
             if self.walker is not None and is_plain:
-                self.walker.kernel.learn_plain(frame.pc, frame.exact)
+                self.walker.kernel.learn_plain(frame.pc, frame.exact, step.dead)
             after_signal = step.from_trampoline
             cfa_before, values = step.cfa, step.registers
             frame = StackFrame(step.pc, values[machine.sp], step.found_by, step.exact)
@@ -238,9 +243,10 @@ class Unwinder:
             raise Ended(End.UNREADABLE, str(error)) from None
         except DwarfError as error:
             raise Ended(End.DAMAGED, str(error)) from None
-        if step is None and (self.code.is_entry(frame.lookup) or self.is_behind_clone(frame, registers)):
-            raise Ended(End.COMPLETE)
         if step is None:
+            begins = self.code.entry_before(frame.lookup) is not None or self.code.calls_main(frame.lookup)
+            if begins or self.is_behind_clone(frame, registers):
+                raise Ended(End.COMPLETE)
             raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
         return step
 
@@ -302,6 +308,7 @@ class Unwinder:
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.sp] = cfa - machine.sp_below_cfa & self.mask
         pc: int | None = registers.get(column)
+        dead: set[int] = set()
         for register, (how, number, expression) in row.rules.items():
             value: int | None
             if how is How.OFFSET:
@@ -311,6 +318,10 @@ class Unwinder:
                     if register == column or register == machine.sp:
                         raise
                     value = None  # another register, that the frames above may do without
+                    if cfa + number < frame.sp:  # CFI does not say that it was popped
+                        is_back = self.kept_to_return(frame, register)
+                        dead.add(1 if is_back else -1)
+                        value = registers.get(register) if is_back else None
             elif how is How.SAME:
                 value = registers.get(register)
             elif how is How.UNDEFINED:
@@ -338,7 +349,8 @@ class Unwinder:
         if not signal:
             pc &= machine.address_mask
         found_by = FoundBy.SIGNAL if signal else OTHER_TABLES.get(fde.section, FoundBy.CFI)
-        return FrameStep(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
+        of_dead = dead.pop() if len(dead) == 1 else 0
+        return FrameStep(pc, values, cfa, found_by, exact=signal, from_trampoline=signal, dead=of_dead)
 
     def row_of(self, frame: StackFrame) -> tuple[CfiRow, Fde] | None:
         """The row that holds in a frame. A trampoline's FDE counts at the return address itself."""
@@ -396,6 +408,10 @@ class Unwinder:
     def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         if frame.exact and not self.is_code(frame.pc):
             return self.called(registers, 0, FoundBy.CALL)
+        if not frame.exact and self.is_behind_entry(frame):
+            if self.walker is not None:
+                self.walker.kernel.learn_end(frame.pc)
+            raise Ended(End.COMPLETE)
         step = self.by_instructions(frame, registers)
         if step is not None:
             return step
@@ -412,14 +428,36 @@ class Unwinder:
         call leads to whose return address is on the stack. None where neither leads to a word behind a call."""
         if self.machine.instructions != "x86":
             return None
-        if frame.pc not in self._to_return:
-            self.charge(STEPS_OF_INSTRUCTIONS)
-            self._to_return[frame.pc] = CodePath(self.machine.bits, self.memory.read).to_return(frame.pc)
-        for row in self._to_return[frame.pc]:
+        for row in self.rows_to_return(frame.pc):
             step = self.by_row(frame, registers, row)
             if step is not None:
                 return step
         return self.by_call(frame, registers)
+
+    def rows_to_return(self, pc: int) -> list[CfiRow]:
+        """A row for each way from some code of x86 to a return."""
+        if pc not in self._to_return:
+            self.charge(STEPS_OF_INSTRUCTIONS)
+            self._to_return[pc] = CodePath(self.machine.bits, self.memory.read).to_return(pc)
+        return self._to_return[pc]
+
+    def is_behind_entry(self, frame: StackFrame) -> bool:
+        """Whether a frame is in the code that a program or its loader is entered by, which nobody called."""
+        if frame.pc not in self._is_behind_entry:
+            entry = self.code.entry_before(frame.lookup) if self.machine.instructions == "x86" else None
+            row = None
+            if entry is not None:
+                self.charge(STEPS_OF_INSTRUCTIONS)
+                row = CodePath(self.machine.bits, self.memory.read).from_start(entry, frame.pc)
+            self._is_behind_entry[frame.pc] = row is not None
+        return self._is_behind_entry[frame.pc]
+
+    def kept_to_return(self, frame: StackFrame, register: int) -> bool:
+        """Whether a function has the value of a register back already: on no way from here to a return it changes."""
+        if not frame.exact or self.machine.instructions != "x86":
+            return False
+        rows = self.rows_to_return(frame.pc)
+        return bool(rows) and all(register not in row.rules for row in rows)
 
     def by_call(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """The caller by a return address on the stack, behind a call of a function whose instructions from its start

@@ -17,51 +17,19 @@ from cython.cimports.libc.string import memcmp
 from cython.cimports.whence.kernels.bytes import hex_digit, is_digit
 from cython.cimports.whence.kernels.columns import Column
 
-MOST = 64  # one bit each
-WORD_MAX = cython.declare(cython.Py_ssize_t, 4096)  # bytes of a word that are looked at
-
 RARITY = b"#{@+<>[]|*=qzjxkvwybgfupmhcd(/)lsnrioate_.-:9876543210 "  # in logs, rarest first; others are rare
 
 # What stands before a line of another program: syslog's and journald's `host app[1]: `, `2026-..Z stderr F ` of
 # Kubernetes, `app-1  | ` of Compose, `{"log":"` of Docker. At most PREFIX_MAX bytes with what is before these.
 PREFIXES = (b"]: ", b" stderr F ", b" stdout F ", b" | ", b'":"')
-PREFIX_MAX = cython.declare(cython.Py_ssize_t, 128)
-MOST_PREFIXES = cython.declare(cython.int, 3)  # of one line
 
-# Instructions of a compiled needle; LITERAL is followed by a length and so many bytes.
-END = cython.declare(cython.uchar, 0)
-LITERAL = cython.declare(cython.uchar, 1)
-DIGITS = cython.declare(cython.uchar, 2)
-HEX = cython.declare(cython.uchar, 3)
-BLANKS = cython.declare(cython.uchar, 4)
-WORD = cython.declare(cython.uchar, 5)
-LINE_END = cython.declare(cython.uchar, 6)
-MAYBE_BLANKS = cython.declare(cython.uchar, 7)
 CLASSES = {b"d": DIGITS, b"x": HEX, b"_": BLANKS, b"w": WORD, b"$": LINE_END, b"~": MAYBE_BLANKS}
 
-ANYWHERE = cython.declare(cython.int, 0)  # where a needle has to begin: anywhere,
-AT_LINE = cython.declare(cython.int, 1)  # at the start of a line,
-BEHIND_PATH = cython.declare(cython.int, 2)  # behind a word with a slash,
-BEHIND_WORD = cython.declare(cython.int, 3)  # right behind a word
+EVERY_BYTE = bytes(range(256))
+DIGIT_BYTES = b"0123456789"
+FOLLOWERS = {b"%d": DIGIT_BYTES, b"%x": DIGIT_BYTES + b"abcdefABCDEF", b"%_": b" \t"}  # other classes: any byte
+
 PLACES = {b"%^": AT_LINE, b"%/": BEHIND_PATH, b"%w": BEHIND_WORD}
-
-TAB = cython.declare(cython.uchar, ord("\t"))
-NEWLINE = cython.declare(cython.uchar, ord("\n"))
-RETURN = cython.declare(cython.uchar, ord("\r"))
-ESCAPE = cython.declare(cython.uchar, ord("\x1b"))
-BLANK = cython.declare(cython.uchar, ord(" "))
-QUOTE = cython.declare(cython.uchar, ord('"'))
-SLASH = cython.declare(cython.uchar, ord("/"))
-COLON = cython.declare(cython.uchar, ord(":"))
-SEMICOLON = cython.declare(cython.uchar, ord(";"))
-BRACKET = cython.declare(cython.uchar, ord("["))
-BACKSLASH = cython.declare(cython.uchar, ord("\\"))
-CLOSING_BRACKET = cython.declare(cython.uchar, ord("]"))
-LETTER_M = cython.declare(cython.uchar, ord("m"))
-BAR = cython.declare(cython.uchar, ord("|"))
-
-NO_NEEDLE = cython.declare(cython.short, 0)  # of a byte that no needle is looked for at
-LINE_BREAK = cython.declare(cython.short, -1)
 
 
 def anchor_of(literal: bytes) -> int:
@@ -86,30 +54,48 @@ def parts_of(needle: bytes) -> list[tuple[bytes, int]]:
     return parts
 
 
+def followers(needle: bytes, literal: bytes) -> bytes:
+    """The bytes that may stand behind the anchor of a needle's literal."""
+    behind = anchor_of(literal) + 1
+    return first_bytes(literal[behind:] + needle[needle.index(literal) + len(literal) :])
+
+
+def first_bytes(needle: bytes) -> bytes:
+    """The bytes that a needle, or what is left of one, may begin with."""
+    if needle[:2] == b"%~":
+        return FOLLOWERS[b"%_"] + first_bytes(needle[2:])
+    return FOLLOWERS.get(needle[:2], EVERY_BYTE) if needle[:1] in (b"%", b"") else needle[:1]
+
+
 def compiled(text: bytes, instruction: int) -> bytes:
     """A part of a needle as the kernel reads it."""
     return bytes((instruction, len(text))) + text if instruction == LITERAL else bytes((instruction,))
 
 
 # What is known of a line: where it begins; where it may begin behind prefixes (`prefixes` of them, -1: not looked for
-# yet); up to where its words were read, and whether a slash is in the last one; and where the leading class of the last
-# group of needles ended (-1: it was not there), whose literal is at `begin`.
+# yet); up to where its words were read, and whether a slash is in the last one. And of the needles whose literal was
+# found, one after the other: how many parts of the last one are there, where each ends (`ends[0]`: the literal), and
+# whether the next part is not there (or was not looked at).
 Words = cython.struct(
     line=cython.Py_ssize_t,
     prefixes=cython.int,
     behind_prefix=cython.Py_ssize_t[3],
     seen=cython.Py_ssize_t,
     path=cython.bint,
-    group=cython.int,
-    begin=cython.Py_ssize_t,
-    behind=cython.Py_ssize_t,
+    parts=cython.int,
+    failed=cython.bint,
+    ends=cython.Py_ssize_t[16],
 )
 
 
 @cython.final
 @cython.cclass
 class Needles:
-    """Up to 64 needles. ValueError for what is none, and for one without ordinary bytes where it has to have them."""
+    """Up to 64 needles. ValueError for what is none, and for one without ordinary bytes where it has to have them.
+
+    Needles with the same literal to look for stand one behind the other, sorted, so that what two have in common is
+    looked at once.
+    """
 
     texts: tuple
     programs: list
@@ -117,53 +103,103 @@ class Needles:
     anchor: cython.Py_ssize_t[64]
     place: cython.int[64]
     text: cython.p_const_uchar[64]
-    leading: cython.int[64]  # the class behind the literal; END for none
-    group: cython.int[64]  # the first needle with the same literal and class behind it
-    program: cython.p_const_uchar[64]  # what follows these; of AT_LINE, all of the needle
-    following: cython.int[64]  # the next needle with the same anchor byte; -1 at the end
+    program: cython.p_const_uchar[64]  # what follows the literal; of AT_LINE, all of the needle
+    step: cython.uchar[1024]  # 16 for each needle: where its parts begin in the program
+    root: cython.bint[64]  # whether the needle before it has another literal
+    shared: cython.int[64]  # how many parts it begins with as the needle before it
+    following: cython.int[64]  # the next needle with the same anchor byte; -1 at the end, as the next
+    other: cython.int[64]  # of a root, the next root
     first: cython.short[256]  # by byte: NO_NEEDLE, LINE_BREAK, or 1 + the first needle anchored there
+    behind: cython.uchar[65536]  # by an anchor byte and the byte behind it: whether any needle has both
+    kinds: cython.uchar[256]  # by byte: a bit for each class it is in
 
     def __cinit__(self, needles: tuple):
-        index: cython.int
-        byte: cython.int
         if len(needles) > MOST:
             raise ValueError(f"up to {MOST} needles are looked for")
-        texts = []
-        groups: dict = {}
+        chains: dict = {}
+        texts: list = []
         self.programs = []
-        for byte in range(256):
-            self.first[byte] = NO_NEEDLE
-        self.first[NEWLINE] = LINE_BREAK
+        index: cython.int
         for index in range(len(needles)):
             needle: bytes = needles[index]
             self.place[index] = PLACES.get(needle[:2], ANYWHERE)
-            parts = parts_of(needle if self.place[index] == ANYWHERE else needle[2:])
-            literals = [text for text, instruction in parts if instruction == LITERAL]
-            at_line: cython.bint = self.place[index] == AT_LINE
-            if not literals or b"\n" in needle or len(needle) > 255 or not (at_line or parts[0][0]):
-                raise ValueError(f"{needle!r} is no needle: up to 255 bytes, with ordinary ones, without a newline")
-            literal: bytes = literals[0]
-            if at_line:
-                literal = min(literals, key=lambda text: RARITY.find(text[anchor_of(text)]))
-            else:
-                parts = parts[1:]
-            leading: cython.int = END
-            if not at_line and parts and parts[0][1] in (DIGITS, HEX, BLANKS, WORD):
-                leading = parts[0][1]
-                parts = parts[1:]
-            self.leading[index] = leading
-            self.group[index] = groups.setdefault((literal, leading), index)
-            program: bytes = b"".join(compiled(text, instruction) for text, instruction in parts) + compiled(b"", END)
-            self.programs.append(program)
+            literal, parts = self.take(index, needle if self.place[index] == ANYWHERE else needle[2:])
             texts.append(literal)
-            self.program[index] = program
-            self.text[index] = literal
-            self.size[index] = len(literal)
-            self.anchor[index] = anchor_of(literal)
-            byte = literal[self.anchor[index]]
-            self.following[index] = self.first[byte] - 1
-            self.first[byte] = index + 1
+            byte: cython.int = literal[anchor_of(literal)]
+            chains.setdefault(byte, []).append((self.place[index] == AT_LINE, literal, parts, index))
+            for follower in followers(needle, literal):
+                self.behind[byte << 8 | follower] = 1
         self.texts = tuple(texts)
+        self.first[NEWLINE] = LINE_BREAK
+        for anchored in chains:
+            self.chain(anchored, sorted(chains[anchored]))
+        for byte in range(256):
+            self.kinds[byte] = classes_of(byte)
+
+    @cython.cfunc
+    def take(self, index: cython.int, needle: bytes) -> tuple:
+        """Keep what a needle is; returns the literal to look for and the parts behind it, compiled."""
+        parts = parts_of(needle)
+        literals = [text for text, instruction in parts if instruction == LITERAL]
+        at_line: cython.bint = self.place[index] == AT_LINE
+        if (
+            not literals
+            or b"\n" in needle
+            or len(needle) > 255
+            or not (at_line or parts[0][0])
+            or len(parts) > MOST_PARTS
+        ):
+            raise ValueError(
+                f"{needle!r} is no needle: up to 255 bytes in {MOST_PARTS} parts, with ordinary ones, without a newline"
+            )
+        literal: bytes = literals[0]
+        if at_line:
+            literal = min(literals, key=lambda text: RARITY.find(text[anchor_of(text)]))
+        else:
+            parts = parts[1:]
+        steps = [compiled(text, instruction) for text, instruction in parts]
+        program: bytes = b"".join(steps) + compiled(b"", END)
+        self.programs.append(program)
+        self.program[index] = program
+        self.text[index] = literal
+        self.size[index] = len(literal)
+        self.anchor[index] = anchor_of(literal)
+        at: cython.int = 0
+        number: cython.int
+        for number in range(len(steps)):
+            self.step[16 * index + number] = at
+            at += len(steps[number])
+        self.step[16 * index + len(steps)] = at
+        return literal, steps
+
+    @cython.cfunc
+    def chain(self, byte: cython.int, needles: list) -> object:
+        """Let the needles of an anchor byte follow one another."""
+        before: tuple = (False, b"", [], 0)
+        index: cython.int
+        previous: cython.int = -1
+        root: cython.int = -1
+        for one in needles:
+            at_line, literal, parts, index = one
+            self.root[index] = at_line or literal != before[1] or previous < 0
+            common = 0
+            for mine, other in zip(parts, before[2], strict=False):
+                if mine != other:
+                    break
+                common += 1
+            self.shared[index] = 0 if self.root[index] else common
+            if previous < 0:
+                self.first[byte] = index + 1
+            else:
+                self.following[previous] = index
+            if self.root[index]:
+                if root >= 0:
+                    self.other[root] = index
+                root = index
+            self.following[index] = self.other[index] = -1
+            previous = index
+            before = one
+        return None
 
     def lines(self, text: bytes, wanted: cython.ulonglong = 0xFFFFFFFFFFFFFFFF) -> Column:
         """The lines with a needle, in order: three numbers each: their start, their end (without newline), and a bit
@@ -184,71 +220,221 @@ class Needles:
     def scan(
         self, data: cython.p_const_uchar, size: cython.Py_ssize_t, wanted: cython.ulonglong, out: Column
     ) -> cython.bint:
-        offset: cython.Py_ssize_t
-        begin: cython.Py_ssize_t
-        line: cython.Py_ssize_t = 0
+        offset: cython.Py_ssize_t = -1
+        begin: cython.Py_ssize_t = 0
         needle: cython.int
         bit: cython.ulonglong
         bits: cython.ulonglong = 0
         tried: cython.ulonglong = 0  # those that begin at the line's start and are not there
         words: Words
-        words.line = words.seen = words.begin = 0
+        words.line = words.seen = 0
         words.path = False
-        words.group = words.behind = words.prefixes = -1
-        for offset in range(size):
+        words.prefixes = -1
+        while True:
+            offset += 1
+            while offset < size and self.first[data[offset]] == NO_NEEDLE:
+                offset += 1
+            if offset >= size:
+                break
             needle = self.first[data[offset]]
-            if needle == NO_NEEDLE:
-                continue
             if needle == LINE_BREAK:
-                if bits and not (out.push_u64(line) and out.push_u64(offset) and out.push_u64(bits)):
+                if bits and not (out.push_u64(words.line) and out.push_u64(offset) and out.push_u64(bits)):
                     return False
                 bits = tried = 0
-                words.line = words.seen = line = offset + 1
+                words.line = words.seen = offset + 1
                 words.path = False
                 words.prefixes = -1
                 continue
+            if offset + 1 < size and not self.behind[data[offset] << 8 | data[offset + 1]]:
+                continue
             needle -= 1
             while needle >= 0:
-                begin = offset - self.anchor[needle]
+                if self.root[needle]:
+                    begin = offset - self.anchor[needle]
+                    if not self.has_literal(data, size, begin, needle, words.line):
+                        needle = self.other[needle]
+                        continue
+                    words.parts = 0
+                    words.failed = False
+                    words.ends[0] = begin + self.size[needle]
                 bit = cython.cast(cython.ulonglong, 1) << needle
-                if (
-                    wanted & ~(bits | tried) & bit
-                    and begin >= line
-                    and begin + self.size[needle] <= size
-                    and memcmp(data + begin, self.text[needle], self.size[needle]) == 0
-                ):
-                    if self.fits(data, size, begin, needle, cython.address(words)):
+                if not wanted & ~(bits | tried) & bit or not self.placed(data, begin, needle, cython.address(words)):
+                    self.pass_by(needle, cython.address(words))
+                elif self.place[needle] == AT_LINE:
+                    if self.begins(data, size, self.program[needle], cython.address(words)):
                         bits |= bit
-                    elif self.place[needle] == AT_LINE:
+                    else:
                         tried |= bit
+                elif self.goes_on(data, size, needle, cython.address(words)):
+                    bits |= bit
                 needle = self.following[needle]
-        return not bits or (out.push_u64(line) and out.push_u64(size) and out.push_u64(bits))
+        return not bits or (out.push_u64(words.line) and out.push_u64(size) and out.push_u64(bits))
 
     @cython.cfunc
     @cython.nogil
     @cython.inline
     @cython.exceptval(check=False)
-    def fits(
+    def has_literal(
         self,
         data: cython.p_const_uchar,
         size: cython.Py_ssize_t,
         begin: cython.Py_ssize_t,
         needle: cython.int,
+        line: cython.Py_ssize_t,
+    ) -> cython.bint:
+        """Whether the literal that a needle is looked for by is at `begin`, in the line."""
+        text: cython.p_const_uchar = self.text[needle]
+        length: cython.Py_ssize_t = self.size[needle]
+        if begin < line or begin + length > size or data[begin] != text[0]:
+            return False
+        return length == 1 or memcmp(data + begin + 1, text + 1, length - 1) == 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def placed(
+        self,
+        data: cython.p_const_uchar,
+        begin: cython.Py_ssize_t,
+        needle: cython.int,
         words: cython.pointer(Words),
     ) -> cython.bint:
-        """Whether the rest of a needle is around its literal at `begin`."""
+        """Whether what has to be before a needle is."""
         place: cython.int = self.place[needle]
-        if place == AT_LINE:
-            return begins(data, size, self.program[needle], words)
-        if place == BEHIND_PATH and not path_ends(data, begin, words):
+        if place == BEHIND_PATH:
+            return path_ends(data, begin, words)
+        if place == BEHIND_WORD:
+            return begin > words.line and data[begin - 1] != BLANK and data[begin - 1] != TAB
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def pass_by(self, needle: cython.int, words: cython.pointer(Words)) -> cython.void:
+        """Of the parts of the needle before, only those that this one has, too, count for the next."""
+        if words.parts >= self.shared[needle]:
+            words.parts = self.shared[needle]
+            words.failed = False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def goes_on(
+        self,
+        data: cython.p_const_uchar,
+        size: cython.Py_ssize_t,
+        needle: cython.int,
+        words: cython.pointer(Words),
+    ) -> cython.bint:
+        """Whether the parts of a needle follow its literal; those that the needle before has, too, are known."""
+        at: cython.Py_ssize_t
+        program: cython.p_const_uchar = self.program[needle]
+        self.pass_by(needle, words)
+        if words.failed:
             return False
-        if place == BEHIND_WORD and (begin == words.line or data[begin - 1] == BLANK or data[begin - 1] == TAB):
-            return False
-        if words.group != self.group[needle] or words.begin != begin:
-            words.group = self.group[needle]
-            words.begin = begin
-            words.behind = run_end(data, size, begin + self.size[needle], self.leading[needle])
-        return words.behind >= 0 and follows(data, size, words.behind, self.program[needle])
+        while program[self.step[16 * needle + words.parts]] != END:
+            at = self.part_end(data, size, words.ends[words.parts], program + self.step[16 * needle + words.parts])
+            if at < 0:
+                words.failed = True
+                return False
+            words.parts += 1
+            words.ends[words.parts] = at
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def begins(
+        self,
+        data: cython.p_const_uchar,
+        size: cython.Py_ssize_t,
+        program: cython.p_const_uchar,
+        words: cython.pointer(Words),
+    ) -> cython.bint:
+        """Whether a needle is at the start of a line, or behind one of its prefixes."""
+        at: cython.int
+        if self.follows(data, size, behind_escapes(data, size, words.line), program):
+            return True
+        if words.prefixes < 0:
+            find_prefixes(data, size, words)
+        for at in range(words.prefixes):
+            if self.follows(data, size, behind_escapes(data, size, words.behind_prefix[at]), program):
+                return True
+        return False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def follows(
+        self,
+        data: cython.p_const_uchar,
+        size: cython.Py_ssize_t,
+        at: cython.Py_ssize_t,
+        program: cython.p_const_uchar,
+    ) -> cython.bint:
+        """Whether all parts of a needle are what the text has from `at` on."""
+        while program[0] != END:
+            at = self.part_end(data, size, at, program)
+            if at < 0:
+                return False
+            program += 2 + program[1] if program[0] == LITERAL else 1
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.inline
+    @cython.exceptval(check=False)
+    def part_end(
+        self,
+        data: cython.p_const_uchar,
+        size: cython.Py_ssize_t,
+        start: cython.Py_ssize_t,
+        part: cython.p_const_uchar,
+    ) -> cython.Py_ssize_t:
+        """Where a part of a needle ends that the text has at `start`; -1 where it has not."""
+        at: cython.Py_ssize_t = start
+        end: cython.Py_ssize_t
+        kind: cython.uchar
+        if part[0] == LITERAL:
+            end = start + part[1]
+            return end if end <= size and memcmp(data + start, part + 2, part[1]) == 0 else -1
+        if part[0] == LINE_END:
+            while at < size and data[at] == BLANK:
+                at += 1
+            return start if at == size or data[at] in (NEWLINE, RETURN, ESCAPE, QUOTE, BACKSLASH) else -1
+        kind = kind_of(part[0])
+        end = min(size, start + WORD_MAX)
+        while at < end and self.kinds[data[at]] & kind:
+            at += 1
+        return at if at > start or part[0] == MAYBE_BLANKS else -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def kind_of(instruction: cython.uchar) -> cython.uchar:
+    """The bit of a class of bytes."""
+    return 1 << (BLANKS if instruction == MAYBE_BLANKS else instruction)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def classes_of(byte: cython.uchar) -> cython.uchar:
+    """A bit for each class that a byte is in."""
+    blank: cython.bint = byte == BLANK or byte == TAB
+    kinds: cython.uchar = 0
+    if is_digit(byte):
+        kinds |= kind_of(DIGITS)
+    if hex_digit(byte) >= 0:
+        kinds |= kind_of(HEX)
+    if blank:
+        kinds |= kind_of(BLANKS)
+    if not blank and byte != NEWLINE and byte != RETURN:
+        kinds |= kind_of(WORD)
+    return kinds
 
 
 @cython.cfunc
@@ -273,32 +459,19 @@ def path_ends(data: cython.p_const_uchar, at: cython.Py_ssize_t, words: cython.p
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def begins(
-    data: cython.p_const_uchar, size: cython.Py_ssize_t, program: cython.p_const_uchar, words: cython.pointer(Words)
-) -> cython.bint:
-    """Whether a compiled needle is at the start of a line, or behind one of its prefixes."""
-    at: cython.int
-    if follows(data, size, behind_escapes(data, size, words.line), program):
-        return True
-    if words.prefixes < 0:
-        find_prefixes(data, size, words)
-    for at in range(words.prefixes):
-        if follows(data, size, behind_escapes(data, size, words.behind_prefix[at]), program):
-            return True
-    return False
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def find_prefixes(data: cython.p_const_uchar, size: cython.Py_ssize_t, words: cython.pointer(Words)) -> cython.void:
     at: cython.Py_ssize_t = words.line
     end: cython.Py_ssize_t = min(size, words.line + PREFIX_MAX)
     words.prefixes = 0
-    while at < end and data[at] != NEWLINE and words.prefixes < MOST_PREFIXES:
-        if ends_prefix(data, words.line, at):
-            words.behind_prefix[words.prefixes] = at + 1
-            words.prefixes += 1
+    if at < end and (data[at] == BLANK or data[at] == TAB or data[at] == ESCAPE):
+        return  # no prefix begins so
+    while at < end and words.prefixes < MOST_PREFIXES:
+        if data[at] <= QUOTE:  # as the last byte of each, and few others
+            if data[at] == NEWLINE:
+                break
+            if ends_prefix(data, words.line, at):
+                words.behind_prefix[words.prefixes] = at + 1
+                words.prefixes += 1
         at += 1
 
 
@@ -337,65 +510,3 @@ def behind_escapes(data: cython.p_const_uchar, size: cython.Py_ssize_t, at: cyth
             break
         at = end + 1
     return at
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_end(
-    data: cython.p_const_uchar, size: cython.Py_ssize_t, start: cython.Py_ssize_t, instruction: cython.int
-) -> cython.Py_ssize_t:
-    """Where the bytes of a class end that begin at `start`: -1 without any, `start` for no class."""
-    at: cython.Py_ssize_t = start
-    end: cython.Py_ssize_t = min(size, start + WORD_MAX)
-    byte: cython.uchar
-    if instruction == END:
-        return start
-    while at < end:
-        byte = data[at]
-        if instruction == DIGITS:
-            if not is_digit(byte):
-                break
-        elif instruction == HEX:
-            if not hex_digit(byte) >= 0:
-                break
-        elif instruction == BLANKS:
-            if byte != BLANK and byte != TAB:
-                break
-        elif byte == BLANK or byte == TAB or byte == NEWLINE or byte == RETURN:
-            break
-        at += 1
-    return at if at > start else -1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follows(
-    data: cython.p_const_uchar, size: cython.Py_ssize_t, at: cython.Py_ssize_t, program: cython.p_const_uchar
-) -> cython.bint:
-    """Whether a compiled needle is what the text has from `at` on."""
-    start: cython.Py_ssize_t
-    instruction: cython.uchar
-    while True:
-        instruction = program[0]
-        program += 1
-        start = at
-        if instruction == END:
-            return True
-        if instruction == LITERAL:
-            at += program[0]
-            if at > size or memcmp(data + start, program + 1, program[0]) != 0:
-                return False
-            program += 1 + program[0]
-            continue
-        if instruction == LINE_END:
-            while at < size and data[at] == BLANK:
-                at += 1
-            return at == size or data[at] in (NEWLINE, RETURN, ESCAPE, QUOTE, BACKSLASH)
-        if instruction == MAYBE_BLANKS:
-            at = max(at, run_end(data, size, at, BLANKS))
-            continue
-        at = run_end(data, size, at, instruction)
-        if at < 0:
-            return False

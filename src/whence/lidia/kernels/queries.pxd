@@ -3,6 +3,7 @@
 #
 # Everything read from the archive is checked where it is used. What a chain of frames is, queries.py says.
 
+from cpython.object cimport PyObject
 from libc.string cimport memchr
 
 from whence.kernels.bytes cimport u16, u32, u64
@@ -36,6 +37,14 @@ cdef extern from *:
     #define WHENCE_READABLE 0x8000000000000000ULL
     """
     const unsigned long long WHENCE_READABLE  # marks the start of a text that lies in Texts.readable
+
+cdef extern from "Python.h":
+    object PyTuple_New(Py_ssize_t size)
+    int PyTuple_SetItem(object of, Py_ssize_t place, PyObject *taken) except -1  # takes the reference over
+    object PyType_GenericAlloc(type of, Py_ssize_t items)
+    void PyObject_GC_UnTrack(PyObject *of)
+    void Py_IncRef(PyObject *of)
+    void Py_DecRef(PyObject *of)
 
 cdef enum:
     START_SIZE = 4 * START_FIELDS
@@ -358,7 +367,7 @@ cdef inline int chain_at(View *v, Py_ssize_t index, unsigned long long vaddr, un
 
 cdef class ObjectCache:
     cdef unsigned long long *_keys
-    cdef list _values
+    cdef PyObject **_values  # owned, or NULL
     cdef unsigned long long _mask
     cdef unsigned long long _most
     cdef Py_ssize_t _count
@@ -366,6 +375,8 @@ cdef class ObjectCache:
     cdef object get(self, unsigned long long key)
     cdef int put(self, unsigned long long key, object value) except -1
     cdef int _grow(self) except -1
+    cdef bint _make_slots(self, unsigned long long count) noexcept
+    cdef void _place(self, unsigned long long key, PyObject *value) noexcept
 
 
 cdef class FrameColumns
@@ -381,8 +392,7 @@ cdef class Archive:
     cdef readonly unsigned long long string_size
     cdef unsigned long long seed  # so that an archive cannot choose offsets that collide
     cdef object _load
-    cdef object _frame
-    cdef object _make
+    cdef type _frame
     cdef tuple _sources
     cdef object _demangle
     cdef ObjectCache _functions  # texts by offset
@@ -392,6 +402,7 @@ cdef class Archive:
     cdef Py_ssize_t _characters  # of the texts in the caches
 
     cdef object _empty_caches(self)
+    cdef object _load_frames(self)
     cdef object _text(self, unsigned long long offset, bint function)
     cdef object _decoded(self, unsigned long long offset)
     cdef object _frame_of(self, unsigned int index, long long inner, long long entry)
@@ -437,3 +448,15 @@ cdef class Texts:
     cdef object _add_up(self, Column rows)
     cdef const unsigned char* text_at(self, Py_ssize_t row, unsigned long long* size) noexcept nogil
     cdef int _check_row(self, Py_ssize_t row) except -1
+
+
+cdef inline int put(object made, Py_ssize_t place, object value) except -1:
+    """Set an item of a new tuple."""
+    Py_IncRef(<PyObject *>value)
+    return PyTuple_SetItem(made, place, <PyObject *>value)
+
+
+cdef inline void untrack(object made) noexcept:
+    """Take a tuple out of the garbage collector's sight: it looks at each of a hundred thousand answers again and again,
+    and texts and numbers make no cycles."""
+    PyObject_GC_UnTrack(<PyObject *>made)

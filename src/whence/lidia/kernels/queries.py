@@ -14,6 +14,7 @@ Everything read from the archive is checked where it is used.
 """
 
 import cython
+from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memchr
 from cython.cimports.whence.kernels.bytes import hex_digit
@@ -38,6 +39,7 @@ CACHED_CHARACTERS = cython.declare(cython.Py_ssize_t, 1 << 26)
 CACHED_FRAMES = cython.declare(cython.int, 16384)  # not more: to find a frame must not cost more than to make one
 FIRST_CACHED = cython.declare(cython.ulonglong, 256)
 WAYS = cython.declare(cython.int, 4)
+FRAME_FIELDS = cython.declare(cython.Py_ssize_t, 8)  # of whence.model.Frame
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
 
@@ -64,12 +66,30 @@ class ObjectCache:
         """`most` slots, a power of two."""
         self._most = most
         self._mask = FIRST_CACHED - 1
-        self._values = [None] * cython.cast(cython.Py_ssize_t, FIRST_CACHED)
-        self._keys = cython.cast(cython.p_ulonglong, calloc(FIRST_CACHED, 8))
-        if self._keys == cython.NULL:
+        if not self._make_slots(FIRST_CACHED):
             raise MemoryError
 
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _make_slots(self, count: cython.ulonglong) -> cython.bint:
+        """Take empty slots in place of the ones there are; False, and nothing is changed, without memory."""
+        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, calloc(count, 8))
+        values: cython.pointer(cython.pointer(PyObject)) = cython.cast(
+            cython.pointer(cython.pointer(PyObject)), calloc(count, cython.sizeof(cython.pointer(PyObject)))
+        )
+        if keys == cython.NULL or values == cython.NULL:
+            free(keys)
+            free(values)
+            return False
+        self._keys, self._values = keys, values
+        return True
+
     def __dealloc__(self):
+        slot: cython.ulonglong
+        if self._values != cython.NULL:
+            for slot in range(self._mask + 1):
+                Py_DecRef(self._values[slot])
+        free(self._values)
         free(self._keys)
 
     @cython.cfunc
@@ -78,47 +98,54 @@ class ObjectCache:
         slot: cython.ulonglong = slots_of(key, self._mask)
         way: cython.int
         for way in range(WAYS):
-            if self._keys[slot + way] == key:
-                return self._values[slot + way]
+            if self._keys[slot + way] == key and self._values[slot + way] != cython.NULL:
+                return cython.cast(object, self._values[slot + way])
         return None
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def put(self, key: cython.ulonglong, value: object) -> cython.int:
         """Set the object of a key that has none."""
-        slot: cython.ulonglong
-        way: cython.int
         if cython.cast(cython.ulonglong, self._count) > self._mask >> 1 and self._mask + 1 < self._most:
             self._grow()
-        slot = slots_of(key, self._mask)
+        Py_IncRef(cython.cast(cython.pointer(PyObject), value))
+        self._place(key, cython.cast(cython.pointer(PyObject), value))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _place(self, key: cython.ulonglong, value: cython.pointer(PyObject)) -> cython.void:
+        """Put an object into a slot of its key, in place of another one where all are taken."""
+        slot: cython.ulonglong = slots_of(key, self._mask)
+        way: cython.int
         for way in range(WAYS):
-            if self._values[slot + way] is None:
+            if self._values[slot + way] == cython.NULL:
                 self._count += 1
                 break
         else:
             way = cython.cast(cython.int, key & (WAYS - 1))
+        old: cython.pointer(PyObject) = self._values[slot + way]
         self._keys[slot + way] = key
         self._values[slot + way] = value
-        return 0
+        Py_DecRef(old)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _grow(self) -> cython.int:
         """Make eight times as many slots, or the most."""
-        old: cython.p_ulonglong = self._keys
-        values: list = self._values
+        keys: cython.p_ulonglong = self._keys
+        values: cython.pointer(cython.pointer(PyObject)) = self._values
         count: cython.ulonglong = self._mask + 1
         wanted: cython.ulonglong = 8 * count if 8 * count < self._most else self._most
         slot: cython.ulonglong
-        more: list = [None] * cython.cast(cython.Py_ssize_t, wanted)
-        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, calloc(wanted, 8))
-        if keys == cython.NULL:
+        if not self._make_slots(wanted):
             raise MemoryError
-        self._keys, self._values, self._mask, self._count = keys, more, wanted - 1, 0
+        self._mask, self._count = wanted - 1, 0
         for slot in range(count):
-            if values[slot] is not None:
-                self.put(old[slot], values[slot])
-        free(old)
+            if values[slot] != cython.NULL:
+                self._place(keys[slot], values[slot])
+        free(keys)
+        free(values)
         return 0
 
 
@@ -182,7 +209,6 @@ class Archive:
         """What frames are made of: `load` returns their class and the sources by number when the first is made; and
         what a function's name is put through."""
         self._load = load
-        self._make = tuple.__new__
         self._demangle = demangle
 
     def link(self):
@@ -278,28 +304,35 @@ class Archive:
             return None
         source: cython.int = source_of(self.view, index)
         if self._frame is None:
-            self._frame, self._sources = self._load()
-            belong(len(self._sources) > 0)
-        found = self._make(
-            self._frame,
-            (
-                function,
-                file,
-                number,
-                field(self.view, index, DEPTH) != 0,
-                self._sources[source if source < len(self._sources) else 0],
-                start_of(
-                    self.view,
-                    field(self.view, index, FUNCTION),
-                    field(self.view, index, FILE) if inner < 0 else field(self.view, inner, CALL_FILE),
-                    number,
-                ),
-                line_column(self.view, entry) if inner < 0 else call_column(self.view, inner),
-                line_discriminator(self.view, entry) if inner < 0 else call_discriminator(self.view, inner),
-            ),
-        )
+            self._load_frames()
+        name: cython.ulonglong = field(self.view, index, FUNCTION)
+        path: cython.ulonglong = field(self.view, index, FILE) if inner < 0 else field(self.view, inner, CALL_FILE)
+        column: cython.uint
+        discriminator: cython.uint
+        if inner < 0:
+            column, discriminator = line_column(self.view, entry), line_discriminator(self.view, entry)
+        else:
+            column, discriminator = call_column(self.view, inner), call_discriminator(self.view, inner)
+        found = PyType_GenericAlloc(self._frame, FRAME_FIELDS)
+        put(found, 0, function)
+        put(found, 1, file)
+        put(found, 2, number)
+        put(found, 3, field(self.view, index, DEPTH) != 0)
+        put(found, 4, self._sources[source if source < len(self._sources) else 0])
+        put(found, 5, start_of(self.view, name, path, number))
+        put(found, 6, column)
+        put(found, 7, discriminator)
+        untrack(found)
         self._frames.put(key, found)
         return found
+
+    @cython.cfunc
+    def _load_frames(self):
+        frame, sources = self._load()
+        belong(isinstance(frame, type) and issubclass(frame, tuple) and len(frame._fields) == FRAME_FIELDS)
+        belong(isinstance(sources, tuple) and len(sources) > 0)
+        self._sources = sources
+        self._frame = frame
 
     def lookup(self, vaddr: cython.ulonglong):
         """The frames of an address, a tuple; None on a fault, which `fault` and `fault_index` then describe."""
@@ -323,15 +356,16 @@ class Archive:
             self.fault = LINES_OUTSIDE
             self.fault_index = chain[0]
             return None
-        frames: list = []
+        frames = PyTuple_New(count)
         for level in range(count):
             frame = self._frame_of(chain[level], -1 if level == 0 else chain[level - 1], entry)
             if frame is None:
                 self.fault = NAME_OUTSIDE
                 self.fault_index = chain[level]
                 return None
-            frames.append(frame)
-        return tuple(frames)
+            put(frames, level, frame)
+        untrack(frames)
+        return frames
 
     # Many addresses
 

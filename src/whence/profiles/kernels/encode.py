@@ -118,3 +118,80 @@ def samples(
             out.vector.count = to - cython.cast(cython.p_uchar, out.vector.items)
     belong(good)
     return out
+
+
+def locations(
+    mapping: cython.const[cython.longlong][::1],
+    address: cython.const[cython.ulonglong][::1],
+    first: cython.const[cython.ulonglong][::1],
+    function: cython.const[cython.ulonglong][::1],
+    line: cython.const[cython.ulonglong][::1],
+    fields: tuple,
+) -> Column:
+    """A message of each location, with its key and length, one behind the other; they are numbered from 1.
+
+    `mapping` has the number of its mapping, which count from 0, or -1; first[i:i + 2] which of the rows of `function`
+    and `line` are location i's. Zeros are not written. `fields` are the numbers of the location in the profile, of its
+    id, mapping, address and lines, and of the function and line in a line. ValueError for columns that do not belong
+    together, MemoryError.
+    """
+    belong(len(fields) == 7)
+    key: cython.ulonglong = fields[0] << 3 | LENGTH
+    id_key: cython.ulonglong = fields[1] << 3
+    mapping_key: cython.ulonglong = fields[2] << 3
+    address_key: cython.ulonglong = fields[3] << 3
+    lines_key: cython.ulonglong = fields[4] << 3 | LENGTH
+    function_key: cython.ulonglong = fields[5] << 3
+    line_key: cython.ulonglong = fields[6] << 3
+    out: Column = Column("B")
+    row: cython.Py_ssize_t
+    at: cython.ulonglong
+    inside: cython.Py_ssize_t
+    within: cython.Py_ssize_t
+    to: cython.p_uchar
+    good: cython.bint = True
+    belong(
+        mapping.shape[0] == address.shape[0]
+        and first.shape[0] == address.shape[0] + 1
+        and function.shape[0] == line.shape[0]
+        and are_inside(first, first, line.shape[0])
+    )
+    with cython.nogil:
+        for row in range(address.shape[0]):
+            inside = field_size(id_key, row + 1) + field_size(mapping_key, mapping[row] + 1)
+            inside += field_size(address_key, address[row])
+            for at in range(first[row], first[row + 1]):
+                within = field_size(function_key, function[at]) + field_size(line_key, line[at])
+                inside += size_of(lines_key) + size_of(within) + within
+            if not out.reserve(inside + 20):
+                good = False
+                break
+            to = cython.cast(cython.p_uchar, out.vector.items) + out.vector.count
+            to = put(put(to, key), inside)
+            to = put_field(put_field(to, id_key, row + 1), mapping_key, mapping[row] + 1)
+            to = put_field(to, address_key, address[row])
+            for at in range(first[row], first[row + 1]):
+                within = field_size(function_key, function[at]) + field_size(line_key, line[at])
+                to = put(put(to, lines_key), within)
+                to = put_field(put_field(to, function_key, function[at]), line_key, line[at])
+            out.vector.count = to - cython.cast(cython.p_uchar, out.vector.items)
+    if not good:
+        raise MemoryError
+    return out
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def field_size(key: cython.ulonglong, value: cython.ulonglong) -> cython.Py_ssize_t:
+    """How many bytes a number and its key have; a number of 0 is not written."""
+    return size_of(key) + size_of(value) if value else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def put_field(at: cython.p_uchar, key: cython.ulonglong, value: cython.ulonglong) -> cython.p_uchar:
+    return put(put(at, key), value) if value else at

@@ -78,7 +78,8 @@ MACHINE_KEYS = {"x86_64": (EM_X86_64, 64), "aarch64": (EM_AARCH64, 64), "i686": 
 REGISTERS = {EM_X86_64: X86_64_REGISTERS, EM_386: I386_REGISTERS, EM_AARCH64: AARCH64_REGISTERS}
 WITH_32_BITS = {(EM_X86_64, 64): (EM_386, 32)}  # what else a kernel runs
 MACHINE_OF = {MACHINES[key].name: key[0] for key in MACHINE_KEYS.values()}
-SAMPLES_TOGETHER = 1 << 15  # that are unwound at a time
+SAMPLES_TOGETHER = 1 << 12  # that are unwound at a time: their bytes are in memory
+SETTINGS_KEPT = 64  # whose code was looked at last
 TIME = itemgetter(0)
 
 
@@ -214,6 +215,8 @@ class UserStacks:
         self._opened: dict[tuple[str, str], Module] = {}
         self._generated: dict[int, FrameSection] = {}  # of generated code, by map
         self._budget = bounds.writing(0, "")
+        self._unwinders: dict[tuple[int, str], tuple[Setting, int, SampleUnwinder]] = {}  # those used last behind
+        self._same: dict[tuple[Placed, ...], Setting] = {}  # of processes without generated code, by their maps
 
     def unwind(self, profile: Profile, finds: Finds) -> None:
         """Give every sample its whole stack, by the files that a Locator finds. Never raises for what a sample or a
@@ -231,6 +234,8 @@ class UserStacks:
             for module in self._opened.values():
                 module.close()
             self._opened.clear()
+            self._unwinders.clear()
+            self._same.clear()
         replay = reader.new_replay()
         replay.set_unwound(self._addresses.numbers(), self._first, self._count)
         replay.run()
@@ -268,10 +273,16 @@ class UserStacks:
             self._unwind_batch(samples, of, settings, finds)
 
     def _setting(self, replay: Replay, pid: int, time: int) -> Setting:
-        """What a process has mapped now."""
-        maps, code = list(map(Placed._make, replay.maps_of(pid))), list(map(Placed._make, replay.code_of(pid)))
-        self._budget.charge(bounds.MAPPING * len(maps) + bounds.ENTRY * len(code))
-        return Setting(pid, time, maps, code)
+        """What a process has mapped now; the same object where another one had the same, without generated code."""
+        found, code = replay.maps_of(pid), list(map(Placed._make, replay.code_of(pid)))
+        self._budget.charge(bounds.MAPPING * len(found) + bounds.ENTRY * len(code))
+        if pid in self._times or code:
+            return Setting(pid, time, list(map(Placed._make, found)), code)
+        flags = self._reader.records.map_flags
+        key = tuple(Placed(*one) for one in found if not flags[one[2]] & constants.MAP_DATA)
+        if key not in self._same:
+            self._same[key] = Setting(pid, time, list(key), code)
+        return self._same[key]
 
     def _unwind_batch(self, samples: Column, of: Column, settings: dict[int, Setting], finds: Finds) -> None:
         """Unwind the samples that were gathered."""
@@ -280,14 +291,10 @@ class UserStacks:
         if not len(samples):
             return
         until = records.sample_time[samples[len(samples) - 1]]
-        last, first = 0, 0
-        unwinders: dict[str, SampleUnwinder] = {}
+        first = 0
         with ordered.numbers() as all_samples, keys.numbers() as all_keys, ends.numbers() as all_ends:
             for key, end in zip(all_keys, all_ends):
-                number = key >> constants.SETTING_SHIFT
-                if number != last:
-                    last = number
-                    unwinders.clear()
+                setting = settings[key >> constants.SETTING_SHIFT]
                 waiting, first = all_samples[first:end], end
                 while len(waiting):
                     copies, data, event, abi = self._taken(waiting)
@@ -297,12 +304,23 @@ class UserStacks:
                     elif machine is None or not len(copies.pc):
                         self._ends["no registers that are known of this machine"] += len(copies.sample)
                     else:
-                        if machine.name not in unwinders:
-                            code = self._code(settings[number], until, machine, finds)
-                            unwinders[machine.name] = SampleUnwinder(code, machine, self._byte_order)
-                        self._unwind_copies(copies, data, event, unwinders[machine.name])
+                        self._unwind_copies(copies, data, event, self._unwinder(setting, until, machine, finds))
                     waiting = copies.rest.numbers()
         self._forget_bytes(samples)
+
+    def _unwinder(self, setting: Setting, until: int, machine: Machine, finds: Finds) -> SampleUnwinder:
+        """What unwinds samples of a setting; made anew when generated code came."""
+        times = self._times.get(setting.pid, [])
+        known = self._unwinders.pop((id(setting), machine.name), None)
+        pieces = bisect_right(times, until, key=TIME)
+        if known is None or known[0] is not setting or known[1] != pieces:
+            new = times[bisect_right(times, setting.since, key=TIME) : pieces]
+            code = self._code(setting, [number for _, number in new], machine, finds)
+            known = setting, pieces, SampleUnwinder(code, machine, self._byte_order)
+        self._unwinders[id(setting), machine.name] = known  # which keeps it
+        if len(self._unwinders) > SETTINGS_KEPT:
+            del self._unwinders[next(iter(self._unwinders))]
+        return known[2]
 
     def _taken(self, samples: memoryview[int]) -> tuple[Copies, memoryview, Attribute, int]:
         """Registers and copies of the stack of those samples that are of the first one's event, stream and ABI; the
@@ -355,12 +373,10 @@ class UserStacks:
     def _byte_order(self) -> ByteOrder:
         return "little" if self._reader.order == "<" else "big"
 
-    def _code(self, setting: Setting, until: int, machine: Machine, finds: Finds) -> RecordedCode:
-        """The code of a process, as far as it is known at a time."""
+    def _code(self, setting: Setting, new: list[int], machine: Machine, finds: Finds) -> RecordedCode:
+        """The code of a process, with the generated code that came since its setting began."""
         reader = self._reader
-        times = self._times.get(setting.pid, [])
-        new = times[bisect_right(times, setting.since, key=TIME) : bisect_right(times, until, key=TIME)]
-        pieces = setting.generated + [self._whole(number) for _, number in new]
+        pieces = setting.generated + [self._whole(number) for number in new]
         self._budget.charge(bounds.MAPPING * len(pieces))
         mappings: list[MappedRange] = []
         files: list[SnapshotFile | None] = []

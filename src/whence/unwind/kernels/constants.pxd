@@ -90,6 +90,16 @@ cpdef enum:  # how the CFA is got
     CFA_REGISTER = 1  # a register plus an offset
     CFA_EXPRESSION = 2
 
+cpdef enum:  # DW_OP_*: those that count where a PLT's code pushed something; constants.py of the room has the others
+    OP_AND = 0x1A
+    OP_PLUS = 0x22
+    OP_SHL = 0x24
+    OP_GE = 0x2A
+    OP_LIT0 = 0x30
+    OP_LIT31 = 0x4F
+    OP_BREG0 = 0x70
+    OP_BREG31 = 0x8F
+
 cpdef enum:  # what breaks a rule; cfi.py has the words
     FAULT_NONE = 0
     FAULT_NO_MEMORY = 1

@@ -1,6 +1,7 @@
 # A walk from frame to frame, and what is remembered of code on the way.
 
 from whence.kernels.vector cimport U32s, U64s, Vector
+from whence.unwind.kernels.cfi cimport CfiTable
 
 cdef enum:
     REGISTERS = 128  # by DWARF's numbers; those above are left to Python
@@ -13,6 +14,11 @@ cpdef enum:  # how a walk goes on
     WALK_MODULE = 3  # a mapping is met of which nothing is known yet
     WALK_UNREADABLE = 4  # memory that is needed isn't there
     WALK_FULL = 5  # as many frames as were asked for
+
+cdef enum:
+    DEAD_UNKNOWN = 0  # Python has not looked at the code yet
+    DEAD_BACK = 1  # their values, which were popped again
+    DEAD_LOST = 2
 
 cdef struct Walk:  # a frame: where it goes on, and its registers
     unsigned long long pc
@@ -27,6 +33,7 @@ cdef struct Place:  # what a frame with this pc does
     unsigned int state
     unsigned int table  # 1 + its number; 0: free
     bint is_exact
+    int dead  # what registers have whose slots lie below the stack pointer: DEAD_*
 
 cdef struct Segment:
     unsigned long long start
@@ -51,8 +58,9 @@ cdef class Walker:
     cdef U64s pcs, sps
     cdef unsigned long long kept[2]
     cdef unsigned long long mask, address_mask, sp_below_cfa, unreadable
-    cdef int sp, word
+    cdef int sp, word, bits
     cdef bint big
+    cdef bint pushes_pc  # whether a call pushes the return address: then its column has no register
     cdef bint is_learning
     cdef bint is_sample  # no memory but the stack that was copied with it
     cdef readonly long long mapping  # the one that a walk met
@@ -63,4 +71,7 @@ cdef class Walker:
     cdef unsigned long long slot_of(self, Walk* walk) noexcept
     cdef int find_place(self, Walk* walk, Place* place) noexcept
     cdef int step(self, Walk* walk) noexcept
+    cdef bint counted(
+        self, CfiTable table, Walk* walk, unsigned long long where, unsigned long long column, unsigned long long* value
+    ) noexcept
     cdef bint is_code(self, unsigned long long address) noexcept

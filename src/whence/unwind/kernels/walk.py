@@ -11,23 +11,34 @@ What a pc does is looked up once and remembered. A frame then costs some 30 ns.
 import cython
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.kernels.bytes import number
+from cython.cimports.whence.kernels.bytes import number, sleb
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
 from cython.cimports.whence.kernels.vector import push, push_u64, release
 from cython.cimports.whence.unwind.kernels.cfi import NONE, STATE_HEAD, CfiTable, Cie, Entry
 from cython.cimports.whence.unwind.kernels.constants import (
+    CFA_EXPRESSION,
     CFA_REGISTER,
     HOW_OFFSET,
     HOW_REGISTER,
     HOW_SAME,
     HOW_UNDEFINED,
     HOW_VAL_OFFSET,
+    OP_AND,
+    OP_BREG0,
+    OP_BREG31,
+    OP_GE,
+    OP_LIT0,
+    OP_LIT31,
+    OP_PLUS,
+    OP_SHL,
 )
 
 _ONE = cython.declare(cython.ulonglong, 1)
 RULES_LIMIT = cython.declare(cython.ulonglong, 64)  # of a row, that is walked here
+VALUES_LIMIT = cython.declare(cython.int, 4)  # on the stack of an expression that is worked out here
+END_OF_STACK = cython.declare(cython.uint, 0xFFFFFFFF)  # in place of a table: no caller is there
 
 
 @cython.final
@@ -46,6 +57,8 @@ class Walker:
         self.address_mask = machine.address_mask
         self.sp_below_cfa = machine.sp_below_cfa
         self.big = order == "big"
+        self.bits = machine.bits
+        self.pushes_pc = machine.link is None
         self.mapping = -1
         for register in machine.kept:
             belong(0 <= register < REGISTERS)
@@ -233,21 +246,100 @@ class Walker:
             if place.state == NONE:
                 return WALK_ODD
             place.table = at + 1
+            place.dead = DEAD_UNKNOWN
             place.pc = walk.pc
             place.is_exact = walk.is_exact
             return WALK_ON
         return WALK_ODD
 
-    def learn_plain(self, pc, is_exact):
-        """A frame with this pc is plain, if its row is: Python looked at the code there."""
+    def learn_plain(self, pc, is_exact, dead: cython.int):
+        """A frame with this pc is plain, if its row is: Python looked at the code there. Registers whose slots lie
+        below the stack pointer have their values again (`dead` > 0), or not (< 0); 0 says nothing of them."""
         walk: cython.pointer[Walk] = cython.address(self.walk)
+        kept: cython.pointer[Place]
         place: Place
         walk.pc = pc & self.mask
         walk.is_exact = bool(is_exact)
         self.is_learning = True
-        if self.find_place(walk, cython.address(place)) == WALK_ON:
-            self.places[self.slot_of(walk)] = place
+        kept = self.places + self.slot_of(walk)
+        if kept.pc == walk.pc and kept.is_exact == walk.is_exact and kept.table != 0:
+            place = kept[0]
+        elif self.find_place(walk, cython.address(place)) != WALK_ON:
+            place.table = 0
         self.is_learning = False
+        if place.table:
+            if dead:
+                place.dead = DEAD_BACK if dead > 0 else DEAD_LOST
+            kept[0] = place
+
+    def learn_end(self, pc):
+        """No frame is behind one that is at this pc by a return: Python found that it has no caller."""
+        walk: cython.pointer[Walk] = cython.address(self.walk)
+        place: Place
+        memset(cython.address(place), 0, cython.sizeof(Place))
+        walk.pc = pc & self.mask
+        walk.is_exact = False
+        place.pc = walk.pc
+        place.table = END_OF_STACK
+        self.places[self.slot_of(walk)] = place
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def counted(
+        self, table: CfiTable, walk: cython.pointer[Walk], where: cython.ulonglong, column: cython.ulonglong,
+        value: cython.p_ulonglong,
+    ) -> cython.bint:  # fmt: skip
+        """What an expression counts from registers, as those of PLTs do: by the pc, what its code pushed. False for
+        another one. The pc is in the return address's column where calls push that."""
+        at: cython.ulonglong = where & 0xFFFFFFFF
+        end: cython.ulonglong = at + (where >> 32)
+        data: cython.p_uchar = table.expressions.items
+        stack: cython.ulonglong[4]
+        depth: cython.int = 0
+        code: cython.int
+        register: cython.ulonglong
+        half: cython.ulonglong = _ONE << (self.bits - 1)
+        if end > cython.cast(cython.ulonglong, table.expressions.count):
+            return False
+        while at < end:
+            code = data[at]
+            at += 1
+            if OP_LIT0 <= code <= OP_LIT31 or OP_BREG0 <= code <= OP_BREG31:
+                if depth >= VALUES_LIMIT:
+                    return False
+                if code <= OP_LIT31:
+                    stack[depth] = cython.cast(cython.ulonglong, code - OP_LIT0)
+                else:
+                    register = cython.cast(cython.ulonglong, code - OP_BREG0)
+                    if self.pushes_pc and register == column:
+                        stack[depth] = walk.pc
+                    elif walk.known[0] >> register & 1:
+                        stack[depth] = walk.values[register]
+                    else:
+                        return False
+                    stack[depth] = stack[depth] + sleb(data, cython.address(at), end) & self.mask
+                depth += 1
+                continue
+            if depth < 2:
+                return False
+            depth -= 1
+            if code == OP_AND:
+                stack[depth - 1] &= stack[depth]
+            elif code == OP_PLUS:
+                stack[depth - 1] = stack[depth - 1] + stack[depth] & self.mask
+            elif code == OP_GE:  # of signed numbers
+                stack[depth - 1] = (stack[depth - 1] ^ half) >= (stack[depth] ^ half)
+            elif code == OP_SHL:
+                if stack[depth] >= cython.cast(cython.ulonglong, self.bits):
+                    stack[depth - 1] = 0
+                else:
+                    stack[depth - 1] = stack[depth - 1] << stack[depth] & self.mask
+            else:
+                return False
+        if at != end or depth == 0:
+            return False
+        value[0] = stack[depth - 1]
+        return True
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -268,7 +360,7 @@ class Walker:
         register: cython.ulonglong
         column: cython.ulonglong
         other: cython.ulonglong
-        cfa: cython.ulonglong
+        cfa: cython.ulonglong = 0
         value: cython.ulonglong = 0
         pc: cython.ulonglong = 0
         has_pc: cython.bint
@@ -280,17 +372,22 @@ class Walker:
         sp: cython.ulonglong = walk.values[self.sp]
         if how != WALK_ON:
             return how
+        if place.table == END_OF_STACK:
+            return WALK_COMPLETE
         table = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[place.table - 1])
         words = table.words.items + table.state_at.items[place.state]
         count = words[0] & 0xFFFF
-        if words[0] >> 16 & 0xFF != CFA_REGISTER or count > RULES_LIMIT:
-            return WALK_ODD
-        register = words[1]
-        if register >= REGISTERS or not walk.known[register >> 6] >> (register & 63) & 1:
-            return WALK_ODD
-        cfa = walk.values[register] + words[2] & self.mask
         column = words[0] >> 32
-        if column >= REGISTERS:
+        if count > RULES_LIMIT or column >= REGISTERS:
+            return WALK_ODD
+        if words[0] >> 16 & 0xFF == CFA_REGISTER:
+            register = words[1]
+            if register >= REGISTERS or not walk.known[register >> 6] >> (register & 63) & 1:
+                return WALK_ODD
+            cfa = walk.values[register] + words[2] & self.mask
+        elif words[0] >> 16 & 0xFF != CFA_EXPRESSION or not self.counted(
+            table, walk, words[2], column, cython.address(cfa)
+        ):
             return WALK_ODD
         has_pc = walk.known[column >> 6] >> (column & 63) & 1
         pc = walk.values[column]
@@ -309,6 +406,12 @@ class Walker:
                         return WALK_UNREADABLE
                     if not self.is_sample or register == cython.cast(cython.ulonglong, self.sp):
                         return WALK_ODD  # it may be in memory that Python reads
+                    if walk.is_exact and cfa + words[2 * rule + 1] - sp & self.mask > self.mask >> 1:
+                        if place.dead == DEAD_UNKNOWN:
+                            return WALK_ODD
+                        if place.dead == DEAD_BACK:
+                            known[register >> 6] |= walk.known[register >> 6] & _ONE << (register & 63)
+                            continue
                     known[register >> 6] &= ~(_ONE << (register & 63))
                     continue
             elif how == HOW_UNDEFINED:
