@@ -62,6 +62,15 @@ def cold(pid: int, query: bool) -> list[Mapping]:
         return resolver.mappings(pid)
 
 
+def first_pages(files: list[str]) -> list[bytes]:
+    """What one would read of each file for its build-id, at the least."""
+    pages = []
+    for path in files:
+        with open(path, "rb") as file:
+            pages.append(file.read(4096))
+    return pages
+
+
 def one_fresh(pid: int, address: int) -> Mapping | None:
     with Resolver() as resolver:
         return resolver.lookup(pid, address)
@@ -114,7 +123,12 @@ def measure(pid: int) -> None:
             }
         ),
     )
-    costs = {"whence": lambda: cold(pid, True), "whence, by the text": lambda: cold(pid, False)}
+    files = sorted({mapping.path for mapping in executable if mapping.kind.has_file})
+    costs = {
+        "whence": lambda: cold(pid, True),
+        "whence, by the text": lambda: cold(pid, False),
+        "open and read each file": lambda: first_pages(files),
+    }
     report("all executable mappings with build-ids, cold", calls(costs))
     middle = executable[len(executable) // 2].start
     fresh = calls({"whence": lambda: one_fresh(pid, middle)}, runs=50)

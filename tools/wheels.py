@@ -77,13 +77,17 @@ def builder() -> Path:
     return python
 
 
+def translate(source: Path) -> None:
+    """Make the kernels' C, which is the same for all: whatever setup.py is asked, it makes the C first. A free-threaded
+    Python's Cython is an interpreted one, five times as slow."""
+    run(sys.executable, "setup.py", "--quiet", "--version", cwd=source)
+
+
 def compile_elsewhere(source: Path, name: str) -> int:
     """Compile every kernel's C, for another system; returns how many there were."""
     zig, left_out = ELSEWHERE[name]
     published = pythons.source("trixie", "python3.13")
-    run(
-        sys.executable, "setup.py", "--quiet", "--version", cwd=source
-    )  # whatever setup.py is asked, it makes the C first
+    translate(source)
     with tempfile.TemporaryDirectory() as made:
         headers = Path(made)
         if name == "windows":
@@ -108,6 +112,7 @@ def build(source: Path, target: Target, out: Path) -> Path:
     platform = re.sub(r"_(x86_64|aarch64)$", r"-\1", target.tag)
     with tempfile.TemporaryDirectory() as name:
         python = builder() if target.free_threaded else Path(sys.executable)
+        translate(source)
         (Path(name) / "parallel.cfg").write_text(f"[build_ext]\nparallel = {len(os.sched_getaffinity(0))}\n")
         words: list[str | Path] = [sys.executable, "-m", "pip", "--python", python, "wheel", "--quiet"]
         words += ["--no-build-isolation", "--no-deps", "-w", name, source]

@@ -81,7 +81,7 @@ class Reason(enum.Enum):
         "the bytes there are data, padding, or assembly without symbols; whence explain shows what was read",
     )
     AMBIGUOUS = (
-        "several functions have this name, and nothing tells which it is",
+        "several functions have this name, and nothing says which it is",
         "give the file itself, with its code, not the debug file alone: its calls tell functions of one name apart",
     )
     BUILD_ID_MISMATCH = (

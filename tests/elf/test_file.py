@@ -151,6 +151,14 @@ def test_of_a_large_debug_info_nothing_is_unpacked_ahead() -> None:
     assert bytes(elf.content(info)) == AHEAD[0].data
 
 
+def test_nothing_is_unpacked_ahead_of_a_file_without_debug_info() -> None:
+    elf = ElfFile.from_bytes(forge([packed(plain, "zlib") for plain in AHEAD[1:]]))
+    elf.unpack_ahead()
+    line = elf.section(".debug_line")
+    assert line is not None
+    assert elf.unpacking(line) is not elf.unpacking(line)
+
+
 @pytest.mark.parametrize("cut", [30, 100])
 def test_what_is_wrong_with_a_section_that_is_unpacked_ahead_is_met_by_who_asks_for_it(cut: int) -> None:
     broken = packed(AHEAD[0], "zlib")

@@ -149,6 +149,19 @@ def test_damaged_rules_of_generated_code_cost_no_more_than_its_callers(tmp_path:
         assert found[0] == "one"
 
 
+def test_two_maps_that_take_turns_have_a_bound(tmp_path: Path) -> None:
+    forge = Forge(kind=UNWOUND)
+    maps = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(3000)]
+    more: list[bytes] = []
+    for at in range(6000):
+        more.append(forge.mmap2(7, 0x400000, 0x1000, 0, f"/opt/other{at % 2}", 10 + at))
+        more.append(forge.sample(7, 7, 10 + at, [], behind=user(0x400010), ip=0x400010))
+    attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
+    profile = read(forge.file([*maps, *more], [(attribute, [1])]))
+    names(profile)
+    assert any("not unwound further" in note for note in profile.notes)
+
+
 def test_maps_of_data_that_change_with_every_sample_cost_nothing() -> None:
     forge = Forge(kind=UNWOUND)
     maps = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(600)]

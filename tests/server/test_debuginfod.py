@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -309,3 +310,20 @@ def test_a_section_that_was_remembered_is_that_of_the_file_that_is_there_now(fil
         after = [client.get(path) for _ in range(3)][-1]
         assert after.headers["x-debuginfod-file"].endswith("debuginfo")
         assert after.headers["etag"] != before.headers["etag"]
+
+
+def test_a_section_is_answered_without_a_look_for_a_moment_and_no_longer(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "store"
+    with Store(place) as store:
+        store.add(files.whole)
+    path = f"/buildid/{files.build_id}/section/.text"
+    with TestClient(make_app(ServerSettings(store=str(place)))) as client:
+        monkeypatch.setattr("whence.server.quick.FRESH_SECONDS", 3600.0)
+        for _ in range(3):  # of the first the sections are not known yet
+            assert client.get(path).status_code == 200
+        shutil.rmtree(place / "buildid" / files.build_id)
+        assert client.get(path).status_code == 200
+        monkeypatch.setattr("whence.server.quick.FRESH_SECONDS", -1.0)
+        assert client.get(path).status_code == 404

@@ -14,6 +14,7 @@ import pytest
 
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files, free_port
+from whence.elf import ElfFile
 from whence.server.app import make_app
 from whence.server.settings import ServerSettings
 
@@ -73,6 +74,23 @@ def test_what_upstream_has_is_answered_and_kept_with_who_asked_passed_on(tmp_pat
     assert told["user-agent"] == "gdb/13"
     assert told["x-forwarded-for"].startswith("10.0.0.1, 10.0.0.2, ")
     assert (tmp_path / "store" / path[1:]).read_bytes() == files.debug.read_bytes()
+
+
+def test_what_an_upstream_answers_is_not_parsed_in_this_process(
+    tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def here(*words: object, **named: object) -> object:
+        raise AssertionError("parsed in this process")
+
+    for name in ("open", "from_bytes", "__init__"):
+        monkeypatch.setattr(ElfFile, name, here)
+    path, cut = f"/buildid/{files.build_id}/debuginfo", f"/buildid/{MISSING}/debuginfo"
+    answers = {path: files.debug.read_bytes(), cut: files.debug.read_bytes()[:-100]}
+    with other(answers) as upstream, TestClient(make_app(settings(tmp_path, upstream.url))) as client:
+        assert client.get(path).status_code == 200
+        assert client.get(cut).status_code == 404
+    assert (tmp_path / "store" / path[1:]).read_bytes() == files.debug.read_bytes()
+    assert not (tmp_path / "store" / cut[1:]).exists()
 
 
 def test_names_come_from_upstream_too(tmp_path: Path, files: Files) -> None:

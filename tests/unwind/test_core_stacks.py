@@ -220,6 +220,7 @@ def test_musl_without_cfi_has_its_stack_by_prologues_and_guesses(tmp_path: Path)
     core = core_of(program, "e")
     first = whence.Core(core).stacks()[0]
     assert FoundBy.SCAN not in {frame.found_by for frame in first.frames}
+    assert (functions(first)[-2:], first.end) == (["main", "libc_start_main_stage2"], End.COMPLETE)
     guessed = whence.Core(core).stacks(scan=True)[0]
     named = [name for name in functions(guessed) if name in ("raise", "abort", "die", "mode", "main")]
     assert named == ["raise", "abort", "die", "mode", "main"]

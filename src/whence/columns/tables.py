@@ -14,10 +14,10 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from whence.columns.plain import plain as plain_table
 from whence.columns.plain import plain_schema
@@ -29,6 +29,8 @@ from whence.files import atomic_write, open_input
 
 if TYPE_CHECKING:
     from whence.columns.namer import Namer
+
+T = TypeVar("T")
 
 ROWS, FEWEST_ROWS = 1 << 20, 1 << 12  # of a batch of Parquet, at most and at least
 ADDRESSES = 1 << 19  # of a batch of Parquet with lists, about
@@ -286,8 +288,7 @@ class TableWriter:
 
     `path` is "-" for stdout. `added` are the columns of names: Parquet gets no statistics of those, which nobody asks
     for, and which take pyarrow as long as all else. `stored` is a table whose row groups are copied (`copy`, in place
-    of `write`), as far as they go. `encoders` is the number of threads that encode row groups (default: one a core, and
-    no more than keep up with naming). WrongUse for lists in CSV.
+    of `write`), as far as they go. Without `threads` row groups are encoded in the caller's. WrongUse for lists in CSV.
     """
 
     def __init__(
@@ -297,7 +298,8 @@ class TableWriter:
         schema: Any,
         added: Collection[str] = (),
         stored: StoredTable | None = None,
-        encoders: int = 0,
+        *,
+        threads: bool = True,
     ) -> None:
         pa = arrow()
         self._added = frozenset(added)
@@ -313,7 +315,7 @@ class TableWriter:
                 self._file = self._stack.enter_context(atomic_write(path))
             if kind is TableKind.PARQUET:
                 with self._wording():
-                    self._groups = GroupWriter(self._file, schema, self._added, stored, encoders)
+                    self._groups = GroupWriter(self._file, schema, self._added, stored, threads)
                 self._stack.enter_context(self._groups)
         except BaseException:
             self._stack.__exit__(*sys.exc_info())
@@ -395,6 +397,23 @@ class TableWriter:
             self._file.flush()
 
 
+class Inline(Executor):
+    """Does what it is given at once."""
+
+    def submit(self, work: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
+        future: Future[T] = Future()
+        try:
+            future.set_result(work(*args, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def executor(threads: int) -> Executor:
+    """So many threads, or none."""
+    return ThreadPoolExecutor(threads) if threads else Inline()
+
+
 class GroupWriter:
     """Row groups of a Parquet file, encoded by threads and written in order. A context manager: at its end no thread
     works any more.
@@ -403,7 +422,7 @@ class GroupWriter:
     """
 
     def __init__(
-        self, file: BinaryIO, schema: Any, added: Collection[str], stored: StoredTable | None, encoders: int
+        self, file: BinaryIO, schema: Any, added: Collection[str], stored: StoredTable | None, threads: bool
     ) -> None:
         pa = arrow()
         self._added = added
@@ -414,8 +433,8 @@ class GroupWriter:
             self._schema = pa.schema([one for one in schema if one.name in added])
             footer = widened(stored, whole)
         self._joined = JoinedFile(file, footer)
-        self._workers = encoders or min(available(), ENCODERS)
-        self._pool = ThreadPoolExecutor(self._workers)
+        self._workers = min(available(), ENCODERS) if threads else 0
+        self._pool = executor(self._workers)
         self._encoding: deque[tuple[Future[memoryview], Stored | None]] = deque()
 
     def add(self, batches: list[Any], beside: Stored | None = None) -> None:
@@ -513,20 +532,24 @@ def name_table(
     kind: TableKind,
     progress: Callable[[int], object] = lambda rows: None,
     *,
-    encoders: int = 0,
+    threads: bool = True,
 ) -> int:
-    """Write a table with names added to a file; how many rows there were. Reading, naming and writing overlap.
+    """Write a table with names added to a file; how many rows there were. Reading, naming and writing overlap, but
+    without `threads`: for who has one core and many files.
 
-    `path` is "-" for stdout; `encoders` as for `TableWriter`.
+    `path` is "-" for stdout.
     """
     stored = reader.stored() if kind is TableKind.PARQUET and not namer.exploded else None
     with reader.named_errors():
         schema = namer.schema(reader.schema if stored is None else stored[0])
     rows = 0
     if stored is None:
-        with TableWriter(path, kind, schema, namer.added, None, encoders) as writer, ThreadPoolExecutor(1) as writing:
+        with (
+            TableWriter(path, kind, schema, namer.added, threads=threads) as writer,
+            executor(int(threads)) as writing,
+        ):
             behind: deque[Future[None]] = deque()
-            for batch in _ahead(iter(reader)):
+            for batch in _ahead(iter(reader), threads):
                 behind.append(writing.submit(writer.write, namer(batch)))
                 if len(behind) > AHEAD:
                     behind.popleft().result()
@@ -537,16 +560,20 @@ def name_table(
         return rows
     pa = arrow()
     groups = stored[1].groups
-    with reader.wording(), TableWriter(path, kind, schema, namer.added, stored[1], encoders) as writer:
-        for group, batches in zip(groups, _ahead(reader.batches_of_groups(namer.reads(schema.names))), strict=True):
+    with reader.wording(), TableWriter(path, kind, schema, namer.added, stored[1], threads=threads) as writer:
+        batches_of_groups = _ahead(reader.batches_of_groups(namer.reads(schema.names)), threads)
+        for group, batches in zip(groups, batches_of_groups, strict=True):
             writer.copy(group, [pa.record_batch(namer.names(batch)) for batch in batches])
             rows += group.rows
             progress(rows)
     return rows
 
 
-def _ahead(items: Iterator[Any]) -> Iterator[Any]:
+def _ahead(items: Iterator[Any], threads: bool) -> Iterator[Any]:
     """The same items, the next of which is made while one is worked on."""
+    if not threads:
+        yield from items
+        return
     with ThreadPoolExecutor(1) as making:
         following = [making.submit(next, items, None) for _ in range(AHEAD)]
         while (item := following.pop(0).result()) is not None:

@@ -100,7 +100,19 @@ class LineBudgets:
 class Paths:
     """Paths of files, put together in an arena, each once for all programs of a file that name it the same way."""
 
-    __slots__ = ("_arena", "_budgets", "_go", "_known", "_room", "_style", "_windows", "budget", "tables_left")
+    __slots__ = (
+        "_arena",
+        "_beginnings",
+        "_budgets",
+        "_go",
+        "_known",
+        "_room",
+        "_style",
+        "_window_of_form",
+        "_windows",
+        "budget",
+        "tables_left",
+    )
 
     def __init__(
         self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False, style: PathStyle = "joined",
@@ -113,8 +125,10 @@ class Paths:
         self._room = 0  # of the budget, taken but not yet spent
         self.tables_left = 2 * len(sections.debug_line) + SLACK  # bytes of headers alone: each thread reads its own
         self._known: dict[bytes, dict[tuple[int, int], int]] = {}
+        self._beginnings: dict[bytes, dict[int, bytes]] = {}  # by compilation directory, and place of a directory
         names = ("debug_line", "debug_line_str", "debug_str", "alt_str")
         self._windows = {name: Window(getattr(sections, name, None) or b"", name, order, DwarfError) for name in names}
+        self._window_of_form = {form: self._windows[section] for form, section in SECTION_OF_FORM.items()}
 
     def beside(self, sections: LineSections) -> Paths:
         """The same for the line programs of a file that completes this one."""
@@ -139,14 +153,12 @@ class Paths:
 
     def join_path(self, comp_dir: bytes, directory: int, name: int) -> int:
         """The name reference of a path of two places (form << 56 | number); directory -1 is none."""
-        folder = self.text(directory) if directory >= 0 else b""
-        own = folder == comp_dir  # directory 0 of version 5
-        if self._style == "relative":
-            path = join(b"", b"" if own else folder, self.text(name))
-        elif self._style == "listed":
-            path = join(b"", folder or comp_dir, self.text(name))
-        else:
-            path = join(b"" if own and self._style == "once" else comp_dir, folder, self.text(name))
+        beginnings = self._beginnings.setdefault(comp_dir, {})
+        beginning = beginnings.get(directory)
+        if beginning is None:
+            beginning = self._beginning(comp_dir, directory)
+        own_name = self.text(name)
+        path = continued(beginning, own_name) if own_name else b""
         while self._go and comp_dir == b"." and path.startswith(b"./"):
             path = path[2:]
         size = len(path) + len(comp_dir)
@@ -155,15 +167,27 @@ class Paths:
         self._room -= size
         if self._room < 0:
             raise DwarfError("debug_line", None, "paths are no longer than the bytes of their programs justify")
+        if len(beginning) <= len(path):  # which was paid for
+            beginnings[directory] = beginning
         return self._arena.add(path)
+
+    def _beginning(self, comp_dir: bytes, directory: int) -> bytes:
+        """What stands before the names of a directory's files. Few directories have many files."""
+        folder = self.text(directory) if directory >= 0 else b""
+        own = folder == comp_dir  # directory 0 of version 5
+        if self._style == "relative":
+            return b"" if own else folder
+        if self._style == "listed":
+            return folder or comp_dir
+        return continued(b"" if own and self._style == "once" else comp_dir, folder)
 
     def text(self, place: int) -> bytes:
         """The text at a place; DwarfError when it points outside its section."""
         form, number = place >> PLACE_BITS, place & PLACE_MASK
-        section = SECTION_OF_FORM.get(form)
-        if section is None:
+        window = self._window_of_form.get(form)
+        if window is None:
             raise DwarfError("debug_line", None, "a path has a string form", f"form {form:#x}")
-        return short_text(self._windows[section], number)
+        return short_text(window, number)
 
 
 class FileNames:
@@ -204,25 +228,19 @@ def short_text(window: Window, offset: int) -> bytes:
     raise window.error(window.name, offset, f"a name in a path has at most {LONGEST} bytes", text[:16])
 
 
-def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:
-    """One path of three parts.
+def continued(path: bytes, part: bytes) -> bytes:
+    """A path with one more part; an absolute one makes what stands before it fall away.
 
-    >>> join(b"/build", b"../src", b"main.c")
+    >>> continued(continued(b"/build", b"../src"), b"main.c")
     b'/build/../src/main.c'
-    >>> join(b"/build", b"/usr/include", b"stdio.h")
+    >>> continued(continued(b"/build", b"/usr/include"), b"stdio.h")
     b'/usr/include/stdio.h'
+    >>> continued(b"/usr/include/", b"stdio.h"), continued(b"/build", b"")
+    (b'/usr/include/stdio.h', b'/build')
     """
-    if not name or is_absolute(name):
-        return name
-    path = b"" if is_absolute(directory) else comp_dir
-    for part in (directory, name):
-        if path.endswith(b"/"):
-            path += part.lstrip(b"/")
-        elif path and part and not part.startswith(b"/"):
-            path += b"/" + part
-        else:
-            path += part
-    return path
+    if not path or is_absolute(part):
+        return part
+    return path + part if not part or path.endswith(b"/") else path + b"/" + part
 
 
 def is_absolute(path: bytes) -> bool:

@@ -214,7 +214,7 @@ class ElfFile:
         sections = [self.section(f".debug_{name}") for name in layout.DWARF_SECTIONS]
         packed = [one for one in sections if one is not None and one.compressed]
         chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
-        if self._ahead or self.type == constants.ET_REL or not chosen:
+        if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
             return
         begun: list[Unpacking] = []
         for section in sorted(chosen, key=lambda one: one is sections[0]):

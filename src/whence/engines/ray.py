@@ -70,7 +70,7 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
             TableReader(read, None, build_id=build_id, address=address) as reader,
         ):
             kind = TableKind.of_name(target) or reader.kind
-            told["rows"] = name_table(reader, namer, written, kind, encoders=1)
+            told["rows"] = name_table(reader, namer, written, kind, threads=False)  # a task has one CPU
     except (WhenceError, OSError) as error:
         return {**told, "error": str(error)}
     told["addresses"] = sum(one.rows for one in namer.coverage)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 MANY = 1 << 13  # ranges of a table that is encoded on two cores
 _STEP = 1 << 15  # ranges encoded at once
 _PIECE = 1 << 20  # bytes handed over at once
+_U8 = 0xFF
 _U16 = 0xFFFF
 _U32 = 0xFFFFFFFF
 
@@ -302,10 +303,11 @@ class _Body:
         columns = self.ranges.columns
         if columns is None or self.located is None:
             return []
-        from whence.lidia.kernels.located import numbered, packed
+        from whence.lidia.kernels.located import highest, numbered, packed
 
         by_line, discriminators = (column.numbers() for column in self.located.line_columns())
-        width = max(_width_of(packed(values, 4)) for values in (by_line, columns.call_column))
+        most = max(highest(by_line), highest(columns.call_column))
+        width = 4 if most > _U16 else 2 if most > _U8 else 1
         content = struct.pack("<II", width, 0) + packed(by_line, width) + packed(columns.call_column, width)
         chunks = [(COLUMNS, content)]
         of_lines, of_calls = numbered(discriminators), numbered(columns.call_discriminator)
@@ -318,13 +320,6 @@ class _Body:
         """The sources of the ranges as runs (first ranges, values), where those are few."""
         runs = encode_kernel.SourceRuns(self.ranges.source)
         return (runs.first.numbers(), bytes(runs.value)) if runs.few else None
-
-
-def _width_of(numbers: bytes) -> int:
-    """1, 2 or 4: the bytes that each of these numbers, little-endian ones of 4 bytes, has room in."""
-    higher = [numbers[place::4] for place in (3, 2, 1)]
-    is_used = [column.count(0) < len(column) for column in higher]
-    return 4 if any(is_used[:2]) else 2 if is_used[2] else 1
 
 
 def _steps(count: int, step: int) -> Iterator[tuple[int, int]]:

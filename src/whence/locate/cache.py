@@ -258,12 +258,26 @@ def check(path: Path, build_id: str, kind: str) -> None:
             found = table.about.build_id
     else:
         with ElfFile.open(path) as elf:
-            if kind == SEGMENTS:  # the build-id stands behind the table
-                found = bytes(elf.data[-len(build_id) :]).decode("ascii", "replace") if elf.segments else ""
-            else:
-                found = elf.build_id
-            end = max((one.file_offset + one.size for one in elf.sections if one.in_file), default=0)
-            if elf.problems or end > elf.size:
-                raise CutError("it is not the whole file")
+            if kind != SEGMENTS:
+                check_elf(elf, build_id)
+                return
+            check_whole(elf)  # the build-id stands behind the table
+            found = bytes(elf.data[-len(build_id) :]).decode("ascii", "replace") if elf.segments else ""
+    check_id(found, build_id)
+
+
+def check_elf(elf: ElfFile, build_id: str) -> None:
+    """Raise WhenceError unless a file is whole and has this build-id."""
+    check_whole(elf)
+    check_id(elf.build_id, build_id)
+
+
+def check_whole(elf: ElfFile) -> None:
+    end = max((one.file_offset + one.size for one in elf.sections if one.in_file), default=0)
+    if elf.problems or end > elf.size:
+        raise CutError("it is not the whole file")
+
+
+def check_id(found: str, build_id: str) -> None:
     if found != build_id.partition(PLACE)[0]:
         raise Mismatch(f"it has build-id {found or 'none'}")

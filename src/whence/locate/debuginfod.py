@@ -155,13 +155,17 @@ class Debuginfod(Closing):
         allow: Callable[[str, str], bool] = lambda build_id, path: True,
         log: Callable[[str], None] = lambda line: None,
         sleep: Callable[[float], None] = time.sleep,
+        verify: Callable[[Path, str, str], None] = check,
     ) -> None:
+        """`verify` reads through what came, of a build-id and kind, and raises OSError or WhenceError for what is not
+        that file."""
         self.servers = [checked_server(one) for one in servers]
         self.cache = cache
         self.limits = limits or Limits()
         self.allow = allow
         self.log = log
         self._sleep = sleep
+        self._check = verify
         self._pool: urllib3.PoolManager | None = None
         self._no_source: dict[tuple[str, str, str], float] = {}  # server, build-id and path: when it was asked
 
@@ -412,11 +416,10 @@ class Debuginfod(Closing):
         if now is not None and now != origin:
             raise Discarded("it continues another file", again=True)
 
-    @staticmethod
-    def _verify(part: Path, build_id: str, kind: str, continued: bool) -> None:
+    def _verify(self, part: Path, build_id: str, kind: str, continued: bool) -> None:
         """Throw away what is not the file. Of one that was `continued` the older part may be to blame: once more."""
         try:
-            check(part, build_id, kind)
+            self._check(part, build_id, kind)
         except CutError as error:
             raise Discarded(f"what arrived was thrown away: {error}", again=True) from error
         except (WhenceError, OSError) as error:

@@ -8,7 +8,7 @@ KEPT_BYTES = 64 << 20
 ROW_BYTES = 150  # what a line takes besides its text
 
 
-class Lines(dict[int, bytes]):
+class LinesByAddress(dict[int, bytes]):
     """Those of one build-id, by address; taken when `forgotten` build-ids had been forgotten."""
 
     def __init__(self, forgotten: int) -> None:
@@ -17,20 +17,20 @@ class Lines(dict[int, bytes]):
 
 
 class AnswerLines:
-    """Lines by build-id and whether addresses are return addresses. With too many all are forgotten."""
+    """LinesByAddress by build-id and whether addresses are return addresses. With too many all are forgotten."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lines: dict[tuple[str, bool], Lines] = {}
+        self._lines: dict[tuple[str, bool], LinesByAddress] = {}
         self._bytes = self._forgotten = 0
 
-    def of(self, build_id: str, returns: bool) -> Lines:
+    def of(self, build_id: str, returns: bool) -> LinesByAddress:
         """The lines of a build-id, to be taken before its file is opened, and to be handed to `keep`."""
         with self._lock:
             known = self._lines.get((build_id, returns))
-            return Lines(self._forgotten) if known is None else known
+            return LinesByAddress(self._forgotten) if known is None else known
 
-    def keep(self, build_id: str, returns: bool, lines: Lines, new: dict[int, bytes]) -> None:
+    def keep(self, build_id: str, returns: bool, lines: LinesByAddress, new: dict[int, bytes]) -> None:
         """Add to a build-id's lines. They are kept unless something was forgotten since they were taken."""
         lines.update(new)
         size = sum(map(len, new.values())) + ROW_BYTES * len(new)

@@ -57,7 +57,7 @@ def check(body: bytes, limits: RequestLimits) -> None:
     rows = 0
     for message in pa.ipc.MessageReader.open_stream(body):
         try:
-            batch = batch_in(Table.root(message.metadata.to_pybytes()))
+            batch = batch_in(FlatbuffersTable.root(message.metadata.to_pybytes()))
         except struct.error:
             raise Refusal(400, "no Arrow stream: the head of a message is cut off") from None
         if batch is None:
@@ -69,7 +69,7 @@ def check(body: bytes, limits: RequestLimits) -> None:
             raise Refusal(413, f"more than {limits.addresses} rows")
 
 
-def batch_in(message: Table) -> Table | None:
+def batch_in(message: FlatbuffersTable) -> FlatbuffersTable | None:
     """The record batch of a message, a dictionary's too; None where it is of another kind."""
     kind = message.number(HEADER_TYPE, "<B")
     if kind not in (DICTIONARY_BATCH, RECORD_BATCH) or not message.field(HEADER):
@@ -78,7 +78,7 @@ def batch_in(message: Table) -> Table | None:
     return header.table(DICTIONARY_DATA) if kind == DICTIONARY_BATCH else header
 
 
-class Table:
+class FlatbuffersTable:
     """A table in flatbuffers' encoding: its fields are found by a row of offsets before it. Raises struct.error for
     what lies outside of the data."""
 
@@ -93,7 +93,7 @@ class Table:
         (self._size,) = struct.unpack_from("<H", data, self._offsets)
 
     @classmethod
-    def root(cls, data: bytes) -> Table:
+    def root(cls, data: bytes) -> FlatbuffersTable:
         return cls(data, *struct.unpack_from("<I", data, 0))
 
     def field(self, number: int) -> int:
@@ -108,6 +108,6 @@ class Table:
         at = self.field(number)
         return int(struct.unpack_from(form, self._data, at)[0]) if at else 0
 
-    def table(self, number: int) -> Table:
+    def table(self, number: int) -> FlatbuffersTable:
         at = self.field(number)
-        return Table(self._data, at + int(struct.unpack_from("<I", self._data, at)[0]))
+        return FlatbuffersTable(self._data, at + int(struct.unpack_from("<I", self._data, at)[0]))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from whence.errors import WhenceError
 from whence.store.folder import Folder
 
 if TYPE_CHECKING:
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 REST_SECONDS = 2.0  # and at least REST_TIMES as long as reading took
 REST_TIMES = 20
 MEGABYTE = 1 << 20
-PACKAGE_SECONDS = 0.5  # of a request, for reading which packages files came from
+PACKAGE_SECONDS = 0.5  # that a request waits while it is read which packages files came from
+FAR_READERS = 8  # threads that read it from a bucket, where each build-id is a request
 
 
 class Listing:
@@ -28,6 +32,8 @@ class Listing:
         self._rows: list[IndexRow] = []
         self._until = 0.0
         self._packages: dict[str, tuple[int, str]] = {}  # by build-id: the revision that was read, its packages
+        self._readers: list[threading.Thread] = []
+        self._closed = False
 
     def rows(self) -> list[IndexRow]:
         """Raises OSError."""
@@ -55,18 +61,37 @@ class Listing:
         return self._packages.get(build_id, (0, ""))[1]
 
     def _read_packages(self, rows: list[IndexRow]) -> None:
-        """Read what is new, for a while; the next request goes on. Of a bucket nothing: each would be a request."""
-        if not isinstance(self._store.objects, Folder):
-            return
+        """Have what is new read by threads, the youngest first, and wait for them a while; they go on after that."""
         ends = time.monotonic() + PACKAGE_SECONDS
-        for row in rows:
-            if self._packages.get(row.build_id, (0, ""))[0] == row.revision:
-                continue
-            if time.monotonic() > ends:
-                return
-            known = self._store.find(row.build_id)
-            origins = {one.origin.partition(": ")[0] for one in known.files.values()} if known is not None else set()
-            self._packages[row.build_id] = row.revision, " ".join(sorted(map(os.path.basename, origins)))
+        with self._lock:
+            self._readers = [one for one in self._readers if one.is_alive()]
+            if not self._readers and not self._closed:
+                unread = iter([row for row in rows if self._packages.get(row.build_id, (0, ""))[0] != row.revision])
+                count = 1 if isinstance(self._store.objects, Folder) else FAR_READERS
+                self._readers = [
+                    threading.Thread(target=self._read, args=(unread,), name="packages", daemon=True)
+                    for _ in range(count)
+                ]
+                for one in self._readers:
+                    one.start()
+            readers = self._readers
+        for one in readers:
+            one.join(max(0.0, ends - time.monotonic()))
+
+    def _read(self, unread: Iterator[IndexRow]) -> None:
+        """Read where rows came from, until there are none; a store that fails is asked again by the next search."""
+        with suppress(OSError, WhenceError):
+            for row in unread:
+                if self._closed:
+                    return
+                known = self._store.find(row.build_id)
+                files = known.files.values() if known is not None else ()
+                origins = {one.origin.partition(": ")[0] for one in files}
+                self._packages[row.build_id] = row.revision, " ".join(sorted(map(os.path.basename, origins)))
+
+    def close(self) -> None:
+        """Let the threads end with what they are at."""
+        self._closed = True
 
     def forget(self) -> None:
         """Something was put: the next question reads anew."""

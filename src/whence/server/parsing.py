@@ -1,9 +1,10 @@
 """Files of strangers are parsed in processes of their own, with limits: what crashes or hangs does so there.
 
-A process that has imported all it needs (`python -m whence.server.parsing`, started with the first upload) makes a copy
-of itself for each file. The copy gets the open files, gives up everything else (sandbox.py), and answers two questions,
-each a JSON object: what the file is, and then an archive of it and of the files that complete it, written into a file
-that is open. The store believes it as far as it would believe the file: nothing is parsed twice.
+A process that has imported all it needs (`python -m whence.server.parsing`, started with the first file) makes a copy
+of itself for each file. The copy gets the open files, gives up everything else (sandbox.py), and answers questions,
+each a JSON object: whether it is the whole file of a build-id (of an upstream's answer); what the file is, and then an
+archive of it and of the files that complete it, written into a file that is open. The store believes it as far as it
+would believe the file: nothing is parsed twice.
 
 Between the server and a copy: messages of a length (4 bytes, little-endian) and JSON, with descriptors beside them.
 """
@@ -27,7 +28,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from whence.elf import ElfFile
-from whence.errors import WhenceError, plain, without_file
+from whence.errors import Mismatch, WhenceError, plain, without_file
+from whence.locate.cache import CutError, check_elf
 from whence.locate.search import FileKind
 from whence.producers import Producers
 from whence.server.sandbox import confine
@@ -49,7 +51,7 @@ MOST_FILES = 8
 ENVIRONMENT = ("PATH", "PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_")  # no secrets: what they begin with
 ALT = "alt"
 DEBUG_PATH, ALT_PATH = "/debug", "/alt"  # what files are called that have no path here
-LOOK, ARCHIVE = "look", "archive"
+LOOK, ARCHIVE, CHECK = "look", "archive", "check"
 LONGEST_NOTE = 1000
 FLAGS = ("lines", "pclntab", "symtab", "dynsym")  # of Quality, in its order
 ROOMS = ("demangle", "dwarf", "elf", "gopclntab", "kernels", "lidia", "locate", "ranges", "store")
@@ -95,6 +97,17 @@ class ConfinedParser:
         self._threads.path = path
         with open(path, "rb") as file, self._one():
             return looked_of(self._ask({"ask": LOOK}, [file.fileno()]))
+
+    def check(self, path: Path, build_id: str, kind: str) -> None:
+        """Raises WhenceError unless an ELF file is whole and has this build-id (locate.cache.check)."""
+        self._end()
+        self._start()
+        with open(path, "rb") as file, self._one():
+            answer = self._ask({"ask": CHECK, "build_id": build_id}, [file.fileno()])
+        if answer.get("cut") is True:
+            raise CutError("it is not the whole file")
+        if answer.get("right") is not True:
+            raise Mismatch(f"it has not build-id {build_id}")
 
     def archive(
         self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None
@@ -328,7 +341,7 @@ def serve_one(line: socket.socket, most_bytes: int, seconds: float) -> None:
 
 
 class Asked:
-    """What a copy is asked: `look`, then `archive`."""
+    """What a copy is asked: `check`; or `look`, then `archive`."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -336,7 +349,7 @@ class Asked:
         self._producers: Producers | None = None  # those of the file that was looked at
 
     def answer(self) -> None:
-        work = {LOOK: self._look, ARCHIVE: self._archive}
+        work = {LOOK: self._look, ARCHIVE: self._archive, CHECK: self._check}
         while True:
             told, descriptors = receive(self._line)
             try:
@@ -360,6 +373,16 @@ class Asked:
             "build_id": looked.build_id, "kinds": [*map(str, looked.kinds)], "quality": looked.quality.as_json(),
             "machine": looked.machine, "little_endian": looked.little_endian, "alt": looked.alt,
         }  # fmt: skip
+
+    def _check(self, told: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        with mapped(descriptors[0]) as elf:
+            try:
+                check_elf(elf, str(told["build_id"]))
+            except CutError:
+                return {"cut": True}
+            except Mismatch:
+                return {"right": False}
+        return {"right": True}
 
     def _archive(self, told: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         *given, out = descriptors

@@ -62,7 +62,7 @@ class Server:
         self.upstream: Upstream | None = None
         sources: list[StoreSource | UpstreamSource] = [self.source_of_names]
         if settings.upstreams:
-            self.upstream = Upstream(self.store, settings, self.came, self.metrics.waited.observe)
+            self.upstream = Upstream(self.store, settings, self._parser, self.came, self.metrics.waited.observe)
             sources.append(UpstreamSource(self.upstream, self.source_of_names))
         self.locator = Locator(dirs=settings.debug_dirs, local=False, sources=sources, cache=cache)
         self.misses = Misses(self.store)
@@ -85,6 +85,7 @@ class Server:
     def close(self) -> None:
         for one in self._workers.values():
             one.close()
+        self.listing.close()
         self.misses.flush()
         for namer in self._namers.values():
             namer.close()

@@ -11,13 +11,12 @@ import os
 import re
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from whence.errors import Mismatch, WhenceError, WrongUse, plain, without_file
-from whence.profiles.kernels.fields import LENGTH, VARINT
 from whence.server.bodies import Refusal, body_of, chunks_of
 from whence.server.debuginfod import checked
 from whence.server.settings import SCAN, SYMBOLIZE
@@ -147,7 +146,7 @@ class Uploads:
             return connect_error("not_found", "nothing was uploaded", 404)
         return self._reply(request, {})
 
-    async def _message(self, request: Request, fields: dict[int, Any]) -> dict[str, Any]:
+    async def _message(self, request: Request, fields: MessageFields) -> dict[str, Any]:
         """A Connect message, in JSON or protobuf. Raises Refusal."""
         body = await body_of(request, SMALL, self._server.settings.limits.body_seconds)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -169,8 +168,17 @@ class Uploads:
         return JSONResponse(answer)
 
 
-SHOULD_INITIATE = {1: ("file", {1: "gnuBuildId", 2: "goBuildId", 3: "otelFileId", 4: "name", 5: "type"})}
-FINISHED = {1: "gnuBuildId"}
+class MessageFields(NamedTuple):
+    """Fields of a protobuf message, by number: what they are called in JSON, and what those of messages have."""
+
+    texts: dict[int, str]
+    numbers: dict[int, str]
+    messages: dict[int, tuple[str, MessageFields]]
+
+
+FILE = MessageFields({1: "gnuBuildId", 2: "goBuildId", 3: "otelFileId", 4: "name"}, {5: "type"}, {})
+SHOULD_INITIATE = MessageFields({}, {}, {1: ("file", FILE)})
+FINISHED = MessageFields({1: "gnuBuildId"}, {}, {})
 
 
 def named(name: str) -> str:
@@ -182,57 +190,27 @@ def connect_error(code: str, message: str, status: int = 400) -> Response:
     return JSONResponse({"code": code, "message": message}, status)
 
 
-def decoded(data: bytes, fields: dict[int, Any]) -> dict[str, Any]:
-    """A protobuf message of texts, numbers and messages, by the names of its fields. Raises Refusal."""
+def decoded(data: bytes, fields: MessageFields) -> dict[str, Any]:
+    """A protobuf message by the names of its fields; the last of several counts. Raises Refusal."""
     from whence.errors import ProfileError
     from whence.profiles.wire import Messages
 
-    out: dict[str, Any] = {}
+    def read(message: Messages, fields: MessageFields) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        numbers = message.table(max(fields.numbers, default=-1) + 1)
+        out |= {name: numbers[number] for number, name in fields.numbers.items() if numbers[number]}
+        for number, name in fields.texts.items():
+            if found := message.field(number, name):
+                out[name] = found.raw(len(found) - 1).decode("utf-8", "replace")
+        for number, (name, inner) in fields.messages.items():
+            if found := message.field(number, name):
+                out[name] = read(found.one(len(found) - 1), inner)
+        return out
+
     try:
-        message = Messages.whole(data, "message")
-        for number, name in fields.items():
-            if isinstance(name, tuple):
-                if message.count(number):
-                    inner = message.field(number, name[0])
-                    out[name[0]] = decoded(bytes(inner.data[inner.start[-1] : inner.end[-1]]), name[1])
-                continue
-            value = last_of(data, number)
-            if value is not None:
-                out[name] = value
+        return read(Messages.whole(data, "message"), fields)
     except ProfileError as error:
         raise Refusal(400, f"the message is no protobuf: {error}") from None
-    return out
-
-
-def last_of(data: bytes, wanted: int) -> int | str | None:
-    """The last value of a field of a message that was found well formed: a number, or a text."""
-    offset, found = 0, None
-    while offset < len(data):
-        tag, offset = varint(data, offset)
-        number, wire = tag >> 3, tag & 7
-        value: int | bytes
-        if wire == VARINT:
-            value, offset = varint(data, offset)
-        elif wire == LENGTH:
-            size, offset = varint(data, offset)
-            value, offset = data[offset : offset + size], offset + size
-        else:
-            offset += 8 if wire == 1 else 4
-            continue
-        if number == wanted:
-            found = value if isinstance(value, int) else value.decode("utf-8", "replace")
-    return found
-
-
-def varint(data: bytes, offset: int) -> tuple[int, int]:
-    value = shift = 0
-    while offset < len(data):
-        byte = data[offset]
-        value |= (byte & 0x7F) << shift
-        offset, shift = offset + 1, shift + 7
-        if not byte & 0x80:
-            break
-    return value, offset
 
 
 def encoded(answer: dict[str, Any]) -> bytes:

@@ -1,7 +1,8 @@
 """Other debuginfod servers behind this one: what is not in the store is asked of them, verified and kept.
 
 The client is that of `--debuginfod` (whence.locate.debuginfod): an answer is believed when it carries the build-id, a
-404 is remembered, a server that does not answer rests. Equal requests at the same time wait for the first one.
+404 is remembered, a server that does not answer rests. Whether it does is found out in a process of its own
+(parsing.py). Equal requests at the same time wait for the first one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from whence.locate.sources import Candidate
 from whence.store.names import DEBUGINFO, is_id
 
 if TYPE_CHECKING:
+    from whence.server.parsing import ConfinedParser
     from whence.server.settings import ServerSettings
     from whence.store import Store
     from whence.store.source import StoreSource
@@ -35,12 +37,21 @@ class Upstream:
     """The servers that a store's misses are asked of."""
 
     def __init__(
-        self, store: Store, settings: ServerSettings, came: Callable[[str], None], waited: Callable[[float], None]
+        self,
+        store: Store,
+        settings: ServerSettings,
+        parser: ConfinedParser,
+        came: Callable[[str], None],
+        waited: Callable[[float], None],
     ) -> None:
         self._store, self._came, self._waited = store, came, waited
         cache = Cache(Path(settings.cache) / "upstream", KEPT_BYTES)
         self._client = Debuginfod(
-            settings.upstreams, cache, allow=allowing(settings.upstream_allow), log=lambda line: LOG.info("%s", line)
+            settings.upstreams,
+            cache,
+            allow=allowing(settings.upstream_allow),
+            log=lambda line: LOG.info("%s", line),
+            verify=parser.check,
         )
         self._lock = threading.Lock()
         self._asking: dict[tuple[str, str], Future[Path | None]] = {}

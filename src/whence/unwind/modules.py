@@ -37,6 +37,7 @@ EXECUTABLE, DEBUGINFO, ARCHIVE = "executable", "debuginfo", "lidia"  # kinds of 
 VDSO_LIMIT = 1 << 20
 # in the name of a section of a Go program: .gopclntab, .data.rel.ro.gopclntab, .note.go.buildid, .go.buildinfo
 GO_MARK = re.compile(r"\.(gopclntab|note\.go|go)\b")
+CALL_MAIN = "libc_start_main_stage2", "__libc_start_main"  # of musl, which end with exit(main(...))
 ENTRY_BYTES = 48  # of `_start`, which is written by hand: 34 of glibc's, 43 of musl's are the longest
 
 
@@ -62,6 +63,7 @@ class Module:
         self.elf = self._open()
         self._archive: Table | None = None
         self._others: list[SFrame | ExceptionIndex] | None = None
+        self._calls_of_main: list[tuple[int, int]] | None = None
         self.frames = self._archived_frames() if self.elf is None else CallFrames.of_elf(self.elf)
         self.mapper = file.mapper
         if self.mapper is None and self.elf is not None:
@@ -117,6 +119,18 @@ class Module:
         if self._finds is None:
             return ""
         return self._finds.find(build_id=self.file.build_id, path=self.file.path, kinds=(kind,)).path
+
+    @property
+    def calls_of_main(self) -> list[tuple[int, int]]:
+        """[start, end) of the functions that call main, by their symbols."""
+        if self._calls_of_main is None:
+            self._calls_of_main = []
+            with suppress(ElfError):
+                symbols = self.elf.symbols(".symtab") if self.elf is not None else None
+                if symbols is not None:
+                    found = [index for name in CALL_MAIN if (index := symbols.find(name)) is not None]
+                    self._calls_of_main = [(symbols.value[at], symbols.value[at] + symbols.size[at]) for at in found]
+        return self._calls_of_main
 
     @property
     def go(self) -> GoFrames | None:
@@ -297,6 +311,15 @@ class CoreCode:
         vaddr = module.mapper.vaddr(self._mappings[at], address)
         entry = module.elf.entry
         return address - vaddr + entry if vaddr is not None and entry <= vaddr < entry + ENTRY_BYTES else None
+
+    def calls_main(self, address: int) -> bool:
+        at = self._at(address)
+        file = self._modules.snapshot.file_of[at] if at is not None else None
+        if at is None or file is None:
+            return False
+        module = self._modules.of_file(file, self._mappings[at])
+        vaddr = module.mapper.vaddr(self._mappings[at], address) if module.mapper is not None else None
+        return vaddr is not None and any(start <= vaddr < end for start, end in module.calls_of_main)
 
     def go(self, pc: int, lookup: int) -> GoFunction | None:
         at = self._at(lookup)

@@ -79,6 +79,10 @@ class UnwindCode(Protocol):
         """Where a program or its loader is entered, for an address right behind that; None for others."""
         ...
 
+    def calls_main(self, address: int) -> bool:
+        """Whether an address is in a C library's code that calls main and never returns, by its symbol."""
+        ...
+
     def why_not(self, address: int) -> str:
         """Why there is no FDE of an address: in words, for people."""
         ...
@@ -240,7 +244,8 @@ class Unwinder:
         except DwarfError as error:
             raise Ended(End.DAMAGED, str(error)) from None
         if step is None:
-            if self.code.entry_before(frame.lookup) is not None or self.is_behind_clone(frame, registers):
+            begins = self.code.entry_before(frame.lookup) is not None or self.code.calls_main(frame.lookup)
+            if begins or self.is_behind_clone(frame, registers):
                 raise Ended(End.COMPLETE)
             raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
         return step

@@ -32,6 +32,7 @@ Run = cython.struct(first=cython.Py_ssize_t, count=cython.Py_ssize_t)
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+@cython.inline
 def put(out: cython.pointer[Bytes], value: cython.uint, width: cython.int) -> cython.void:
     """A little-endian number of `width` bytes, for which there is room."""
     index: cython.int
@@ -123,10 +124,11 @@ class LocatedLines:
             )
         if not numbers.reserve(index.shape[0]):
             raise MemoryError
+        found = cython.cast(cython.p_uint, numbers.vector.items)
         with cython.nogil:
             for number in range(index.shape[0]):
                 if count[number] == 0:
-                    numbers.push_u32(0)
+                    found[number] = 0
                     continue
                 run.first = self._entries.count
                 run.count = count[number]
@@ -148,12 +150,13 @@ class LocatedLines:
                     break
                 if first != run.first:
                     self._entries.count = run.first
-                numbers.push_u32(cython.cast(cython.uint, first))
+                found[number] = cython.cast(cython.uint, first)
                 if self._entries.count >= MOST_ENTRIES:
                     first = -1
                     break
         if first < 0:
             raise MemoryError
+        numbers.vector.count = index.shape[0]
         self.entries = self._entries.count
         return numbers
 
@@ -167,10 +170,16 @@ class LocatedLines:
             return b""
         if not reserve(cython.address(out), stop - start + size, 1):
             raise MemoryError
-        for index in range(start // size, stop // size):
-            entry = cython.cast(cython.pointer[Entry], self._entries.items) + index
-            put(cython.address(out), entry.offset, self._width)
-            put(cython.address(out), entry.line, self._width)
+        entries = cython.cast(cython.pointer[Entry], self._entries.items)
+        with cython.nogil:
+            if self._width == 2:
+                for index in range(start // size, stop // size):
+                    put(cython.address(out), entries[index].offset, 2)
+                    put(cython.address(out), entries[index].line, 2)
+            else:
+                for index in range(start // size, stop // size):
+                    put(cython.address(out), entries[index].offset, 4)
+                    put(cython.address(out), entries[index].line, 4)
         try:
             return cython.cast(cython.p_char, out.items)[: out.count]
         finally:
@@ -183,10 +192,14 @@ class LocatedLines:
         index: cython.Py_ssize_t
         if not (columns.reserve(self.entries) and discriminators.reserve(self.entries)):
             raise MemoryError
-        for index in range(self.entries):
-            entry = cython.cast(cython.pointer[Entry], self._entries.items) + index
-            columns.push_u32(entry.column)
-            discriminators.push_u32(entry.discriminator)
+        entries = cython.cast(cython.pointer[Entry], self._entries.items)
+        column = cython.cast(cython.p_uint, columns.vector.items)
+        discriminator = cython.cast(cython.p_uint, discriminators.vector.items)
+        with cython.nogil:
+            for index in range(self.entries):
+                column[index] = entries[index].column
+                discriminator[index] = entries[index].discriminator
+        columns.vector.count = discriminators.vector.count = self.entries
         return columns, discriminators
 
 
@@ -220,9 +233,23 @@ def packed(column: cython.const[cython.uint][::1], width: cython.int):
     if not reserve(cython.address(out), column.shape[0] * width + 1, 1):
         raise MemoryError
     with cython.nogil:
-        for index in range(column.shape[0]):
-            put(cython.address(out), column[index], width)
+        if width == 1:
+            for index in range(column.shape[0]):
+                put(cython.address(out), column[index], 1)
+        else:
+            for index in range(column.shape[0]):
+                put(cython.address(out), column[index], width)
     try:
         return cython.cast(cython.p_char, out.items)[: out.count]
     finally:
         release(cython.address(out))
+
+
+def highest(column: cython.const[cython.uint][::1]) -> cython.uint:
+    """The highest of the numbers; 0 of none."""
+    index: cython.Py_ssize_t
+    found: cython.uint = 0
+    with cython.nogil:
+        for index in range(column.shape[0]):
+            found = max(found, column[index])
+    return found

@@ -273,17 +273,14 @@ class UserStacks:
             self._unwind_batch(samples, of, settings, finds)
 
     def _setting(self, replay: Replay, pid: int, time: int) -> Setting:
-        """What a process has mapped now."""
+        """What a process has mapped now; the same object where another one had the same, without generated code."""
         found, code = replay.maps_of(pid), list(map(Placed._make, replay.code_of(pid)))
+        self._budget.charge(bounds.MAPPING * len(found) + bounds.ENTRY * len(code))
         if pid in self._times or code:
-            maps = list(map(Placed._make, found))
-            self._budget.charge(bounds.MAPPING * len(maps) + bounds.ENTRY * len(code))
-            return Setting(pid, time, maps, code)
+            return Setting(pid, time, list(map(Placed._make, found)), code)
         flags = self._reader.records.map_flags
         key = tuple(Placed(*one) for one in found if not flags[one[2]] & constants.MAP_DATA)
-        self._budget.charge(bounds.ENTRY * len(found))
         if key not in self._same:
-            self._budget.charge(bounds.MAPPING * len(key))
             self._same[key] = Setting(pid, time, list(key), code)
         return self._same[key]
 
