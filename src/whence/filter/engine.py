@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -69,7 +69,7 @@ RESET = b"{{{reset"
 GO_WHOLE = b"\t/"  # what a place of Go's begins with where its path is whole
 GO_NO_LINE = b":0 +0x"
 TOLD = {  # needles of lines that tell where a file lies, or its build-id: of systemd-coredump and coredumpctl
-    b" Executable: /": re.compile(rb" Executable: (?P<path>/[^\r\n\x1b]{1,4096}?)(?= \(deleted\)|[\r\n\x1b]|$)"),
+    b" Executable: /": re.compile(rb" Executable: (?P<path>/[^\r\n\x1b(]{1,4096}+)"),
     b"odule %w with": re.compile(
         rb"\b(?:Found m|M)odule (?P<path>\S{1,4096}) with(?:out)? build-id(?::? (?P<build_id>[0-9a-f]{4,64}))?"
     ),
@@ -532,18 +532,22 @@ class LogFilter:
                 if place is not None:
                     edits.append((piece.place(found.start("place")), piece.place(found.end("place")), place))
             previous = piece.text
-            taken: list[tuple[int, int]] = []
+            taken: list[tuple[int, int]] = []  # by the forms before, in order
             for matcher in matchers:
+                found_here: list[tuple[int, int]] = []
                 for low, high, words in self._words_behind(matcher.form, piece.text, run is matcher.form):
-                    if any(low < end and begin < high for begin, end in taken):
+                    earlier = bisect_left(taken, (high, 0)) - 1
+                    if earlier >= 0 and taken[earlier][1] > low:
                         continue
-                    if not taken:
+                    if not taken and not found_here:
                         self._run = matcher.form, start + len(line) + 1
                         run = matcher.form
-                    taken.append((low, high))
+                    found_here.append((low, high))
                     if words:
                         edits.append((piece.place(high), piece.place(high), words))
-                    else:
+                if found_here:
+                    taken = sorted(taken + found_here)
+                    if not edits:
                         self._give_up(matcher, present)
         if not edits:
             return None
@@ -655,9 +659,9 @@ class LogFilter:
 
     def _take_told(self, line: bytes) -> None:
         for pattern in TOLD.values():
-            for found in pattern.finditer(line):
+            if found := pattern.search(line):
                 build_id = found.groupdict().get("build_id") or b""
-                self._places.add_program(os.fsdecode(found["path"]), build_id.decode())
+                self._places.add_program(os.fsdecode(found["path"].rstrip()), build_id.decode())
                 self._learnt()
 
     def _take_markup(self, line: bytes) -> None:
