@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Callable
+from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 
@@ -552,9 +552,9 @@ def test_a_wrong_command_line_is_refused_without_an_answer(name: str, words: tup
 
 
 def test_the_installed_scripts_are_the_same_programs() -> None:
-    scripts = tomllib.loads(Path("pyproject.toml").read_text())["project"]["scripts"]
+    scripts = metadata.distribution("whence").entry_points.select(group="console_scripts")
     for script, link_name in (("whence-llvm-symbolizer", "llvm-symbolizer"), ("whence-addr2line", "addr2line")):
-        module, _, function = scripts[script].partition(":")
+        module, _, function = scripts[script].value.partition(":")
         launcher = f"import sys; sys.argv[0] = {script!r}; from {module} import {function}; sys.exit({function}())"
         done = asked(sys.executable, "-c", launcher, "-e", str(program()), "0x10")
         assert done.stdout.decode() == ask(link_name, "-e", str(program()), "0x10")
