@@ -78,9 +78,9 @@ def test_a_core_cut_at_any_byte_or_with_any_bit_flipped_has_stacks_that_end(tmp_
     stack = array("Q", [0x401010 + 16 * (n % 8) for n in range(512)]).tobytes()
     data, path = forged_core(stack), tmp_path / "core"
     rng = random.Random(3)
-    cut = [data[: rng.randrange(len(data))] for _ in range(60)]
+    cut = [data[: rng.randrange(len(data))] for _ in range(25)]
     flipped = []
-    for _ in range(60):
+    for _ in range(25):
         changed = bytearray(data)
         changed[rng.randrange(0x800)] ^= 1 << rng.randrange(8)
         flipped.append(bytes(changed))
@@ -94,7 +94,7 @@ def test_a_core_cut_at_any_byte_or_with_any_bit_flipped_has_stacks_that_end(tmp_
         for found in stacks:
             assert found.frames or found.end.value == "no-registers"
             told += 1
-    assert told > 20
+    assert told > 8
 
 
 def test_mappings_that_overlap_in_a_core_are_no_obstacle(tmp_path: Path) -> None:

@@ -94,14 +94,14 @@ def test_the_command_writes_any_format(program: Path, tmp_path: Path, name: str)
 
 
 def test_a_process_that_ends_is_a_profile_until_then(program: Path) -> None:
-    child = subprocess.Popen([program, "40"], stdout=subprocess.PIPE)
+    child = subprocess.Popen([program, "120"], stdout=subprocess.PIPE)
     assert child.stdout is not None
     with child.stdout:
         child.stdout.readline()
         profile = profiles.sample(child.pid, every=0.01)
         child.wait()
-    assert total(profile, "often") > total(profile, "seldom") > 0
-    assert total(profile, "_start") > 0
+    assert total(profile, "main") > 0
+    assert total(profile, "_start") == total(profile, "main")
 
 
 def test_options_of_a_profile_go_with_sampling(program: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,19 +47,21 @@ def is_cut(line: socket.socket) -> bool:
         return True
 
 
-@pytest.mark.parametrize("before", [b"", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"])
-def test_a_header_that_comes_a_byte_a_second_is_cut_within_ten_seconds(url: str, before: bytes) -> None:
-    with connected(url) as line:
-        if before:
-            line.sendall(before)
-            assert b"200" in line.recv(4096)
-        began = time.monotonic()
+def test_a_header_that_comes_a_byte_a_second_is_cut_within_ten_seconds(url: str) -> None:
+    """On a new connection, and on one that had an answer already."""
+    with connected(url) as new, connected(url) as used:
+        used.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b"200" in used.recv(4096)
+        began, open_ = time.monotonic(), {new, used}
         for byte in b"GET /healthz HTTP/1.1\r\nHost: aaaaaaaaaaaaaaaaaaaaaaaaa":
-            try:
-                line.sendall(bytes([byte]))
-            except OSError:
-                break
-            if is_cut(line):
+            for line in tuple(open_):
+                try:
+                    line.sendall(bytes([byte]))
+                    if is_cut(line):
+                        open_.remove(line)
+                except OSError:
+                    open_.remove(line)
+            if not open_:
                 break
             time.sleep(0.5)
         assert time.monotonic() - began < CUT_SECONDS

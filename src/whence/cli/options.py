@@ -205,7 +205,7 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
             Store(store_place(word)).source(who, cache=kept, say=complain) for word in dict.fromkeys(options.store)
         ]
     with Locator(
-        dirs=options.debug_dir or user_dirs(),
+        dirs=options.debug_dir or (None if options.sysroot else user_dirs()),
         files=[*(given or ()), *options.binary],
         archive_dirs=options.archive_dir,
         cache=None if options.no_cache else cache,

@@ -489,18 +489,26 @@ def with_response_files(words: Sequence[str]) -> list[str]:
     """A command line with each @FILE replaced by the words in it, which may name further files. One that can't be read,
     that names itself, or that comes after RESPONSE_FILES others stays as it is."""
     left = [RESPONSE_FILES]
+    known: dict[str, list[str] | None] = {}
+
+    def words_of(path: str) -> list[str] | None:
+        """The words of a file, which is read once; None of one that can't be read."""
+        if path not in known:
+            known[path] = None
+            with suppress(OSError, WhenceError), open_regular(path, ElfError) as (descriptor, _):
+                known[path] = shell_words(os.pread(descriptor, RESPONSE_MAX, 0).decode("utf-8", "surrogateescape"))
+        return known[path]
 
     def expanded(words: Sequence[str], inside: tuple[str, ...]) -> Iterator[str]:
         for word in words:
-            text = None
+            found = None
             if word.startswith("@") and left[0] and word not in inside:
                 left[0] -= 1
-                with suppress(OSError, WhenceError), open_regular(word[1:], ElfError) as (descriptor, _):
-                    text = os.pread(descriptor, RESPONSE_MAX, 0).decode("utf-8", "surrogateescape")
-            if text is None:
+                found = words_of(word[1:])
+            if found is None:
                 yield word
             else:
-                yield from expanded(shell_words(text), (*inside, word))
+                yield from expanded(found, (*inside, word))
 
     return list(expanded(words, ()))
 
