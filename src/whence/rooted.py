@@ -148,5 +148,6 @@ def below(sysroot: str, path: str) -> str:
 def openable(path: str, sysroot: str = "") -> str:
     """A path that has no links any more if it goes through `sysroot`, as it is otherwise. Raises OSError where such
     links lead nowhere. The root of a process needs none of it: whence.files opens in there by hand."""
-    root, inside = split(path, sysroot) if sysroot else ("", path)
-    return below(root, inside) if root == sysroot and root else path
+    if sysroot and path.startswith(sysroot + "/"):
+        return below(sysroot, path[len(sysroot) :])
+    return path

@@ -124,15 +124,19 @@ def test_a_chain_without_a_user_part_stays_the_kernels_alone(tmp_path: Path) -> 
     assert list(map(profile.address.__getitem__, profile.samples.locations(0))) == [0xFFFFFFFF81000010]
 
 
-def test_maps_that_change_with_every_sample_have_a_bound(tmp_path: Path) -> None:
+def recording_of_turns(maps: int, others: list[str]) -> Profile:
+    """A process with so many maps, the first of which is mapped anew before each sample, from the next of `others`."""
     forge = Forge(kind=UNWOUND)
-    maps = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(600)]
-    more: list[bytes] = []
-    for at in range(600):
-        more.append(forge.mmap2(7, 0x400000, 0x1000, 0, f"/opt/other{at}", 10 + at))
-        more.append(forge.sample(7, 7, 10 + at, [], behind=user(0x400010), ip=0x400010))
+    records = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(maps)]
+    for at, other in enumerate(others):
+        records.append(forge.mmap2(7, 0x400000, 0x1000, 0, other, 10 + at))
+        records.append(forge.sample(7, 7, 10 + at, [], behind=user(0x400010), ip=0x400010))
     attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
-    profile = read(forge.file([*maps, *more], [(attribute, [1])]))
+    return read(forge.file(records, [(attribute, [1])]))
+
+
+def test_maps_that_change_with_every_sample_have_a_bound(tmp_path: Path) -> None:
+    profile = recording_of_turns(600, [f"/opt/other{at}" for at in range(600)])
     with Locator(dirs=[], local=False) as locator:
         profile.symbolize(locator)
     assert len(profile.samples) == 600
@@ -150,14 +154,7 @@ def test_damaged_rules_of_generated_code_cost_no_more_than_its_callers(tmp_path:
 
 
 def test_two_maps_that_take_turns_have_a_bound(tmp_path: Path) -> None:
-    forge = Forge(kind=UNWOUND)
-    maps = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(3000)]
-    more: list[bytes] = []
-    for at in range(6000):
-        more.append(forge.mmap2(7, 0x400000, 0x1000, 0, f"/opt/other{at % 2}", 10 + at))
-        more.append(forge.sample(7, 7, 10 + at, [], behind=user(0x400010), ip=0x400010))
-    attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
-    profile = read(forge.file([*maps, *more], [(attribute, [1])]))
+    profile = recording_of_turns(3000, [f"/opt/other{at % 2}" for at in range(6000)])
     names(profile)
     assert any("not unwound further" in note for note in profile.notes)
 

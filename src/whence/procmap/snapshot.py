@@ -48,11 +48,16 @@ class SnapshotFile:
     build_id: str
     mapper: AddressMapper | None
     stamp: tuple[int, ...] = ()
-    place: str = ""
+    below_sysroot: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where the file lies on this machine."""
+        return self.below_sysroot or self.path
 
     def is_unchanged(self) -> bool:
         """Whether the very file that was mapped is at its place still. Raises OSError."""
-        return bool(self.stamp) and stamp_of(self.place or self.path) == self.stamp
+        return bool(self.stamp) and stamp_of(self.place) == self.stamp
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def _open(file: SnapshotFile, locator: FileLocator, addresses: int) -> PooledBin
 def _unchanged(file: SnapshotFile) -> ElfFile | None:
     """The file under its old path, if it is the very one that was mapped. Raises OpenError where it can't be read."""
     try:
-        return ElfFile.open(file.place or file.path) if file.is_unchanged() else None
+        return ElfFile.open(file.place) if file.is_unchanged() else None
     except FileNotFoundError:
         return None
     except (OSError, ElfError) as error:

@@ -90,7 +90,7 @@ class Module:
             path = self._find(EXECUTABLE)
             self.why = "" if path else f"no file with build-id {file.build_id} ({file.path}) was found"
         elif _is_unchanged(file):
-            path = file.place or file.path
+            path = file.place
         else:
             self.why = f"{file.path} had no build-id, and is not the file it was"
         if path:
