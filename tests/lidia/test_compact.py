@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import whence
 from tests.forge.lidia import compact, packed, shared
 from tests.forge.ranges import NESTED, archive, located
 from tests.helpers.forms import assert_equal_answers
 from tests.helpers.programs import compiled
 from tests.hostile.inputs.lidia import shared_beginnings
-from whence import lidia
+from whence import Locator, lidia
 from whence.errors import ChecksumError, LidiaError
 from whence.lidia.layout import PACKED_STARTS
 from whence.lidia.render import render_many
@@ -93,6 +94,18 @@ def test_an_archive_of_a_program_keeps_columns_and_what_unwinds_it(tmp_path: Pat
     assert_equal_answers((tmp_path / "a").read_bytes(), (tmp_path / "b").read_bytes())
     with lidia.open(tmp_path / "a") as one, lidia.open(tmp_path / "b") as other:
         assert bytes(other._extra.view(b"UNWD")) == bytes(one._extra.view(b"UNWD")) != b""
+
+
+def test_a_compact_archive_is_opened_and_found_by_its_build_id_as_any_archive_is(tmp_path: Path) -> None:
+    builder = lidia.Builder(build_id="ab" * 20)
+    builder.add(vaddr=0x1000, length=8, function="main", file="a.c", line_table=[(0, 3)])
+    builder.write(tmp_path / f"{'ab' * 20}.lidia", compact=True)
+    with whence.open(tmp_path / f"{'ab' * 20}.lidia") as opened:
+        assert (opened.build_id, opened.lookup(0x1004)[0].line) == ("ab" * 20, 3)
+        assert opened.find("main")[0].vaddr == 0x1000
+    with Locator(archive_dirs=[tmp_path], local=False) as locator:
+        found = locator.find(build_id="ab" * 20)
+        assert (found.kind, found.path) == ("lidia", str(tmp_path / f"{'ab' * 20}.lidia"))
 
 
 # Another writer, by the description alone

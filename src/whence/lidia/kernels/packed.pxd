@@ -64,30 +64,80 @@ cdef inline void open_packed(
     t.head = head_words(fields, width)
 
 
-cdef inline unsigned long long packed_field(const Packed *t, Py_ssize_t row, int number) noexcept nogil:
-    """A field of a row that there is; WHENCE_DAMAGED where its block does not hold together."""
+cdef struct Row:  # where the fields of a row are
+    const unsigned char *bases
+    const unsigned char *ends
+    const unsigned char *bits  # of the block's rows; NULL where the block does not hold together
+    unsigned long long first  # bit of the row
+    unsigned long long size  # bits of all rows
+
+
+cdef inline void find_row(const Packed *t, Py_ssize_t row, Row *out) noexcept nogil:
+    """Find a row that there is."""
     cdef const unsigned char *at = t.data + DIRECTORY_ENTRY * (row // PACKED_ROWS)
-    cdef unsigned long long start = u32(at, False), stop = u32(at + DIRECTORY_ENTRY, False), bit, value
-    cdef unsigned int begin, end, size
+    cdef unsigned long long start = u32(at, False), stop = u32(at + DIRECTORY_ENTRY, False)
+    out.bits = NULL
     if stop > t.words or start + t.head > stop:
+        return
+    out.bases = t.data + WORD * start
+    out.ends = out.bases + t.fields * t.width
+    out.bits = out.bases + WORD * t.head
+    out.size = (stop - start - t.head) * 64
+    out.first = (row % PACKED_ROWS) * u16(out.ends + FIELD_END * (t.fields - 1), False)
+
+
+cdef inline unsigned long long row_field(const Packed *t, const Row *row, int number) noexcept nogil:
+    """A field of a row; WHENCE_DAMAGED where its block does not hold together."""
+    cdef unsigned long long bit, value
+    cdef unsigned int begin, end, size
+    cdef const unsigned char *at
+    if row.bits == NULL:
         return WHENCE_DAMAGED
-    at = t.data + WORD * start
-    value = u32(at + 4 * number, False) if t.width == 4 else u64(at + 8 * number, False)
-    at += t.fields * t.width
-    begin = u16(at + FIELD_END * (number - 1), False) if number else 0
-    end = u16(at + FIELD_END * number, False)
+    value = u32(row.bases + 4 * number, False) if t.width == 4 else u64(row.bases + 8 * number, False)
+    begin = u16(row.ends + FIELD_END * (number - 1), False) if number else 0
+    end = u16(row.ends + FIELD_END * number, False)
     if begin == end:
         return value
-    bit = (row % PACKED_ROWS) * u16(at + FIELD_END * (t.fields - 1), False) + begin
+    bit = row.first + begin
     size = end - begin
-    if begin > end or size > 64 or bit + size > (stop - start - t.head) * 64:
+    if begin > end or size > 64 or bit + size > row.size:
         return WHENCE_DAMAGED
-    at = t.data + WORD * (start + t.head) + (bit >> 3)
+    at = row.bits + (bit >> 3)
     bit &= 7
     value += (u64(at, False) >> bit) & (<unsigned long long>-1 >> (64 - size))
     if bit + size > 64:
         value += (<unsigned long long>at[8] << (64 - bit)) & (<unsigned long long>-1 >> (64 - size))
     return value
+
+
+cdef inline unsigned long long packed_field(const Packed *t, Py_ssize_t row, int number) noexcept nogil:
+    """A field of a row that there is; WHENCE_DAMAGED where its block does not hold together."""
+    cdef Row found
+    find_row(t, row, &found)
+    return row_field(t, &found, number)
+
+
+cdef inline Py_ssize_t packed_last(
+    const Packed *t, Py_ssize_t first, Py_ssize_t count, unsigned long long value
+) noexcept nogil:
+    """The last of the `count` rows of one block, from its first on, whose first field is at or below a value, or the row
+    before them. The fields ascend."""
+    cdef Py_ssize_t low = 0, left = count, half
+    cdef unsigned int size
+    cdef Row row
+    find_row(t, first, &row)
+    if row.bits == NULL:
+        return first - 1
+    size = u16(row.ends + FIELD_END * (t.fields - 1), False)
+    while left > 0:
+        half = left >> 1
+        row.first = (low + half) * size
+        if row_field(t, &row, 0) <= value:
+            low += half + 1
+            left -= half + 1
+        else:
+            left = half
+    return first + low - 1
 
 
 cdef struct SharedStrings:

@@ -10,7 +10,8 @@ from whence.kernels.bytes cimport u16, u32, u64
 from whence.kernels.columns cimport Column
 from whence.kernels.vector cimport Bytes
 from whence.lidia.kernels.packed cimport (
-    WHENCE_DAMAGED, Packed, SharedStrings, open_packed, packed_field, packed_fits, shared_fit, shared_text,
+    PACKED_ROWS, Packed, Row, SharedStrings, find_row, open_packed, packed_field, packed_fits, packed_last, row_field,
+    shared_fit, shared_text,
 )
 
 cpdef enum:  # fields of a range
@@ -56,7 +57,7 @@ cdef enum:
     MOST_TEXT = 65536  # bytes of a name that are read: longer ones are cut
     FREE_STEPS = 20000  # a search may step back so far without links
     FEW_STEPS = 64  # and so far once all searches together have stepped as often as there are ranges
-    SAMPLED = 64  # many vaddrs are searched for among every so many VAs first: those stay near the processor
+    SAMPLED = PACKED_ROWS  # many vaddrs are searched for among every so many VAs first: those stay near the processor
 
 
 cdef struct View:
@@ -212,11 +213,28 @@ cdef inline unsigned long long field(View *v, Py_ssize_t index, int number) noex
     return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
 
 
-cdef inline unsigned long long end_of(View *v, Py_ssize_t index) noexcept nogil:
-    """Where a range ends; one that would leave the address space ends with it."""
-    cdef unsigned long long vaddr = vaddr_of(v, index)
-    cdef unsigned long long length = field(v, index, LENGTH)
+cdef inline void range_row(View *v, Py_ssize_t index, Row *out) noexcept nogil:
+    """Find the row of a range, of which several fields are read."""
+    if v.compact:
+        find_row(&v.packed_ranges, index, out)
+    else:
+        out.bits = v.range + index * RANGE_FIELDS * v.width
+
+
+cdef inline unsigned long long range_field(View *v, const Row *row, int number) noexcept nogil:
+    if v.compact:
+        return row_field(&v.packed_ranges, row, number)
+    return load(row.bits + number * v.width, v.width)
+
+
+cdef inline unsigned long long end_at(unsigned long long vaddr, unsigned long long length) noexcept nogil:
+    """Where so many bytes end; they end with the address space at the latest."""
     return vaddr + length if length <= ~vaddr else <unsigned long long>-1
+
+
+cdef inline unsigned long long end_of(View *v, Py_ssize_t index) noexcept nogil:
+    """Where a range ends."""
+    return end_at(vaddr_of(v, index), field(v, index, LENGTH))
 
 
 cdef inline int source_of(View *v, Py_ssize_t index) noexcept nogil:
@@ -284,8 +302,11 @@ cdef inline unsigned long long line_field(View *v, unsigned long long entry, int
 
 cdef inline long long entry_of(View *v, Py_ssize_t index, unsigned long long offset) noexcept nogil:
     """The number of the line entry for an offset from the range's vaddr; NO_ENTRY or ENTRY_OUTSIDE where there is none."""
-    cdef unsigned long long first = field(v, index, LINE_INDEX), count = field(v, index, LINE_COUNT)
-    cdef unsigned long long low = 0, high = count, middle
+    cdef Row row
+    cdef unsigned long long first, count, low = 0, high, middle
+    range_row(v, index, &row)
+    first, count = range_field(v, &row, LINE_INDEX), range_field(v, &row, LINE_COUNT)
+    high = count
     if count == 0:
         return NO_ENTRY
     if first > v.lines or count > v.lines - first:
@@ -387,6 +408,8 @@ cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr) noexcept no
             return -1
         low = (low - 1) * SAMPLED
         left = v.count - low if v.count - low < SAMPLED else SAMPLED
+        if v.compact:
+            return packed_last(&v.packed_vaddrs, low, left, vaddr)
     while left > 0:
         half = left >> 1
         if vaddr_of(v, low + half) <= vaddr:
@@ -404,13 +427,16 @@ cdef inline int chain_at(View *v, Py_ssize_t index, unsigned long long vaddr, un
     all searches together have stepped as often as there are ranges. Returns -1 then: make the links.
     """
     cdef int found = 0
-    cdef unsigned long long depth = <unsigned long long>-1, mine
+    cdef unsigned long long depth = <unsigned long long>-1, mine, start
+    cdef Row row
     cdef Py_ssize_t steps = 0
     cdef Py_ssize_t most = FREE_STEPS if v.stepped < v.count else FEW_STEPS
     cdef unsigned int *links = v.up
     while index >= 0 and found < MOST_FRAMES:
-        mine = field(v, index, DEPTH)
-        if mine < depth and vaddr < end_of(v, index) and vaddr_of(v, index) <= vaddr:
+        range_row(v, index, &row)
+        mine = range_field(v, &row, DEPTH)
+        start = vaddr_of(v, index)
+        if mine < depth and start <= vaddr and vaddr < end_at(start, range_field(v, &row, LENGTH)):
             out[found] = <unsigned int>index
             found += 1
             depth = mine

@@ -30,7 +30,7 @@ from cython.cimports.whence.kernels.hashtable import (
     release_slots,
 )
 from cython.cimports.whence.kernels.vector import push_bytes, release, reserve
-from cython.cimports.whence.lidia.kernels.packed import packed_fits, shared_fit, shared_text
+from cython.cimports.whence.lidia.kernels.packed import Row, packed_fits, shared_fit, shared_text
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the vaddr of a line that is none
@@ -306,18 +306,18 @@ class Archive:
         found = self._frames.get(key)
         if found is not None:
             return found
-        function = self._text(field(self.view, index, FUNCTION), True)
-        file = self._text(
-            field(self.view, index, FILE) if inner < 0 else field(self.view, inner, CALL_FILE),
-            False,
+        row: Row = Row(cython.NULL, cython.NULL, cython.NULL, 0, 0)
+        range_row(self.view, index, cython.address(row))
+        name: cython.ulonglong = range_field(self.view, cython.address(row), FUNCTION)
+        path: cython.ulonglong = (
+            range_field(self.view, cython.address(row), FILE) if inner < 0 else field(self.view, inner, CALL_FILE)
         )
+        function, file = self._text(name, True), self._text(path, False)
         if function is None or file is None:
             return None
         source: cython.int = source_of(self.view, index)
         if self._frame is None:
             self._load_frames()
-        name: cython.ulonglong = field(self.view, index, FUNCTION)
-        path: cython.ulonglong = field(self.view, index, FILE) if inner < 0 else field(self.view, inner, CALL_FILE)
         column: cython.uint
         discriminator: cython.uint
         if inner < 0:
@@ -328,7 +328,7 @@ class Archive:
         put(found, 0, function)
         put(found, 1, file)
         put(found, 2, number)
-        put(found, 3, field(self.view, index, DEPTH) != 0)
+        put(found, 3, range_field(self.view, cython.address(row), DEPTH) != 0)
         put(found, 4, self._sources[source if source < len(self._sources) else 0])
         put(found, 5, start_of(self.view, name, path, number))
         put(found, 6, column)
@@ -439,6 +439,8 @@ class Archive:
         to: cython.Py_ssize_t
         index: cython.uint
         entry: cython.longlong
+        here: Row = Row(cython.NULL, cython.NULL, cython.NULL, 0, 0)
+        inner: Row = here
         room: cython.bint = True
         column: cython.p_uint = cython.NULL
         discriminator: cython.p_uint = cython.NULL
@@ -449,23 +451,25 @@ class Archive:
             for row in range(vaddrs.shape[0]):
                 for to in range(starts[row], starts[row + 1]):
                     index = ranges[to]
+                    inner = here
+                    range_row(self.view, index, cython.address(here))
                     if to == starts[row]:
                         entry = entry_of(self.view, index, vaddrs[row] - back - vaddr_of(self.view, index))
                         if entry == ENTRY_OUTSIDE:
                             room = faulty.push_u32(cython.cast(cython.uint, row)) and room
                         lines[to] = line_of(self.view, entry)
-                        file[to] = field(self.view, index, FILE)
+                        file[to] = range_field(self.view, cython.address(here), FILE)
                         if column != cython.NULL:
                             column[to] = line_column(self.view, entry)
                             discriminator[to] = line_discriminator(self.view, entry)
                     else:
-                        lines[to] = cython.cast(cython.uint, field(self.view, ranges[to - 1], CALL_LINE))
-                        file[to] = field(self.view, ranges[to - 1], CALL_FILE)
+                        lines[to] = cython.cast(cython.uint, range_field(self.view, cython.address(inner), CALL_LINE))
+                        file[to] = range_field(self.view, cython.address(inner), CALL_FILE)
                         if column != cython.NULL:
                             column[to] = call_column(self.view, ranges[to - 1])
                             discriminator[to] = call_discriminator(self.view, ranges[to - 1])
-                    function[to] = field(self.view, index, FUNCTION)
-                    inlined[to] = field(self.view, index, DEPTH) != 0
+                    function[to] = range_field(self.view, cython.address(here), FUNCTION)
+                    inlined[to] = range_field(self.view, cython.address(here), DEPTH) != 0
                     source[to] = cython.cast(cython.uchar, source_of(self.view, index))
         if not room:
             raise MemoryError
