@@ -16,6 +16,7 @@ from whence.symbolize import Snapshot
 
 STDIN = "-"
 
+
 def answer_snapshot(options: Namespace) -> int:
     """Answer `options.words` (addresses; none, or "-": from stdin) by the snapshot file; returns the exit code."""
     paths, addresses = [], []
