@@ -272,9 +272,9 @@ class NewNames:
     line: int  # of a location
     line_function: int  # of a line: its function, its line
     line_line: int
-    first: array[int] = field(repr=False)
-    functions: array[int] = field(repr=False)
-    lines: array[int] = field(repr=False)
+    first: memoryview = field(repr=False)
+    functions: memoryview = field(repr=False)
+    lines: memoryview = field(repr=False)
     mapping: int = 0
     flag: int = 0
     flags: bytes = b""
