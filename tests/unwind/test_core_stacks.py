@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -225,3 +226,16 @@ def test_musl_without_cfi_has_its_stack_by_prologues_and_guesses(tmp_path: Path)
     named = [name for name in functions(guessed) if name in ("raise", "abort", "die", "mode", "main")]
     assert named == ["raise", "abort", "die", "mode", "main"]
     assert guessed.end is End.COMPLETE
+
+
+def test_stacks_of_a_core_are_printed_without_modules_that_take_long_to_import(tmp_path: Path) -> None:
+    core = core_of(compiled(tmp_path, "-O1", "-pthread", source=PROGRAM, name="program"), "h")
+    words = ["core", str(core), "--no-cache"]
+    script = f"import sys; from whence.cli.main import main; main({words}); print('LOADED', *sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {script}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    said, _, loaded = done.stdout.partition("LOADED ")
+    assert "deep" in said
+    assert not {"dataclasses", "inspect", "json", "datetime", "ctypes", "pathlib"} & {*loaded.split()}

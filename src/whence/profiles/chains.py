@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
 from itertools import accumulate, chain, count
 from operator import itemgetter
 
 from whence.model import Frame, Frames
 from whence.profiles.kernels import lines as lines_kernel
+from whence.records import Record
 
 LINE_OF = itemgetter(Frame._fields.index("line"))
 
 
-@dataclass(slots=True)
-class Chains:
+class Chains(Record):
     """Location i has chain `chain[i]`; chain c has `frames` [first[c], first[c + 1])."""
 
-    chain: array[int] = field(repr=False)
-    first: array[int] = field(repr=False)
-    frames: list[Frame] = field(repr=False)
+    chain: array[int]
+    first: array[int]
+    frames: list[Frame]
 
     @classmethod
     def of(cls, frames: Sequence[Frames], chosen: Set[int] | None = None) -> Chains:

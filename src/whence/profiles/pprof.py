@@ -20,7 +20,6 @@ Reference: github.com/google/pprof, proto/profile.proto.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
 from itertools import count, pairwise
 from operator import itemgetter
 
@@ -36,6 +35,7 @@ from whence.profiles.kernels.wire import IdLists
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 from whence.profiles.schema import PPROF, Document
 from whence.profiles.wire import Ids, Messages, NewNames
+from whence.records import Record
 
 # Fields that are indices into string_table
 TEXTS = {
@@ -48,11 +48,10 @@ TABLES = ("sample_type", "sample", "mapping", "location", "function", "string_ta
 TEXTS_OF_PROFILE = ("drop_frames", "keep_frames", "default_sample_type", "doc_url")
 
 
-@dataclass(slots=True)
-class PprofOrigin:
+class PprofOrigin(Record):
     """The bytes a pprof profile was read from, and its tables as extents and rows."""
 
-    data: bytes = field(repr=False)
+    data: bytes
     compressed: bool
     whole: Messages
     strings: Messages

@@ -6,10 +6,10 @@ of Linux.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
+from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.window import ByteOrder
@@ -23,8 +23,7 @@ class TrampolineForm(NamedTuple):
     pc_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Record, frozen=True):
     """What unwinding needs to know of a machine. `names` are by DWARF number."""
 
     name: str

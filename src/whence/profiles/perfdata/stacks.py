@@ -12,7 +12,6 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -28,6 +27,7 @@ from whence.profiles import bounds
 from whence.profiles.perfdata.kernels import constants
 from whence.profiles.perfdata.kernels.copies import Copies, abi_of, keep
 from whence.profiles.perfdata.kernels.replay import grouped
+from whence.records import Record
 from whence.unwind.cfi import FrameSection
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import EXECUTABLE, CoreCode, Module, Modules
@@ -152,8 +152,7 @@ class Placed(NamedTuple):
     number: int
 
 
-@dataclass(slots=True)
-class Setting:
+class Setting(Record):
     """What a process has mapped, from a time on. What generated code there is only grows."""
 
     pid: int
