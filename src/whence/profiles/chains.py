@@ -40,7 +40,7 @@ class Chains(Record):
 
         `functions` are those of the frames. A line that is not known is 0.
         """
-        numbers = array("Q", [max(0, line) for line in map(LINE_OF, self.frames)])
+        numbers = array("Q", [line if line > 0 else 0 for line in map(LINE_OF, self.frames)])
         columns = lines_kernel.of_locations(self.chain, self.first, functions, numbers)
         first, of_lines, lines = (column.numbers() for column in columns)
         return first, of_lines, lines

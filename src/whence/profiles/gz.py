@@ -84,5 +84,6 @@ def deflated(data: bytes | bytearray) -> bytes:
         end: bytes = packer.flush(engine.Z_FINISH if last else engine.Z_SYNC_FLUSH)
         parts[part] = body + end
 
-    cores.share(range(min(len(starts), cores.available())), range(len(starts)), pack)
+    workers = min(len(starts), cores.available()) if len(starts) > 1 else 1
+    cores.share(range(workers), range(len(starts)), pack)
     return HEADER + b"".join(parts) + struct.pack("<II", zlib.crc32(view), len(data) & 0xFFFFFFFF)

@@ -346,10 +346,12 @@ def _lines(
     """The lines of the chosen locations (None: of all) as `NewNames` has them, and the flags of the mappings."""
     chains = Chains.of(profile.frames, chosen)
     bits = bytes(
-        HAS_FUNCTIONS
-        | (HAS_FILENAMES if file else 0)
-        | (HAS_LINES | HAS_INLINES if line > 0 else HAS_INLINES if inlined else 0)
-        for _, file, line, inlined, *_ in chains.frames
+        [
+            HAS_FUNCTIONS
+            | (HAS_FILENAMES if file else 0)
+            | (HAS_LINES | HAS_INLINES if line > 0 else HAS_INLINES if inlined else 0)
+            for _, file, line, inlined, _, _, _, _ in chains.frames
+        ]
     )
     first, functions, lines = chains.lines(names.functions_of(chains.frames))
     return first, functions, lines, chains.marks(profile.mapping, bits, len(profile.mappings))
