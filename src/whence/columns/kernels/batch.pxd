@@ -26,3 +26,6 @@ cdef class Elements:
 
     cdef object _take(self, RecordBatch batch, str name)
     cdef object _read(self, ArrowSchema* schema, ArrowArray* array, int64_t first, int64_t count, str name)
+
+
+cdef bint is_valid(ArrowArray* array, int64_t row) noexcept nogil

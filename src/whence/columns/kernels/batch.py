@@ -181,7 +181,6 @@ class RecordBatch:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.inline
 def is_valid(array: cython.pointer(ArrowArray), row: int64_t) -> cython.bint:
     """Whether a row (counted from the buffers' start) is not null."""
     bits: cython.pointer(cython.const[uint8_t])
