@@ -56,6 +56,7 @@ from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.kernels.located import LocatedLines
 from whence.lidia.kernels.pack import PackedTable, SortedStrings
 from whence.lidia.kernels.queries import Texts
+from whence.lidia.kernels.render import Replies
 from whence.lidia.layout import ArchiveSections
 from whence.lidia.render import Renderer
 from whence.mapped import MappedFile
@@ -695,6 +696,10 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "RecordBatch": batch_of,
     "Records": records_of,
     "Replay": lambda draw: Replay(records_of(draw), 7),
+    "Replies": lambda draw: Replies(
+        queries_kernel.Archive(ARCHIVE, sections_of_archive(draw, ARCHIVE), 7), draw(st.sampled_from([b"", b"a b"])),
+        array("Q", [0, 0x1000]), lambda place: (draw(ANY_NUMBER), b"name", b""), bytes.upper, (b"\n", b"", 1),
+    ),
     "ScopeReader": lambda draw: ScopeReader(some := sections_of(draw), some, 0, draw(st.booleans())),
     "Stream": stream_of,
     "StoredRows": lambda draw: inspect_kernel.StoredRows(ARCHIVE, sections_of_archive(draw, ARCHIVE)),

@@ -158,6 +158,11 @@ class Binary(Closing):
         elif self._whole is not None:
             self._whole.check()
 
+    @property
+    def whole(self) -> Table | None:
+        """The whole table; None as long as no question has needed it."""
+        return None if self._closed else self._whole
+
     def table(self) -> Table:
         """The whole table; built on first use."""
         self._recover()

@@ -78,7 +78,7 @@ complete -c whence -n '_shtab_whence_using addr' -l cache-size -x -d 'how large 
 complete -c whence -n '_shtab_whence_using addr' -l no-cache -d 'use, make and keep no archives'
 complete -c whence -n '_shtab_whence_using addr' -l jobs -x -d 'threads (default: as many as this process may use cores)'
 complete -c whence -n '_shtab_whence_using addr' -s v -l verbose -d 'report every file tried and every request made'
-complete -c whence -n '_shtab_whence_using addr; and test $_shtab_whence_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an ELF file or an archive, then addresses in hex; none: they are read from stdin, one a line'
+complete -c whence -n '_shtab_whence_using addr; and test $_shtab_whence_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an ELF file or an archive, then addresses in hex; none, or "-": they are read from stdin, one a line'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a lidia -d 'create, inspect and verify lidia archives'
 complete -c whence -n '_shtab_whence_using lidia' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using lidia; and test $_shtab_whence_npos -eq 0' -a create -d 'archive an ELF file'

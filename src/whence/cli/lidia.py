@@ -186,12 +186,11 @@ def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
 
 
 def info(options: Namespace) -> int:
-    from dataclasses import asdict
-
     from whence import lidia
+    from whence.records import as_dict
 
     with lidia.open(options.archive) as table:
-        facts, notes = asdict(table.info()), table.notes()
+        facts, notes = as_dict(table.info()), table.notes()
     if options.json:
         print(as_text(facts))
         return ANSWERED

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from whence.lidia.kernels import inspect as inspect_kernel
+    from whence.lidia.kernels.render import Replies
     from whence.lidia.layout import ArchiveSection
     from whence.lidia.results import FrameTable, Range, SourceColumns
     from whence.lidia.unwind import UnwindTables
@@ -152,6 +153,17 @@ class Table(Closing):
         if texts.too_many:
             raise too_many_names(STRINGS, "distinct names", stored)
         return texts
+
+    def replies(
+        self, module: bytes, symbol_starts: array[int], symbol_at: Callable[[int], tuple[int, bytes, bytes]],
+        readable: Callable[[bytes], bytes], gap: bytes, between: bytes,
+    ) -> Replies:  # fmt: skip
+        """What replies to the usual questions of llvm-symbolizer's callers from a table in memory."""
+        from whence.lidia.kernels.render import Replies
+        from whence.source import Source
+
+        form = gap, between, Source.DWARF.number
+        return Replies(self._still_open(), module, symbol_starts, symbol_at, readable, form)
 
     def start_lines(self, frames: FrameColumns) -> array[int]:
         """The line that each such frame's function starts on, in the frame's file; 0 where it is not known."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from whence.errors import ChecksumError, FormatError, LidiaError
@@ -26,10 +25,10 @@ from whence.lidia.layout import (
     wrong_crc,
 )
 from whence.model import SOURCES
+from whence.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveInfo:
+class ArchiveInfo(Record, frozen=True):
     """What is in an archive: sizes in bytes, widths of fields in bytes, counts."""
 
     path: str

@@ -499,6 +499,7 @@ cdef class Archive:
     cdef object _load_frames(self)
     cdef object _text(self, unsigned long long offset, bint function)
     cdef object _decoded(self, unsigned long long offset)
+    cdef int find_chain(self, unsigned long long vaddr, unsigned int *chain) except -1
     cdef object _unpacked(self, unsigned long long number)
     cdef object _frame_of(self, unsigned int index, long long inner, long long entry)
     cdef object _describe(self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back)

@@ -345,12 +345,12 @@ class Archive:
         self._sources = sources
         self._frame = frame
 
-    def lookup(self, vaddr: cython.ulonglong):
-        """The frames of an address, a tuple; None on a fault, which `fault` and `fault_index` then describe."""
-        chain: cython.uint[MOST_FRAMES]
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def find_chain(self, vaddr: cython.ulonglong, chain: cython.p_uint) -> cython.int:
+        """The ranges that are the frames of one address, innermost first, into `chain` (room for MOST_FRAMES); returns
+        how many. MemoryError."""
         count: cython.int
-        level: cython.int
-        entry: cython.longlong
         index: cython.Py_ssize_t
         self._lookups += 1
         if self._lookups == 1024 + self.count // 32:  # by now the links and samples will pay
@@ -360,7 +360,15 @@ class Archive:
         if count < 0:
             self.link()
             count = chain_at(self.view, index, vaddr, chain)
-        if count <= 0:
+        return count if count > 0 else 0
+
+    def lookup(self, vaddr: cython.ulonglong):
+        """The frames of an address, a tuple; None on a fault, which `fault` and `fault_index` then describe."""
+        chain: cython.uint[MOST_FRAMES]
+        count: cython.int = self.find_chain(vaddr, chain)
+        level: cython.int
+        entry: cython.longlong
+        if count == 0:
             return ()
         entry = entry_of(self.view, chain[0], vaddr - vaddr_of(self.view, chain[0]))
         if entry == ENTRY_OUTSIDE:
