@@ -274,7 +274,7 @@ class ArchiveHeader(Record, frozen=True):
         """The tables have room for what their counts need, and the strings for theirs."""
         for section, field in ((self.va_table, 0x10), (self.ranges, 0x30), (self.lines, 0x68)):
             entries, size = section.entries, section.packed
-            # a compact table has fewer than 2^62 bytes, as the file has, and 64 rows at most for a few of them
+            # 2^62 rows are more than any file has room for, and than the kernel's numbers hold
             if not size or entries >> 62 or not fits_packed(entries, _FIELDS.get(section.name, 1), section.width, size):
                 rule = "it has room for a directory and the head of each block of 64"
                 fault = f"{entries} rows in the {size} bytes of the {section.name} (header+{field:#x}): {rule}"

@@ -116,7 +116,8 @@ def write(
     A path is written beside and renamed, so that it never holds half an archive. A file object is written from where
     it stands. Without `crc` the checksums are 0 (`compat="go"` always writes them). Without `lines` or `files` those
     are left out. With `compact` the archive has the compact form, which whence alone reads; it has a way of its own to
-    delimit strings. ValueError when the ranges are not in order or refer to line rows that are not there.
+    delimit strings. ValueError when the ranges are not in order or refer to line rows that are not there; OverflowError
+    when a table of a compact archive would take more than 32 GiB, or its strings more than 4.
     """
     if not isinstance(out, (str, os.PathLike)):
         return _write(ranges, out, crc, lines, files, strings, compat, compact, extra)
