@@ -217,14 +217,13 @@ cdef inline void range_row(View *v, Py_ssize_t index, Row *out) noexcept nogil:
     """Find the row of a range, of which several fields are read."""
     if v.compact:
         find_row(&v.packed_ranges, index, out)
-    else:
-        out.bits = v.range + index * RANGE_FIELDS * v.width
 
 
-cdef inline unsigned long long range_field(View *v, const Row *row, int number) noexcept nogil:
+cdef inline unsigned long long range_field(View *v, Py_ssize_t index, const Row *row, int number) noexcept nogil:
+    """A field of a range whose row was found; only compact archives look at that."""
     if v.compact:
         return row_field(&v.packed_ranges, row, number)
-    return load(row.bits + number * v.width, v.width)
+    return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
 
 
 cdef inline unsigned long long end_at(unsigned long long vaddr, unsigned long long length) noexcept nogil:
@@ -305,7 +304,7 @@ cdef inline long long entry_of(View *v, Py_ssize_t index, unsigned long long off
     cdef Row row
     cdef unsigned long long first, count, low = 0, high, middle
     range_row(v, index, &row)
-    first, count = range_field(v, &row, LINE_INDEX), range_field(v, &row, LINE_COUNT)
+    first, count = range_field(v, index, &row, LINE_INDEX), range_field(v, index, &row, LINE_COUNT)
     high = count
     if count == 0:
         return NO_ENTRY
@@ -434,9 +433,9 @@ cdef inline int chain_at(View *v, Py_ssize_t index, unsigned long long vaddr, un
     cdef unsigned int *links = v.up
     while index >= 0 and found < MOST_FRAMES:
         range_row(v, index, &row)
-        mine = range_field(v, &row, DEPTH)
+        mine = range_field(v, index, &row, DEPTH)
         start = vaddr_of(v, index)
-        if mine < depth and start <= vaddr and vaddr < end_at(start, range_field(v, &row, LENGTH)):
+        if mine < depth and start <= vaddr and vaddr < end_at(start, range_field(v, index, &row, LENGTH)):
             out[found] = <unsigned int>index
             found += 1
             depth = mine

@@ -308,9 +308,11 @@ class Archive:
             return found
         row: Row = Row(cython.NULL, cython.NULL, cython.NULL, 0, 0)
         range_row(self.view, index, cython.address(row))
-        name: cython.ulonglong = range_field(self.view, cython.address(row), FUNCTION)
+        name: cython.ulonglong = range_field(self.view, index, cython.address(row), FUNCTION)
         path: cython.ulonglong = (
-            range_field(self.view, cython.address(row), FILE) if inner < 0 else field(self.view, inner, CALL_FILE)
+            range_field(self.view, index, cython.address(row), FILE)
+            if inner < 0
+            else field(self.view, inner, CALL_FILE)
         )
         function, file = self._text(name, True), self._text(path, False)
         if function is None or file is None:
@@ -328,7 +330,7 @@ class Archive:
         put(found, 0, function)
         put(found, 1, file)
         put(found, 2, number)
-        put(found, 3, range_field(self.view, cython.address(row), DEPTH) != 0)
+        put(found, 3, range_field(self.view, index, cython.address(row), DEPTH) != 0)
         put(found, 4, self._sources[source if source < len(self._sources) else 0])
         put(found, 5, start_of(self.view, name, path, number))
         put(found, 6, column)
@@ -466,18 +468,20 @@ class Archive:
                         if entry == ENTRY_OUTSIDE:
                             room = faulty.push_u32(cython.cast(cython.uint, row)) and room
                         lines[to] = line_of(self.view, entry)
-                        file[to] = range_field(self.view, cython.address(here), FILE)
+                        file[to] = range_field(self.view, index, cython.address(here), FILE)
                         if column != cython.NULL:
                             column[to] = line_column(self.view, entry)
                             discriminator[to] = line_discriminator(self.view, entry)
                     else:
-                        lines[to] = cython.cast(cython.uint, range_field(self.view, cython.address(inner), CALL_LINE))
-                        file[to] = range_field(self.view, cython.address(inner), CALL_FILE)
+                        lines[to] = cython.cast(
+                            cython.uint, range_field(self.view, ranges[to - 1], cython.address(inner), CALL_LINE)
+                        )
+                        file[to] = range_field(self.view, ranges[to - 1], cython.address(inner), CALL_FILE)
                         if column != cython.NULL:
                             column[to] = call_column(self.view, ranges[to - 1])
                             discriminator[to] = call_discriminator(self.view, ranges[to - 1])
-                    function[to] = range_field(self.view, cython.address(here), FUNCTION)
-                    inlined[to] = range_field(self.view, cython.address(here), DEPTH) != 0
+                    function[to] = range_field(self.view, index, cython.address(here), FUNCTION)
+                    inlined[to] = range_field(self.view, index, cython.address(here), DEPTH) != 0
                     source[to] = cython.cast(cython.uchar, source_of(self.view, index))
         if not room:
             raise MemoryError
