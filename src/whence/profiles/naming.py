@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import compress
 from operator import attrgetter, itemgetter
 
 from whence.lidia.table import demangler
@@ -183,7 +184,7 @@ def _ask(
         chains, unnamed = chains_of(opened.binary, new, function=readable, file=own_file)
         if len(known) + len(new) > MOST_KNOWN:
             known = {}  # for this profile alone
-        known.update((vaddr, frames) for vaddr, frames in zip(new, chains, strict=True) if frames)
+        known.update(compress(zip(new, chains, strict=True), chains))
     answers = list(map(known.get, vaddrs))
     frames_of, reasons = profile.frames, profile.reasons
     found = [frames for frames in answers if frames]

@@ -273,9 +273,9 @@ class NewNames(Record):
     line: int  # of a location
     line_function: int  # of a line: its function, its line
     line_line: int
-    first: array[int]
-    functions: array[int]
-    lines: array[int]
+    first: memoryview
+    functions: memoryview
+    lines: memoryview
     mapping: int = 0
     flag: int = 0
     flags: bytes = b""
