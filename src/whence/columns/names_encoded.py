@@ -36,9 +36,10 @@ class Encoding(enum.IntEnum):
 
 
 class Codec(enum.IntEnum):
-    """CompressionCodec: the name is pyarrow's word for it."""
+    """CompressionCodec: the names are pyarrow's words for them."""
 
     SNAPPY = 1
+    GZIP = 2
     ZSTD = 6
 
 
