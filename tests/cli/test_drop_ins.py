@@ -323,6 +323,24 @@ def test_locals_that_move_have_the_first_place_in_the_frame_that_their_list_tell
     assert ask("llvm-symbolizer", "-e", str(path), stdin=questions) == theirs
 
 
+@pytest.mark.parametrize("order", [("strong", "weak"), ("weak", "strong")])
+def test_a_variable_that_two_units_define_is_declared_where_llvm_symbolizer_finds_it(
+    order: tuple[str, str], tmp_path: Path
+) -> None:
+    """The linker keeps the strong definition, and both units' DIEs lie at it: the first unit's counts."""
+    symbolizer, compiler = tool("llvm-symbolizer-19"), tool("clang-19")
+    (tmp_path / "strong.c").write_text("int shared[3] = {1, 2, 3};\nint main(void) { return shared[0]; }\n")
+    (tmp_path / "weak.c").write_text("\n\n__attribute__((weak)) int shared[2] = {4, 5};\n")
+    path = tmp_path / "program"
+    sources = [str(tmp_path / f"{name}.c") for name in order]
+    subprocess.run([compiler, "-g", *sources, "-o", str(path)], check=True)
+    start, size = symbol(path, "shared")
+    stdin = "".join(f"DATA {path} {vaddr:#x}\n" for vaddr in range(start, start + size))
+    theirs = asked(symbolizer, stdin=stdin).stdout.decode()
+    assert f"{sources[0]}:{1 if order[0] == 'strong' else 3}\n" in theirs
+    assert ask("llvm-symbolizer-19", stdin=stdin) == theirs
+
+
 def test_it_answers_with_stderr_closed_and_its_folder_gone() -> None:
     path = program()
     start, _ = symbol(path, "main")
