@@ -53,6 +53,14 @@ def test_an_elf_file_and_its_archive_answer_alike() -> None:
         assert from_elf.returncode == from_archive.returncode == 0
 
 
+def test_a_dash_in_place_of_addresses_is_stdin() -> None:
+    path = compiled()
+    stdin = "".join(f"{vaddr:#x}\n" for vaddr in code_addresses(path, "main"))
+    assert run("addr", str(path), "-", stdin=stdin).stdout == run("addr", str(path), stdin=stdin).stdout != ""
+    mixed = run("addr", str(path), "0x10", "-")
+    assert (mixed.returncode, mixed.stdout) == (2, "")
+
+
 def test_the_llvm_style_is_what_llvm_symbolizer_prints() -> None:
     symbolizer = shutil.which("llvm-symbolizer")
     if symbolizer is None:

@@ -208,6 +208,34 @@ def test_what_callers_send_to_find_the_end_is_unknown(name: str, junk: str) -> N
     assert ask(name, "-fi", "-e", str(program()), stdin=junk + "\n") == "??\n??:0\n"
 
 
+@pytest.mark.parametrize("pretty", [False, True])
+@pytest.mark.parametrize("functions", ["linkage", "short"])
+@pytest.mark.parametrize("stripped", [False, True])
+def test_a_usual_question_has_the_answer_of_an_unusual_one(
+    pretty: bool, functions: str, stripped: bool, tmp_path: Path
+) -> None:
+    """What follows an address is ignored: with it, a question is not one that a kernel answers by itself."""
+    path = tmp_path / "with a blank" if functions == "short" else tmp_path / "program"
+    shutil.copy(program("-Wl,--strip-debug") if stripped else program(), path)
+    settings = Settings()
+    settings.pretty, settings.functions = pretty, functions
+    responder = Responder(settings)
+    module = responder.modules[str(path)]
+    assert module is not None
+    module.binary.table()
+    quoted = f'CODE "{path}"', f'"{path}"'
+    names = quoted if " " in str(path) else (*quoted, f"CODE {path}", str(path))
+    replied = 0
+    for vaddr in (0, 1, *addresses(path), 1 << 40, (1 << 64) - 2, (1 << 64) - 1):
+        for question in (f"{name} 0x{vaddr:{form}}".encode() for name in names for form in "xX"):
+            expected = responder.answer(question + b" more")
+            replied += module.replies is not None and module.replies.reply(question) is not None
+            assert responder.answer(question) == expected, question
+    assert replied > 100 or (stripped and functions == "short")  # nothing is known without symbols and debug info
+    for other in (f"{path}x 0x10", f'"{path}x" 0x10', f"CODE {path}", f'"{path}"0x10', f"{path} 0x", f"{path} 0x1g"):
+        assert module.replies is None or module.replies.reply(other.encode()) is None, other
+
+
 def test_an_answer_comes_before_the_next_question() -> None:
     path = program()
     start, _ = symbol(path, "main")
@@ -293,6 +321,24 @@ def test_locals_that_move_have_the_first_place_in_the_frame_that_their_list_tell
     placed = re.search(r"\nv\d+\n\S*spilled\.c:3\n-?\d+ 4 \?\?\n", theirs)
     assert placed or compiler != "gcc" or flags == "-m32", theirs
     assert ask("llvm-symbolizer", "-e", str(path), stdin=questions) == theirs
+
+
+@pytest.mark.parametrize("order", [("strong", "weak"), ("weak", "strong")])
+def test_a_variable_that_two_units_define_is_declared_where_llvm_symbolizer_finds_it(
+    order: tuple[str, str], tmp_path: Path
+) -> None:
+    """The linker keeps the strong definition, and both units' DIEs lie at it: the first unit's counts."""
+    symbolizer, compiler = tool("llvm-symbolizer-19"), tool("clang-19")
+    (tmp_path / "strong.c").write_text("int shared[3] = {1, 2, 3};\nint main(void) { return shared[0]; }\n")
+    (tmp_path / "weak.c").write_text("\n\n__attribute__((weak)) int shared[2] = {4, 5};\n")
+    path = tmp_path / "program"
+    sources = [str(tmp_path / f"{name}.c") for name in order]
+    subprocess.run([compiler, "-g", *sources, "-o", str(path)], check=True)
+    start, size = symbol(path, "shared")
+    stdin = "".join(f"DATA {path} {vaddr:#x}\n" for vaddr in range(start, start + size))
+    theirs = asked(symbolizer, stdin=stdin).stdout.decode()
+    assert f"{sources[0]}:{1 if order[0] == 'strong' else 3}\n" in theirs
+    assert ask("llvm-symbolizer-19", stdin=stdin) == theirs
 
 
 def test_it_answers_with_stderr_closed_and_its_folder_gone() -> None:

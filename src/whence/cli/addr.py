@@ -29,6 +29,7 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 BLOCK = 1 << 16
+STDIN = "-"  # in place of addresses
 NO_FRAMES = b'"frames": [], "reason": '
 
 
@@ -40,7 +41,7 @@ def configure(parser: ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="FILE ADDRESS",
-        help="an ELF file or an archive, then addresses in hex; none: they are read from stdin, one a line",
+        help='an ELF file or an archive, then addresses in hex; none, or "-": they are read from stdin, one a line',
     )
     parser.add_argument(
         "--style",
@@ -76,6 +77,8 @@ def run(options: Namespace) -> int:
         print("whence addr: a FILE is needed (whence addr --help)", file=sys.stderr)
         return WRONG_USE
     path, *words = options.words
+    if words == [STDIN]:
+        words = []
     for word in words:
         if not is_address(word):
             print(f"whence addr: {word!r} is not an address in hex", file=sys.stderr)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from array import array
 from collections import OrderedDict
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,11 +23,12 @@ from whence.locate.locator import Locator
 from whence.model import Frame, FrameStart, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from whence.dwarf.variables import Local, Variables
     from whence.elf import ElfFile
     from whence.elf.nearest import Symbol, SymbolIndex
+    from whence.lidia.kernels.render import Replies
     from whence.model import Frames, NameStyle, PathStyle
 
 MODULES_KEPT = 64
@@ -50,6 +52,7 @@ class OpenModule:
             path, locator=locator, symtab=False, gopclntab=False, names=names, paths=paths, columns=True
         )
         self._others: Binary | None = None
+        self.replies: Replies | None = None  # once the whole table is there (`reply_by`)
 
     @property
     def elf(self) -> ElfFile | None:
@@ -102,6 +105,26 @@ class OpenModule:
                     named = last._replace(function=symbol.name, file=symbol.file)
                 return (*frames[:-1], named) if len(frames) > 1 else (named,)
         return frames or (self.other_frames(vaddr) if by_symbols else ())
+
+    def reply_by(
+        self, called: bytes, shown: Callable[[bytes], bytes], gap: bytes, between: bytes, *, by_symbols: bool
+    ) -> None:
+        """From now on `replies` answers the usual questions as `llvm_frames` does, if an ELF file's whole table was
+        built. Questions call the module so (b"": they don't name one), answers show names so, `gap` behind them and
+        `between` two frames."""
+        table = self.binary.whole
+        if table is None or self.elf is None:
+            return
+        symbols = self.symbols if by_symbols else None
+
+        def symbol_at(place: int) -> tuple[int, bytes, bytes]:
+            assert symbols is not None
+            end, symbol = symbols.llvm_at(place)
+            name, file = (text.encode("utf-8", "surrogateescape") for text in (symbol.name, symbol.file))
+            return end, shown(name), file
+
+        starts = symbols.starts if symbols is not None else array("Q")
+        self.replies = table.replies(called, starts, symbol_at, shown, gap, between)
 
     def named_frames(self, name: str, offset: int) -> list[tuple[Symbol, Frame]]:
         """Each symbol of a name whose place debug info knows, with a frame so many bytes into it if it is that long:

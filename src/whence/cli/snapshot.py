@@ -14,11 +14,15 @@ from whence.cli.options import symbolizer_of
 from whence.cli.words import address, plain
 from whence.symbolize import Snapshot
 
+STDIN = "-"
+
 
 def answer_snapshot(options: Namespace) -> int:
-    """Answer `options.words` (addresses; none: from stdin) by the snapshot file; returns the exit code."""
+    """Answer `options.words` (addresses; none, or "-": from stdin) by the snapshot file; returns the exit code."""
     paths, addresses = [], []
     for word in options.words:
+        if word == STDIN:
+            continue
         try:
             addresses.append(address(word))
         except ValueError:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from whence.cli.modules import OpenModule
     from whence.dwarf.variables import Local
     from whence.elf.nearest import Symbol
+    from whence.lidia.kernels.render import Replies
     from whence.model import Frames, NameStyle, PathStyle
 
 BLOCK = 1 << 16
@@ -45,8 +46,7 @@ ADDRESS_END = 1 << ADDRESS_BITS
 RESPONSE_FILES = 64  # @FILEs of a command line that are read
 RESPONSE_MAX = 1 << 20
 
-# What nearly all questions are.
-SIMPLE = re.compile(rb"(?:CODE )?(?:\"([^\"\0\r]+)\" |([^\"' \0\r:]+) )?0x([0-9a-fA-F]{1,16})")
+NEVER_USUAL = re.compile(rb"[\"\0\r\n]")  # in the name of a module
 COMMAND = re.compile(rb"(CODE|DATA|FRAME) ")
 QUOTED = re.compile(rb"([\"'])(.*?)\1")
 TOKEN = re.compile(rb"[^ \r\n]+")
@@ -197,20 +197,18 @@ class Responder:
             settings.addresses or settings.adjust or settings.hexadecimal
         )  # fmt: skip
         self._by_symbols = settings.functions == "linkage"
-        self._last: tuple[bytes | None, OpenModule] | None = None  # what the last question called its module
+        self._replies: Replies | None = None  # of the file that the last question was about
 
     def answer(self, line: bytes) -> bytes:
         """The whole answer to one line, with its terminator."""
-        if self._quick and (last := self._last) and (simple := SIMPLE.fullmatch(line)):
-            quoted, name, digits = simple.groups()
-            address = int(digits, 16)
-            if (quoted or name) == last[0] and address != ADDRESS_END - 1:
-                try:
-                    frames = last[1].llvm_frames(address, by_symbols=self._by_symbols)
-                except (WhenceError, OSError, MemoryError):
-                    self._last = None  # answered below, where the error is reported
-                else:
-                    return (self._code(frames) + "\n").encode("utf-8", "surrogateescape")
+        if self._replies is not None:
+            try:
+                reply: bytes | None = self._replies.reply(line)
+            except (WhenceError, OSError, MemoryError):
+                self._replies = None  # answered below, where the error is reported
+            else:
+                if reply is not None:
+                    return reply
         settings = self.settings
         question = question_of(line, settings)
         if settings.style == "JSON":
@@ -246,11 +244,9 @@ class Responder:
         settings = self.settings
         address = self._vaddr(question)
         module = self.modules[question.module] if address is not None else None
-        self._last = None
+        self._replies = None
         if address is None or module is None:
             return ()
-        if self._quick and not question.module.startswith("BUILDID:"):
-            self._last = None if settings.module else question.module.encode("utf-8", "surrogateescape"), module
         try:
             if settings.target == BARE_BYTES:
                 return ()
@@ -265,12 +261,26 @@ class Responder:
                 frames = module.llvm_frames(address, by_symbols=self._by_symbols)
         except (WhenceError, OSError, MemoryError) as error:
             self.modules.give_up(question.module, error)
-            self._last = None
+            self._replies = None
             return ()
+        if self._quick:
+            self._replies = self._replies_of(module, question.module)
         if len(frames) > 1 and not settings.inlines:
             outer = settings.style != "GNU" and settings.functions == "linkage"
             frames = (frames[0]._replace(function=frames[-1 if outer else 0].function),)
         return frames
+
+    def _replies_of(self, module: OpenModule, name: str) -> Replies | None:
+        """What replies to the next usual question about a module; None before all of it has been read."""
+        called = b"" if self.settings.module else name.encode("utf-8", "surrogateescape")
+        if module.replies is None and not name.startswith("BUILDID:") and not NEVER_USUAL.search(called):
+            between = b" (inlined by) " if self.settings.pretty else b""
+            module.reply_by(called, self._shown, self._gap.encode(), between, by_symbols=self._by_symbols)
+        return module.replies
+
+    def _shown(self, name: bytes) -> bytes:
+        """A function's name as answers show it."""
+        return self.readable(name.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def variable(self, question: Question) -> tuple[Symbol, tuple[str, int] | None] | None:
         """The variable that a question asks about, with file and line of its declaration; None when it is unknown."""
@@ -312,7 +322,7 @@ class Responder:
             return [(frame, module.named_start(symbol)) for symbol, frame in found] if module is not None else []
         except (WhenceError, OSError, MemoryError) as error:
             self.modules.give_up(question.module, error)
-            self._last = None
+            self._replies = None
             return []
 
     def _from_module(self, question: Question, answer: Callable[[OpenModule, int], T]) -> T | None:
@@ -325,7 +335,7 @@ class Responder:
             return answer(module, address)
         except (WhenceError, OSError, MemoryError) as error:
             self.modules.give_up(question.module, error)
-            self._last = None
+            self._replies = None
             return None
 
     def _data(self, question: Question) -> str:

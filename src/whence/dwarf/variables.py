@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
-from whence.dwarf.kernels.units import ADDRESS_SIZE, OFFSET_SIZE, VERSION
+from whence.dwarf.kernels.units import ADDRESS_SIZE, END, OFFSET_SIZE, VERSION
 from whence.dwarf.kernels.units import ALT_BIT as ALT_PLACE
 from whence.dwarf.kernels.units import DIE as DIE_OFFSET
 from whence.dwarf.line_files import Paths
@@ -94,15 +94,19 @@ class Variables:
     def declaration(self, vaddr: int) -> tuple[str, int] | None:
         """File and line of the declaration of the variable that lies at a vaddr; None when there is none."""
         starts, offsets = self._all()
-        index = bisect_right(starts, vaddr) - 1
-        found = self._die(offsets[index]) if index >= 0 else None
-        if found is None:
-            return None
-        size = self._type_size(found.reference(constants.DW_AT_type))
-        if vaddr >= starts[index] + (1 if size is None else size):
-            return None
-        file, line = self._declared(found)
-        return (file, line) if file else None
+        index = bisect_right(starts, vaddr)
+        first = bisect_left(starts, starts[index - 1]) if index else 0
+        for _ in range(STEPS):  # of several DIEs the last one of the first unit that has it reach so far, as LLVM does
+            found = self._die(offsets[first]) if first < index else None
+            if found is None:
+                return None
+            first = bisect_left(offsets, self._units.units.value(found.unit, END), first, index)
+            found = self._die(offsets[first - 1]) or found
+            size = self._type_size(found.reference(constants.DW_AT_type))
+            if vaddr < starts[index - 1] + (1 if size is None else size):
+                file, line = self._declared(found)
+                return (file, line) if file else None
+        return None
 
     def _declared(self, die: Die) -> tuple[str, int]:
         """File and line of a declaration, looked for along origins and what they complete."""
@@ -165,7 +169,7 @@ class Variables:
         return []
 
     def _all(self) -> tuple[array[int], array[int]]:
-        """Addresses in ascending order, and the offset of the DIE at each: the last one of the file."""
+        """Addresses in ascending order, and the offset of the DIE at each; DIEs of one address in the file's order."""
         if self._placed is None:
             addresses, offsets = Column("Q"), Column("Q")
             self._own.variables(addresses, offsets)

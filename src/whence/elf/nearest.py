@@ -49,7 +49,7 @@ NOTHING = Symbol("", 0, 0, "")
 
 
 class SymbolIndex:
-    """The symbols of one table of a file, in order of address. Costs some 30 nanoseconds a symbol."""
+    """The symbols of one table of a file, in order of address: `starts` has theirs. Costs some 30 nanoseconds each."""
 
     def __init__(self, elf: ElfFile, table: str) -> None:
         from whence.elf.kernels import symbols as symbols_kernel
@@ -72,9 +72,9 @@ class SymbolIndex:
             order, room = room, order
         if order_kernel.order(value, order, room, False):
             order = room
-        self._rows, self._starts = array("I", bytes(4 * count)), array("Q", bytes(8 * count))
+        self._rows, self.starts = array("I", bytes(4 * count)), array("Q", bytes(8 * count))
         columns_kernel.gather_u32(order, rows, self._rows)
-        columns_kernel.gather_u64(order, value, self._starts)
+        columns_kernel.gather_u64(order, value, self.starts)
         self._kinds = bytes(symbols.info)
         self._named: dict[tuple[int, bool], Symbol] = {}
         self._ends: dict[int, tuple[int, Symbol]] = {}  # by place in the order: where what llvm names there ends
@@ -84,14 +84,14 @@ class SymbolIndex:
 
     def llvm(self, vaddr: int) -> Symbol | None:
         """The symbol that llvm-symbolizer names."""
-        index = bisect_right(self._starts, vaddr) - 1
-        end, symbol = self._ends.get(index) or self._llvm_at(index)
+        index = bisect_right(self.starts, vaddr) - 1
+        end, symbol = self._ends.get(index) or self.llvm_at(index)
         return symbol if vaddr < end else None
 
-    def _llvm_at(self, index: int) -> tuple[int, Symbol]:
+    def llvm_at(self, index: int) -> tuple[int, Symbol]:
         """The symbol that llvm-symbolizer names from a place in the order on, and where it ends (0: there is none)."""
         while index >= 0:
-            row, start = self._rows[index], self._starts[index]
+            row, start = self._rows[index], self.starts[index]
             symbol = self._name(row, start, False)
             if not symbol.name.startswith(MAPPING):
                 section = self._sections[self._symbols.section[row]]
@@ -103,10 +103,10 @@ class SymbolIndex:
 
     def bfd(self, vaddr: int) -> Symbol | None:
         """The symbol that binutils name."""
-        index = bisect_right(self._starts, vaddr) - 1
+        index = bisect_right(self.starts, vaddr) - 1
         while index >= 0:
-            start = self._starts[index]
-            first = bisect_left(self._starts, start)
+            start = self.starts[index]
+            first = bisect_left(self.starts, start)
             best = -1
             for row in sorted(self._rows[first : index + 1]):
                 fit = self._in_section(row, vaddr) and self._may_be_function(row)
@@ -121,15 +121,15 @@ class SymbolIndex:
 
     def eu(self, vaddr: int) -> Symbol | None:
         """The symbol that elfutils name."""
-        last = bisect_right(self._starts, vaddr) - 1
+        last = bisect_right(self.starts, vaddr) - 1
         if last < 0:
             return None
         symbols, reach = self._symbols, self._reach
         covering, at = [], last
         while at >= 0 and reach[at] > vaddr:
             row = self._rows[at]
-            if vaddr - self._starts[at] < symbols.size[row] and symbols.name(row):
-                covering.append((row, self._starts[at]))
+            if vaddr - self.starts[at] < symbols.size[row] and symbols.name(row):
+                covering.append((row, self.starts[at]))
             at -= 1
         globals_first = sorted(covering, key=lambda one: (self._is_local(one[0]), one[0]))
         if globals_first:
@@ -138,20 +138,20 @@ class SymbolIndex:
                 if self._is_local(best[0]) == self._is_local(other[0]) and self._suits_eu_better(other, best):
                     best = other
             return self._name(*best, False)
-        first = bisect_left(self._starts, self._starts[last])
+        first = bisect_left(self.starts, self.starts[last])
         bare = [
             row
             for row in self._rows[first : last + 1]
             if not symbols.size[row] and self._in_section(row, vaddr) and symbols.name(row)
         ]
-        if not bare or self._starts[last] < reach[last]:
+        if not bare or self.starts[last] < reach[last]:
             return None
-        return self._name(max(bare, key=lambda row: (self._is_local(row), row)), self._starts[last], False)
+        return self._name(max(bare, key=lambda row: (self._is_local(row), row)), self.starts[last], False)
 
     @cached_property
     def _reach(self) -> list[int]:
         """Where the symbols up to a place in the order end."""
-        ends = (start + self._symbols.size[row] for row, start in zip(self._rows, self._starts, strict=True))
+        ends = (start + self._symbols.size[row] for row, start in zip(self._rows, self.starts, strict=True))
         return list(accumulate(ends, max))
 
     def _is_local(self, row: int) -> bool:
@@ -171,8 +171,8 @@ class SymbolIndex:
         """The symbols of that name, in order of address, as llvm-symbolizer finds them: those it would name."""
         last = len(self._rows) - 1
         for index, row in enumerate(self._rows):
-            if (index == last or self._starts[index + 1] != self._starts[index]) and self._symbols.name(row) == name:
-                yield self._name(row, self._starts[index], False)
+            if (index == last or self.starts[index + 1] != self.starts[index]) and self._symbols.name(row) == name:
+                yield self._name(row, self.starts[index], False)
 
     def first(self, name: str) -> Symbol | None:
         """The first symbol of that name in the table."""

@@ -1,4 +1,4 @@
-"""Answers as text: the loops of `whence addr`, a writer for each style.
+"""Answers as text: the loops of `whence addr`, a writer for each style, and what answers a coprocess's usual questions.
 
 Texts go from the archive's strings to the output without becoming Python objects on the way, but for names that are
 demangled: those come as bytes of a second buffer (see Texts in queries.py).
@@ -6,17 +6,36 @@ demangled: those come as bytes of a second buffer (see Texts in queries.py).
 
 import cython
 from cython.cimports.libc.stdlib import realloc
-from cython.cimports.libc.string import memcpy, strlen
+from cython.cimports.libc.string import memcmp, memcpy, memset, strlen
+from cython.cimports.whence.kernels.bytes import hex_digit as value_of_hex_digit
 from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.utf8 import ONE_BYTE_END, utf8_character
 from cython.cimports.whence.kernels.vector import Bytes, grow, release
 from cython.cimports.whence.lidia.kernels.queries import (
+    CALL_FILE,
+    CALL_LINE,
+    ENTRY_OUTSIDE,
+    FILE,
+    FUNCTION,
+    LENGTH_PREFIX,
+    MOST_FRAMES,
     WHENCE_READABLE,
+    Archive,
     FrameColumns,
+    ObjectCache,
     Queries,
     Texts,
     View,
+    call_column,
+    entry_of,
+    field,
+    line_column,
+    line_of,
+    size_of,
+    source_of,
     start_of,
+    vaddr_of,
 )
 
 ROOM = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes that are not given back from one text to the next
@@ -31,6 +50,10 @@ RIGHT_TO_LEFT_OVERRIDE = cython.declare(cython.uint, 0x202E)
 LEFT_TO_RIGHT_ISOLATE = cython.declare(cython.uint, 0x2066)
 POP_ISOLATE = cython.declare(cython.uint, 0x2069)
 HEX_DIGITS = cython.declare(cython.int, 16)  # of 64 bits
+NO_ADDRESS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # a caller's mark for the end
+NAMES_KEPT = cython.declare(cython.int, 131072)
+QUOTED_NEVER, BARE_NEVER = b'"\0\r\n', b" ':"  # what a module's name has none of in quotes, and without
+NAME_BYTES_KEPT = cython.declare(cython.Py_ssize_t, 1 << 26)
 # Eight bytes at once: below a space, DEL and above leave a top bit set when these are taken away or added.
 EIGHT_SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
 EIGHT_ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
@@ -405,6 +428,218 @@ class FrameWriter:
                 self._out.items = cython.cast(cython.p_uchar, fewer)
                 self._out.room = ROOM
         return found
+
+
+@cython.final
+@cython.cclass
+class Replies:
+    """Replies to the usual questions about one file, in llvm-symbolizer's form and with its names.
+
+    A usual question is `0x1234`, after `FILE ` or `"FILE" ` where questions name their file, after `CODE ` or not. For
+    any other one, and where the archive alone has no answer, there is no reply: the caller finds it in its own way.
+    """
+
+    _archive: Archive
+    _writer: FrameWriter
+    _module: bytes
+    _bare: cython.bint  # it may stand without quotes
+    _symbol_starts: cython.const[cython.ulonglong][::1]
+    _symbol_ends: Column
+    _symbol_at: object
+    _readable: object
+    _gap: bytes
+    _between: bytes
+    _dwarf: cython.int
+    _names: ObjectCache  # of functions, by offset
+    _symbols: ObjectCache  # by place in the order
+    _kept: cython.Py_ssize_t  # bytes of names in both
+
+    def __cinit__(
+        self, archive: Archive, module: bytes, symbol_starts: cython.const[cython.ulonglong][::1], symbol_at: object,
+        readable: object, form: tuple,
+    ):  # fmt: skip
+        """`module` is what questions call the file, b"" where they don't (without quotes and ends of
+        lines: ValueError). A symbol names the outermost function that debug info knows: `symbol_starts` are those of
+        the symbols, in order, and `symbol_at` returns where the symbol at a place in the order ends (0: there is none),
+        its name as it is shown, and its file (b"" for none). `readable` returns the name of a function as it is shown.
+        `form` has what stands behind a function's name, what stands between two frames, and the number of the source
+        that is debug info."""
+        gap, between, dwarf = form
+        belong(not any(byte in QUOTED_NEVER for byte in module))
+        self._archive, self._module, self._writer = archive, module, FrameWriter()
+        self._bare = not any(byte in BARE_NEVER for byte in module)
+        self._symbol_starts, self._symbol_at, self._readable = symbol_starts, symbol_at, readable
+        self._gap, self._between, self._dwarf = gap, between, dwarf
+        self._symbol_ends = Column("Q", True)
+        if symbol_starts.shape[0] and not self._symbol_ends.reserve(symbol_starts.shape[0]):
+            raise MemoryError
+        self._symbol_ends.vector.count = symbol_starts.shape[0]
+        memset(self._symbol_ends.vector.items, 0, 8 * symbol_starts.shape[0])
+        self._forget()
+
+    @cython.cfunc
+    def _forget(self):
+        self._names, self._symbols, self._kept = ObjectCache(NAMES_KEPT), ObjectCache(NAMES_KEPT), 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _keep(self, cache: ObjectCache, key: cython.ulonglong, value: object, size: cython.Py_ssize_t) -> cython.int:
+        if self._kept + size > NAME_BYTES_KEPT:
+            self._forget()
+        elif size <= NAME_BYTES_KEPT:
+            self._kept += size
+            cache.put(key, value)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _address(self, text: cython.p_uchar, left: cython.Py_ssize_t) -> cython.ulonglong:
+        """The address that a usual question asks about; NO_ADDRESS for another question."""
+        vaddr: cython.ulonglong = 0
+        digit: cython.int
+        at: cython.Py_ssize_t
+        size: cython.Py_ssize_t = len(self._module)
+        name: cython.p_char = self._module
+        if left >= 5 and memcmp(text, cython.cast(cython.p_char, b"CODE "), 5) == 0:
+            text, left = text + 5, left - 5
+        if size:
+            if left > size + 2 and text[0] == ord('"') and text[size + 1] == ord('"'):
+                text, left = text + 1, left - 1
+                if memcmp(text, name, size) != 0:
+                    return NO_ADDRESS
+                text, left = text + 1, left - 1
+            elif left <= size or not self._bare or memcmp(text, name, size) != 0:
+                return NO_ADDRESS
+            if text[size] != ord(" "):
+                return NO_ADDRESS
+            text, left = text + (size + 1), left - (size + 1)
+        if not 2 < left <= 2 + HEX_DIGITS or text[0] != ord("0") or text[1] != ord("x"):
+            return NO_ADDRESS
+        for at in range(2, left):
+            digit = value_of_hex_digit(text[at])
+            if digit < 0:
+                return NO_ADDRESS
+            vaddr = vaddr << 4 | digit
+        return vaddr
+
+    @cython.cfunc
+    def _symbol(self, vaddr: cython.ulonglong):
+        """Name and file of the symbol at an address; None when there is none."""
+        ends: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self._symbol_ends.vector.items)
+        low: cython.Py_ssize_t = 0
+        left: cython.Py_ssize_t = self._symbol_starts.shape[0]
+        half: cython.Py_ssize_t
+        while left > 0:
+            half = left >> 1
+            if self._symbol_starts[low + half] <= vaddr:
+                low += half + 1
+                left -= half + 1
+            else:
+                left = half
+        if low == 0:
+            return None
+        found = None
+        if ends[low - 1]:
+            if vaddr >= ends[low - 1]:
+                return None
+            found = self._symbols.get(low - 1)
+        if found is None:
+            end, name, file = self._symbol_at(low - 1)
+            found = (name, file)
+            ends[low - 1] = end
+            self._keep(self._symbols, low - 1, found, len(name) + len(file))
+            if vaddr >= ends[low - 1]:
+                return None
+        return found
+
+    @cython.cfunc
+    def _function(self, offset: cython.ulonglong):
+        """The name of a function as it is shown; None when it does not lie in the strings."""
+        view: cython.pointer(View) = self._archive.view
+        found = self._names.get(offset)
+        if found is not None:
+            return found
+        size: cython.longlong = size_of(view, offset)
+        if size < 0:
+            return None
+        start: cython.ulonglong = offset if view.nul else offset + LENGTH_PREFIX
+        stored = cython.cast(cython.p_char, view.string)[start : start + size] if size else b""
+        name: bytes = self._readable(stored)
+        self._keep(self._names, offset, name, len(name))
+        return name
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _file(self, offset: cython.ulonglong, instead: bytes) -> cython.bint:
+        """Write the file whose name lies at an offset, or what stands in its place; False when it lies nowhere."""
+        view: cython.pointer(View) = self._archive.view
+        size: cython.longlong = size_of(view, offset) if offset else 0
+        if size < 0:
+            return False
+        if size:
+            start: cython.ulonglong = offset if view.nul else offset + LENGTH_PREFIX
+            self._writer._put(cython.cast(cython.p_char, view.string) + start, size)
+        elif instead:
+            self._writer._put(instead, len(instead))
+        else:
+            self._writer._literal(b"??")
+        return True
+
+    def reply(self, question: bytes):
+        """The reply to a question, bytes; None when there is none here. MemoryError, and what the callbacks raise."""
+        chain: cython.uint[MOST_FRAMES]
+        view: cython.pointer(View) = self._archive.view
+        writer: FrameWriter = self._writer
+        level: cython.int
+        inner: cython.uint
+        entry: cython.longlong = 0
+        vaddr: cython.ulonglong = self._address(cython.cast(cython.p_uchar, question), len(question))
+        if vaddr == NO_ADDRESS:
+            return None
+        count: cython.int = self._archive.find_chain(vaddr, chain)
+        symbol = self._symbol(vaddr)
+        writer._out.count = 0
+        if count == 0:
+            if symbol is None:
+                return None
+            name, file = symbol
+            self._named(name)
+            self._file(0, file)
+            writer._literal(b":0:0\n\n")
+            return self._taken()
+        entry = entry_of(view, chain[0], vaddr - vaddr_of(view, chain[0]))
+        if entry == ENTRY_OUTSIDE:
+            return None
+        for level in range(count):
+            name, file = self._function(field(view, chain[level], FUNCTION)), b""
+            if level == count - 1 and symbol is not None and source_of(view, chain[level]) == self._dwarf:
+                name, file = symbol
+            if name is None:
+                return None
+            if level:
+                writer._put(self._between, len(self._between))
+            self._named(name)
+            inner = chain[level - 1 if level else 0]
+            if not self._file(field(view, inner, CALL_FILE if level else FILE), file):
+                return None
+            writer._literal(b":")
+            writer._decimal(cython.cast(cython.uint, field(view, inner, CALL_LINE)) if level else line_of(view, entry))
+            writer._literal(b":")
+            writer._decimal(call_column(view, inner) if level else line_column(view, entry))
+            writer._literal(b"\n")
+        writer._literal(b"\n")
+        return self._taken()
+
+    @cython.cfunc
+    def _named(self, name: bytes):
+        """Write a function's name."""
+        self._writer._put(name, len(name))
+        self._writer._put(self._gap, len(self._gap))
+
+    @cython.cfunc
+    def _taken(self):
+        self._writer._check()
+        return self._writer.take()
 
 
 @cython.cfunc
