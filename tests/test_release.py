@@ -14,6 +14,7 @@ from tools.try_wheels import TRIES
 from tools.wheels import ELSEWHERE, TARGETS, packed_well
 from whence import __version__
 from whence.cli.main import COMMANDS, parser_of
+from whence.server.access import SCOPES
 
 ROOT = Path(__file__).parent.parent
 HADOLINT = Path(sys.executable).with_name("hadolint")
@@ -34,6 +35,13 @@ def test_the_server_is_started_with_options_it_has() -> None:
     entry = " ".join(re.findall("^(?:ENTRYPOINT|CMD) (.*)$", docker, re.MULTILINE))
     (command,) = re.findall(r"^    command: (.*)$", (ROOT / "packaging/docker/compose.yaml").read_text(), re.MULTILINE)
     assert {*OPTION.findall(start), *OPTION.findall(entry), *OPTION.findall(command)} <= options_of("serve")
+
+
+def test_tokens_are_made_with_scopes_that_the_server_knows() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "packaging").rglob("*.*"), *(ROOT / "docs").rglob("*.md")]
+    made = [words for page in pages for words in re.findall(r"--make-token ([a-z,]+)", page.read_text())]
+    assert len(made) >= 2
+    assert {scope for words in made for scope in words.split(",")} <= {*SCOPES}
 
 
 def test_the_gates_for_ci_use_options_that_profile_has() -> None:

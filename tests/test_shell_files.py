@@ -74,6 +74,18 @@ def test_bash_completes_commands_options_choices_and_files() -> None:
     assert completed("whence", "addr", "READ") == ["README.md"]
 
 
+@pytest.mark.skipif(not shutil.which("fish"), reason="there is no fish (Debian: apt-get install fish)")
+def test_fish_completes_commands_options_choices_and_files() -> None:
+    lines = ["pro", "lidia cr", "help ad", "profile --fail", "addr --style ", "addr READ"]
+    script = f"source {shell_files.SHARE / shell_files.COMPLETION['fish']}; " + "; ".join(
+        f"complete -C 'whence {line}'; echo" for line in lines
+    )
+    done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, cwd=ROOT)
+    found = [[one.partition("\t")[0] for one in part.splitlines()] for part in done.stdout.split("\n\n")]
+    wanted = [["profile"], ["create"], ["addr"], ["--fail-under"], ["llvm", "gnu", "json"], ["README.md"]]
+    assert found[: len(lines)] == wanted, done.stderr
+
+
 @pytest.mark.skipif(not shutil.which("man"), reason="there is no man")
 def test_man_reads_every_page_without_a_warning() -> None:
     for page in (shell_files.SHARE / "man" / "man1").iterdir():

@@ -58,8 +58,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
-        help="a process as whence pid --save-snapshot wrote it: words are runtime addresses of it, and binaries or "
-        "archives that answer for its files (as --binary does); printed as whence pid does (--json: as JSON)",
+        help="a process that `whence pid --save-snapshot` wrote down: the arguments are its runtime addresses, and "
+        "binaries or archives for its files (as with --binary); printed as `whence pid` does (--json: as JSON)",
     )
     add_name_options(parser)
     add_locator_options(parser)

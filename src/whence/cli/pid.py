@@ -39,9 +39,15 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
     parser.add_argument("--stop", action="store_true", help="the stacks of all threads, stopped while they are copied")
     add_stack_options(parser)
-    parser.add_argument("--every", type=seconds, metavar="SECONDS", help="sample the stacks so often: a profile (0.01)")
     parser.add_argument(
-        "--for", dest="duration", type=seconds, metavar="SECONDS", help="sample for so long (default: until it ends)"
+        "--every", type=seconds, metavar="SECONDS", help="take a profile: sample the stacks this often (0.01)"
+    )
+    parser.add_argument(
+        "--for",
+        dest="duration",
+        type=seconds,
+        metavar="SECONDS",
+        help="how long to sample (default: until the process ends)",
     )
     add_profile_output(parser, "pprof")
     add_json_option(parser)

@@ -19,7 +19,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the port ({PORT})")
-    parser.add_argument("--by", choices=("granian", "uvicorn"), default="", help="what speaks HTTP (what is installed)")
+    parser.add_argument("--by", choices=("granian", "uvicorn"), default="", help="the HTTP server (the one installed)")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
     who = parser.add_argument_group("who may do what")
     who.add_argument("--token-file", metavar="FILE", default="", help="lines of: a token's SHA-256, scopes, a name")
@@ -34,9 +34,13 @@ def configure(parser: ArgumentParser) -> None:
         "--upstream-allow", action="append", default=[], metavar="PATTERN", help="only for these build-ids (all)"
     )
     more.add_argument("--forward", metavar="URL", default="", help="send named OTLP profiles there")
-    more.add_argument("--keep", dest="cache_dir", metavar="DIR", help="where what a bucket has is kept (the cache)")
+    more.add_argument("--keep", dest="cache_dir", metavar="DIR", help="where files from a bucket are kept (the cache)")
     more.add_argument(
-        "--keep-size", type=gibibytes, default=4.0, metavar="GIB", help="how large that may grow (4; docs/scale.md)"
+        "--keep-size",
+        type=gibibytes,
+        default=4.0,
+        metavar="GIB",
+        help="how large that folder may grow (4; docs/scale.md)",
     )
 
 

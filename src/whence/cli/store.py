@@ -36,7 +36,7 @@ def configure(parser: ArgumentParser) -> None:
         made.usage = f"whence store {name} {usage}"
         return made
 
-    add = action("add", "put ELF files, folders and packages of them", "[STORE] PATH... [options]")
+    add = action("add", "add ELF files, folders and packages", "[STORE] PATH... [options]")
     add.add_argument("words", nargs="*", metavar="STORE PATH", help="where to, then files, folders, .deb, .tar or .zip")
     add.add_argument("--by-hash", action="store_true", help="keep files without a build-id, under their SHA-256")
     add.add_argument("--pid", type=int, action="append", metavar="PID", help="what a process has mapped (repeatable)")
@@ -66,7 +66,7 @@ def configure(parser: ArgumentParser) -> None:
     check = action("verify", "read everything again: hashes, build-ids, archives; make the index again", "[STORE]")
     check.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
     add_json_option(check, "a JSON object per problem")
-    collect = action("gc", "remove what was not used for long", "[STORE] --keep-days N --max-size GIB")
+    collect = action("gc", "remove what has not been used for long", "[STORE] --keep-days N --max-size GIB")
     collect.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
     collect.add_argument("--keep-days", type=days, metavar="N", help="remove what was not used for N days")
     collect.add_argument(
