@@ -326,4 +326,5 @@ class OpenModules:
 
     def complain(self, name: str, error: Exception) -> None:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-        print(f"{self._program}: error: '{plain(name)}': {plain(reason)}", file=sys.stderr)
+        reason = reason.removeprefix(f"{name}: ")
+        print(f"{self._program}: error: '{plain(name.removeprefix('BUILDID:'))}': {plain(reason)}", file=sys.stderr)
