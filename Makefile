@@ -9,24 +9,34 @@ PYTHONS ?= 3.11 3.12 3.13 3.14
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
 UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
-.PHONY: help demo test test-pythons lint check browser page frontends steady buckets oracle engines bench fuzz checked
-.PHONY: sanitized shell-files docs wheels try-wheels release clean
+.PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench fuzz
+.PHONY: checked sanitized shell-files docs wheels try-wheels release clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
-$(VENV)/.installed: $(SOURCES)
+# The environment, with what builds whence and what whence depends on.
+$(VENV)/.made: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) uv 2>/dev/null && $(UV) --compile-bytecode -r pyproject.toml --group build 2>/dev/null \
+	  || { $(PIP) --upgrade pip && $(PIP) --group build; }  # pip has settings of its own
+	@touch $@
+
+$(VENV)/.installed: $(SOURCES) | $(VENV)/.made
 	@echo "building whence (a minute or so on the first run)"
-	@$(PIP) $(HOW) .
+	@$(PIP) --no-build-isolation --no-warn-conflicts $(HOW) .
 	@$(BIN)/python -m compileall -q src  # where Python is told to write no bytecode, every start would compile it all
 	@touch $@
 
-$(VENV)/.tested: $(VENV)/.installed
+# What the tests need. Downloading takes no processor, so it is done while whence is built.
+$(VENV)/.grouped: pyproject.toml | $(VENV)/.made
 	@echo "installing what the tests need"
-	@$(PIP) --upgrade pip uv
-	@$(UV) --compile-bytecode --group test 2>/dev/null || $(PIP) --group test  # pip has settings of its own
+	@$(UV) --compile-bytecode --group test 2>/dev/null || { $(PIP) --upgrade pip && $(PIP) --group test; }
+	@touch $@
+
+$(VENV)/.tested: $(SOURCES) | $(VENV)/.made
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed $(VENV)/.grouped
 	@touch $@
 
 demo: $(VENV)/.installed  ## set up, then name a live process, an archive and a profile, and draw a flame graph
@@ -46,12 +56,17 @@ test-pythons:  ## the test suite on every CPython of PYTHONS that is found, each
 			|| exit 1; \
 	done
 
-lint: $(VENV)/.tested  ## style and types
+lint: | $(VENV)/.made  ## style and types
+	@$(MAKE) --no-print-directory -j3 style types $(VENV)/.installed  # types need no kernel: checked while they are built
+
+style: | $(VENV)/.grouped
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: | $(VENV)/.grouped
 	$(BIN)/mypy
 
-check: lint  ## style, types, tests with coverage
+check: lint $(VENV)/.tested  ## style, types, tests with coverage
 	$(BIN)/coverage run -m pytest && $(BIN)/coverage report
 
 browser: $(VENV)/.tested  ## the flame graph's page in a headless Chromium (installs it where apt-get is)
@@ -105,7 +120,7 @@ try-wheels: $(VENV)/.released  ## install the wheels of dist/ in clean environme
 	@$(BIN)/python -m tools.try_wheels $(TRY)
 
 $(VENV)/.released: $(VENV)/.tested
-	@$(PIP) --group release
+	@$(UV) --group release 2>/dev/null || { $(PIP) --upgrade pip && $(PIP) --group release; }
 	@touch $@
 
 shell-files: $(VENV)/.tested  ## share/: completion for bash, zsh and fish, man pages, from the parsers (Python 3.11)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from whence.records import Record, field
+from whence.records import Record, as_dict, field, replaced
 
 
 class Point(Record):
@@ -60,3 +60,15 @@ def test_records_can_be_pickled_printed_and_matched() -> None:
     match Fixed("a", 4):
         case Fixed(name, size):
             assert (name, size) == ("a", 4)
+
+
+class Wider(Point):
+    unit: str = "m"
+
+
+def test_a_record_that_inherits_has_the_fields_of_both() -> None:
+    assert repr(Wider(1, 2)).startswith("Wider(x=1, y=2")
+    assert as_dict(Wider(1))["unit"] == "m"
+    assert replaced(Wider(1), unit="n") == Wider(1, unit="n") != Wider(1)
+    with pytest.raises(TypeError, match="Wider needs x"):
+        Wider()  # type: ignore[call-arg]

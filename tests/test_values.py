@@ -54,6 +54,7 @@ from whence.lidia.kernels import inspect as inspect_kernel
 from whence.lidia.kernels import queries as queries_kernel
 from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.kernels.located import LocatedLines
+from whence.lidia.kernels.pack import PackedTable, SortedStrings
 from whence.lidia.kernels.queries import Texts
 from whence.lidia.kernels.render import Replies
 from whence.lidia.layout import ArchiveSections
@@ -526,6 +527,7 @@ ARCHIVED = lidia.Builder()
 for at in range(20):
     ARCHIVED.add(lidia.Range(vaddr=0x10 * at, length=16, function=f"f{at % 7}", file="a.c", line_table=((0, 3),)))
 ARCHIVE = ARCHIVED.to_bytes()
+COMPACT = ARCHIVED.to_bytes(compact=True)
 
 
 def frames_of(draw: Any) -> tuple[Any, Any, Any]:
@@ -648,7 +650,9 @@ def sections_of_archive(draw: Any, data: bytes) -> Any:
 TREE = SimpleNamespace(size=20, name_at=4, parent_width=2, pc_at=8, start_at=-1)  # of nodes of Go's inline trees
 MAKERS: dict[str, Callable[[Any], Any]] = {
     "AnswerStore": lambda draw: store_of(draw)[0],
-    "Archive": lambda draw: queries_kernel.Archive(ARCHIVE, sections_of_archive(draw, ARCHIVE), 7),
+    "Archive": lambda draw: queries_kernel.Archive(
+        one := draw(st.sampled_from([ARCHIVE, COMPACT])), sections_of_archive(draw, one), 7
+    ),
     "BatchColumns": lambda draw: BatchColumns(draw(st.integers(0, 5))),
     "Batches": lambda draw: Batches(one := batch_of(draw), [one, batch_of(draw)]),
     "CfiTable": lambda _: cfi_kernel.CfiTable(section(b"\x41\x0e\x10\x86\2\x43\x0d\6"), 0x10000, 64, False, False),
@@ -680,6 +684,8 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
         draw(st.sampled_from(FORGED))["line"], draw(st.binary(max_size=20)), False, 0x1000, draw(st.booleans())
     ),
     "LineTables": lambda draw: encode_kernel.LineTables(draw(st.sampled_from([2, 4])), 7, 4),
+    "PackedTable": lambda draw: PackedTable(draw(st.integers(1, 8)), draw(st.sampled_from([4, 8]))),
+    "SortedStrings": lambda _: SortedStrings(b"\1\0\0\0b\1\0\0\0a", array("Q", [0, 5])),
     "LocatedLines": lambda draw: LocatedLines(draw(st.sampled_from([2, 4])), 7),
     "MergePlan": lambda draw: MergePlan(draw(st.integers(0, 12)), draw(st.integers(0, 12))),
     "Pages": lambda draw: mapped_pages(),

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         ahead: bool
 
 
-ARCHIVE_MAGIC = b".dia"
+ARCHIVE_MAGICS = (b".dia", b".dic")
 ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
 UNPACKED_AHEAD = 8 << 20  # packed bytes: of a larger .debug_info few addresses need no more than its begin
@@ -335,7 +335,7 @@ def unit_count(producers: Producers) -> int:
 def is_archive(path: str | PathLike[str]) -> bool:
     """Whether a file starts as an archive does. Raises OSError; ElfError when it is no regular file."""
     with open_regular(path, ElfError) as (descriptor, _):
-        return os.read(descriptor, 4) == ARCHIVE_MAGIC
+        return os.read(descriptor, 4) in ARCHIVE_MAGICS
 
 
 def open_archive(path: str | PathLike[str], *, demangle: bool | Callable[[str], str] = False) -> Binary:

@@ -6,6 +6,10 @@
 
    It imports collections.abc for two classes, too. That is _collections_abc by another name, which Python has loaded when
    it starts; by this name the package collections would be imported, and four modules with it. */
+#ifdef __clang__
+#define CYTHON_SMALL_CODE __attribute__((minsize)) /* what runs once a module; Cython knows GCC's word for it only */
+#endif
+
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <string.h>

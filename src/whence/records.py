@@ -9,7 +9,7 @@ Span(start=4096, end=4160, name='')
 
 `dataclasses` imports inspect, ast and dis, and compiles methods for each class: together a third of the time that one
 address of an ELF file took, which needs some twenty such classes. These share their methods. Fields are slots; a frozen
-record can be hashed and refuses to be changed. There is no inheritance of fields.
+record can be hashed and refuses to be changed. The fields of a class that inherits from a record are those of both.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar, dataclass_transform
 
     T = TypeVar("T")
+    R = TypeVar("R", bound="Record")
 else:
 
     def dataclass_transform(**_options):
@@ -49,9 +50,13 @@ class RecordMeta(type):
     _setters: tuple[Callable[[object, object], None], ...]  # of the slots: a frozen record's values are put in so
 
     def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], frozen: bool = False) -> RecordMeta:
-        fields = tuple(space.get("__annotations__", ()))
-        defaults = {name: space.pop(name) for name in fields if name in space}
-        space |= {"__slots__": fields, "__match_args__": fields}
+        own = tuple(space.get("__annotations__", ()))
+        defaults = {name: space.pop(name) for name in own if name in space}
+        fields = own
+        for base in bases:
+            if isinstance(base, RecordMeta):
+                fields, defaults = base._fields + fields, base._defaults | defaults
+        space |= {"__slots__": own, "__match_args__": fields}
         if frozen:
             space |= {"__setattr__": _refuse, "__delattr__": _refuse, "__hash__": _hash}
         made = super().__new__(mcs, name, bases, space)
@@ -95,9 +100,26 @@ class Record(metaclass=RecordMeta):
         return type(self), values_of(self)
 
 
-def values_of(record: Any) -> tuple[object, ...]:
+def values_of(record: Record) -> tuple[object, ...]:
     """The values of a record's fields, in order."""
     return tuple(getattr(record, name) for name in type(record)._fields)
+
+
+def as_dict(record: Record) -> dict[str, Any]:
+    """The values of a record's fields by name, in order."""
+    return dict(zip(type(record)._fields, values_of(record)))
+
+
+def replaced(record: R, **changes: object) -> R:
+    """A record like another one but for some fields.
+
+    >>> class Point(Record, frozen=True):
+    ...     x: int
+    ...     y: int
+    >>> replaced(Point(1, 2), y=3)
+    Point(x=1, y=3)
+    """
+    return type(record)(**(as_dict(record) | changes))
 
 
 def _hash(self: Record) -> int:

@@ -23,6 +23,7 @@ from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_a
 from whence.cli.main import main
 from whence.columns import row_groups, tables
 from whence.columns.row_groups import Chunk, File, Group, Meta, StoredTable, extent
+from whence.columns.tables import TableKind, TableWriter
 from whence.columns.thrift import Field, Items, Pairs, Struct, Type, read_struct, written
 
 ROWS = 3000
@@ -140,6 +141,81 @@ def test_row_groups_of_several_threads_come_out_in_order(folder: Path, monkeypat
     assert out["before"].to_pylist() == list(range(ROWS))
     for read in (read_by_duckdb, read_by_polars):
         assert [row[0] for row in read(target)] == list(range(ROWS))
+
+
+# Encoded names
+
+
+FRAME = pa.struct({"text": pa.dictionary(pa.int32(), pa.string()), "line": pa.uint32(), "truth": pa.bool_()})
+NAMES = {
+    "text": pa.dictionary(pa.int32(), pa.string()),
+    "word": pa.dictionary(pa.int8(), pa.string()),
+    "line": pa.uint32(),
+    "truth": pa.bool_(),
+    "frames": pa.list_(FRAME),
+}
+
+
+def columns_of_names(draw: random.Random, rows: int, shape: str) -> dict[str, list[Any]]:
+    """Values for columns of NAMES: all alike, all different, in runs, or any of these; with nulls or without."""
+    kinds = {
+        "alike": lambda at: 7, "different": lambda at: at, "runs": lambda at: at // 11 % 5,
+        "any": lambda at: draw.choice([7, at % 100, 7 * at]),
+    }  # fmt: skip
+    number, nulls = kinds[shape], draw.choice([0.0, 0.3, 1.0])
+    numbers = [None if draw.random() < nulls else number(at) for at in range(rows)]
+
+    def frame(at: int) -> dict[str, Any] | None:
+        value = numbers[at]
+        if draw.random() < nulls / 4:
+            return None
+        if value is None:
+            return {"text": None, "line": None, "truth": None}
+        return {"text": f"n{value}", "line": value, "truth": value % 2 == 0}
+
+    return {
+        "text": [None if one is None else f"name {one}é" for one in numbers],
+        "word": [None if one is None else "abc"[one % 3] for one in numbers],
+        "line": [one if one is None else one * 40_000_001 % (1 << 32) for one in numbers],
+        "truth": [one if one is None else one % 3 == 0 for one in numbers],
+        "frames": [
+            None if draw.random() < nulls / 4 else [frame(at)] * draw.choice([0, 1, 1, 2, 9]) for at in range(rows)
+        ],
+    }
+
+
+@pytest.mark.parametrize("shape", ["alike", "different", "runs", "any"])
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 1000])
+def test_columns_of_names_are_read_by_everyone_as_they_were(tmp_path: Path, shape: str, rows: int) -> None:
+    schema, path = pa.schema({"row": pa.int64(), **NAMES}), tmp_path / "out.parquet"
+    for seed in range(4):
+        draw = random.Random(seed)
+        values = {"row": list(range(rows)), **columns_of_names(draw, rows, shape)}
+        whole = pa.record_batch([pa.array(values[one.name], one.type) for one in schema], schema=schema)
+        middle = draw.randrange(rows)
+        with TableWriter(str(path), TableKind.PARQUET, schema, [*NAMES]) as writer:
+            for batch in (whole.slice(0, middle), whole.slice(middle)):  # one group of two pages, dictionaries joined
+                writer.write(batch)
+        assert pa.parquet.read_table(path).to_pylist() == whole.to_pylist()
+        assert read_by_duckdb(path) == read_by_polars(path) == [tuple(row.values()) for row in whole.to_pylist()]
+        assert pa.parquet.read_metadata(path).row_group(0).column(1).path_in_schema == "text"
+
+
+def test_names_shrink_to_a_few_bits_each_and_runs_to_nothing(tmp_path: Path) -> None:
+    schema, path, rows = pa.schema({"row": pa.int64(), **NAMES}), tmp_path / "out.parquet", 100_000
+    draw = random.Random(1)
+    few = [draw.randrange(16) for _ in range(rows)]
+    texts = pa.array([f"name {one}" for one in few]).dictionary_encode()
+    columns = [
+        pa.array(range(rows)), texts, pa.array(["a"] * rows).cast(NAMES["word"]), pa.array(few, pa.uint32()),
+        pa.array([None] * rows, pa.bool_()), pa.array([[]] * rows, NAMES["frames"]),
+    ]  # fmt: skip
+    with TableWriter(str(path), TableKind.PARQUET, schema, [*NAMES]) as writer:
+        writer.write(pa.record_batch(columns, schema=schema))
+    group = pa.parquet.read_metadata(path).row_group(0)
+    sizes = [group.column(at).total_uncompressed_size for at in range(1, 5)]
+    assert [size // (rows // 8) for size in sizes] == [4, 0, 4, 0]  # bits a row
+    assert max(sizes[1], sizes[3]) < 100
 
 
 def test_a_table_without_rows_is_copied(folder: Path) -> None:

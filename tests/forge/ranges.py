@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import NamedTuple
 
 from whence import lidia
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
 from whence.ranges.strings import Arena
-from whence.ranges.table import NO_FILE
+from whence.ranges.table import NO_FILE, ColumnNumbers
 
 
 class Names:
@@ -142,3 +143,17 @@ NESTED = [
 def archive(ranges: list[R], **options: object) -> bytes:
     """The archive of these ranges; the options are those of lidia.write."""
     return lidia.to_bytes(table(Names(), ranges), **options)  # type: ignore[arg-type]
+
+
+def located(
+    columns: tuple[int, ...] = (5, 9, 5, 9, 3), discriminators: tuple[int, ...] = (0, 2, 0, 2, 0), call: int = 17
+) -> Ranges:
+    """`f` and `g` with the same lines and columns, `h` inlined in `g`."""
+    ranges = table(Names(), [
+        R(0x1000, 16, 0, "f", "a.c", ((0, 3), (4, 3))),
+        R(0x1010, 16, 0, "g", "a.c", ((0, 3), (4, 3))),
+        R(0x1018, 4, 1, "h", "b.h", ((0, 7),), "a.c", 4),
+    ])  # fmt: skip
+    ranges.columns = ColumnNumbers(array("I", columns), array("I", discriminators), array("I", [0, 0, call]),
+                             array("I", [0, 0, 6]))  # fmt: skip
+    return ranges

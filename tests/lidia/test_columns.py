@@ -6,33 +6,16 @@ import json
 import pickle
 import subprocess
 import sys
-from array import array
 from pathlib import Path
 
 import pytest
 
-from tests.forge.ranges import Names, R, table
+from tests.forge.ranges import located
 from tests.helpers.programs import compiled
 from whence import lidia
 from whence.lidia.layout import COLUMNS, DISCRIMINATORS
 from whence.lidia.render import render_many
 from whence.lidia.writer import to_bytes
-from whence.ranges import Ranges
-from whence.ranges.table import ColumnNumbers
-
-
-def located(
-    columns: tuple[int, ...] = (5, 9, 5, 9, 3), discriminators: tuple[int, ...] = (0, 2, 0, 2, 0), call: int = 17
-) -> Ranges:
-    """`f` and `g` with the same lines and columns, `h` inlined in `g`."""
-    ranges = table(Names(), [
-        R(0x1000, 16, 0, "f", "a.c", ((0, 3), (4, 3))),
-        R(0x1010, 16, 0, "g", "a.c", ((0, 3), (4, 3))),
-        R(0x1018, 4, 1, "h", "b.h", ((0, 7),), "a.c", 4),
-    ])  # fmt: skip
-    ranges.columns = ColumnNumbers(array("I", columns), array("I", discriminators), array("I", [0, 0, call]),
-                             array("I", [0, 0, 6]))  # fmt: skip
-    return ranges
 
 
 def test_frames_have_the_columns_and_discriminators_of_lines_and_calls() -> None:

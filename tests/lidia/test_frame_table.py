@@ -41,6 +41,21 @@ def test_it_is_a_sequence_of_chains_that_can_be_sliced(archive: lidia.Table) -> 
             found[outside]
 
 
+def test_equal_chains_one_behind_the_other_are_one_object_and_names_are_made_in_order(archive: lidia.Table) -> None:
+    asked = [0, 1, *[0x1015] * 3, 0x1041, 0x1015, *range(0x1000, 0x1060)]
+    found = archive.lookup_many(asked)
+    chains = found.chains()
+    assert chains == [archive.lookup(vaddr) for vaddr in asked]
+    assert chains[2] is chains[3] is chains[4]
+    assert len(set(map(id, chains))) < len(chains) / 4
+    seen: list[str] = []
+    made = found.chains(function=lambda text: seen.append(text) or f"<{text}>")  # type: ignore[func-returns-value]
+    assert seen == list(dict.fromkeys(found.function))
+    assert [[frame.function for frame in chain] for chain in made] == [
+        [f"<{frame.function}>" for frame in chain] for chain in chains
+    ]
+
+
 def test_columns_have_an_item_for_each_frame(archive: lidia.Table) -> None:
     found = archive.lookup_many(ASKED)
     frames = [frame for chain in found for frame in chain]

@@ -81,6 +81,16 @@ def test_a_function_named_in_many_locations_is_written_once() -> None:
     assert len(top(pprof.write(profile), 5)) == 3
 
 
+def test_locations_with_one_chain_between_them_are_written_as_those_with_equal_ones() -> None:
+    shared, equal = pprof.read(forge.small()), pprof.read(forge.small())
+    chain = (INNER, OUTER)
+    for location in range(3):
+        shared.name(location, chain)
+        equal.name(location, (INNER._replace(), OUTER._replace()))
+    assert pprof.write(shared) == pprof.write(equal)
+    assert pprof.read(pprof.write(shared)).frames == [chain] * 3
+
+
 def test_strings_that_stand_twice_in_the_table_do_not_shift_the_new_ones() -> None:
     profile = pprof.read(forge.small(forge.strings("cpu", "cpu")))
     profile.name(0, (Frame("fresh", "new.c", 1),))
@@ -176,6 +186,7 @@ def test_gzip_of_very_many_members_costs_what_its_size_justifies(monkeypatch: py
         def __getattr__(self, name: str) -> object:
             return getattr(self.real, name)
 
+    monkeypatch.setattr(gz, "_fastest", lambda: zlib)
     monkeypatch.setattr(zlib, "decompressobj", Counting)
     assert gz.inflated(packed + bytes(512)) == plain
     assert len(read) == len(plain) // 8

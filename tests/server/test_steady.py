@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +32,35 @@ CUT_SECONDS = 10
 def url(request: pytest.FixtureRequest, place: Path) -> Iterator[str]:
     with started(place, by=request.param) as url:
         yield url
+
+
+LARGE_BODIES = """
+import sys
+from pathlib import Path
+from whence.server.memory import give_back_freed
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+if sys.argv[1] == "given":
+    give_back_freed()
+before = resident()
+first = b"a" * (30 << 20)
+del first
+bodies = [b"a" * (20 << 20) for _ in range(3)]
+kept = [b"a" * 2000 for _ in range(1000)]
+del bodies
+print((resident() - before) >> 20)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_what_large_bodies_took_goes_back_to_the_system() -> None:
+    """Blocks of the size of one that was freed before are on glibc's heap, below what was put there since."""
+
+    def megabytes(how: str) -> int:
+        return int(subprocess.run([sys.executable, "-c", LARGE_BODIES, how], capture_output=True, check=True).stdout)
+
+    assert megabytes("as it is") >= 50
+    assert megabytes("given") < 10
 
 
 def connected(url: str) -> socket.socket:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -220,8 +221,42 @@ def test_musl_without_cfi_has_its_stack_by_prologues_and_guesses(tmp_path: Path)
     core = core_of(program, "e")
     first = whence.Core(core).stacks()[0]
     assert FoundBy.SCAN not in {frame.found_by for frame in first.frames}
-    assert (functions(first)[-2:], first.end) == (["main", "libc_start_main_stage2"], End.COMPLETE)
+    assert (functions(first)[-3:], first.end) == (["main", "libc_start_main_stage2", "_start"], End.COMPLETE)
     guessed = whence.Core(core).stacks(scan=True)[0]
     named = [name for name in functions(guessed) if name in ("raise", "abort", "die", "mode", "main")]
     assert named == ["raise", "abort", "die", "mode", "main"]
     assert guessed.end is End.COMPLETE
+
+
+@pytest.mark.parametrize("options", [(), ("-s",), ("-static", "-s"), ("-static-pie",), ("-Os", "-fomit-frame-pointer")])
+def test_threads_of_musl_are_unwound_to_the_entry_of_the_program_or_the_thread(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    """musl has no CFI, and what calls main or a thread's function, or aborts, never returns."""
+    if shutil.which("musl-gcc") is None:
+        pytest.skip("no musl-gcc on this machine")
+    (tmp_path / "program.c").write_text(PROGRAM)
+    found = {}
+    for kind, words in (("named", ("-static",)), ("other", options)):
+        program = tmp_path / kind
+        subprocess.run(["musl-gcc", "-O2", *words, "-o", program, tmp_path / "program.c"], check=True)
+        stacks = found[kind] = whence.Core(core_of(program, "e")).stacks()
+        assert [(stack.end, stack.detail) for stack in stacks] == [(End.COMPLETE, "")] * len(stacks)
+        assert not {FoundBy.SCAN, FoundBy.FRAME_POINTER} & {one.found_by for stack in stacks for one in stack.frames}
+    assert functions(found["named"][0])[-3:] == ["main", "libc_start_main_stage2", "_start"]
+    assert {functions(stack)[-1] for stack in found["named"][1:]} == {"__clone"}
+    if "-Os" not in options:
+        assert len(found["named"][0].frames) == len(found["other"][0].frames)
+
+
+def test_stacks_of_a_core_are_printed_without_modules_that_take_long_to_import(tmp_path: Path) -> None:
+    core = core_of(compiled(tmp_path, "-O1", "-pthread", source=PROGRAM, name="program"), "h")
+    words = ["core", str(core), "--no-cache"]
+    script = f"import sys; from whence.cli.main import main; main({words}); print('LOADED', *sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {script}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    said, _, loaded = done.stdout.partition("LOADED ")
+    assert "deep" in said
+    assert not {"dataclasses", "inspect", "json", "datetime", "ctypes", "pathlib"} & {*loaded.split()}

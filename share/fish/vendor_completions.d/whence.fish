@@ -93,6 +93,7 @@ complete -c whence -n '_shtab_whence_using lidia create' -l no-gopclntab -d 'lea
 complete -c whence -n '_shtab_whence_using lidia create' -l compat -xka "go" -d 'the very bytes the Go package writes: functions of symbol tables and Go'"'"'s own, no files or lines. They differ for programs that Go 1.26 or later linked externally (cgo): there the Go package takes the wrong start of the text and shifts every Go function; the addresses written here are right'
 complete -c whence -n '_shtab_whence_using lidia create' -l strings -xka "length nul" -d 'how strings are delimited (default: length); the Go package, and so Pyroscope, can'"'"'t read nul'
 complete -c whence -n '_shtab_whence_using lidia create' -l unwind -d 'keep what unwinds the code, too: stacks of cores need no binary then'
+complete -c whence -n '_shtab_whence_using lidia create' -l compact -d 'the compact form: the same answers from less than half the bytes; Pyroscope does not read it'
 complete -c whence -n '_shtab_whence_using lidia create' -l demangle -d 'store readable names instead of linkage names'
 complete -c whence -n '_shtab_whence_using lidia create' -l json -d 'what went in, as one JSON object'
 complete -c whence -n '_shtab_whence_using lidia create' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted one (repeatable)'

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whence.cli import colour
@@ -15,6 +13,7 @@ from whence.cli.words import address, plain
 from whence.errors import WhenceError
 from whence.model import Frame
 from whence.procmap import Mapping
+from whence.records import Record
 from whence.symbolize import Reason, Symbolized
 
 if TYPE_CHECKING:
@@ -100,8 +99,7 @@ def place_text(frame: Frame) -> str:
     return plain(frame.file) + (f":{frame.line}" if frame.line else "")
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadPlace:
+class ThreadPlace(Record, frozen=True):
     """Where a thread is: what JSON and text begin with, then the answer for its pc, or why it has none."""
 
     head: dict[str, object]
@@ -112,6 +110,9 @@ class ThreadPlace:
 
 def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
     """Print where threads are, remedies on stderr; returns the exit code."""
+    if as_json:
+        import json
+
     for place in places:
         if as_json:
             said = {"frames": [], "reason": place.why} if place.answer is None else as_object(place.answer)
@@ -126,6 +127,9 @@ def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
 
 def show(answers: list[Symbolized], as_json: bool) -> int:
     """Print answers, remedies on stderr; returns the exit code."""
+    if as_json:
+        import json
+
     for answer in answers:
         if as_json:
             print(json.dumps(as_object(answer)))

@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from time import localtime, strftime
 from typing import NamedTuple
 
 from whence.cli import colour
@@ -54,7 +54,7 @@ class About(NamedTuple):
 
     @property
     def time(self) -> str:
-        return "" if self.written is None else datetime.fromtimestamp(self.written).isoformat(" ", "seconds")
+        return "" if self.written is None else strftime("%Y-%m-%d %H:%M:%S", localtime(self.written))
 
     def __str__(self) -> str:
         words = [f"process {self.pid}", plain(self.arguments or self.command), plain(self.executable), self.time]

@@ -154,7 +154,7 @@ class Namer(Closing):
 
     def name(self, batch: RecordBatch) -> RecordBatch:
         """The kernel's batch with the added columns."""
-        return batch.beside(self._names(batch))
+        return batch.beside(self.names_of(batch))
 
     def reads(self, names: Collection[str]) -> list[str]:
         """Of the names of a batch's columns those of the columns that are read."""
@@ -167,12 +167,13 @@ class Namer(Closing):
     def names(self, batch: Any) -> RecordBatch | Batches:
         """The added columns alone (never exploded) of a batch or a stream, for engines that have the others."""
         if hasattr(batch, "__arrow_c_array__"):
-            return self._names(RecordBatch(*batch.__arrow_c_array__()))
+            return self.names_of(RecordBatch(*batch.__arrow_c_array__()))
         stream = Batches.taken(batch.__arrow_c_stream__())
         self._check_names(stream.schema)
-        return Batches(self._added_schema(), map(self._names, stream))
+        return Batches(self._added_schema(), map(self.names_of, stream))
 
-    def _names(self, batch: RecordBatch) -> RecordBatch:
+    def names_of(self, batch: RecordBatch) -> RecordBatch:
+        """The added columns alone of the kernel's batch."""
         elements, offsets = self._elements(batch)
         with self._lock:
             answers = self._find(batch, elements, offsets)

@@ -76,8 +76,12 @@ class Chunk(enum.IntEnum):
 class Meta(enum.IntEnum):
     """Fields of ColumnMetaData."""
 
+    TYPE = 1
+    ENCODINGS = 2
     PATH_IN_SCHEMA = 3
+    CODEC = 4
     NUM_VALUES = 5
+    TOTAL_UNCOMPRESSED_SIZE = 6
     TOTAL_COMPRESSED_SIZE = 7
     DATA_PAGE_OFFSET = 9
     INDEX_PAGE_OFFSET = 10
@@ -89,6 +93,8 @@ class Meta(enum.IntEnum):
 class Element(enum.IntEnum):
     """Fields of SchemaElement."""
 
+    TYPE = 1
+    NAME = 4
     NUM_CHILDREN = 5
 
 
@@ -122,6 +128,11 @@ class StoredTable(NamedTuple):
 
     footer: Struct
     groups: list[Stored]
+
+    @property
+    def schema(self) -> list[Struct]:
+        """Its SchemaElements: the root, then each column with what is below it."""
+        return list(self.footer[File.SCHEMA].value.items)
 
     @classmethod
     def of_bytes(cls, data: memoryview) -> StoredTable:
@@ -215,14 +226,14 @@ def widened(stored: StoredTable, whole: StoredTable) -> Struct:
     ValueError if the tables do not have the other columns in common.
     """
     footer = dict(stored.footer)
-    elements, others = footer[File.SCHEMA].value.items, whole.footer[File.SCHEMA].value.items
+    elements, others = stored.schema, whole.schema
     own = elements[0][Element.NUM_CHILDREN].value
     at = 1
     for _ in range(own):
-        at = _end(others, at)
+        at = end_of_element(others, at)
     added = others[at:]
     leaves = sum(Element.NUM_CHILDREN not in one for one in added)
-    if not added or _end(others, 0) != len(others) or _end(elements, 0) != len(elements):
+    if not added or end_of_element(others, 0) != len(others) or end_of_element(elements, 0) != len(elements):
         raise ValueError("the schemas do not belong together")
     root = {**elements[0], Element.NUM_CHILDREN: others[0][Element.NUM_CHILDREN]}
     footer[File.SCHEMA] = Field(Type.LIST, Items(Type.STRUCT, [root, *elements[1:], *added]))
@@ -236,7 +247,7 @@ def widened(stored: StoredTable, whole: StoredTable) -> Struct:
     return footer
 
 
-def _end(elements: list[Struct], at: int) -> int:
+def end_of_element(elements: list[Struct], at: int) -> int:
     """Where the element of a schema ends that starts here, with all below it. ValueError."""
     waiting = 1
     while waiting:

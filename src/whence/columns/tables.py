@@ -19,6 +19,8 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from whence.columns.kernels.batch import RecordBatch
+from whence.columns.names_encoded import columns_of, encoded
 from whence.columns.plain import plain as plain_table
 from whence.columns.plain import plain_schema
 from whence.columns.row_groups import BrokenGroup, JoinedFile, Stored, StoredTable, widened
@@ -43,7 +45,6 @@ MOST_COPIED = 1 << 22  # rows of a row group that is copied, all of which are in
 MOST_IN_LISTS = 1 << 20  # addresses of such a group where they lie in lists
 FEW_VALUES = 1 << 12  # of a column that are written to Parquet at once where they may be long
 CODEC = "zstd"
-NUMBERS_CODEC = "snappy"  # of added numbers, which hardly shrink: zstd's context takes half a millisecond a page
 FEW_GROUPS = 16  # of a file, whose sizes are looked at
 BLOCK = 1 << 22  # bytes of CSV and JSON that are read at once
 AHEAD = 1  # batches that wait between reading, naming and writing
@@ -286,9 +287,9 @@ def _checked(batches: Iterator[Any], *names: str) -> Iterator[Any]:
 class TableWriter:
     """A table file that is written batch by batch, whole or not at all. A context manager.
 
-    `path` is "-" for stdout. `added` are the columns of names: Parquet gets no statistics of those, which nobody asks
-    for, and which take pyarrow as long as all else. `stored` is a table whose row groups are copied (`copy`, in place
-    of `write`), as far as they go. Without `threads` row groups are encoded in the caller's. WrongUse for lists in CSV.
+    `path` is "-" for stdout. `added` are the columns of names, the last ones: Parquet gets no statistics of those,
+    which nobody asks for. `stored` is a table whose row groups are copied (`copy`, in place of `write`), as far as
+    they go. Without `threads` row groups are encoded in the caller's. WrongUse for lists in CSV.
     """
 
     def __init__(
@@ -338,10 +339,10 @@ class TableWriter:
         with self._wording():
             self._write(batch)
 
-    def copy(self, group: Stored, names: list[Any]) -> None:
+    def copy(self, group: Stored, names: list[RecordBatch]) -> None:
         """A row group of Parquet as it is stored, with batches of added columns."""
         with self._wording():
-            self._groups.add(names, group)
+            self._groups.add(group, names)
 
     def _write(self, batch: Any) -> None:
         match self.kind:
@@ -376,7 +377,7 @@ class TableWriter:
         return self._writer
 
     def _write_group(self) -> None:
-        self._groups.add(self._waiting)
+        self._groups.encode(self._waiting)
         self._waiting, self._rows, self._bytes = [], 0, 0
 
     def __enter__(self) -> TableWriter:
@@ -418,61 +419,48 @@ class GroupWriter:
     """Row groups of a Parquet file, encoded by threads and written in order. A context manager: at its end no thread
     works any more.
 
-    With `stored`, the columns that are not `added` are copied from there.
+    The columns that are `added` are encoded here (`columns.names_encoded`), the others by pyarrow, or copied from
+    `stored`.
     """
 
     def __init__(
         self, file: BinaryIO, schema: Any, added: Collection[str], stored: StoredTable | None, threads: bool
     ) -> None:
-        pa = arrow()
-        self._added = added
-        whole = StoredTable.of_bytes(self._encoded([], schema))
-        if stored is None:
-            self._schema, footer = schema, whole.footer
-        else:
-            self._schema = pa.schema([one for one in schema if one.name in added])
-            footer = widened(stored, whole)
-        self._joined = JoinedFile(file, footer)
+        whole = StoredTable.of_bytes(_parquet_of([], schema))
+        self._added = [name for name in schema.names if name in added]
+        self._schema = arrow().schema([one for one in schema if one.name not in added])
+        self._columns = columns_of(whole, self._added)
+        self._joined = JoinedFile(file, whole.footer if stored is None else widened(stored, whole))
         self._workers = min(available(), ENCODERS) if threads else 0
         self._pool = executor(self._workers)
-        self._encoding: deque[tuple[Future[memoryview], Stored | None]] = deque()
+        self._encoding: deque[Future[list[Stored]]] = deque()
 
-    def add(self, batches: list[Any], beside: Stored | None = None) -> None:
-        """A row group; `beside` is one with its other columns."""
-        self._encoding.append((self._pool.submit(self._encoded, batches, self._schema), beside))
+    def add(self, group: Stored, names: list[RecordBatch]) -> None:
+        """A row group that is stored, and the added columns of its rows."""
+        self._submit(lambda: [group, encoded(self._columns, names)])
+
+    def encode(self, batches: list[Any]) -> None:
+        """A row group of all columns; none without rows."""
+        if any(map(len, batches)):
+            self._submit(lambda: self._encoded(batches))
+
+    def _submit(self, work: Callable[[], list[Stored]]) -> None:
+        self._encoding.append(self._pool.submit(work))
         while len(self._encoding) > self._workers:
-            self._write_first()
+            self._joined.add(*self._encoding.popleft().result())
 
-    def _write_first(self) -> None:
-        encoding, beside = self._encoding.popleft()
-        for group in StoredTable.of_bytes(encoding.result()).groups:
-            self._joined.add(*((beside, group) if beside is not None else (group,)))
-
-    def _encoded(self, batches: list[Any], schema: Any) -> memoryview:
-        """A Parquet file of one row group, or of none without rows."""
-        pa = arrow()
-        from pyarrow import parquet
-
-        table = pa.Table.from_batches([_without_null_texts(one) for one in batches], schema)
-        if len(batches) > 1:  # else all after the first would be written as plain texts
-            table = table.unify_dictionaries()
-        out = pa.BufferOutputStream()
-        with parquet.ParquetWriter(
-            out, schema,
-            compression={
-                one.name: NUMBERS_CODEC if one.name in self._added and _is_number(one.type) else CODEC for one in schema
-            },
-            write_statistics=[name for name in schema.names if name not in self._added],
-            write_batch_size=GROUP if all(_is_narrow(one.type) for one in schema) else FEW_VALUES,
-        ) as writer:  # fmt: skip
-            if len(table):
-                writer.write_table(table, row_group_size=len(table))
-        return memoryview(out.getvalue())
+    def _encoded(self, batches: list[Any]) -> list[Stored]:
+        given = [one.select(self._schema.names) for one in batches]
+        parts = StoredTable.of_bytes(_parquet_of(given, self._schema)).groups
+        if self._columns:
+            names = [RecordBatch(*one.select(self._added).__arrow_c_array__()) for one in batches]
+            parts.append(encoded(self._columns, names))
+        return parts
 
     def finish(self) -> None:
         """Write what waits, and the footer."""
         while self._encoding:
-            self._write_first()
+            self._joined.add(*self._encoding.popleft().result())
         self._joined.close()
 
     def __enter__(self) -> GroupWriter:
@@ -480,6 +468,24 @@ class GroupWriter:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
+
+
+def _parquet_of(batches: list[Any], schema: Any) -> memoryview:
+    """A Parquet file of one row group, or of none without rows."""
+    pa = arrow()
+    from pyarrow import parquet
+
+    table = pa.Table.from_batches([_without_null_texts(one) for one in batches], schema)
+    if len(batches) > 1:  # else all after the first would be written as plain texts
+        table = table.unify_dictionaries()
+    out = pa.BufferOutputStream()
+    with parquet.ParquetWriter(
+        out, schema, compression=CODEC,
+        write_batch_size=GROUP if all(_is_narrow(one.type) for one in schema) else FEW_VALUES,
+    ) as writer:  # fmt: skip
+        if len(table):
+            writer.write_table(table, row_group_size=len(table))
+    return memoryview(out.getvalue())
 
 
 def _without_null_texts(batch: Any) -> Any:
@@ -498,14 +504,6 @@ def _is_narrow(type: Any) -> bool:
     if types.is_struct(type) or types.is_list(type) or types.is_large_list(type):
         return all(_is_narrow(type.field(number).type) for number in range(type.num_fields))
     return bool(types.is_dictionary(type) or types.is_primitive(type))
-
-
-def _is_number(type: Any) -> bool:
-    """Whether values are numbers or one of the few words that a byte numbers."""
-    types = arrow().types
-    if types.is_dictionary(type):
-        return bool(type.index_type == arrow().int8())
-    return bool(types.is_primitive(type))
 
 
 def _shown(value: object) -> object:
@@ -558,12 +556,11 @@ def name_table(
             for one in behind:
                 one.result()
         return rows
-    pa = arrow()
     groups = stored[1].groups
     with reader.wording(), TableWriter(path, kind, schema, namer.added, stored[1], threads=threads) as writer:
         batches_of_groups = _ahead(reader.batches_of_groups(namer.reads(schema.names)), threads)
         for group, batches in zip(groups, batches_of_groups, strict=True):
-            writer.copy(group, [pa.record_batch(namer.names(batch)) for batch in batches])
+            writer.copy(group, [namer.names_of(RecordBatch(*batch.__arrow_c_array__())) for batch in batches])
             rows += group.rows
             progress(rows)
     return rows

@@ -23,7 +23,7 @@ from whence.interrupts import interruptible
 from whence.lidia.layout import Extra
 from whence.lidia.unwind import NAMES as UNWIND_NAMES
 from whence.lidia.unwind import UnwindTable, pack_unwind
-from whence.lidia.writer import Written, names_budget, write
+from whence.lidia.writer import COMPACT_ALONE, Written, names_budget, write
 from whence.locate.debug_files import DebugFiles
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         demangle: bool
         columns: bool
         unwind: bool
+        compact: bool
         debug_files: DebugFiles | None
         jobs: int | None
 
@@ -78,7 +79,8 @@ def create(executable: str | PathLike[str], output: str | PathLike[str], **optio
     `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
     `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
     delimited ("length" or "nul"), `demangle` stores readable ones (false), `columns` keeps the columns of lines and
-    calls and their discriminators (false), `unwind` what unwinds the file's code (false).
+    calls and their discriminators (false), `unwind` what unwinds the file's code (false). `compact` writes the compact
+    form, less than half the size, which whence alone reads (false).
     `debug_files` finds the file's debug file (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file);
     `jobs` is the number of threads (None: one a core).
 
@@ -104,6 +106,7 @@ def create_from_elf(
     demangle: bool = False,
     columns: bool = False,
     unwind: bool = False,
+    compact: bool = False,
     debug_files: DebugFiles | None = None,
     jobs: int | None = None,
 ) -> Created:
@@ -113,6 +116,8 @@ def create_from_elf(
     """
     began = time.perf_counter()
     output = fspath(output) if isinstance(output, PathLike) else output
+    if compact and (compat is not None or strings != "length"):
+        raise ValueError(COMPACT_ALONE)
     if dwarf and compat is None and jobs != 1:
         elf.unpack_ahead()
     if compat == "go":
@@ -132,7 +137,7 @@ def create_from_elf(
     ) as producers:
         return archive_producers(
             producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, unwind=unwind,
-            began=began,
+            compact=compact, began=began,
         )  # fmt: skip
 
 
@@ -146,6 +151,7 @@ def archive_producers(
     strings: Literal["length", "nul"] = "length",
     demangle: bool = False,
     unwind: bool = False,
+    compact: bool = False,
     began: float | None = None,
 ) -> Created:
     """Archive all that an ELF file's sources name, into a path or a writable; the options are those of `create`."""
@@ -159,7 +165,10 @@ def archive_producers(
     extra = extra_of(producers.elf)
     if unwind:
         extra = extra.replaced(unwind=unwind_of(producers.elf, producers.debug_elf))
-    written = _write(table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, extra=extra)
+    written = _write(
+        table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, compact=compact,
+        extra=extra,
+    )  # fmt: skip
     debug_file = "" if producers.debug_elf is producers.elf else str(producers.debug_elf.path)
     problems = (*producers.all_problems(), *_unnamed(table, written))
     return Created(written, _sources(table), time.perf_counter() - began, debug_file, problems)

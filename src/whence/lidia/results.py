@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import pairwise, repeat
+from itertools import compress, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
@@ -307,13 +307,18 @@ class FrameTable(Sequence[Frames]):
         """The chain of each address, as a list.
 
         `function` and `file`, where given, make another text of each function and of each file; each distinct one is
-        asked once.
+        asked once. Equal chains of addresses asked one behind the other are one object.
         """
+        from whence.lidia.kernels import chains as chains_kernel
+
+        columns = self.starts, self.range_index, self.line, self.column, self.discriminator
+        run_of, kept, starts = (column.numbers() for column in chains_kernel.runs(*columns))
         functions, files = _through(function, self.function), _through(file, self.file)
         located = self.column, self.discriminator
         fields = zip(functions, files, self.line, self.inlined, self.source, self.start_line, *located)
-        frames: Frames = tuple(map(tuple.__new__, repeat(Frame), fields))
-        return [frames[low:high] for low, high in pairwise(self.starts)]
+        frames: Frames = tuple(map(tuple.__new__, repeat(Frame), compress(fields, kept)))
+        chains = [frames[low:high] for low, high in pairwise(starts)]
+        return list(map(chains.__getitem__, run_of))
 
     def _sources(self, low: int, high: int) -> Iterator[Source]:
         return map(SOURCE_OF_BYTE.__getitem__, self._source[low:high])
@@ -391,7 +396,7 @@ def _through(make: Callable[[str], str] | None, texts: list[str]) -> Iterable[st
     """The texts put through a function, each distinct one once."""
     if make is None:
         return texts
-    made = {text: make(text) for text in set(texts)}
+    made = {text: make(text) for text in dict.fromkeys(texts)}  # in order: what is made may be noted
     return map(made.__getitem__, texts)
 
 

@@ -21,12 +21,12 @@ from whence.lidia.kernels.queries import (
     LINE_FIELDS,
     LINE_INDEX,
     LINES_OUTSIDE,
-    RANGE_FIELDS,
     Archive,
     FrameColumns,
     Texts,
 )
 from whence.lidia.layout import (
+    COMPACT_TIMES,
     HEADER_SIZE,
     LENGTH_PREFIXED_START,
     LINES_ALLOWANCE,
@@ -34,10 +34,12 @@ from whence.lidia.layout import (
     NAMES_ALLOWANCE,
     NAMES_TIMES,
     RANGE_TABLE,
+    STRINGS,
     UNWIND,
     ArchiveHeader,
     ArchiveSections,
     ExtraSection,
+    too_many_names,
 )
 from whence.mapped import MappedFile
 
@@ -79,7 +81,7 @@ class Table(Closing):
         self._mapped, self.path = mapped, path
         self.header = header = ArchiveHeader.unpack(bytes(self._data[:HEADER_SIZE]), len(self._data))
         strings = self._data[header.strings.offset : header.strings.end]
-        self.encoding = _encoding(strings)
+        self.encoding = "shared" if header.compact else _encoding(strings)
         self._extra = ExtraSection(self._data, header.end)
         self.about = self._extra.read()
         self._sections = ArchiveSections(
@@ -144,8 +146,13 @@ class Table(Closing):
         return columns
 
     def texts_of(self, frames: FrameColumns) -> Texts:
-        """The texts that such frames show, for a renderer."""
-        return Texts(self._still_open(), frames)
+        """The texts that such frames show, for a renderer. LidiaError where those of a compact archive share more than
+        its size justifies."""
+        stored = self.header.strings.size
+        texts = Texts(self._still_open(), frames, NAMES_TIMES * stored + NAMES_ALLOWANCE)
+        if texts.too_many:
+            raise too_many_names(STRINGS, "distinct names", stored)
+        return texts
 
     def replies(
         self, module: bytes, symbol_starts: array[int], symbol_at: Callable[[int], tuple[int, bytes, bytes]],
@@ -176,7 +183,10 @@ class Table(Closing):
     def _name_outside(self, index: int, row: Sequence[int]) -> LidiaError:
         function, file, call_file = row[1 + FUNCTION], row[1 + FILE], row[1 + CALL_FILE]
         found = f"function {function:#x}, file {file:#x}, call file {call_file:#x}"
-        rule = f"names lie in the {self.header.strings.size} bytes of the strings"
+        strings = self.header.strings.size
+        rule = f"names lie in the {strings} bytes of the strings"
+        if self.header.compact:
+            rule = f"names are among the {self.header.string_count} strings"
         return self._broken(index, f"range {index} has a name outside the strings", rule, found)
 
     def _lines_outside(self, index: int, row: Sequence[int]) -> LidiaError:
@@ -186,7 +196,7 @@ class Table(Closing):
 
     def _broken(self, index: int, fault: str, rule: str, found: str) -> LidiaError:
         """The error of a range."""
-        offset = index * RANGE_FIELDS * self.header.ranges.width
+        offset = self.header.ranges.row_offset(index)
         fault = f"{fault} ({RANGE_TABLE}+{offset:#x}): {found}; {rule}"
         return LidiaError(RANGE_TABLE, offset, rule, found, fault=fault, path=self.path)
 
@@ -204,6 +214,8 @@ class Table(Closing):
         section = self.header.va_table
         self._still_open()
         with self._reading():
+            if self.header.compact:
+                return array("Q", self._rows().vaddrs().numbers())
             starts = array("Q" if section.width == 8 else "I", bytes(self._data[section.offset : section.end]))
         if sys.byteorder == "big":
             starts.byteswap()
@@ -294,6 +306,8 @@ class Table(Closing):
         from whence.budget import Budget
 
         stored, entry = len(self._data), LINE_FIELDS * self.header.lines.width
+        if self.header.compact:
+            stored *= COMPACT_TIMES
         names = Budget(
             RANGE_TABLE, "names of ranges", stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
         )
@@ -423,7 +437,8 @@ def open(
     """Map an archive. What this costs does not depend on the archive's size, unless `crc` compares its checksums now.
 
     With `demangle` the names of functions are readable ones: True, or a function that makes one of a linkage name.
-    LidiaError for what is no archive of version 1, or has a section outside its bytes; ChecksumError; OSError.
+    LidiaError for what is no archive of version 1, documented or compact, or has a section outside its bytes;
+    ChecksumError; OSError.
     """
     with open_regular(path, LidiaError) as (descriptor, size):
         if size < HEADER_SIZE:

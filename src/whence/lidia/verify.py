@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.interrupts import interruptible
 from whence.lidia.kernels import inspect as inspect_kernel
-from whence.lidia.kernels.queries import COLUMNS_HEAD, RANGE_FIELDS
+from whence.lidia.kernels.pack import directory_place
+from whence.lidia.kernels.queries import COLUMNS_HEAD
 from whence.lidia.layout import (
     COLUMN_WIDTHS,
     COLUMNS,
     DISCRIMINATOR,
     DISCRIMINATORS,
-    RANGE_TABLE,
+    PACKED_STARTS,
     START,
     STARTS,
-    VA_TABLE,
     ArchiveHeader,
     ArchiveSection,
     ArchiveSections,
@@ -26,10 +25,10 @@ from whence.lidia.layout import (
     wrong_crc,
 )
 from whence.model import SOURCES
+from whence.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveInfo:
+class ArchiveInfo(Record, frozen=True):
     """What is in an archive: sizes in bytes, widths of fields in bytes, counts."""
 
     path: str
@@ -84,8 +83,9 @@ def info(
         functions=found.functions, inlined=found.inlined,
         deepest=found.deepest, with_file=found.with_file, with_lines=found.with_lines,
         without_length=found.without_length,
-        strings=inspect_kernel.count_strings(strings)[0] if not sections.nul else bytes(strings).count(0),
-        encoding="nul" if sections.nul else "length", line_entries=header.lines.entries, va_width=header.va_table.width,
+        strings=_count_strings(strings, header, sections),
+        encoding="shared" if header.compact else "nul" if sections.nul else "length",
+        line_entries=header.lines.entries, va_width=header.va_table.width,
         field_width=header.ranges.width, line_width=header.lines.width, va_size=header.va_table.size,
         range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
@@ -107,24 +107,21 @@ def problems(data: memoryview, sections: ArchiveSections, header: ArchiveHeader,
             check_crc(data, section)
         except ChecksumError as error:
             out.append(str(error))
-    entry = RANGE_FIELDS * header.ranges.width
     strings, entries = header.strings.size, header.lines.entries
     untidy = found.untidy if sections.tidy else -1
-    for index, part, width, fault, rule in (
-        (found.unordered, VA_TABLE, header.va_table.width, "is out of order", "ranges are in order of (vaddr, depth)"),
-        (
-            found.name_outside,
-            RANGE_TABLE,
-            entry,
-            "has a name outside the strings",
-            f"there are {strings} bytes",
-        ),
-        (found.lines_outside, RANGE_TABLE, entry, "has line entries outside the line tables", f"there are {entries}"),
-        (untidy, RANGE_TABLE, entry, "overlaps, or is empty", "functions lie apart, as the extra section says"),
+    held = f"there are {header.string_count}" if header.compact else f"there are {strings} bytes"
+    for index, section, fault, rule in (
+        (found.unordered, header.va_table, "is out of order", "ranges are in order of (vaddr, depth)"),
+        (found.name_outside, header.ranges, "has a name outside the strings", held),
+        (found.lines_outside, header.ranges, "has line entries outside the line tables", f"there are {entries}"),
+        (untidy, header.ranges, "overlaps, or is empty", "functions lie apart, as the extra section says"),
     ):
         if index >= 0:
-            out.append(str(_broken(part, index * width, f"range {index} {fault}", rule)))
-    out += problems_of_starts(extra, header.strings.size)
+            out.append(str(_broken(section.name, section.row_offset(index), f"range {index} {fault}", rule)))
+    if header.compact:
+        out += problems_of_packing(data, sections, header, extra)
+    else:
+        out += problems_of_starts(extra, header.strings.size)
     out += problems_of_columns(extra, header)
     problem = problem_of_extra(extra)
     return [*out, problem] if problem else out
@@ -164,6 +161,43 @@ def problems_of_starts(extra: ExtraSection, string_size: int) -> list[str]:
         rule = f"names lie in the {string_size} bytes of the strings"
         out.append(_broken(part, offset + wrong * START.size, f"row {rows[wrong]}", rule))
     return list(map(str, out))
+
+
+def problems_of_packing(
+    data: memoryview, sections: ArchiveSections, header: ArchiveHeader, extra: ExtraSection
+) -> list[str]:
+    """What is wrong with the tables and strings of a compact archive, a sentence for each rule that is broken."""
+    rows = inspect_kernel.StoredRows(data, sections)
+    rule = "blocks follow each other, each as long as its rows need, and fields of at most 64 bits end in order"
+    shared = "blocks follow each other, and a string shares no more than the one before it has"
+    part = PACKED_STARTS.decode()
+    starts, size = extra.chunks.get(PACKED_STARTS, (0, 0))
+    names = header.va_table.name, header.ranges.name, header.lines.name, part, header.strings.name
+    out = [
+        _broken(name, place, "a block", shared if name == header.strings.name else rule)
+        for name, place in zip(names, rows.packed_faults(), strict=True)
+        if place >= 0
+    ]
+    if size and not sections.starts:
+        out.append(_broken(part, starts, f"{size} bytes", "its rows, of which there are some, fit in it"))
+    before = (-1,)
+    for row in range(sections.starts):
+        found = rows.start_row(row)
+        if found <= before:
+            out.append(_broken(part, directory_place(row), f"row {found}", "rows are in order, each once"))
+            break
+        if max(found[:2]) >= header.string_count:
+            rule = f"names are among the {header.string_count} strings"
+            out.append(_broken(part, directory_place(row), f"row {found}", rule))
+            break
+        before = found
+    return list(map(str, out))
+
+
+def _count_strings(strings: memoryview, header: ArchiveHeader, sections: ArchiveSections) -> int:
+    if header.compact:
+        return header.string_count
+    return bytes(strings).count(0) if sections.nul else inspect_kernel.count_strings(strings)[0]
 
 
 def problems_of_columns(extra: ExtraSection, header: ArchiveHeader) -> list[str]:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
             ...
 
 
-ARCHIVE_MAGIC = b".dia"
+ARCHIVE_MAGICS = (b".dia", b".dic")
 PACKAGE_INDEX = ".debug_cu_index"  # the section that makes an ELF file a .dwp
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
 OWN_PATH = "own path"
@@ -120,7 +120,7 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
     except ElfError as error:
         with open_regular(name, ElfError) as (descriptor, _):
             head = os.read(descriptor, 4)
-        if head == ARCHIVE_MAGIC:
+        if head in ARCHIVE_MAGICS:
             with open_archive(name) as table:
                 build_id = table.about.build_id
             return Candidate(name, how, (build_id,) if build_id else (), is_archive=True)

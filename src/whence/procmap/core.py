@@ -23,7 +23,6 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from whence import rooted
@@ -37,6 +36,7 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
 from whence.procmap.mapping import Kind, Mapping, kind_of
 from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
+from whence.records import Record
 
 PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))
 HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers
@@ -74,8 +74,7 @@ class CoreThread(NamedTuple):
     sp: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CoreMappings:
+class CoreMappings(Record, frozen=True):
     """The executable mappings of a process, and its threads: in a core of the kernel the one that ended it comes first.
 
     `missing` counts the bytes that the end of the file lacks, where it was cut short. `arguments` is the beginning of

@@ -18,19 +18,18 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from whence.errors import MapsError
 from whence.procmap.kernels import maps as maps_kernel
 from whence.procmap.kernels.constants import EXECUTE
 from whence.procmap.mapping import Mapping, kind_of
+from whence.records import Record, field
 
 _KEPT_PROBLEMS = 16
 _SHORTEST_LINE = len(b"0-1 r-xp 0 0:0 0\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Maps:
+class Maps(Record, frozen=True):
     """Mappings in address order, and what was wrong with lines that are not among them (the first 16)."""
 
     mappings: list[Mapping] = field(default_factory=list)

@@ -18,7 +18,6 @@ import os
 import time
 from bisect import bisect_right
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from whence.elf.segments import Segment
@@ -28,6 +27,7 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.process import command, identify
+from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.procmap.resolver import Resolver
@@ -37,8 +37,7 @@ SEGMENT_FIELDS = ("file_offset", "vaddr", "file_size", "align")
 SIZE_LIMIT = 256 << 20  # bytes; a process with the 65,530 mappings that Linux allows takes some 20 MB
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotFile:
+class SnapshotFile(Record, frozen=True):
     """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read).
 
     `stamp` is that of the file at `place`, where it has no build-id: the path, or where that leads below a sysroot.
@@ -60,8 +59,7 @@ class SnapshotFile:
         return bool(self.stamp) and stamp_of(self.place) == self.stamp
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotMappings:
+class SnapshotMappings(Record, frozen=True):
     """The executable mappings of a process at one moment. `file_of[i]` is the file of mapping i, or None."""
 
     pid: int

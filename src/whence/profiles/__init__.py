@@ -27,6 +27,7 @@
     binaries            which file answers for a mapping, and what was tried
     kernel              the kernel's files: which belongs to a mapping, and where it was loaded
     symbol_lists        names that are in no ELF file: perf maps, kallsyms; non_elf_names asks them
+    chains              the chains of frames that locations share, for pprof's and OTLP's writers
     naming              each location to its frames or its reason
     coverage            how much got named, by what, and what would name the rest
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from whence.closing import Closing
 from whence.elf import ElfFile
@@ -23,6 +22,7 @@ from whence.profiles.kernel import Placing, is_kernel, placing
 from whence.profiles.model import Mapping
 from whence.profiles.symbol_lists import SymbolLists
 from whence.reasons import GIVE_KERNEL, Missing, Reason
+from whence.records import Record, field
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import Names
 
@@ -30,8 +30,7 @@ Known = dict[Callable[[str], str] | None, dict[int, Frames]]
 VDSO = "[vdso]"  # how recorders call it
 
 
-@dataclass(slots=True)
-class Placed:
+class Placed(Record):
     """A file that answers for a mapping, and how the mapping's addresses become its vaddrs."""
 
     binary: Names
@@ -46,8 +45,7 @@ class Placed:
         return self.placing(mapping, addresses) if self.placing else vaddrs(self.segments, mapping, addresses)
 
 
-@dataclass(slots=True)
-class MappingSearch:
+class MappingSearch(Record):
     """What became of the search for one mapping's file."""
 
     mapping: Mapping

@@ -13,7 +13,6 @@ import os
 import re
 from array import array
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from whence.errors import ProfileError
 from whence.model import Frame
@@ -21,6 +20,7 @@ from whence.profiles import bounds
 from whence.profiles.merging import saturated
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples
 from whence.profiles.stacks import binary_of
+from whence.records import replaced
 
 COMMAND = "comm"
 VERSION = re.compile(r"(?:-[\d.]+)?\.so(?:\.[\d.]+)?$")  # of a shared library, in its name
@@ -212,6 +212,6 @@ def both(profile: Profile, most: int = 0) -> Profile:
     new = [array("q", map(saturated, map(int.__add__, samples.values[kind], samples.base[kind]))) for kind in kinds]
     base = [samples.base[kind] for kind in kinds]
     shown = kinds.index(profile.default_type) if profile.default_type in kinds else 0
-    out = replace(profile, sample_types=[profile.sample_types[kind] for kind in kinds] * 2, default_type=shown)
+    out = replaced(profile, sample_types=[profile.sample_types[kind] for kind in kinds] * 2, default_type=shown)
     out.samples = Samples(samples.first, samples.stack, samples.of, [*new, *base], samples.labels)
     return out

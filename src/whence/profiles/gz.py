@@ -27,12 +27,13 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
     step = len(data)  # most files are one member
     while True:
         begin = offset
-        member = zlib.decompressobj(wbits=31)
+        engine = zlib if begin else _fastest()  # whose objects take 80 KB each: later members may be tiny
+        member = engine.decompressobj(wbits=31)
         while not member.eof and offset < len(data):
             piece = view[offset : offset + step]
             try:
                 part = member.decompress(piece, limit - size + 1)
-            except zlib.error as error:
+            except engine.error as error:
                 raise ProfileError("gzip", begin, "the stream unpacks to its checksum", str(error)) from error
             parts.append(part)
             size += len(part)
@@ -52,8 +53,11 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _packing() -> ModuleType:
-    """ISA-L's zlib, which packs four times as fast and a little tighter; zlib on machines for which there is none."""
+def _fastest() -> ModuleType:
+    """ISA-L's zlib, which packs four times as fast and a little tighter, and unpacks twice as fast.
+
+    zlib on machines for which there is none.
+    """
     try:
         from isal import isal_zlib
     except ImportError:
@@ -67,22 +71,19 @@ def deflated(data: bytes | bytearray) -> bytes:
 
     Parts of the data are packed on a thread each and joined at byte boundaries: any reader takes them for one stream.
     """
-    packing = _packing()
+    engine = _fastest()
     view = memoryview(data)
     starts = range(0, max(1, len(data)), PART_BYTES)
+    parts = [b""] * len(starts)
 
-    def packed(start: int) -> bytes:
-        packer = packing.compressobj(1, packing.DEFLATED, -15)
+    def pack(_worker: int, part: int) -> None:
+        start = starts[part]
+        packer = engine.compressobj(1, engine.DEFLATED, -15)
         last = start + PART_BYTES >= len(data)
         body: bytes = packer.compress(view[start : start + PART_BYTES])
-        end: bytes = packer.flush(packing.Z_FINISH if last else packing.Z_SYNC_FLUSH)
-        return body + end
+        end: bytes = packer.flush(engine.Z_FINISH if last else engine.Z_SYNC_FLUSH)
+        parts[part] = body + end
 
-    if len(starts) == 1:
-        parts = [packed(0)]
-    else:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(min(len(starts), cores.available())) as pool:
-            parts = list(pool.map(packed, starts))
+    workers = min(len(starts), cores.available()) if len(starts) > 1 else 1
+    cores.share(range(workers), range(len(starts)), pack)
     return HEADER + b"".join(parts) + struct.pack("<II", zlib.crc32(view), len(data) & 0xFFFFFFFF)

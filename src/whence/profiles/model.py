@@ -19,13 +19,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from whence.errors import WRONG_KIND, ProfileError, worded
 from whence.model import Frames
 from whence.procmap import mapping as procmap_mapping
 from whence.profiles.bounds import NO_BOUND
+from whence.records import Record, as_dict, field
 
 if TYPE_CHECKING:
     from whence.unwind.modules import Finds
@@ -86,8 +86,7 @@ class Lost(NamedTuple):
     tid: int = 0
 
 
-@dataclass(slots=True, repr=False)
-class Timeline:
+class Timeline(Record):
     """When samples were taken: event i is one of sample[i], at time[i], and counts values[t][i] of type t.
 
     Times are nanoseconds of the recorder's clock, in any order. The values of a sample's events add up to its own.
@@ -120,8 +119,7 @@ class Timeline:
         )
 
 
-@dataclass(slots=True, repr=False)
-class Samples:
+class Samples(Record):
     """Sample i has the locations of stack of[i] (leaf first), values[t][i] of type t, and labels[i].
 
     Stack s is stack[first[s]:first[s + 1]]. Samples may share stacks, as OTLP's do: what they would take apart has no
@@ -230,8 +228,7 @@ class Unwinding(Protocol):
         ...
 
 
-@dataclass(slots=True, repr=False)
-class Profile:
+class Profile(Record):
     """One profile. Locations are columns: location i is mapping[i], address[i], frames[i], reasons.get(i)."""
 
     sample_types: list[SampleType] = field(default_factory=list)
@@ -375,10 +372,10 @@ class Profile:
         self.changed.add(location)
         self.reasons.pop(location, None)
 
-    def __getstate__(self) -> tuple[None, dict[str, object]]:
+    def __reduce__(self) -> tuple[object, ...]:
         """What pickle and copy keep: all but what the profile was read from, which nobody needs elsewhere."""
-        kept: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
-        return None, kept | {"_samples": self.samples, "load": None, "origin": None, "unwinding": None}
+        left = {"_samples": self.samples, "load": None, "origin": None, "unwinding": None}
+        return type(self), tuple((as_dict(self) | left).values())
 
     def mapping_of(self, location: int) -> Mapping | None:
         """The mapping of a location; None where it has none."""
@@ -401,8 +398,8 @@ class Derived:
                 parent.unwinding.unwind(one, finds)
             whole.append(one)
         made = self._again(whole)
-        for each in fields(made):
-            setattr(profile, each.name, getattr(made, each.name))
+        for name, value in as_dict(made).items():
+            setattr(profile, name, value)
 
 
 def _filtered(profile: Profile, events: list[int] | None, predicate: Callable[[Sample], bool]) -> Profile:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from itertools import compress
 from operator import attrgetter, itemgetter
 
 from whence.lidia.table import demangler
@@ -21,6 +21,7 @@ from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
 from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
+from whence.records import Record, field
 from whence.symbolize.naming import Unnamed, chains_of
 
 FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, the function itself
@@ -28,8 +29,7 @@ MOST_KNOWN = 500_000  # chains of a file that are kept for the next profile
 LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
 
 
-@dataclass(slots=True, repr=False)
-class Named:
+class Named(Record):
     """What became of the locations of one file (all its mappings)."""
 
     path: str
@@ -184,7 +184,7 @@ def _ask(
         chains, unnamed = chains_of(opened.binary, new, function=readable, file=own_file)
         if len(known) + len(new) > MOST_KNOWN:
             known = {}  # for this profile alone
-        known.update((vaddr, frames) for vaddr, frames in zip(new, chains, strict=True) if frames)
+        known.update(compress(zip(new, chains, strict=True), chains))
     answers = list(map(known.get, vaddrs))
     frames_of, reasons = profile.frames, profile.reasons
     found = [frames for frames in answers if frames]

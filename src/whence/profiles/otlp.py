@@ -19,6 +19,7 @@ from whence._version import __version__
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.profiles import bounds, gz, json_text, otlp_json, wire
+from whence.profiles.chains import Chains
 from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import NO_MAPPING, Profile
 from whence.profiles.otlp_json import Text
@@ -282,16 +283,10 @@ def renamed_binary(profile: Profile, whole: Messages, names: OtlpNames, skip: in
         return whole.data
     dictionary = dictionary_of(whole)
     bounds.writing(profile.stored, "the lines of named locations").charge(
-        bounds.JSON_VALUE * sum(len(profile.frames[location]) for location in profile.changed)
+        bounds.JSON_VALUE * sum(map(len, map(profile.frames.__getitem__, profile.changed)))
     )
-    first = array("Q", bytes(8 * (len(profile.address) + skip + 1)))
-    functions, lines = array("Q"), array("Q")
-    for location, frames in enumerate(profile.frames):
-        if location in profile.changed:
-            for frame in frames:
-                functions.append(names.function(frame))
-                lines.append(max(0, frame.line))
-        first[location + skip + 1] = len(lines)
+    chains = Chains.of([()] * skip + profile.frames, {location + skip for location in profile.changed})
+    first, functions, lines = chains.lines(array("Q", map(names.function, chains.frames)))
     body = wire.splice(
         dictionary,
         NewNames(

@@ -20,14 +20,14 @@ Reference: github.com/google/pprof, proto/profile.proto.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
+from operator import itemgetter
 
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame, Frames
 from whence.profiles import bounds, gz, wire
-from whence.profiles.addresses import MASK
+from whence.profiles.chains import Chains
 from whence.profiles.kernels import encode as encode_kernel
 from whence.profiles.kernels.fields import NO_ROOM
 from whence.profiles.kernels.stacks import count_up
@@ -35,6 +35,7 @@ from whence.profiles.kernels.wire import IdLists
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 from whence.profiles.schema import PPROF, Document
 from whence.profiles.wire import Ids, Messages, NewNames
+from whence.records import Record
 
 # Fields that are indices into string_table
 TEXTS = {
@@ -47,11 +48,10 @@ TABLES = ("sample_type", "sample", "mapping", "location", "function", "string_ta
 TEXTS_OF_PROFILE = ("drop_frames", "keep_frames", "default_sample_type", "doc_url")
 
 
-@dataclass(slots=True)
-class PprofOrigin:
+class PprofOrigin(Record):
     """The bytes a pprof profile was read from, and its tables as extents and rows."""
 
-    data: bytes = field(repr=False)
+    data: bytes
     compressed: bool
     whole: Messages
     strings: Messages
@@ -258,6 +258,7 @@ FLAGS = ("has_functions", "has_filenames", "has_line_numbers", "has_inline_frame
 
 
 FUNCTION = ("id", "name", "system_name", "filename", "start_line")  # fields 1 to 5
+FUNCTION_OF = itemgetter(*map(Frame._fields.index, ("function", "file", "start_line")))  # of a frame
 
 
 class PprofNames:
@@ -277,25 +278,33 @@ class PprofNames:
         self.string("")
 
     def string(self, text: str) -> int:
-        index = self.strings.get(text)
-        if index is None:
-            index = self.strings[text] = self._next_string
-            self._next_string += 1
-            self._new_strings.append(text.encode("utf-8", "surrogateescape"))
-        return index
+        return self.strings_of([text])[0]
 
-    def function(self, name: str, file: str, start_line: int) -> int:
-        """The id of a function."""
-        key = name, file, start_line
-        known = self.functions.get(key)
-        if known is None:
-            known = self.functions[key] = self._next_function
-            self._next_function += 1
-            text = self.string(name)
-            system = self.system_names.get(name)
-            system_text = text if system is None else self.string(system)
-            self._new_functions.extend((known, text, system_text, self.string(file), start_line))
-        return known
+    def strings_of(self, texts: list[str]) -> list[int]:
+        """The index of each text."""
+        known = self.strings
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        known.update(zip(new, count(self._next_string)))
+        self._next_string += len(new)
+        self._new_strings += [text.encode("utf-8", "surrogateescape") for text in new]
+        return list(map(known.__getitem__, texts))
+
+    def functions_of(self, frames: list[Frame]) -> array[int]:
+        """The id of each frame's function."""
+        known, system_names = self.functions, self.system_names
+        keys = list(map(FUNCTION_OF, frames))
+        new = [key for key in dict.fromkeys(keys) if key not in known]
+        known.update(zip(new, count(self._next_function)))
+        texts: list[str] = []
+        for name, file, _ in new:
+            texts += name, system_names.get(name, name), file
+        numbers = self.strings_of(texts)
+        starts = [start_line for _, _, start_line in new]
+        ids = range(self._next_function, self._next_function + len(new))
+        for row in zip(ids, numbers[::3], numbers[1::3], numbers[2::3], starts, strict=True):
+            self._new_functions.extend(row)
+        self._next_function += len(new)
+        return array("Q", map(known.__getitem__, keys))
 
     def tables(self) -> bytes:
         """What came new to the two tables, as fields of the profile."""
@@ -308,30 +317,10 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
     if not profile.changed:
         return whole.data
     bounds.writing(profile.stored, "the lines of named locations").charge(
-        RENAMED_LINE * sum(len(profile.frames[location]) for location in profile.changed)
+        RENAMED_LINE * sum(map(len, map(profile.frames.__getitem__, profile.changed)))
     )
     names = PprofNames(profile, strings, max(function_ids, default=0) + 1)
-    first = array("Q", bytes(8 * (len(profile.address) + 1)))
-    functions, lines = array("Q"), array("Q")
-    flags = bytearray(len(profile.mappings))
-    changed, function = profile.changed, names.function
-    for location, (mapping, frames) in enumerate(zip(profile.mapping, profile.frames, strict=True)):
-        if location in changed:
-            bits = HAS_FUNCTIONS
-            for name, file, line, inlined, _, start_line, _, _ in frames:
-                functions.append(function(name, file, start_line))
-                if line > 0:
-                    lines.append(line)
-                    bits |= HAS_LINES | HAS_INLINES
-                else:
-                    lines.append(0)
-                if file:
-                    bits |= HAS_FILENAMES
-                if inlined:
-                    bits |= HAS_INLINES
-            if mapping != NO_MAPPING:
-                flags[mapping] |= bits
-        first[location + 1] = len(lines)
+    first, functions, lines, flags = _lines(profile, names, profile.changed)
     out = wire.splice(
         whole,
         NewNames(
@@ -344,11 +333,28 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
             lines,
             PPROF.number("Profile", "mapping"),
             PPROF.number("Mapping", FLAGS[0]),
-            bytes(flags),
+            flags,
         ),
     )
     out += names.tables()
     return out
+
+
+def _lines(
+    profile: Profile, names: PprofNames, chosen: set[int] | None = None
+) -> tuple[memoryview, memoryview, memoryview, bytes]:
+    """The lines of the chosen locations (None: of all) as `NewNames` has them, and the flags of the mappings."""
+    chains = Chains.of(profile.frames, chosen)
+    bits = bytes(
+        [
+            HAS_FUNCTIONS
+            | (HAS_FILENAMES if file else 0)
+            | (HAS_LINES | HAS_INLINES if line > 0 else HAS_INLINES if inlined else 0)
+            for _, file, line, inlined, _, _, _, _ in chains.frames
+        ]
+    )
+    first, functions, lines = chains.lines(names.functions_of(chains.frames))
+    return first, functions, lines, chains.marks(profile.mapping, bits, len(profile.mappings))
 
 
 def encoded(profile: Profile) -> bytes:
@@ -359,22 +365,7 @@ def encoded(profile: Profile) -> bytes:
         return {"type": names.string(one.type), "unit": names.string(one.unit)}
 
     head: Document = {"sample_type": [kind(one) for one in profile.sample_types]}
-    flags = bytearray(len(profile.mappings))
-    first, functions, lines = array("Q", [0]), array("Q"), array("Q")
-    function = names.function
-    for mapping, frames in zip(profile.mapping, profile.frames, strict=True):
-        if frames:
-            bits = HAS_FUNCTIONS | (HAS_INLINES if len(frames) > 1 else 0)
-            for name, file, line, _, _, start_line, _, _ in frames:
-                functions.append(function(name, file, start_line))
-                lines.append(line & MASK)
-                if file:
-                    bits |= HAS_FILENAMES
-                if line:
-                    bits |= HAS_LINES | HAS_INLINES
-            if mapping != NO_MAPPING:
-                flags[mapping] |= bits
-        first.append(len(lines))
+    first, functions, lines, flags = _lines(profile, names)
     fields = (
         PPROF.number("Profile", "location"),
         *(PPROF.number("Location", field) for field in ("id", "mapping_id", "address", "line")),

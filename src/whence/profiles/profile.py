@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence.profiles import formats, model
+from whence.records import as_dict
 
 if TYPE_CHECKING:
     import pyarrow
@@ -30,8 +30,8 @@ class Profile(model.Profile):
     def of(cls, tables: model.Profile) -> Profile:
         """The profile that has the tables a reader filled; they are shared, not copied."""
         found = cls()
-        for one in fields(tables):
-            setattr(found, one.name, getattr(tables, one.name))
+        for name, value in as_dict(tables).items():
+            setattr(found, name, value)
         return found
 
     def symbolize(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 from whence.budget import Budget
@@ -18,6 +17,7 @@ from whence.profiles import bounds
 from whence.profiles.kernels import fields
 from whence.profiles.kernels import splice as splice_kernel
 from whence.profiles.kernels import wire as wire_kernel
+from whence.records import Record, field
 
 RULES = {
     fields.CUT_VARINT: "a varint ends inside its message",
@@ -40,20 +40,22 @@ def room(code: str, size: int) -> array[int]:
     return array(code, (0,)) * size
 
 
-@dataclass(slots=True)
-class Messages:
+class Messages(Record):
     """Message i is data[start[i]:end[i]]; it lies in message parent[i] of the messages it was taken from.
 
     Columns and texts are charged to `budget` before they are made.
     """
 
-    data: bytes = field(repr=False)
+    data: bytes
     part: str
-    start: array[int] = field(repr=False)
-    end: array[int] = field(repr=False)
-    parent: array[int] = field(repr=False)
-    budget: Budget = field(repr=False)
-    _texts: dict[int, str] = field(default_factory=dict, repr=False)
+    start: array[int]
+    end: array[int]
+    parent: array[int]
+    budget: Budget
+    _texts: dict[int, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} messages of {self.part}>"
 
     def __len__(self) -> int:
         return len(self.start)
@@ -260,8 +262,7 @@ def rows(field: int, table: array[int], width: int) -> bytearray:
     return out
 
 
-@dataclass(slots=True)
-class NewNames:
+class NewNames(Record):
     """What `splice` puts into a message, and the numbers of the fields it goes into.
 
     Location i gets a line for each of functions/lines[first[i]:first[i + 1]] in place of its own, if there are some.
@@ -272,9 +273,9 @@ class NewNames:
     line: int  # of a location
     line_function: int  # of a line: its function, its line
     line_line: int
-    first: array[int] = field(repr=False)
-    functions: array[int] = field(repr=False)
-    lines: array[int] = field(repr=False)
+    first: memoryview
+    functions: memoryview
+    lines: memoryview
     mapping: int = 0
     flag: int = 0
     flags: bytes = b""

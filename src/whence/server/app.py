@@ -26,6 +26,7 @@ from whence.server.access import ADMIN, READ, UPLOAD, is_loopback
 from whence.server.access_log import AccessLog
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import DebuginfodEndpoints
+from whence.server.memory import give_back_freed
 from whence.server.metrics import CONTENT_TYPE, METRICS
 from whence.server.naming import Naming
 from whence.server.page import Page
@@ -129,6 +130,7 @@ def make_app(settings: ServerSettings) -> Gate:
 
 def from_environment() -> Gate:
     """The application in a worker process."""
+    give_back_freed()
     sys.setswitchinterval(SWITCH_SECONDS)
     disable_created_metrics()  # type: ignore[no-untyped-call]
     return make_app(ServerSettings.from_environment())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.reasons import Missing
@@ -27,8 +28,7 @@ class NamedFrame(NamedTuple):
     place: Symbolized
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Record, frozen=True):
     """The stack of a thread, innermost frame first, and why it ends: in a word, and what exactly.
 
     `signal` is what the thread got, if any; `registers` are the innermost frame's by name. `skipped` frames between the

@@ -21,10 +21,10 @@ import enum
 import struct
 from array import array
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.errors import DwarfError, ElfError, cut_off
+from whence.records import Record
 from whence.unwind.constants import PT_GNU_EH_FRAME
 from whence.unwind.kernels import constants
 from whence.unwind.kernels.cfi import (
@@ -82,8 +82,7 @@ class CfiRow(NamedTuple):
     rules: dict[int, Rule]
 
 
-@dataclass(frozen=True, slots=True)
-class Cie:
+class Cie(Record, frozen=True):
     """What the FDEs of a compilation unit share."""
 
     code_align: int
@@ -97,8 +96,7 @@ class Cie:
     program: memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Fde:
+class Fde(Record, frozen=True):
     """[start, end) in vaddrs, and what unwinds it. `rows` are in order of start; none is empty."""
 
     start: int

@@ -10,12 +10,12 @@ Notes of a thread follow its NT_PRSTATUS (core(5)); in cores of the kernel the t
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
 from whence.elf.layout import machine_name
 from whence.procmap.core import SIGNAL_AT, TID_AT, FileEntry, mapped_files
+from whence.records import Record
 from whence.unwind.constants import NT_SIGINFO
 from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
@@ -67,8 +67,7 @@ def explain_core_stack(
         modules.close()
 
 
-@dataclass(slots=True)
-class _Thread:
+class _Thread(Record):
     tid: int
     status: bytes
     info: bytes = b""

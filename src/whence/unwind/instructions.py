@@ -270,6 +270,10 @@ class CodePath:
                 rules.setdefault(self.dwarf[value.base], Rule(How.OFFSET, address.offset - self.word))
         return CfiRow(goal, Cfa(self.dwarf[SP], self.word - sp.offset), rules)
 
+    def leads_to(self, start: int, goal: int) -> bool:
+        """Whether a way leads from one place to another."""
+        return any(True for _ in self.walk(start, goal))
+
     def row(self, start: int, state: State, instruction: Instruction) -> CfiRow | None:
         """What holds at `start`, when a return is reached in a state; None where the return address is not known."""
         sp = state.place(SP)

@@ -6,10 +6,10 @@ of Linux.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
+from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.window import ByteOrder
@@ -23,8 +23,7 @@ class TrampolineForm(NamedTuple):
     pc_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Record, frozen=True):
     """What unwinding needs to know of a machine. `names` are by DWARF number."""
 
     name: str
@@ -51,6 +50,7 @@ class Machine:
     sp_below_cfa: int = 0  # the caller's stack pointer, unless CFI says otherwise, is so far below the CFA
     syscall: bytes | None = None  # the instruction; `result` is the register with what it returns
     clones: tuple[bytes, ...] = ()  # calls of clone and clone3, up to that instruction
+    exits: tuple[bytes, ...] = ()  # what a function that a thread began with returns to, where that has no CFI
     result: int = 0
     thread_pointer_at: int | None = None  # in NT_PRSTATUS, where it is there
 
@@ -112,6 +112,7 @@ X86_64 = Machine(
         TrampolineForm(bytes.fromhex("48c7c00f0000000f05"), _X86_64_CONTEXT, 0xA8),  # mov $__NR_rt_sigreturn, %rax
         TrampolineForm(bytes.fromhex("b80f0000000f05"), _X86_64_CONTEXT, 0xA8),
     ),
+    exits=(bytes.fromhex("89c731c0b03c0f05"),),  # musl: mov %eax, %edi; xor %eax, %eax; mov $__NR_exit, %al; syscall
     contexts=(bytes.fromhex("4889dc"),),  # glibc: mov %rbx, %rsp
 )
 
@@ -182,6 +183,7 @@ I386 = Machine(
             _I386_OLD_CONTEXT_AT + _I386_CONTEXT_PC,
         ),
     ),
+    exits=(bytes.fromhex("89c331c040cd80"),),  # musl: mov %eax, %ebx; xor %eax, %eax; inc %eax; int $0x80
     contexts=(bytes.fromhex("8d249c"),),  # glibc: lea (%esp, %ebx, 4), %esp
     address_mask=(1 << 32) - 1,
 )

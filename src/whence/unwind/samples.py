@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from whence.kernels.columns import Column
+from whence.records import Record, field
 from whence.unwind.kernels.walk import WALK_COMPLETE, WALK_FULL, WALK_MODULE, WALK_UNREADABLE
 from whence.unwind.steps import End
 from whence.unwind.unwinder import UnwindCode, Unwinder
@@ -52,8 +52,7 @@ class StackSamples(NamedTuple):
     stack: bytes | memoryview
 
 
-@dataclass(slots=True)
-class SampleStacks:
+class SampleStacks(Record):
     """Frames of all samples in one column, innermost first; those of each end where `end` says."""
 
     end: array[int]

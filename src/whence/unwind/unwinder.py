@@ -47,10 +47,13 @@ CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
 FUNCTION_BYTES = 1 << 16  # from the beginning of a function, that a guess may be in it
 STEPS_OF_INSTRUCTIONS = 500  # how reading up to INSTRUCTIONS_LIMIT of them counts among the steps
+ENTRY_WORDS = 64  # of the stack that are looked at for the return address of the code that a program is entered by
 CALL_WORDS, CALLS_TRIED = 256, 8  # of the stack that are looked at for a call of a frame's function, and tried
 SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack that are looked at for a return address
 GUESSED = (End.NO_CFI, End.NOT_CODE)  # ends that a guess may lead on from
 JUMP_INDIRECT = b"\xff\x25"  # x86-64: what a stub of the PLT begins with
+CALL_POINTER = b"\xff\x15"  # x86-64: a call of the address that is so far from the next instruction
+BND, STUB_BYTES = b"\xf2", 11  # a prefix of that jump, and a stub's bytes up to its end
 CLONE_BYTES = 12  # of code, between the system call that makes a thread and the FDE of the new one
 ENDBR64, ENDBR32 = bytes.fromhex("f30f1efa"), bytes.fromhex("f30f1efb")
 MOVES_64, MOVES_32 = (b"\x48\x89\xe5", b"\x48\x8b\xec"), (b"\x89\xe5", b"\x8b\xec")  # mov %rsp, %rbp
@@ -408,11 +411,11 @@ class Unwinder:
     def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         if frame.exact and not self.is_code(frame.pc):
             return self.called(registers, 0, FoundBy.CALL)
-        if not frame.exact and self.is_behind_entry(frame):
+        if not frame.exact and self.is_outermost(frame):
             if self.walker is not None:
                 self.walker.kernel.learn_end(frame.pc)
             raise Ended(End.COMPLETE)
-        step = self.by_instructions(frame, registers)
+        step = self.by_instructions(frame, registers) or self.by_outermost(frame, registers)
         if step is not None:
             return step
         if frame.exact:
@@ -445,12 +448,35 @@ class Unwinder:
         """Whether a frame is in the code that a program or its loader is entered by, which nobody called."""
         if frame.pc not in self._is_behind_entry:
             entry = self.code.entry_before(frame.lookup) if self.machine.instructions == "x86" else None
-            row = None
+            is_behind = False
             if entry is not None:
                 self.charge(STEPS_OF_INSTRUCTIONS)
-                row = CodePath(self.machine.bits, self.memory.read).from_start(entry, frame.pc)
-            self._is_behind_entry[frame.pc] = row is not None
+                is_behind = CodePath(self.machine.bits, self.memory.read).leads_to(entry, frame.pc)
+            self._is_behind_entry[frame.pc] = is_behind
         return self._is_behind_entry[frame.pc]
+
+    def is_outermost(self, frame: StackFrame) -> bool:
+        """Whether nobody called the code that a frame returns to: a program's entry, or that which ends a thread."""
+        exits = self.machine.exits
+        return self.is_behind_entry(frame) or any(self._bytes(frame.pc, len(code)) == code for code in exits)
+
+    def by_outermost(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
+        """The caller, if that is code which nobody called: where its return address is the first on the stack that is
+        behind any call. Had there been a frame between, its return address would be there, too. For functions without
+        CFI that never return, such as those that call main and end the process."""
+        machine, sp = self.machine, registers[self.machine.sp]
+        bounds = self.memory.region(sp)
+        if bounds is None or machine.instructions != "x86":
+            return None
+        self.charge(ENTRY_WORDS // RULES_A_STEP)
+        for at in range(sp, min(sp + ENTRY_WORDS * machine.word, bounds[1] - machine.word + 1), machine.word):
+            pc = self.word(at)
+            if not self.is_code(pc - 1) or not self.follows_call(pc):
+                continue
+            if not self.is_outermost(StackFrame(pc, at + machine.word, FoundBy.INSTRUCTIONS)):
+                return None
+            return FrameStep(pc, {machine.sp: at + machine.word}, at + machine.word, FoundBy.INSTRUCTIONS)
+        return None
 
     def kept_to_return(self, frame: StackFrame, register: int) -> bool:
         """Whether a function has the value of a register back already: on no way from here to a return it changes."""
@@ -473,7 +499,7 @@ class Unwinder:
         for at in range(0, len(words), machine.word):
             pc = int.from_bytes(words[at : at + machine.word], self.order)
             if pc not in self._called:
-                self._called[pc] = self.call_target(pc) if self.is_code(pc - 1) else None
+                self._called[pc] = self.called_function(pc) if self.is_code(pc - 1) else None
             target = self._called[pc]
             if target is None or not 0 <= frame.pc - target < FUNCTION_BYTES:
                 continue
@@ -659,6 +685,30 @@ class Unwinder:
             return None
         distance = word & 0x3FFFFFF
         return pc - 4 + 4 * (distance - (1 << 26) if distance >> 25 else distance)
+
+    def called_function(self, pc: int) -> int | None:
+        """The function that the call before a return address leads to, also through a pointer that the linker keeps for
+        functions of other files (the GOT): called itself, or jumped to by a stub of the PLT. None for another one."""
+        if self.machine.bits == 64:
+            call = self._bytes(pc - 6, 6)
+            if call is not None and call.startswith(CALL_POINTER):
+                return self.pointer(pc + int.from_bytes(call[2:], "little", signed=True))
+        target = self.call_target(pc)
+        if target is None or self.machine.bits != 64:
+            return target
+        code = self._bytes(target, STUB_BYTES) or b""
+        jump = code.removeprefix(ENDBR64).removeprefix(BND)
+        if not jump.startswith(JUMP_INDIRECT):
+            return target
+        behind = target + len(code) - len(jump) + 6
+        return self.pointer(behind + int.from_bytes(jump[2:6], "little", signed=True))
+
+    def pointer(self, address: int) -> int | None:
+        """The word at an address; None where that can't be read."""
+        try:
+            return self.word(address)
+        except Unreadable:
+            return None
 
     def follows_call(self, pc: int) -> bool:
         """Whether the instruction before a return address can be a call; true where its bytes can't be read."""

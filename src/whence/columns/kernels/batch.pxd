@@ -26,3 +26,12 @@ cdef class Elements:
 
     cdef object _take(self, RecordBatch batch, str name)
     cdef object _read(self, ArrowSchema* schema, ArrowArray* array, int64_t first, int64_t count, str name)
+
+
+cdef inline bint is_valid(const ArrowArray* array, int64_t row) noexcept nogil:
+    """Whether a row (counted from the buffers' start) is not null."""
+    cdef const unsigned char* bits
+    if array.n_buffers < 1 or array.buffers[0] == NULL or array.null_count == 0:
+        return True
+    bits = <const unsigned char*>array.buffers[0]
+    return bits[row >> 3] >> (row & 7) & 1

@@ -181,19 +181,6 @@ class RecordBatch:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.inline
-def is_valid(array: cython.pointer(ArrowArray), row: int64_t) -> cython.bint:
-    """Whether a row (counted from the buffers' start) is not null."""
-    bits: cython.pointer(cython.const[uint8_t])
-    if array.n_buffers < 1 or array.buffers[0] == cython.NULL or array.null_count == 0:
-        return True
-    bits = cython.cast(cython.pointer(cython.const[uint8_t]), array.buffers[0])
-    return bits[row >> 3] >> (row & 7) & 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def integer_at(
     array: cython.pointer(ArrowArray), format: cython.char, row: int64_t, value: cython.p_ulonglong
 ) -> cython.bint:

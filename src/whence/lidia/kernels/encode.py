@@ -21,28 +21,10 @@ from cython.cimports.whence.kernels.hashtable import (
 )
 from cython.cimports.whence.kernels.vector import Bytes, U32s, push_u32, release, reserve
 from cython.cimports.whence.lidia.kernels.queries import LINE_FIELDS, RANGE_FIELDS, START_FIELDS
+from cython.cimports.whence.lidia.kernels.store import store
 
 SINGLES = cython.declare(cython.uint, 65536)  # lines whose runs of one entry are found by the line
 MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 0xFFFFFFFE)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def store(out: cython.p_uchar, value: cython.ulonglong, width: cython.int) -> cython.p_uchar:
-    """Write a number of 2, 4 or 8 bytes; returns where the next one goes."""
-    byte: cython.int
-    if width == 4:
-        for byte in range(4):
-            out[byte] = cython.cast(cython.uchar, value >> (8 * byte))
-    elif width == 8:
-        for byte in range(8):
-            out[byte] = cython.cast(cython.uchar, value >> (8 * byte))
-    else:
-        for byte in range(2):
-            out[byte] = cython.cast(cython.uchar, value >> (8 * byte))
-    return out + width
 
 
 @cython.final

@@ -2,7 +2,20 @@
 
 import cython
 from cython.cimports.libc.string import memset
+from cython.cimports.whence.kernels.bytes import u16, u32, uleb
 from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.lidia.kernels.packed import (
+    DIRECTORY_ENTRY,
+    FIELD_END,
+    PACKED_ROWS,
+    SHARED_STRINGS,
+    Packed,
+    SharedStrings,
+    blocks_of,
+    directory_words,
+    shared_text,
+)
 from cython.cimports.whence.lidia.kernels.queries import (
     CALL_FILE,
     DEPTH,
@@ -11,9 +24,10 @@ from cython.cimports.whence.lidia.kernels.queries import (
     LENGTH,
     LENGTH_PREFIX,
     LINE_COUNT,
-    LINE_FIELDS,
     LINE_INDEX,
+    MOST_TEXT,
     RANGE_FIELDS,
+    START_FIELDS,
     View,
     call_column,
     call_discriminator,
@@ -21,9 +35,11 @@ from cython.cimports.whence.lidia.kernels.queries import (
     field,
     line_column,
     line_discriminator,
+    line_field,
     load,
     size_of,
     source_of,
+    start_field,
     start_of,
     vaddr_of,
     view_of,
@@ -72,7 +88,12 @@ class StoredRows:
 
     def text(self, offset: cython.ulonglong):
         """The text at an offset of the strings as it is stored; None when it does not lie inside."""
-        size: cython.longlong = size_of(self._v, offset)
+        size: cython.longlong
+        room: cython.uchar[MOST_TEXT]
+        if self._view.compact:
+            size = shared_text(cython.address(self._view.shared), offset, room, MOST_TEXT)
+            return None if size < 0 else cython.cast(cython.p_char, room)[:size]
+        size = size_of(self._v, offset)
         if size < 0:
             return None
         if size == 0:
@@ -83,21 +104,116 @@ class StoredRows:
     def lines(self, index: cython.ulonglong, count: cython.ulonglong, make: object):
         """Line entries, each made by `make` of (offset, line); None when they are not in the tables."""
         number: cython.ulonglong
-        width: cython.int = self._view.line_width
-        entry: cython.pointer(cython.const[cython.uchar])
         if count == 0:
             return ()
         if index > self._view.lines or count > self._view.lines - index:
             return None
         out: list = []
         for number in range(index, index + count):
-            entry = self._view.line + number * (LINE_FIELDS * width)
-            out.append(make(load(entry, width), load(entry + width, width)))
+            out.append(make(line_field(self._v, number, 0), line_field(self._v, number, 1)))
         return tuple(out)
 
     def start(self, function: cython.ulonglong, file: cython.ulonglong, line: cython.ulonglong):
         """On which line a function starts; 0 where it is not known."""
         return start_of(self._v, function, file, line)
+
+    def start_row(self, row: cython.Py_ssize_t):
+        """Function, file and line of a row of starts; None when there is no such row."""
+        if row < 0 or row >= self._view.starts:
+            return None
+        return tuple([start_field(self._v, row, number) for number in range(START_FIELDS)])
+
+    def vaddrs(self):
+        """The vaddr of every range, a Column. MemoryError."""
+        column = Column("Q")
+        index: cython.Py_ssize_t
+        if not column.reserve(self._view.count):
+            raise MemoryError
+        for index in range(self._view.count):
+            column.push_u64(vaddr_of(self._v, index))
+        return column
+
+    def packed_faults(self):
+        """The blocks that do not hold together in a compact archive's tables of VAs, ranges, line entries and starts,
+        and in its strings: of each where its directory has the first one, or -1."""
+        belong(self._view.compact)
+        return (
+            place_of(packed_fault(cython.address(self._view.packed_vaddrs))),
+            place_of(packed_fault(cython.address(self._view.packed_ranges))),
+            place_of(packed_fault(cython.address(self._view.packed_lines))),
+            place_of(packed_fault(cython.address(self._view.packed_starts)) if self._view.starts else -1),
+            place_of(shared_fault(cython.address(self._view.shared))),
+        )
+
+
+@cython.cfunc
+def place_of(block: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Where a directory has a block; -1 for none."""
+    return block * DIRECTORY_ENTRY if block >= 0 else -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def packed_fault(t: cython.pointer(Packed)) -> cython.Py_ssize_t:
+    """The first block of a packed table that breaks a rule: blocks follow each other from the directory to the last
+    word, each as long as its rows need, and its fields end in order, none with more than 64 bits. -1 when none does."""
+    blocks: cython.Py_ssize_t = blocks_of(t.rows)
+    block: cython.Py_ssize_t
+    place: cython.ulonglong = directory_words(blocks)
+    rows: cython.Py_ssize_t
+    number: cython.int
+    before: cython.uint
+    end: cython.uint
+    for block in range(blocks):
+        if u32(t.data + DIRECTORY_ENTRY * block, False) != place or place + t.head > t.words:
+            return block
+        ends = t.data + 8 * place + t.fields * t.width
+        before = 0
+        for number in range(t.fields):
+            end = u16(ends + FIELD_END * number, False)
+            if end < before or end - before > 64:
+                return block
+            before = end
+        rows = min(t.rows - block * PACKED_ROWS, PACKED_ROWS)
+        place += t.head + (rows * before + 63) // 64
+    if u32(t.data + DIRECTORY_ENTRY * blocks, False) != place or place != t.words:
+        return blocks
+    return -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def shared_fault(s: cython.pointer(SharedStrings)) -> cython.Py_ssize_t:
+    """The first block of strings that breaks a rule: blocks follow each other from the directory to the end, each ends
+    with its last string, its first string is whole and none shares more than the one before it has. -1 when none
+    does."""
+    blocks: cython.ulonglong = (s.count + SHARED_STRINGS - 1) // SHARED_STRINGS
+    block: cython.ulonglong
+    place: cython.ulonglong = (blocks + 1) * DIRECTORY_ENTRY
+    stop: cython.ulonglong
+    number: cython.ulonglong
+    shared: cython.ulonglong
+    more: cython.ulonglong
+    size: cython.ulonglong
+    for block in range(blocks):
+        stop = u32(s.data + DIRECTORY_ENTRY * (block + 1), False)
+        if u32(s.data + DIRECTORY_ENTRY * block, False) != place or stop > s.size or stop < place:
+            return block
+        size = 0
+        for number in range(block * SHARED_STRINGS, min((block + 1) * SHARED_STRINGS, s.count)):
+            shared = uleb(s.data, cython.address(place), stop)
+            more = uleb(s.data, cython.address(place), stop)
+            if place > stop or shared > size or more > stop - place:
+                return block
+            size = shared + more
+            place += more
+        if place != stop:
+            return block
+    if u32(s.data + DIRECTORY_ENTRY * blocks, False) != s.size:
+        return blocks
+    return -1
 
 
 @cython.final
@@ -196,7 +312,9 @@ class Inspection:
                     if number != FUNCTION and number != FILE and number != CALL_FILE:
                         continue
                     name = field(v, index, number)
-                    if v.nul:
+                    if v.compact:
+                        missing = name >= v.shared.count
+                    elif v.nul:
                         missing = name >= closed and (name > 0 or v.string_size > 0)
                     else:
                         missing = size_of(v, name) < 0

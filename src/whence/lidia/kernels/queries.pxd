@@ -9,6 +9,9 @@ from libc.string cimport memchr
 from whence.kernels.bytes cimport u16, u32, u64
 from whence.kernels.columns cimport Column
 from whence.kernels.vector cimport Bytes
+from whence.lidia.kernels.packed cimport (
+    WHENCE_DAMAGED, Packed, SharedStrings, open_packed, packed_field, packed_fits, shared_fit, shared_text,
+)
 
 cpdef enum:  # fields of a range
     LENGTH = 0
@@ -79,6 +82,12 @@ cdef struct View:
     int column_width
     bint nul
     bint tidy  # functions lie apart: a search ends at the first
+    bint compact  # these four tables and the strings are what is read, not those above
+    Packed packed_vaddrs
+    Packed packed_ranges
+    Packed packed_lines
+    Packed packed_starts
+    SharedStrings shared  # names are numbers of them
     unsigned int *up  # links to enclosing ranges, or NULL
     unsigned long long *sample
     Py_ssize_t samples
@@ -90,21 +99,63 @@ cdef inline bint _lies_inside(Py_ssize_t offset, Py_ssize_t count, Py_ssize_t wi
     return 0 <= offset <= size and 0 <= count <= (size - offset) // width
 
 
+cdef inline bint _open_packed(
+    Packed *t, const unsigned char *base, Py_ssize_t size, object place, Py_ssize_t rows, int fields, int width
+) except -1:
+    """Open the packed table at `place` (offset, size) of the bytes; False where it does not lie inside or fit."""
+    cdef Py_ssize_t offset = place[0], length = place[1]
+    if not _lies_inside(offset, length, 1, size) or not packed_fits(rows, fields, width, length):
+        return False
+    open_packed(t, base + offset, rows, fields, width, length)
+    return True
+
+
+cdef inline bint open_compact(View *v, const unsigned char *base, Py_ssize_t size, object sections) except -1:
+    """Open the packed tables and the strings of a compact archive; False where one of them does not lie inside."""
+    cdef Py_ssize_t ranges = sections.ranges
+    cdef unsigned long long count = sections.string_count, string_size = sections.string_size
+    if not (
+        _open_packed(&v.packed_vaddrs, base, size, sections.va_place, ranges, 1, sections.va_width)
+        and _open_packed(&v.packed_ranges, base, size, sections.range_place, ranges, RANGE_FIELDS, sections.field_width)
+        and _open_packed(
+            &v.packed_lines, base, size, sections.line_place, sections.entries, LINE_FIELDS, sections.line_width
+        )
+        and (
+            not sections.starts
+            or _open_packed(&v.packed_starts, base, size, sections.start_place, sections.starts, START_FIELDS, 4)
+        )
+        and _lies_inside(sections.string_offset, sections.string_size, 1, size)
+        and shared_fit(count, string_size)
+    ):
+        return False
+    v.shared.data = base + <Py_ssize_t>sections.string_offset
+    v.shared.size = string_size
+    v.shared.count = count
+    v.compact = True
+    return True
+
+
 cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, object sections) except -1:
     """Fill a view whose memory is zero. `sections` is a layout.ArchiveSections of the `size` bytes at `base`; ValueError where
     they do not lie inside."""
     cdef Py_ssize_t ranges = sections.ranges, runs = sections.runs
     cdef int column_width = sections.column_width
     cdef int va_width = sections.va_width, width = sections.field_width, line_width = sections.line_width
+    cdef bint compact = sections.compact
+    if compact and not open_compact(v, base, size, sections):
+        raise ValueError("packed sections outside of the archive")
     if (
         va_width not in (2, 4, 8) or width not in (2, 4, 8) or line_width not in (2, 4, 8)
-        or not _lies_inside(sections.va_offset, ranges, va_width, size)
-        or not _lies_inside(sections.range_offset, ranges, RANGE_FIELDS * width, size)
+        or (not compact and not _lies_inside(sections.va_offset, ranges, va_width, size))
+        or (not compact and not _lies_inside(sections.range_offset, ranges, RANGE_FIELDS * width, size))
         or not _lies_inside(sections.string_offset, sections.string_size, 1, size)
-        or not _lies_inside(sections.line_offset, sections.entries, LINE_FIELDS * line_width, size)
+        or (not compact and not _lies_inside(sections.line_offset, sections.entries, LINE_FIELDS * line_width, size))
         or (sections.sources and not _lies_inside(sections.source_offset, ranges, 1, size))
         or (runs and not _lies_inside(sections.run_offset, runs, 5, size))
-        or (sections.starts and not _lies_inside(sections.start_offset, sections.starts, START_SIZE, size))
+        or (
+            not compact and sections.starts
+            and not _lies_inside(sections.start_offset, sections.starts, START_SIZE, size)
+        )
         or column_width not in (0, 1, 2, 4)
         or (column_width and not _lies_inside(sections.column_offset, sections.entries + ranges, column_width, size))
         or not 0 <= sections.line_discriminators <= size
@@ -150,10 +201,14 @@ cdef inline unsigned long long load(const unsigned char *at, int width) noexcept
 
 
 cdef inline unsigned long long vaddr_of(View *v, Py_ssize_t index) noexcept nogil:
+    if v.compact:
+        return packed_field(&v.packed_vaddrs, index, 0)
     return load(v.vaddrs + index * v.va_width, v.va_width)
 
 
 cdef inline unsigned long long field(View *v, Py_ssize_t index, int number) noexcept nogil:
+    if v.compact:
+        return packed_field(&v.packed_ranges, index, number)
     return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
 
 
@@ -177,9 +232,16 @@ cdef inline int source_of(View *v, Py_ssize_t index) noexcept nogil:
     return v.run_start[4 * v.runs + low - 1] if low else 0
 
 
+cdef inline unsigned long long start_field(View *v, Py_ssize_t row, int number) noexcept nogil:
+    """Function, file or line of a row of starts, 32 bits."""
+    if v.compact:
+        return <unsigned int>packed_field(&v.packed_starts, row, number)
+    return load(v.start + START_SIZE * row + 4 * number, 4)
+
+
 cdef inline unsigned long long declared_at(View *v, Py_ssize_t row) noexcept nogil:
     """Function and file of a row of starts, as one number."""
-    return load(v.start + START_SIZE * row, 4) << 32 | load(v.start + START_SIZE * row + 4, 4)
+    return start_field(v, row, 0) << 32 | start_field(v, row, 1)
 
 
 cdef inline unsigned int start_of(
@@ -195,17 +257,17 @@ cdef inline unsigned int start_of(
     while low < high:
         middle = (low + high) >> 1
         here = declared_at(v, middle)
-        if here < wanted or (here == wanted and load(v.start + START_SIZE * middle + 8, 4) <= line):
+        if here < wanted or (here == wanted and start_field(v, middle, 2) <= line):
             low = middle + 1
         else:
             high = middle
     if low and declared_at(v, low - 1) == wanted:
-        return <unsigned int>load(v.start + START_SIZE * low - 4, 4)
+        return <unsigned int>start_field(v, low - 1, 2)
     if low == v.starts or declared_at(v, low) != wanted:
         return 0
     if low + 1 < v.starts and declared_at(v, low + 1) == wanted:
         return 0
-    return <unsigned int>load(v.start + START_SIZE * low + 8, 4)
+    return <unsigned int>start_field(v, low, 2)
 
 
 cdef enum:
@@ -213,20 +275,24 @@ cdef enum:
     ENTRY_OUTSIDE = -2  # the range's entries are not in the tables
 
 
+cdef inline unsigned long long line_field(View *v, unsigned long long entry, int number) noexcept nogil:
+    """The offset (0) or the line (1) of a line entry that there is."""
+    if v.compact:
+        return packed_field(&v.packed_lines, entry, number)
+    return load(v.line + (entry * LINE_FIELDS + number) * v.line_width, v.line_width)
+
+
 cdef inline long long entry_of(View *v, Py_ssize_t index, unsigned long long offset) noexcept nogil:
     """The number of the line entry for an offset from the range's vaddr; NO_ENTRY or ENTRY_OUTSIDE where there is none."""
     cdef unsigned long long first = field(v, index, LINE_INDEX), count = field(v, index, LINE_COUNT)
     cdef unsigned long long low = 0, high = count, middle
-    cdef int size = LINE_FIELDS * v.line_width
-    cdef const unsigned char *entries
     if count == 0:
         return NO_ENTRY
     if first > v.lines or count > v.lines - first:
         return ENTRY_OUTSIDE
-    entries = v.line + first * size
     while low < high:
         middle = (low + high) >> 1
-        if load(entries + middle * size, v.line_width) <= offset:
+        if line_field(v, first + middle, 0) <= offset:
             low = middle + 1
         else:
             high = middle
@@ -235,7 +301,7 @@ cdef inline long long entry_of(View *v, Py_ssize_t index, unsigned long long off
 
 cdef inline unsigned int line_of(View *v, long long entry) noexcept nogil:
     """The line of an entry; 0 without one."""
-    return <unsigned int>load(v.line + (entry * LINE_FIELDS + 1) * v.line_width, v.line_width) if entry >= 0 else 0
+    return <unsigned int>line_field(v, entry, 1) if entry >= 0 else 0
 
 
 cdef inline unsigned int column_at(View *v, unsigned long long number) noexcept nogil:
@@ -285,6 +351,8 @@ cdef inline long long size_of(View *v, unsigned long long offset) noexcept nogil
     """The size of the text at an offset of the strings, MOST_TEXT at most; -1 when it does not lie inside."""
     cdef unsigned long long left, size
     cdef const void *end
+    if v.compact:
+        return shared_text(&v.shared, offset, NULL, MOST_TEXT)
     if offset >= v.string_size:
         return 0 if offset == 0 else -1
     left = v.string_size - offset
@@ -304,7 +372,7 @@ cdef inline long long size_of(View *v, unsigned long long offset) noexcept nogil
 cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr) noexcept nogil:
     """The last range whose vaddr is at or below the address, or -1."""
     cdef Py_ssize_t low = 0, left = v.count, half
-    if v.va_width == 4 and vaddr > <unsigned int>-1:
+    if v.va_width == 4 and vaddr > <unsigned int>-1 and not v.compact:
         return v.count - 1
     if v.sample != NULL:
         left = v.samples
@@ -406,6 +474,7 @@ cdef class Archive:
     cdef object _text(self, unsigned long long offset, bint function)
     cdef object _decoded(self, unsigned long long offset)
     cdef int find_chain(self, unsigned long long vaddr, unsigned int *chain) except -1
+    cdef object _unpacked(self, unsigned long long number)
     cdef object _frame_of(self, unsigned int index, long long inner, long long entry)
     cdef object _describe(self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back)
 
@@ -436,6 +505,7 @@ cdef class Texts:
     cdef Archive archive
     cdef readonly Py_ssize_t functions
     cdef readonly unsigned long long written
+    cdef readonly bint too_many
     cdef readonly Column linkage
     cdef Column function
     cdef Column file
@@ -445,7 +515,8 @@ cdef class Texts:
     cdef Bytes readable
 
     cdef object _number(self, Column offsets, Column rows)
-    cdef object _find_texts(self)
+    cdef object _find_texts(self, unsigned long long most)
+    cdef long long _unpack(self, unsigned long long number) except -1
     cdef object _add_up(self, Column rows)
     cdef const unsigned char* text_at(self, Py_ssize_t row, unsigned long long* size) noexcept nogil
     cdef int _check_row(self, Py_ssize_t row) except -1

@@ -29,7 +29,8 @@ from cython.cimports.whence.kernels.hashtable import (
     next_slot,
     release_slots,
 )
-from cython.cimports.whence.kernels.vector import push_bytes, release
+from cython.cimports.whence.kernels.vector import push_bytes, release, reserve
+from cython.cimports.whence.lidia.kernels.packed import packed_fits, shared_fit, shared_text
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the vaddr of a line that is none
@@ -272,7 +273,10 @@ class Archive:
     @cython.cfunc
     def _decoded(self, offset: cython.ulonglong):
         """The text at an offset as it is stored; None when it does not lie in the strings."""
-        size: cython.longlong = size_of(self.view, offset)
+        size: cython.longlong
+        if self._view.compact:
+            return self._unpacked(offset)
+        size = size_of(self.view, offset)
         if size < 0:
             return None
         if size == 0:
@@ -280,6 +284,13 @@ class Archive:
         start: cython.ulonglong = offset if self._view.nul else offset + LENGTH_PREFIX
         raw: cython.p_char = cython.cast(cython.p_char, self._view.string) + start
         return raw[:size].decode("utf-8", "surrogateescape")
+
+    @cython.cfunc
+    def _unpacked(self, number: cython.ulonglong):
+        """The same of a compact archive."""
+        room: cython.uchar[MOST_TEXT]
+        size: cython.longlong = shared_text(cython.address(self._view.shared), number, room, MOST_TEXT)
+        return None if size < 0 else cython.cast(cython.p_char, room)[:size].decode("utf-8", "surrogateescape")
 
     @cython.cfunc
     def _frame_of(self, index: cython.uint, inner: cython.longlong, entry: cython.longlong):
@@ -520,6 +531,17 @@ class Archive:
         return out
 
 
+def fits_packed(rows: cython.longlong, fields: cython.int, width: cython.int, size: cython.longlong) -> bool:
+    """Whether a packed table of so many rows has room for its directory and the heads of its blocks in `size` bytes."""
+    belong(1 <= fields <= RANGE_FIELDS)
+    return packed_fits(rows, fields, width, size)
+
+
+def fits_shared(count: cython.ulonglong, size: cython.ulonglong) -> bool:
+    """Whether so many strings have room for their directory and their lengths in `size` bytes."""
+    return shared_fit(count, size)
+
+
 # Queries and answers in text
 
 
@@ -633,11 +655,12 @@ class Texts:
 
     `functions` counts the first kind, `written` the bytes that the texts of all frames have together. `linkage` has the
     rows of functions that begin like linkage names. A text lies in the archive's strings (MOST_TEXT bytes of it at
-    most; one outside is empty) or, once `replace` was called, in `readable`.
+    most; one outside is empty) or, once `replace` was called, in `readable`; those of a compact archive are unpacked
+    there. `too_many`: not all of them were, as they would have had more bytes than were allowed.
     """
 
-    def __cinit__(self, archive: Archive, frames: FrameColumns):
-        """MemoryError."""
+    def __cinit__(self, archive: Archive, frames: FrameColumns, most: cython.ulonglong = NEVER):
+        """Those of a compact archive have about `most` bytes in all, no more. MemoryError."""
         self.archive = archive
         self.offset, self.start = Column("Q", True), Column("Q", True)
         self.size, self.linkage = Column("I", True), Column("I", True)
@@ -645,7 +668,7 @@ class Texts:
         self._number(frames.function, self.function)
         self.functions = self.offset.vector.count
         self._number(frames.file, self.file)
-        self._find_texts()
+        self._find_texts(most)
         self._add_up(self.function)
         self._add_up(self.file)
 
@@ -683,7 +706,7 @@ class Texts:
         release_slots(cython.address(table))
 
     @cython.cfunc
-    def _find_texts(self):
+    def _find_texts(self, most: cython.ulonglong):
         """Fill `start`, `size` and `linkage`."""
         view: cython.pointer(View) = self.archive.view
         count: cython.Py_ssize_t = self.offset.vector.count
@@ -694,16 +717,41 @@ class Texts:
         row: cython.Py_ssize_t
         found: cython.Py_ssize_t = 0
         length: cython.longlong
+        text: cython.pointer(cython.const[cython.uchar])
         for row in range(count):
-            length = size_of(view, offset[row])
-            if length < 0 or (row >= self.functions and offset[row] == 0):
-                length = 0  # outside; no file, also where the strings begin with another text
-            start[row] = offset[row] + (0 if view.nul else LENGTH_PREFIX)
+            if view.compact:
+                start[row] = WHENCE_READABLE | cython.cast(cython.ulonglong, self.readable.count)
+                length = 0
+                if cython.cast(cython.ulonglong, self.readable.count) > most:
+                    self.too_many = True
+                elif offset[row] or row < self.functions:
+                    length = self._unpack(offset[row])
+                text = self.readable.items + (self.readable.count - length)
+            else:
+                length = size_of(view, offset[row])
+                if length < 0 or (row >= self.functions and offset[row] == 0):
+                    length = 0  # outside; no file, also where the strings begin with another text
+                start[row] = offset[row] + (0 if view.nul else LENGTH_PREFIX)
+                text = view.string + start[row]
             size[row] = cython.cast(cython.uint, length)
-            if row < self.functions and length > 2 and is_linkage_name(view.string + start[row]):
+            if row < self.functions and length > 2 and is_linkage_name(text):
                 linkage[found] = cython.cast(cython.uint, row)
                 found += 1
         self.linkage.vector.count = found
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _unpack(self, number: cython.ulonglong) -> cython.longlong:
+        """Append a string of a compact archive to `readable`; returns its size, 0 for one that is not there."""
+        size: cython.longlong
+        if not reserve(cython.address(self.readable), MOST_TEXT, 1):
+            raise MemoryError
+        size = shared_text(
+            cython.address(self.archive.view.shared), number, self.readable.items + self.readable.count, MOST_TEXT
+        )
+        size = max(size, 0)
+        self.readable.count += size
+        return size
 
     @cython.cfunc
     def _add_up(self, rows: Column):
@@ -729,13 +777,11 @@ class Texts:
         return cython.cast(cython.p_ulonglong, self.offset.vector.items)[row]
 
     def text(self, row: cython.Py_ssize_t):
-        """The text of a row as it is stored, bytes."""
+        """The text of a row, bytes: as it is stored, until it is replaced."""
+        size: cython.ulonglong = 0
         self._check_row(row)
-        start: cython.ulonglong = cython.cast(cython.p_ulonglong, self.start.vector.items)[row]
-        size: cython.uint = cython.cast(cython.p_uint, self.size.vector.items)[row]
-        if start & WHENCE_READABLE:
-            raise ValueError("the text was replaced")
-        return cython.cast(cython.p_char, self.archive.view.string)[start : start + size]
+        text = cython.cast(cython.p_char, self.text_at(row, cython.address(size)))
+        return text[:size] if size else b""
 
     @cython.cfunc
     @cython.nogil

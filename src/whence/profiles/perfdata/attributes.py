@@ -10,9 +10,9 @@ the first one is the highest of its byte.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from whence.profiles.perfdata.kernels import constants
+from whence.records import Record
 
 SMALLEST = 64  # bytes, of the first version; a size of 0 means it
 LARGEST = 4096
@@ -34,8 +34,7 @@ NAMES = {
 IS_FREQUENCY, HAS_TRAILER, HAS_CLOCK = 10, 18, 25  # bits
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Record, frozen=True):
     """One event as it was recorded. `name` is what the recorder called it, else made of its type."""
 
     type: int

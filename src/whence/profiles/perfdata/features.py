@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from whence.profiles.perfdata import attributes
 from whence.profiles.perfdata.attributes import Attribute
 from whence.profiles.perfdata.kernels import constants
+from whence.records import Record, field, replaced
 
 BUILD_ID, HOST, SYSTEM, VERSION, MACHINE = 2, 3, 4, 5, 6
 COMMAND, EVENTS, SAMPLE_TIMES, COMPRESSION, CLOCK = 11, 12, 21, 27, 29
@@ -25,8 +25,7 @@ BUILD_ID_NAME_AT = 36
 LENGTH_TOLD = 0x8000  # of misc: the byte behind the id is its length
 
 
-@dataclass(slots=True)
-class Features:
+class Features(Record):
     """What the sections tell. `build_ids` are by file name; `events` are attributes with names and ids."""
 
     host: str = ""
@@ -128,9 +127,7 @@ def described(data: bytes, order: str) -> Iterator[tuple[Attribute, tuple[int, .
 
 
 def named(attribute: Attribute, name: str) -> Attribute:
-    from dataclasses import replace
-
-    return replace(attribute, name=name)
+    return replaced(attribute, name=name)
 
 
 def map_build_id(about: bytes) -> str:

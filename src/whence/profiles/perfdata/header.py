@@ -11,13 +11,13 @@ the data lies an offset and a size for each feature whose bit is set. Of a recor
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
 from whence.errors import WRONG_KIND, ProfileError
 from whence.profiles.perfdata import attributes
 from whence.profiles.perfdata.attributes import Attribute
 from whence.profiles.perfdata.features import Features
 from whence.profiles.perfdata.source import ByteSource
+from whence.records import Record, field
 
 MAGIC = b"PERFILE2"  # as a little-endian machine writes it
 MAGIC_BIG = MAGIC[::-1]
@@ -29,8 +29,7 @@ MOST_ATTRIBUTES = 1 << 20  # bytes of their table
 MOST_FEATURE = 256 << 20  # bytes of a section that is read
 
 
-@dataclass(slots=True)
-class RecordingHeader:
+class RecordingHeader(Record):
     """Where records are, and what is known before the first of them."""
 
     big: bool

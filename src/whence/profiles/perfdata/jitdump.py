@@ -35,6 +35,7 @@ LOADED, MOVED, DEBUGGED, UNWINDS = struct.calcsize("<IIQQQQ"), struct.calcsize("
 COUNTER_TIMES = 1  # a bit of the flags
 V8_PADDING, V8_SHIFT = 0xDEADBEEF, 0x40
 SAME_FILE = b"\xff"
+ADDRESS_END = 1 << 64
 EH_FRAME_ALIGN = 8  # .eh_frame counts its distances from where it lies: behind the code, at such an address
 
 
@@ -90,21 +91,27 @@ def read(data: bytes, budget: Budget | None = None) -> JitDump:
     by_index: dict[int, JitCode] = {}
     lines: dict[int, tuple[tuple[int, int, str], ...]] = {}
     eh_frame = b""  # of the next LOAD
+
+    def keep(code: JitCode, index: int, at: int) -> None:
+        if code.eh_frame_address >= ADDRESS_END:
+            out.problems.append(f"the record at {at:#x} has code that ends beyond 64 bits")
+            return
+        by_index[index] = code
+        out.code.append(code)
+
     for at, kind, time, body in records(data, max(size, HEADER), order):
         try:
             if kind == LOAD:
                 budget.charge(bounds.LOCATION + len(body))
                 code = loaded(body, order, time, lines, eh_frame)
                 eh_frame = b""
-                by_index[struct.unpack_from(order + "Q", body, LOADED - 8)[0]] = code
-                out.code.append(code)
+                keep(code, struct.unpack_from(order + "Q", body, LOADED - 8)[0], at)
             elif kind == MOVE:
                 budget.charge(bounds.LOCATION)
                 _, _, _, _, new, length, index = struct.unpack_from(order + "IIQQQQQ", body)
                 old = by_index.get(index)
                 if old is not None:
-                    by_index[index] = moved = JitCode(time, new, length, old.name, old.lines, old.eh_frame)
-                    out.code.append(moved)
+                    keep(JitCode(time, new, length, old.name, old.lines, old.eh_frame), index, at)
             elif kind == DEBUG_INFO:
                 address, rows = debug_info(body, order, V8_SHIFT if padding == V8_PADDING else 0, budget)
                 lines[address] = rows

@@ -12,10 +12,11 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from whence.cores import available, share
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import EM_386, EM_AARCH64, EM_X86_64
 from whence.errors import ProfileError, WhenceError, without_file
@@ -28,6 +29,7 @@ from whence.profiles import bounds
 from whence.profiles.perfdata.kernels import constants
 from whence.profiles.perfdata.kernels.copies import Copies, abi_of, keep
 from whence.profiles.perfdata.kernels.replay import grouped
+from whence.records import Record, field
 from whence.unwind.cfi import FrameSection
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import EXECUTABLE, CoreCode, Module, Modules
@@ -152,14 +154,22 @@ class Placed(NamedTuple):
     number: int
 
 
-@dataclass(slots=True)
-class Setting:
+class Setting(Record):
     """What a process has mapped, from a time on. What generated code there is only grows."""
 
     pid: int
     since: int  # when the first of its samples was taken
     maps: list[Placed]
     generated: list[Placed]  # code that was there then
+
+
+class Batch(Record):
+    """Samples that are unwound at a time, and what each process has mapped then, by number. `taken` has those of one
+    kind together: their setting, copies, the bytes that these lie in, their event and the ABI of their registers."""
+
+    samples: Column
+    settings: dict[int, Setting]
+    taken: list[tuple[Setting, Copies, memoryview, Attribute, int]] = field(default_factory=list)
 
 
 def overlaid(maps: list[Placed], code: list[Placed], takes: Callable[[int], bool]) -> list[Placed]:
@@ -210,6 +220,7 @@ class UserStacks:
 
     def __init__(self, reader: Recording) -> None:
         self._reader = reader
+        self._cores = min(2, available())
         self._forget()
         self._times = {pid: sorted(times) for pid, times in reader.jit_times.items()}
         self._opened: dict[tuple[str, str], Module] = {}
@@ -254,23 +265,30 @@ class UserStacks:
         self._first, self._count = array("Q"), array("I")  # by sample: where its addresses begin, how many there are
 
     def _unwind_all(self, finds: Finds) -> None:
-        """Go over all samples in order of time, and unwind those of one process with the same maps together."""
+        """Go over all samples in order of time, and unwind those of one process with the same maps together. While a
+        batch is unwound, the next one is taken on another core: what that costs is waiting for the file's pages."""
         reader = self._reader
         replay = reader.new_replay()
         settings: dict[int, Setting] = {}
         latest: dict[int, int] = {}  # of processes, by number
         samples, of = Column("I"), Column("Q")
         with reader.records.sample_thread.numbers() as threads, reader.records.sample_time.numbers() as times:
-            while (stop := replay.gather(samples, of, SAMPLES_TOGETHER)) != constants.END:
-                if stop != constants.FULL:
+            batch = Batch(samples, {})
+            while True:
+                stop = replay.gather(samples, of, SAMPLES_TOGETHER)
+                if stop not in (constants.FULL, constants.END):
                     pid = threads[stop] >> 32
                     latest[pid] = replay.settings_met
                     settings[replay.settings_met] = self._setting(replay, pid, times[stop])
                     continue
-                self._unwind_batch(samples, of, settings, finds)
+                before, batch = batch, Batch(samples, settings)
+                both = [partial(self._take_batch, batch, of), partial(self._unwind_batch, before, finds)]
+                share(range(self._cores), both, lambda _core, work: work())
+                if stop == constants.END:
+                    break
                 samples, of = Column("I"), Column("Q")
                 settings = {number: settings[number] for number in latest.values()}
-            self._unwind_batch(samples, of, settings, finds)
+            self._unwind_batch(batch, finds)
 
     def _setting(self, replay: Replay, pid: int, time: int) -> Setting:
         """What a process has mapped now; the same object where another one had the same, without generated code."""
@@ -284,28 +302,32 @@ class UserStacks:
             self._same[key] = Setting(pid, time, list(key), code)
         return self._same[key]
 
-    def _unwind_batch(self, samples: Column, of: Column, settings: dict[int, Setting], finds: Finds) -> None:
-        """Unwind the samples that were gathered."""
-        ordered, keys, ends = grouped(samples, of)
-        records = self._reader.records
-        if not len(samples):
-            return
-        until = records.sample_time[samples[len(samples) - 1]]
+    def _take_batch(self, batch: Batch, of: Column) -> None:
+        """Take the registers and copies of samples that were gathered, those of one kind together."""
+        ordered, keys, ends = grouped(batch.samples, of)
         first = 0
         with ordered.numbers() as all_samples, keys.numbers() as all_keys, ends.numbers() as all_ends:
             for key, end in zip(all_keys, all_ends):
-                setting = settings[key >> constants.SETTING_SHIFT]
                 waiting, first = all_samples[first:end], end
                 while len(waiting):
-                    copies, data, event, abi = self._taken(waiting)
-                    machine = self._machine(abi)
-                    if abi == constants.ABI_NONE:
-                        self._ends["samples without registers"] += len(copies.sample)
-                    elif machine is None or not len(copies.pc):
-                        self._ends["no registers that are known of this machine"] += len(copies.sample)
-                    else:
-                        self._unwind_copies(copies, data, event, self._unwinder(setting, until, machine, finds))
-                    waiting = copies.rest.numbers()
+                    taken = self._taken(waiting)
+                    batch.taken.append((batch.settings[key >> constants.SETTING_SHIFT], *taken))
+                    waiting = taken[0].rest.numbers()
+
+    def _unwind_batch(self, batch: Batch, finds: Finds) -> None:
+        """Unwind the samples that were taken."""
+        samples = batch.samples
+        if not len(samples):
+            return
+        until = self._reader.records.sample_time[samples[len(samples) - 1]]
+        for setting, copies, data, event, abi in batch.taken:
+            machine = self._machine(abi)
+            if abi == constants.ABI_NONE:
+                self._ends["samples without registers"] += len(copies.sample)
+            elif machine is None or not len(copies.pc):
+                self._ends["no registers that are known of this machine"] += len(copies.sample)
+            else:
+                self._unwind_copies(copies, data, event, self._unwinder(setting, until, machine, finds))
         self._forget_bytes(samples)
 
     def _unwinder(self, setting: Setting, until: int, machine: Machine, finds: Finds) -> SampleUnwinder:

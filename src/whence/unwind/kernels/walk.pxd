@@ -57,6 +57,7 @@ cdef class Walker:
     cdef Walk walk
     cdef U64s pcs, sps
     cdef unsigned long long kept[2]
+    cdef unsigned long long code_start, code_size  # of the mapping that a return address was in last
     cdef unsigned long long mask, address_mask, sp_below_cfa, unreadable
     cdef int sp, word, bits
     cdef bint big

@@ -191,7 +191,20 @@ class Walker:
     @cython.exceptval(check=False)
     @cython.inline
     def is_code(self, address: cython.ulonglong) -> cython.bint:
-        return self.mapping_of(address - 1) >= 0 or self.mapping_of(address) >= 0
+        """Whether an address, or the one before it, is in a mapping; most are in the one that was looked at last."""
+        found: cython.longlong
+        one: cython.pointer[Mapping]
+        if address - 1 - self.code_start < self.code_size:
+            return True
+        found = self.mapping_of(address - 1)
+        if found < 0:
+            found = self.mapping_of(address)
+        if found < 0:
+            return False
+        one = cython.cast(cython.pointer[Mapping], self.mappings.items) + found
+        self.code_start = one.start
+        self.code_size = one.end - one.start
+        return True
 
     # what a pc does
 
