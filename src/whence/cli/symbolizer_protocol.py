@@ -194,6 +194,7 @@ class Responder:
             settings.binutils or settings.verbose or settings.context or settings.functions == "none"
             or settings.paths == "base"
         )  # fmt: skip
+        # A kernel may reply by itself (Replies): it knows this form alone.
         self._quick = self._usual and settings.inlines and settings.style == "LLVM" and not (
             settings.addresses or settings.adjust or settings.hexadecimal
         )  # fmt: skip
