@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
 from whence.cli.main import main
-from whence.columns import row_groups, tables
+from whence.columns import names_encoded, row_groups, tables
 from whence.columns.row_groups import Chunk, File, Group, Meta, StoredTable, extent
 from whence.columns.tables import TableKind, TableWriter
 from whence.columns.thrift import Field, Items, Pairs, Struct, Type, read_struct, written
+from whence.errors import WrongUse
 
 ROWS = 3000
 GROUP = 1000
@@ -199,6 +200,18 @@ def test_columns_of_names_are_read_by_everyone_as_they_were(tmp_path: Path, shap
         assert pa.parquet.read_table(path).to_pylist() == whole.to_pylist()
         assert read_by_duckdb(path) == read_by_polars(path) == [tuple(row.values()) for row in whole.to_pylist()]
         assert pa.parquet.read_metadata(path).row_group(0).column(1).path_in_schema == "text"
+
+
+def test_names_beyond_what_a_page_can_hold_are_wrong_use_without_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names_encoded, "LARGEST_PAGE", 100)
+    path, schema = tmp_path / "out.parquet", pa.schema({"row": pa.int64(), "text": NAMES["text"]})
+    texts = pa.array([f"name {one}" for one in range(100)]).dictionary_encode()
+    writer = TableWriter(str(path), TableKind.PARQUET, schema, ["text"])
+    with pytest.raises(WrongUse, match="smaller row groups"), writer:
+        writer.write(pa.record_batch([pa.array(range(100)), texts], schema=schema))
+    assert not path.exists()
 
 
 def test_names_shrink_to_a_few_bits_each_and_runs_to_nothing(tmp_path: Path) -> None:

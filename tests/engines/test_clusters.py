@@ -339,6 +339,35 @@ def test_spark_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_pat
     print(f"Spark: {parts} partitions, {len(killed)} worker killed: nothing lost, nothing twice")
 
 
+@pytest.mark.parametrize("shape", ["--leaf", "--stacks"])
+def test_spark_reads_parquet_whose_columns_were_copied_and_whose_names_we_encoded(
+    shape: str, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In gzip, which Java has itself: its libraries for the others do not load on every machine."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from whence.cli.main import main
+    from whence.columns import tables
+    from whence.columns.names_encoded import Codec, NameColumn
+
+    monkeypatch.setattr(tables, "FEWEST_COPIED", 1)
+    monkeypatch.setattr(NameColumn, "codec", Codec.GZIP)
+    times, source, target = 1000, tmp_path / "in.parquet", tmp_path / "out.parquet"
+    given = pa.concat_tables([table()] * times).set_column(2, "kept", pa.array(range(4 * times)))
+    pq.write_table(given, source, compression="gzip", row_group_size=3 * times)
+    where = ["--archive-dir", places["archive_dirs"][0], "--no-cache"]
+    assert main(["columns", str(source), "-o", str(target), shape, *where]) in (0, 1)
+    session = a_spark_session("local[2]")
+    try:
+        read = session.read.parquet(str(target))
+        rows = [row.asDict(recursive=True) for row in read.orderBy("kept").collect()]
+        assert rows == pq.read_table(target).to_pylist()
+        assert read.where("kept = 3007").count() == 1
+        assert read.where("reason is null").count() == 2 * times
+    finally:
+        session.stop()
+    print(f"Spark read {len(rows):,} rows ({shape}) as pyarrow does")
+
+
 @pytest.mark.parametrize("engine", ["ray", "dask", "spark"])
 def test_the_examples_of_the_adapters_run(engine: str) -> None:
     module = importlib.import_module(f"whence.engines.{engine}")

@@ -54,6 +54,8 @@ BUILDS = {
     "gold": f"{CXX} -O2 -fuse-ld=gold",
     "clang": f"clang++-14 -O2 -w -pthread {SOURCES}/paths.cc -o program",
     "clang lld": f"clang++-14 -O2 -w -pthread -fuse-ld=lld {SOURCES}/paths.cc -o program",
+    "clang debug_frame": f"clang++-14 -O3 -g -w -pthread -fno-asynchronous-unwind-tables -fno-exceptions "
+    f"-fno-unwind-tables -fomit-frame-pointer {SOURCES}/paths.cc -o program",
     "rust O0": f"{RUST} -g",
     "rust O": f"{RUST} -O",
     "rust stripped": f"{RUST} -O -C strip=symbols",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from whence.errors import ProfileError
 from whence.locate.locator import Locator
 from whence.model import Frame
 from whence.profiles import Profile, firefox, folded, formats, perf, read, speedscope, top
-from whence.profiles.model import Label
+from whence.profiles.model import Label, SampleType, Timeline
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 
@@ -230,6 +231,28 @@ def test_evented_profiles_are_the_time_between_events() -> None:
         events[1:] = broken
         with pytest.raises(ProfileError, match=message):
             read(json.dumps(document).encode())
+
+
+def test_types_and_threads_of_a_speedscope_file_of_ours_are_those_it_was_written_from() -> None:
+    profile = Profile(
+        [SampleType("samples", "count"), SampleType("page-faults", "count"), SampleType("cpu", "seconds")]
+    )
+    profile.frames, profile.mapping, profile.address = [(Frame("f"),)], array("q", [-1]), array("Q", [0])
+    profile.default_type = 2
+    for tid, values in ((7, [3, 2, 5]), (8, [1, 0, 4])):
+        profile.samples.add([0], values, (Label("pid", number=7), Label("tid", number=tid)))
+    profile.samples.timeline = Timeline(
+        array("I", [0, 1]), array("q", [10, 20]), [array("q", column) for column in profile.samples.values]
+    )
+    again = read(speedscope.write(profile).encode())
+    assert [kind.type for kind in again.sample_types] == ["samples", "page-faults", "cpu"]
+    assert again.default_type == 2
+    assert [sum(column) for column in again.samples.values] == [4, 2, 9_000_000_000]
+    assert [one[0].text for one in again.samples.labels] == ["7", "8"]
+    less = profile.diff(profile.filter(lambda sample: sample.labels["tid"] == 7))
+    assert sum(read(speedscope.write(less).encode()).samples.values[0]) == 1
+    grown = profile.filter(lambda sample: sample.labels["tid"] == 8).diff(profile)
+    assert sum(read(speedscope.write(grown).encode()).samples.values[0]) == -3
 
 
 def test_a_recorded_speedscope_file_of_py_spy_is_read() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.forge.perfdata import Forge
 from tests.helpers.profiles import BASE, made, names, profile_of, program_profile
 from tests.helpers.programs import compiled
 from whence.cli import main
@@ -58,6 +59,23 @@ def test_many_files_are_named_each_on_its_own_and_a_broken_one_costs_itself(
     assert sorted(one.name for one in out.iterdir()) == ["a.pb.gz", "c.folded", "d.pb"]
     assert read(out / "a.pb.gz").frames[0][-1].function == "main"
     assert read(out / "d.pb").frames == read(out / "a.pb.gz").frames
+
+
+def test_what_a_reader_says_of_each_of_many_files_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    whole, odd, cut = tmp_path / "a.folded", tmp_path / "b.folded", tmp_path / "c.data"
+    whole.write_text("main;f 3\n")
+    odd.write_text("main;f 3\nno stack at all\nmain;g 4\n")
+    forge = Forge()
+    cut.write_bytes(forge.file([forge.comm(7, 7, "app"), forge.comm(7, 8, "app")])[:-60])
+    command = ["profile", str(whole), str(odd), str(cut), "-o", str(tmp_path / "out")]
+    assert main(command) == 0
+    said = capfd.readouterr().err
+    assert f"{odd}: 1 line was not understood and left out" in said
+    assert f"{cut}: the recording ends inside the record at" in said
+    assert main([*command, "--json"]) == 0
+    notes = [json.loads(line)["notes"] for line in capfd.readouterr().out.splitlines()]
+    assert [len(one) for one in notes] == [0, 1, 1]
+    assert "ends inside the record" in notes[2][0]
 
 
 def test_many_files_open_each_binary_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

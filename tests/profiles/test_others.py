@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import marshal
 import struct
 from pathlib import Path
 
@@ -33,6 +34,37 @@ CASES = {
     "lz4": (bytes.fromhex("04224d186440a7") + b"\x20\0\0\0\xf0\x05something", "packed by lz4", "lz4 -dc"),
     "JFR": (b"FLR\0\0\2\0\1", "a JFR recording", "jfrconv"),
     "perf.data 1": (b"PERFFILE" + bytes(96), "perf's own recording, version 1", "perf script"),
+    "massif": (b"desc: --pages\ncmd: /bin/true\ntime_unit: i\n#---\n", "massif's output", "ms_print"),
+    "cachegrind": (
+        b"desc: I1 cache:         32768 B\ndesc: D1\ncmd: /bin/true\n",
+        "cachegrind's output",
+        "cg_annotate",
+    ),
+    "callgrind": (b"# callgrind format\nversion: 1\n", "callgrind's output", "callgrind_annotate"),
+    "dhat": (b'{"dhatFileVersion":2\n,"mode":"heap"}', "DHAT's output", "dh_view.html"),
+    "heaptrack": (b"v 10400 3\nX /bin/true\nI 1000 5e298f\n", "a heaptrack recording", "heaptrack_print"),
+    "gprof": (b"gmon\1\0\0\0" + bytes(40), "gprof's gmon.out", "gprof PROGRAM"),
+    "cProfile": (marshal.dumps({("f.py", 1, "f"): (1, 1, 0.5, 0.5, {})}), "cProfile's statistics", "py-spy"),
+    "pyinstrument": (
+        b'{"start_time": 1.0,"duration": 0.8,"sample_count": 2,"target_description": "Program: x","root_frame": {}}',
+        "a pyinstrument session",
+        "pyinstrument -r speedscope",
+    ),
+    "nettrace": (b"Nettrace\x14\0\0\0!FastSerialization.1", "a .nettrace recording", "dotnet-trace convert"),
+    "Instruments, exported": (
+        b'<?xml version="1.0"?>\n<trace-query-result>\n',
+        "a recording of Apple's Instruments",
+        "samply",
+    ),
+    "arrow": (b"\xff\xff\xff\xff\x08\6\0\0", "a stream of Arrow", "whence columns"),
+    "chrome, events alone": (b'[ {"pid": 1, "ts": 2, "ph": "X"}]', "a Chrome trace", "CPU profile"),
+    "pprof's report": (b"File: app\nType: cpu\nTime: 2024\n", "a report of pprof", "the profile itself"),
+    "perf report": (b"# To display the perf.data header info, please\n#\n", "the table of perf report", "perf.data"),
+    "whence's table": (
+        b"cpu: 1.03 s in 32 functions, 3 of them below\nself  total\n",
+        "a table of whence profile",
+        "made of",
+    ),
     "xz": (b"\xfd7zXZ\0", "packed by xz", "xz -dc"),
 }
 
@@ -52,8 +84,34 @@ def test_what_is_no_profile_is_told_by_name_in_one_line(
     assert len(said.splitlines()) <= 2  # the error, and what to do
 
 
+@pytest.mark.parametrize("format", ["top", "json", "arrow"])
+def test_what_is_written_for_people_and_programs_is_told_by_name_when_it_is_given_back(format: str) -> None:
+    if format == "arrow":
+        pytest.importorskip("pyarrow")
+    profile, _ = formats.read(b"main;f 3\nmain;g 4\n")
+    with pytest.raises(ProfileError, match=r"a (profile.s )?table|a stream of Arrow"):
+        formats.read(formats.to_bytes(profile, format))
+
+
+def test_a_folder_of_instruments_is_told_by_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "form.template").write_bytes(b"bplist00")
+    assert main(["profile", str(tmp_path)]) == 3
+    assert "Instruments" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
-    "text", ["heap;profile 3\n", "--- a;b 3\n", "goroutine;x 1\n", "app 1 1.0: 1 cycles:\n\t1d6 f (/bin/app)\n"]
+    "text",
+    [
+        "gmon;f 3\n",
+        "MOJO;f 1\n",
+        "PAR1;x 2\n",
+        "v 10400 3\n",
+        "File: 3\n",
+        "heap;profile 3\n",
+        "--- a;b 3\n",
+        "goroutine;x 1\n",
+        "app 1 1.0: 1 cycles:\n\t1d6 f (/bin/app)\n",
+    ],
 )
 def test_a_profile_that_begins_much_alike_is_read(text: str) -> None:
     assert len(formats.read(text.encode())[0].samples) == 1

@@ -22,6 +22,7 @@ import whence
 from tests.helpers.live import compiled, running
 from tests.helpers.programs import UNTIL_ASLEEP
 from whence.cli.main import main
+from whence.procmap.resolver import Resolver
 from whence.reasons import Reason
 from whence.unwind import End
 from whence.unwind.stopping import StackPointer, stop_threads
@@ -239,6 +240,25 @@ def test_a_process_whose_first_thread_has_ended_still_has_the_others(program: Pa
         assert zombie is not None
         assert "zombie" in zombie.detail
         assert "CAP_SYS_PTRACE" not in zombie.remedy
+
+
+@pytest.mark.parametrize("query", [True, False])
+def test_where_threads_are_is_named_without_stopping_them_after_the_first_one_ended(program: Path, query: bool) -> None:
+    with running([program, "z", "1"]) as (pid, _):
+        assert until(lambda: "Z" in states(pid))
+        with Resolver(query=query) as resolver:
+            process = whence.Process(pid, resolver=resolver)
+            places: list[int] = []
+
+            def seen() -> bool:
+                places[:] = [thread.pc for thread in process.threads() if thread.name == "sleeper" and thread.pc]
+                return bool(places)
+
+            assert until(seen)
+            found = resolver.lookup(pid, places[0])
+            assert found is not None
+            assert "libc" in found.path
+            assert len(process.mappings()) > 2
 
 
 def test_a_handler_on_a_stack_of_its_own_leads_to_what_it_interrupted(program: Path) -> None:

@@ -16,10 +16,11 @@ from whence.cli.profile_output import (
     choose_type,
     format_asked,
     refuse_binary_on_terminal,
+    skipped_lines,
+    tell_notes,
     write_profile,
 )
 from whence.cli.progress import Progress
-from whence.cli.words import plain
 from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def read_one(path: str, options: Namespace) -> Profile:
     else:
         with Progress(f"reading {os.path.basename(path)}", quiet=options.quiet):
             profile = read(path)
-    tell_skipped(profile, "profile" if path == "-" else os.path.basename(path))
+    tell_notes(skipped_lines(profile) + profile.notes, "profile" if path == "-" else os.path.basename(path))
     return profile
 
 
@@ -175,28 +176,6 @@ def compared(profile: Profile, options: Namespace, binaries: Binaries) -> Profil
     base = read_one(options.base, options)
     name(base, binaries, overwrite=options.overwrite, demangle=not options.no_demangle)
     return profile.diff(base, normalize=options.normalize)
-
-
-def tell_skipped(profile: Profile, title: str) -> None:
-    """How many lines of text could not be read, and the first of them."""
-    from whence.errors import shown
-
-    if profile.first_skipped is not None:
-        part, rule, line = profile.first_skipped
-        lines = "1 line was" if profile.skipped == 1 else f"{profile.skipped:,} lines were"
-        first = "it is" if profile.skipped == 1 else "the first is"
-        print(
-            f"whence profile: {plain(title)}: {lines} not understood and left out; {first} {part} "
-            f"({rule}; found {shown(line)})",
-            file=sys.stderr,
-        )
-    tell_notes(profile.notes, title)
-
-
-def tell_notes(notes: list[str], title: str) -> None:
-    """What a reader has to say of what it read."""
-    for note in notes:
-        print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)
 
 
 def print_report(report: Report, options: Namespace, stream: object) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from whence import cores
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, message_of
 from whence.cli.options import locator_of
-from whence.cli.profile_output import choose_type, format_asked
+from whence.cli.profile_output import choose_type, format_asked, skipped_lines, tell_notes
 from whence.cli.progress import Progress
 from whence.cli.words import plain
 from whence.errors import WhenceError, WrongUse
@@ -138,6 +138,7 @@ class ProfileJob:
         self.error: WhenceError | OSError | MemoryError | None = None
         self.report: Report | None = None
         self.files: list[Named] = []
+        self.notes: list[str] = []  # what its reader has to say of it
         self.under = False
 
     def take(self, found: Future[Profile], binaries: Binaries) -> None:
@@ -149,6 +150,7 @@ class ProfileJob:
             self.files = name(
                 profile, binaries, overwrite=self.options.overwrite, demangle=not self.options.no_demangle
             )
+            self.notes = skipped_lines(profile) + profile.notes
             self._write(profile.timed() if self.options.times else profile)
             self._judge(profile)
         except (WhenceError, OSError, MemoryError) as error:
@@ -209,6 +211,7 @@ class ProfileJob:
             "unnamed": sum(one.locations for one in self.files) - named,
             "seconds": round(self.seconds, 4),
             "reason": most if self.error is None else message_of(self.error),
+            "notes": self.notes,
             "error": getattr(self.error, "code", "unreadable") if self.error is not None else "",
         }
 
@@ -216,10 +219,12 @@ class ProfileJob:
         """A line of JSON on stdout; or what went wrong on stderr, and the coverage that was asked for."""
         if self.options.json:
             print(json.dumps(self.as_json()), flush=True)
-        elif self.error is not None:
-            print(f"whence profile: {plain(message_of(self.error))}", file=sys.stderr)
-        elif self.report is not None and self.options.coverage:
-            print(f"{plain(self.path)}:\n{self.report}")
+        else:
+            tell_notes(self.notes, self.path)
+            if self.error is not None:
+                print(f"whence profile: {plain(message_of(self.error))}", file=sys.stderr)
+            elif self.report is not None and self.options.coverage:
+                print(f"{plain(self.path)}:\n{self.report}")
         if self.under and self.report is not None:
             said = f"{shown(self.report.named_percent)} named, under {self.options.fail_under:g} %"
             print(f"whence profile: {plain(self.path)}: {said}", file=sys.stderr)

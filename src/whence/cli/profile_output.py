@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
@@ -108,3 +109,21 @@ def put(path: str, data: bytes) -> None:
     from whence.profiles.formats import save
 
     save(path, data)
+
+
+def skipped_lines(profile: Profile) -> list[str]:
+    """How many lines of text could not be read, and the first of them, as a note; none where all were read."""
+    from whence.errors import shown
+
+    if profile.first_skipped is None:
+        return []
+    part, rule, line = profile.first_skipped
+    lines = "1 line was" if profile.skipped == 1 else f"{profile.skipped:,} lines were"
+    first = "it is" if profile.skipped == 1 else "the first is"
+    return [f"{lines} not understood and left out; {first} {part} ({rule}; found {shown(line)})"]
+
+
+def tell_notes(notes: list[str], title: str) -> None:
+    """What a reader has to say of what it read."""
+    for note in notes:
+        print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)

@@ -19,6 +19,9 @@ from whence.columns.kernels.batch import RecordBatch
 from whence.columns.kernels.pages import ColumnPages
 from whence.columns.row_groups import MAGIC, Chunk, Element, Group, Meta, Stored, StoredTable, end_of_element
 from whence.columns.thrift import Field, Items, Struct, Type, written
+from whence.errors import WrongUse
+
+LARGEST_PAGE = (1 << 31) - 1  # bytes: PageHeader has 32 bits for them
 
 
 class PhysicalType(enum.IntEnum):
@@ -36,9 +39,10 @@ class Encoding(enum.IntEnum):
 
 
 class Codec(enum.IntEnum):
-    """CompressionCodec: the name is pyarrow's word for it."""
+    """CompressionCodec: the names are pyarrow's words for them."""
 
     SNAPPY = 1
+    GZIP = 2
     ZSTD = 6
 
 
@@ -152,9 +156,11 @@ def _chunk(data: bytearray, column: NameColumn, batches: list[RecordBatch]) -> S
 
 
 def _add_page(data: bytearray, page: bytes, values: int, codec: Codec, encoding: Encoding | None) -> int:
-    """Append a page, a dictionary's without `encoding`; its bytes before compression, with the header's."""
+    """Append a page, a dictionary's without `encoding`; its bytes before compression, with the header's. WrongUse."""
     import pyarrow
 
+    if len(page) > LARGEST_PAGE:
+        raise WrongUse("the names of a row group take more than 2 GiB: give a table with smaller row groups")
     stored = pyarrow.compress(page, codec.name.lower())
     told: Struct = {
         DataPage.NUM_VALUES: Field(Type.I32, values),

@@ -49,6 +49,26 @@ def identify(process: str) -> Identity:
     return Identity(number(_START_TIME), tuple(number(field) for field in _PLACES))
 
 
+def shown(root: str, pid: int) -> int:
+    """The thread whose directory shows a process's memory: the first one may have ended, while others live on."""
+    for tid in [pid, *tids_of(f"{root}/{pid}")]:
+        try:
+            with open(f"{root}/{tid}/maps", "rb", buffering=0) as file:
+                if file.read(1):
+                    return tid
+        except OSError:
+            continue
+    return pid
+
+
+def tids_of(process: str) -> list[int]:
+    """The threads of the process in directory `process`, in order; none when it is gone."""
+    try:
+        return sorted(int(name) for name in os.listdir(f"{process}/task") if name.isdigit())
+    except OSError:
+        return []
+
+
 def command(process: str) -> str:
     """The name of the program (comm), "" when unknown."""
     try:

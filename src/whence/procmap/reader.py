@@ -19,7 +19,7 @@ from whence.errors import MapsError
 from whence.procmap import maps
 from whence.procmap.kernels.constants import EXECUTE
 from whence.procmap.mapping import Mapping
-from whence.procmap.process import Identity, identify
+from whence.procmap.process import Identity, identify, shown
 from whence.procmap.query import MapsQuery
 
 TEXT_TRUSTED = 0.05  # seconds for which an address that is not in the text read is not in the process,
@@ -35,10 +35,12 @@ class ProcessReader:
     """What there is to see of the process in directory `root`/`pid`, read anew each time. Build-ids only as the kernel
     tells them. `problems` are the bad lines of the text read last."""
 
-    __slots__ = ("_texts", "directory", "linked", "pid", "problems", "queried")
+    __slots__ = ("_is_empty", "_root", "_texts", "directory", "linked", "pid", "problems", "queried")
 
     def __init__(self, root: str, pid: int, query: bool = True) -> None:
         self.pid = pid
+        self._root = root
+        self._is_empty = False  # whether there was no memory to see
         self.directory = f"{root}/{pid}"
         self.linked = _links_open(root, self.directory)
         self.queried = query and self._kernel_answers()
@@ -47,11 +49,11 @@ class ProcessReader:
 
     def find(self, address: int, flags: int) -> Mapping | None:
         """The mapping with these permissions that holds a runtime address."""
-        return with_plain_errors(self.pid, lambda: self._find(address, flags))
+        return self._looked(lambda: self._find(address, flags))
 
     def executable(self) -> list[Mapping]:
         """All executable mappings in address order."""
-        return with_plain_errors(self.pid, self._executable)
+        return self._looked(self._executable) or []
 
     def forget(self) -> None:
         """Drop the text read before."""
@@ -65,6 +67,7 @@ class ProcessReader:
                 found = query.find(address, flags)
         except ProcessLookupError:  # no memory any more, or never any: it is a zombie or the kernel's own
             os.stat(self.directory)
+            self._is_empty = True
             return None
         if found is None and address & -VSYSCALL_SIZE == VSYSCALL:
             return self._find_in_text(address, flags)
@@ -78,13 +81,39 @@ class ProcessReader:
                 found = list(query.walk(EXECUTE))
         except ProcessLookupError:
             os.stat(self.directory)
+            self._is_empty = True
             return []
         if found and found[-1].limit >> 32:  # 32-bit processes have none
             found += self._vsyscall()
         return found
 
+    def _looked(self, look: Callable[[], _T]) -> _T | None:
+        """What is found in the directory, or in another one that shows the same memory. Raises ProcessLookupError,
+        PermissionError."""
+        found = None
+        try:
+            found = with_plain_errors(self.pid, look)
+        except ProcessLookupError:
+            if self.directory == f"{self._root}/{self.pid}":
+                raise
+            self._is_empty = True  # the thread that showed it has ended, too
+        return with_plain_errors(self.pid, look) if not found and self._is_elsewhere() else found
+
+    def _is_elsewhere(self) -> bool:
+        """Whether another thread's directory shows the memory that this one did not: the first thread of a process may
+        have ended, while others live on."""
+        if not self._is_empty:
+            return False
+        self._is_empty = False
+        directory = f"{self._root}/{shown(self._root, self.pid)}"
+        is_another, self.directory = directory != self.directory, directory
+        self._texts.clear()
+        return is_another
+
     def _text(self, wanted: int) -> list[Mapping]:
-        text = maps.parse(maps.read(self.directory), self.directory, wanted, self.linked)
+        data = maps.read(self.directory)
+        self._is_empty = not data
+        text = maps.parse(data, self.directory, wanted, self.linked)
         self.problems = text.problems
         return text.mappings
 

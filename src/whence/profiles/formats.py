@@ -15,7 +15,7 @@ from whence.files import atomic_write, open_input
 from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
-from whence.profiles.others import json_kind, other
+from whence.profiles.others import INSTRUMENTS, INSTRUMENTS_FILE, Other, json_kind, other
 from whence.profiles.wire import Messages
 
 WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
@@ -54,9 +54,7 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
         raise empty_file(ProfileError)
     found = other(data)
     if found is not None:
-        fault = f"{found.what}, not a profile"
-        problem = ProfileError("file", None, "it holds a profile", found.what, fault=fault, code=WRONG_KIND)
-        raise problem.with_hint(found.remedy)
+        raise refused(found)
     head = data[:4096]
     from whence.profiles import legacy, stack_texts
 
@@ -73,6 +71,13 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
 
         return "perf" if perf.looks_like(data[: 1 << 20].decode("utf-8", "replace")) else "folded"
     return "otlp" if otlp_inside(data, budget) else "pprof"
+
+
+def refused(found: Other) -> ProfileError:
+    """The error for what is no profile, with what to do."""
+    fault = f"{found.what}, not a profile"
+    problem = ProfileError("file", None, "it holds a profile", found.what, fault=fault, code=WRONG_KIND)
+    return problem.with_hint(found.remedy)
 
 
 def otlp_inside(data: bytes, budget: Budget | None = None) -> bool:
@@ -100,6 +105,9 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
             profile = perfdata.from_folder(os.fspath(path))
             profile.format = perfdata.FORMAT
             return profile
+    if os.path.isdir(path) and os.path.exists(os.path.join(path, INSTRUMENTS_FILE)):
+        with naming(os.fspath(path)):
+            raise refused(INSTRUMENTS)
     with open_input(path, ProfileError) as file, naming(os.fspath(path)):
         return from_file(file, os.path.dirname(path))
 

@@ -23,6 +23,14 @@ class Other(NamedTuple):
 MEMRAY = "memray flamegraph FILE, or memray transform: its names are known already"
 PPROF = "convert it: pprof -proto FILE > FILE.pb.gz (google/pprof reads the old forms)"
 JFR = "convert it to pprof or folded stacks: jfrconv (async-profiler) does"
+TABLE = "whence columns names the addresses of tables; a profile is kept as pprof or OTLP"
+CPROFILE = Other("cProfile's statistics", "they have no stacks: record with py-spy or pyinstrument -r speedscope")
+PYINSTRUMENT = Other("a pyinstrument session", "pyinstrument -r speedscope writes what is read")
+GMON = Other("gprof's gmon.out", "it has no stacks: gprof PROGRAM FILE reads it; or record with perf")
+INSTRUMENTS = Other("a recording of Apple's Instruments", "samply, or sample PID on macOS, records what is read")
+TRACE_OF_EVENTS = Other("a Chrome trace", "it has events, no stacks: record a CPU profile")
+OWN_HEAD = r"\S.*: \S.* in [\d,]+ functions?(?:, [\d,]+ of them below)?\n *self "  # of top's
+OWN_TABLE = "it is for people and programs to look at: give the profile it was made of"
 RECORD_JFR = "record with JFR or async-profiler, and convert that: jfrconv"
 SERVER = "look at what the server answered"
 ASK_AGAIN = "ask for it with ?debug=1, or without ?debug: that is pprof"
@@ -44,6 +52,16 @@ MAGICS: tuple[tuple[bytes, Other], ...] = (
     (b"go 1.", Other("a Go execution trace", "whence trace pprof")),
     (b"DTiJ", Other("a jitdump", "perf inject --jit, then perf script | whence profile -")),
     (b"JiTD", Other("a jitdump", "perf inject --jit, then perf script | whence profile -")),
+    (b"Nettrace\x14", Other("a .nettrace recording of .NET", "dotnet-trace convert --format Speedscope FILE")),
+    (b"SIMPLEPERF\1\0", Other("a report of Android's simpleperf", "give the perf.data it was made of")),
+    (b"gmon\1\0\0\0", GMON),
+    (b"gmon\0\0\0\1", GMON),
+    (b"SQLite format 3\0", Other("an SQLite database", "export the stacks from the program that wrote it")),
+    *((b"MOJ%c" % version, Other("an Austin recording", "mojo2austin FILE OUT")) for version in range(1, 5)),
+    (b"\xff\xff\xff\xff", Other("a stream of Arrow", TABLE)),
+    (b"ARROW1\0\0", Other("an Arrow file", TABLE)),
+    (b"PAR1\x15", Other("a Parquet file", TABLE)),
+    *((first + pair + b"\3", CPROFILE) for first in (b"{", b"\xfb") for pair in (b")", b"\xa9")),  # as marshal has it
     (b"<!", Other("a page of HTML", SERVER)),
     (b"<html", Other("a page of HTML", SERVER)),
     (b"<?xml", Other("a page of XML", SERVER)),
@@ -60,27 +78,44 @@ TEXTS: tuple[tuple[re.Pattern[str], Other], ...] = tuple(
         (r"goroutine \d+ (?:gp=\S+ )?(?:m=\S+ )?(?:mp=\S+ )?\[", "Go's dump of goroutines", ASK_AGAIN),
         (r"(?:\d{4}-\d\d-\d\d [\d:]+\s+)?Full thread dump ", "a Java thread dump (jstack)", RECORD_JFR),
         (r"# callgrind format|version: 1\ncreator: callgrind", "callgrind's output", "callgrind_annotate reads it"),
+        (r"version: 1\ncreator: xdebug", "Xdebug's cachegrind output", "KCachegrind reads it"),
+        (r"desc: I1 cache: |desc: .*\ncmd: .*\nevents: ", "cachegrind's output", "cg_annotate reads it"),
+        (r"desc: .*\ncmd: .*\ntime_unit: ", "massif's output", "ms_print reads it"),
+        (r"v [0-9a-f]{5,6} [0-9a-f]\n[xX] ", "a heaptrack recording", "heaptrack_print -F OUT FILE: folded stacks"),
+        (r"# To display the perf\.data header info", "the table of perf report", "give the perf.data itself"),
+        (
+            r"(?:File|Main binary filename): .*\n(?:Build ID: .*\n)?Type: ",
+            "a report of pprof",
+            "give the profile itself",
+        ),
+        (OWN_HEAD, "a table of whence profile --top", OWN_TABLE),
+        (r"\s*\[\s*\{[^{}]*\"ph\"\s*:", TRACE_OF_EVENTS.what, TRACE_OF_EVENTS.remedy),
     )
 )
 
 # members of a JSON document -> what it is
 DOCUMENTS: tuple[tuple[frozenset[str], Other], ...] = (
-    (
-        frozenset({"traceEvents"}),
-        Other("a Chrome trace", "it has events, no stacks: record a CPU profile"),
-    ),
+    (frozenset({"traceEvents"}), TRACE_OF_EVENTS),
+    (frozenset({"dhatFileVersion"}), Other("DHAT's output", "dh_view.html reads it")),
+    (frozenset({"start_time", "sample_count", "target_description"}), PYINSTRUMENT),
+    (frozenset({"start_time", "sample_count", "start_call_stack"}), PYINSTRUMENT),
+    (frozenset({"sample_types", "default_type"}), Other("a profile's table in JSON", OWN_TABLE)),
     (frozenset({"head", "nodes"}), Other("V8's heap profile", "its names are known already: speedscope opens it")),
 )
+XML, INSTRUMENTS_XML = b"<?xml", b"<trace-query-result"  # as xctrace exports it
+INSTRUMENTS_FILE = "form.template"  # in the folder of each of its recordings
 SPEEDSCOPE_SCHEMA = "speedscope.app/file-format-schema.json"
 MEMBER = re.compile(r'"((?:[^"\\]|\\.){0,64})"\s*:')
 
 
 def other(data: bytes) -> Other | None:
     """What else some bytes are; None where they may be a profile."""
+    head = data[:HEAD]
+    if head.startswith(XML) and INSTRUMENTS_XML in head:
+        return INSTRUMENTS
     for magic, found in MAGICS:
         if data.startswith(magic):
             return found
-    head = data[:HEAD]
     if head.startswith(LZ4):
         memray = b"memray" in head[:64]  # an LZ4 frame's first bytes can't refer to earlier ones
         return (

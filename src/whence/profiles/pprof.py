@@ -57,6 +57,9 @@ class PprofOrigin(Record):
     strings: Messages
     function_ids: Ids
 
+    def __repr__(self) -> str:
+        return f"<PprofOrigin: {len(self.data):,} bytes>"
+
 
 def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> Profile:
     """The profile in `data`; a ProfileError says which part of it breaks which rule.

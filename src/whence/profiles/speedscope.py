@@ -17,6 +17,9 @@ from whence.profiles.model import Profile, SampleType
 from whence.profiles.stacks import Shown, Stacks
 from whence.profiles.threads import shown, threads_of
 
+EXPORTER = "whence"
+BETWEEN = " · "  # what a profile counts and its thread, in its name
+LESS = ", less than the base"  # behind what it counts: its weights are taken away
 UNITS = {"nanoseconds": "nanoseconds", "microseconds": "microseconds", "milliseconds": "milliseconds"}
 UNITS |= {"seconds": "seconds", "bytes": "bytes"}
 
@@ -32,7 +35,7 @@ def write(profile: Profile, name: str = "") -> str:
     active = next((index for index, (kind, _) in enumerate(profiles) if kind == profile.default_type), 0)
     document = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
-        "exporter": f"whence {__version__}",
+        "exporter": f"{EXPORTER} {__version__}",
         "name": name,
         "activeProfileIndex": active,
         "shared": {"frames": [shown_as(frame) for frame in tables.frames]},
@@ -81,7 +84,7 @@ def added_up(tables: FunctionTable) -> list[tuple[int, dict[str, object]]]:
         out.append((index, sampled(kind, kind.type or "samples", chosen)))
         less = [(row, -values[index]) for row, values in rows if values[index] < 0]
         if less:  # of a difference; the format has no negative weights
-            out.append((index, sampled(kind, f"{kind.type or 'samples'}, less than the base", less)))
+            out.append((index, sampled(kind, f"{kind.type or 'samples'}{LESS}", less)))
     return out
 
 
@@ -111,7 +114,7 @@ def in_time(tables: FunctionTable) -> list[tuple[int, dict[str, object]]]:
                 part.append((row, value))
         for thread, part in zip(threads, chosen, strict=True):
             if part:
-                name = " · ".join(one for one in (type.type or "samples", shown(thread)) if one)
+                name = BETWEEN.join(one for one in (type.type or "samples", shown(thread)) if one)
                 out.append((kind, sampled(type, name, part)))
     return out
 

@@ -18,6 +18,7 @@ from whence.model import Frame
 from whence.profiles import bounds, json_text
 from whence.profiles.folded import location_of
 from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType, Timeline
+from whence.profiles.speedscope import BETWEEN, EXPORTER, LESS
 
 LARGEST = (1 << 63) - 1
 TIMES = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
@@ -49,9 +50,11 @@ class SpeedscopeReader:
         self._rows: dict[tuple[object, ...], int] = {}
         self._types: dict[SampleType, int] = {}
         self.timeline = Timeline()
+        self._own = str(document.get("exporter") or "").startswith(EXPORTER)
         parts = document["profiles"]
         for part in parts:
-            self._part(part, (Label("thread.name", str(part.get("name") or "")),) if len(parts) > 1 else ())
+            thread = self._about(part)[2]
+            self._part(part, (Label("thread.name", thread),) if thread and len(parts) > 1 else ())
         self.profile.sample_types = list(self._types)
         samples = self.profile.samples
         for column in samples.values:
@@ -61,7 +64,19 @@ class SpeedscopeReader:
         samples.timeline = self.timeline
         active = document.get("activeProfileIndex")
         if isinstance(active, int) and 0 <= active < len(parts):
-            self.profile.default_type = self._types[kind_of(parts[active].get("unit"))[0]]
+            self.profile.default_type = self._types[self._about(parts[active])[0]]
+
+    def _about(self, part: dict[str, Any]) -> tuple[SampleType, int, str]:
+        """What a profile counts, what its weights are multiplied by, and the thread it is of.
+
+        Those that whence wrote say in their names what they count; others are called as their thread is.
+        """
+        (kind, scale), name = kind_of(part.get("unit")), str(part.get("name") or "")
+        if not self._own:
+            return kind, scale, name
+        counted, _, thread = name.partition(BETWEEN)
+        scale = -scale if counted.endswith(LESS) else scale
+        return SampleType(counted.removesuffix(LESS), kind.unit), scale, thread
 
     def _location(self, frame: dict[str, Any]) -> int:
         name, file, line = str(frame["name"]), str(frame.get("file") or ""), frame.get("line")
@@ -71,7 +86,7 @@ class SpeedscopeReader:
         return self.profile.location(NO_MAPPING, 0, (Frame(name, file, start, start_line=start),))
 
     def _part(self, part: dict[str, Any], labels: tuple[Label, ...]) -> None:
-        kind, scale = kind_of(part.get("unit"))
+        kind, scale, _ = self._about(part)
         place = self._types.get(kind)
         if place is None:
             place = self._types[kind] = len(self._types)
@@ -87,7 +102,7 @@ class SpeedscopeReader:
             total[row] = max(-LARGEST, min(total[row] + value, LARGEST))
             column.extend([0] * (len(self.timeline) - len(column)))
             self.timeline.sample.append(row)
-            self.timeline.time.append(whole(time, scale))
+            self.timeline.time.append(whole(time, abs(scale)))
             column.append(value)
 
     def _row(self, frames: tuple[int, ...], labels: tuple[Label, ...]) -> int:

@@ -215,8 +215,8 @@ def decoded(data: bytes, fields: MessageFields) -> dict[str, Any]:
 
 def encoded(answer: dict[str, Any]) -> bytes:
     """ShouldInitiateUploadResponse (1: bool, 2: text), or an empty message."""
-    out = b""
-    if answer.get("shouldInitiateUpload"):
-        out += b"\x08\x01"
-    reason = str(answer.get("reason", "")).encode()[:127]
-    return out + (b"\x12" + bytes([len(reason)]) + reason if reason else b"")
+    from whence.profiles import wire
+
+    reason = str(answer.get("reason", ""))
+    wanted = wire.number(1, int(answer.get("shouldInitiateUpload", False)))
+    return wanted + (wire.text(2, reason) if reason else b"")

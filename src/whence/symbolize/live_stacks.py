@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from whence.procmap.process import shown
 from whence.procmap.snapshot import SnapshotMappings
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.unwind.live import LiveProcess, unseen_stacks
 from whence.unwind.steps import End
-from whence.unwind.stopping import tids_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -32,7 +33,7 @@ class LiveStacks:
 
     def __init__(self, pid: int, resolver: Resolver, symbolizer: Symbolizer, *, scan: bool = False) -> None:
         self._symbolizer, self._resolver = symbolizer, resolver
-        self.shown = _shown(pid, resolver)  # the pid to ask for names
+        self.shown = shown(os.path.dirname(resolver.directory(pid)), pid)  # the pid to ask for names
         self._taken = time.monotonic()
         self._snapshot = SnapshotMappings.take(self.shown, resolver)
         directory = resolver.directory(self.shown)
@@ -85,18 +86,6 @@ class LiveStacks:
         """The same stacks with names."""
         frames = named(self.whose(), [one.unwound for one in found], self._symbolizer)
         return [_stack(one, places) for one, places in zip(found, frames, strict=True)]
-
-
-def _shown(pid: int, resolver: Resolver) -> int:
-    """The thread that shows the process's memory: the first one may have ended, while others live on."""
-    for tid in [pid, *tids_of(resolver.directory(pid))]:
-        try:
-            with open(f"{resolver.directory(tid)}/maps", "rb") as file:
-                if file.read(1):
-                    return tid
-        except OSError:
-            continue
-    return pid
 
 
 def denied(directory: str, tids: Collection[int] | None) -> list[Stack]:

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 
 from whence.errors import DwarfError, ElfError
 from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
+from whence.window import Cursor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from whence.elf import ElfFile
     from whence.window import ByteOrder
 
@@ -33,7 +36,7 @@ FINISH, POP_LOW_MASK, ADD_ULEB, POP_VFP_SINGLE = 0xB0, 0xB1, 0xB2, 0xB3
 POP_AUTH_CODE, USE_AUTH_CODE, POP_VFP_FIXED, POP_VFP_FIXED_END = 0xB4, 0xB5, 0xB8, 0xC0
 POP_WMMX, POP_WMMX_MASK, POP_VFP_HIGH, POP_VFP = 0xC6, 0xC7, 0xC8, 0xC9
 POP_VFP_RANGE, POP_VFP_RANGE_END = 0xD0, 0xD8
-LOW_MASK_END, MORE, SHIFT_LIMIT = 0x10, 0x80, 28
+LOW_MASK_END = 0x10
 _CIE = Cie(1, 1, LINK, 0, 0xFF, False, False, 4, memoryview(b""))
 
 
@@ -135,7 +138,7 @@ def unwound(code: bytes, offset: int = 0) -> tuple[Cfa, dict[int, Rule]]:
     """
     base, depth = SP, 0
     saved: dict[int, int] = {}
-    at = 0
+    cursor = Cursor(code, SECTION)
 
     def pop(registers: list[int]) -> None:
         nonlocal depth
@@ -143,17 +146,16 @@ def unwound(code: bytes, offset: int = 0) -> tuple[Cfa, dict[int, Rule]]:
             saved[register] = depth
             depth += WORD
 
-    def operand() -> int:
-        nonlocal at
-        if at >= len(code):
-            raise DwarfError(SECTION, offset, "instructions end inside an entry", "more")
-        at += 1
-        return code[at - 1]
+    def operand(read: Callable[[], int] = cursor.u8) -> int:
+        try:
+            return read()
+        except DwarfError:  # which tells of a place among the instructions
+            raise DwarfError(SECTION, offset, "instructions end inside an entry", "more") from None
 
     def refused(byte: int) -> DwarfError:
         return DwarfError(SECTION, offset, "its instructions are those of the ABI", f"{byte:#x}")
 
-    while at < len(code):
+    while cursor.at < len(code):
         byte = operand()
         if byte < ADD_TO_SP_END:
             depth += (byte << 2) + 4
@@ -179,16 +181,7 @@ def unwound(code: bytes, offset: int = 0) -> tuple[Cfa, dict[int, Rule]]:
                 raise refused(mask)
             pop([bit for bit in range(4) if mask >> bit & 1])
         elif byte == ADD_ULEB:
-            value = shift = 0
-            while True:
-                more = operand()
-                value |= (more & 0x7F) << shift
-                shift += 7
-                if more < MORE:
-                    break
-                if shift > SHIFT_LIMIT:
-                    raise refused(more)
-            depth += 0x204 + (value << 2)
+            depth += 0x204 + (operand(cursor.uleb) << 2)
         elif byte == POP_VFP_SINGLE:
             depth += 8 * ((operand() & 0x0F) + 1) + 4
         elif byte == POP_AUTH_CODE:  # the return address's authentication code

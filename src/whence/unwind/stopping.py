@@ -24,7 +24,7 @@ from typing import NamedTuple
 from whence.procmap import maps
 from whence.procmap.kernels.constants import READ, WRITE
 from whence.procmap.mapping import Mapping
-from whence.procmap.process import read_text, status_numbers
+from whence.procmap.process import read_text, status_numbers, tids_of
 from whence.reasons import WAIT_FOR_IT, ZOMBIE, Missing, not_traceable
 from whence.unwind.kernels import ptrace
 
@@ -184,14 +184,6 @@ def _rows(rows: StoppedRows, memory: memoryview) -> list[StoppedThread]:
         held = rows.held[at] / 1e9 if outcome is StopOutcome.COPIED else 0.0
         out.append(StoppedThread(tid, outcome, registers, rows.stack_start[at], stack, held, code))
     return out
-
-
-def tids_of(directory: str) -> list[int]:
-    """The threads of the process in a directory of /proc; [] when it is gone."""
-    try:
-        return sorted(int(name) for name in os.listdir(f"{directory}/task") if name.isdigit())
-    except OSError:
-        return []
 
 
 # why not

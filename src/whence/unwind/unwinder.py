@@ -470,7 +470,9 @@ class Unwinder:
             return None
         self.charge(ENTRY_WORDS // RULES_A_STEP)
         for at in range(sp, min(sp + ENTRY_WORDS * machine.word, bounds[1] - machine.word + 1), machine.word):
-            pc = self.word(at)
+            pc = self.pointer(at)
+            if pc is None:
+                return None
             if not self.is_code(pc - 1) or not self.follows_call(pc):
                 continue
             if not self.is_outermost(StackFrame(pc, at + machine.word, FoundBy.INSTRUCTIONS)):
