@@ -50,7 +50,21 @@ int main() {
 """,
 }
 VARIABLES = {"address": "ASAN", "undefined": "UBSAN", "thread": "TSAN"}
+BUILDS = (("g++",), ("g++", "-no-pie", "-fno-pie"), ("clang++-14", "-fuse-ld=lld"))
+each_build = pytest.mark.parametrize("build", BUILDS, ids=["pie", "no-pie", "lld"])
 OPTIONS = {"ASAN": "detect_leaks=0", "UBSAN": "print_stacktrace=1", "TSAN": ""}
+BUSY = r"""
+static inline __attribute__((always_inline)) int mix(int x) {
+    return x * 31 + 7;
+}
+int main(void) {
+    volatile int x = 1;
+    for (long i = 0; i < 100000000; i++)
+        x = mix(x);
+    return x == 3;
+}
+"""
+TIP = re.compile(r"^# \(Tip: .*\n", re.MULTILINE)  # another one each time
 STACKTRACE = r"""
 #include <boost/stacktrace.hpp>
 #include <iostream>
@@ -136,15 +150,15 @@ def test_llvms_own_crash_handler_prints_what_it_prints_with_llvm_symbolizer(vers
 
 
 def test_boost_stacktrace_prints_what_it_prints_with_addr2line() -> None:
-    compiler = tool("g++")
     source = folder() / "stacktrace.cpp"
     source.write_text(STACKTRACE)
-    for flags in ((), ("-no-pie", "-fno-pie")):
+    for build in BUILDS:
+        compiler, *flags = build
         traces = []
         for place in (tool("addr2line"), str(link("addr2line"))):
             out = folder() / "stacktrace"
             words = [
-                *(compiler, "-g", "-DBOOST_STACKTRACE_USE_ADDR2LINE", *flags),
+                *(tool(compiler), "-g", "-DBOOST_STACKTRACE_USE_ADDR2LINE", *flags),
                 *(f"-DBOOST_STACKTRACE_ADDR2LINE_LOCATION={place}", str(source), "-o", str(out), "-ldl"),
             ]
             built = asked(*words)
@@ -152,7 +166,7 @@ def test_boost_stacktrace_prints_what_it_prints_with_addr2line() -> None:
                 pytest.skip(f"Boost.Stacktrace is not on this machine: {built.stderr.decode()[-200:]}")
             traces.append(re.sub(r"0x[0-9A-F]{16}", "ADDRESS", asked(str(out)).stdout.decode()))
         assert traces[0] == traces[1]
-        assert "basic_stacktrace() at /" in traces[1] or not flags
+        assert "basic_stacktrace() at /" in traces[1] or "-no-pie" not in flags
 
 
 def symbol_start(path: Path, name: str) -> int:
@@ -161,12 +175,14 @@ def symbol_start(path: Path, name: str) -> int:
         return next(symbols.value[at] for at in range(len(symbols)) if symbols.name(at) == name)
 
 
-def program() -> Path:
-    compiler = tool("g++")
+@functools.cache
+def program(compiler: str = "g++", *flags: str) -> Path:
     source = folder() / "undefined.cpp"
     source.write_text(SOURCES["undefined"])
-    out = folder() / "for-pprof"
-    subprocess.run([compiler, "-g", "-O0", "-w", str(source), "-o", str(out)], check=True)
+    out = folder() / f"for-pprof{''.join(flags)}"
+    words = [tool(compiler), "-g", "-O0", "-w", str(source), *flags, "-o", str(out)]
+    if subprocess.run(words, capture_output=True).returncode:
+        pytest.skip(f"{compiler} {' '.join(flags)} does not link on this machine")
     return out
 
 
@@ -189,8 +205,9 @@ def conversation(words: list[str], questions: list[str], ends: str) -> list[str]
     return answers
 
 
-def test_pprof_gets_an_object_a_line_for_code_and_data() -> None:
-    path = program()
+@each_build
+def test_pprof_gets_an_object_a_line_for_code_and_data(build: tuple[str, ...]) -> None:
+    path = program(*build)
     start = symbol_start(path, "_Z5shifti")
     words = [str(link("llvm-symbolizer")), "--inlining", "-demangle=false", "--output-style=JSON"]
     code, data = conversation(words, [f"CODE {path} {start:#x}\n", f"DATA {path} {start:#x}\n"], r"\{.*\}\n")
@@ -200,8 +217,9 @@ def test_pprof_gets_an_object_a_line_for_code_and_data() -> None:
     assert '"Name":"_Z5shifti","Size":"0x' in data
 
 
-def test_older_pprof_reads_to_an_empty_line() -> None:
-    path = program()
+@each_build
+def test_older_pprof_reads_to_an_empty_line(build: tuple[str, ...]) -> None:
+    path = program(*build)
     start = symbol_start(path, "_Z5shifti")
     words = [str(link("llvm-symbolizer")), "-inlining", "-demangle=false"]
     answers = conversation(words, [f"{path} {start:#x}\n", f"{path} 0x1\n"], r"\n")
@@ -209,8 +227,9 @@ def test_older_pprof_reads_to_an_empty_line() -> None:
     assert answers[1] == "??\n??:0:0\n\n"
 
 
-def test_pprof_over_addr2line_reads_to_the_answer_to_all_ones() -> None:
-    path = program()
+@each_build
+def test_pprof_over_addr2line_reads_to_the_answer_to_all_ones(build: tuple[str, ...]) -> None:
+    path = program(*build)
     start = symbol_start(path, "_Z5shifti")
     words = [str(link("addr2line")), "-aif", "-e", str(path)]
     answers = conversation(words, [f"{start:x}\nffffffffffffffff\n"] * 2, r"\?\?:0\n")
@@ -218,8 +237,9 @@ def test_pprof_over_addr2line_reads_to_the_answer_to_all_ones() -> None:
     assert answers == [expected] * 2
 
 
-def test_newer_perf_finds_out_which_addr2line_it_speaks_to() -> None:
-    path = program()
+@each_build
+def test_newer_perf_finds_out_which_addr2line_it_speaks_to(build: tuple[str, ...]) -> None:
+    path = program(*build)
     start = symbol_start(path, "_Z5shifti")
     words = [str(link("addr2line")), "-a", "-i", "-f", "-e", str(path)]
     probe, answer = conversation(words, [",\n", f"{start:016x}\n,\n"], r"\?\?:0\n")
@@ -241,3 +261,48 @@ def test_a_slow_reader_gets_everything() -> None:
     script = f"{link('llvm-symbolizer')} -e {path} | (sleep 0.5; cat)"
     done = asked("sh", "-c", script, stdin=f"{start:#x}\n" * 5_000)
     assert done.stdout.count(b"_Z5shifti") + done.stdout.count(b"shift(int)") == 5_000
+
+
+@pytest.mark.parametrize("name", ["llvm-symbolizer", "addr2line"])
+@pytest.mark.parametrize("flags", [("-no-pie",), ("-fuse-ld=lld",)], ids=["no-pie", "lld"])
+def test_asan_symbolize_names_the_report_of_a_program(flags: tuple[str, ...], name: str) -> None:
+    """Without a symbolizer of its own, which the report names places for."""
+    script, path = tool("asan_symbolize-14"), sanitized("14", "address", *flags)
+    unnamed = asked(str(path), env={"ASAN_OPTIONS": "detect_leaks=0:symbolize=0"}).stderr.decode()
+    assert re.search(r"#0 0x[0-9a-f]+ +\(/", unnamed)
+    named = []
+    for place in (tool("llvm-symbolizer-14"), str(link(name))):
+        by_addr2line = place.endswith("addr2line")
+        first = f"{Path(place).parent}:{os.environ['PATH']}"
+        env = {"LLVM_SYMBOLIZER_PATH": os.devnull, "PATH": first} if by_addr2line else {"LLVM_SYMBOLIZER_PATH": place}
+        named.append(asked(script, "-d", stdin=unnamed, env=env).stdout.decode())
+    source = re.escape(str(folder() / "address.cpp"))
+    assert re.search(rf"#0 0x[0-9a-f]+ in peek\(int\*, int\) {source}:4", named[1])
+    assert name == "addr2line" or named[0] == named[1]
+
+
+@pytest.mark.parametrize(
+    "build", [("gcc",), ("gcc", "-no-pie"), ("clang-14", "-fuse-ld=lld")], ids=["pie", "no-pie", "lld"]
+)
+def test_perf_prints_what_it_prints_with_addr2line(build: tuple[str, ...], tmp_path: Path) -> None:
+    perf, original = tool("perf"), tool("addr2line")
+    source, out, data = tmp_path / "busy.c", tmp_path / "busy", str(tmp_path / "perf.data")
+    source.write_text(BUSY)
+    compiler, *flags = build
+    if subprocess.run([tool(compiler), "-O1", "-g", *flags, str(source), "-o", str(out)]).returncode:
+        pytest.skip(f"{' '.join(build)} does not link on this machine")
+    if asked(perf, "record", "-e", "cpu-clock:u", "-o", data, str(out)).returncode:
+        pytest.skip("perf can't record here")
+    for words in (
+        ("script", "-F", "ip,sym,srcline"),
+        ("script", "--inline", "-F", "ip,sym"),
+        ("report", "--stdio", "-F", "overhead,srcline"),
+    ):
+        told = [
+            asked(
+                perf, *words, "--dsos", "busy", "-i", data, env={"PATH": f"{place}:{os.environ['PATH']}"}
+            ).stdout.decode()
+            for place in (Path(original).parent, link("addr2line").parent)
+        ]
+        assert TIP.sub("", told[0]) == TIP.sub("", told[1])
+    assert "busy.c:" in told[1]

@@ -537,6 +537,60 @@ def test_numbers_are_decimal_octal_and_hex_as_in_c() -> None:
     assert answers.pop().startswith("main\n")
 
 
+ODD_USES = [  # program, words, stdin; PROGRAM is one, MAIN an address in it
+    ("llvm-symbolizer-19", ("-e", "missing"), "MAIN\n"),
+    ("llvm-symbolizer-19", ("-e", "."), "MAIN\n"),
+    ("llvm-symbolizer-19", ("-e", "empty"), "MAIN\n"),
+    ("llvm-symbolizer-19", ("-e", "short"), "MAIN\n"),
+    ("llvm-symbolizer-19", ("-e", "PROGRAM:unheard", "MAIN"), ""),
+    ("llvm-symbolizer-19", ('--obj="PROGRAM"', "MAIN"), ""),
+    ("llvm-symbolizer-19", ("--obj=with blank", "MAIN"), ""),
+    ("llvm-symbolizer-14", ("-e", "missing"), "MAIN\n"),
+    ("llvm-symbolizer-19", ("-e", "missing", "--output-style=JSON"), "MAIN\n"),
+    ("llvm-symbolizer-19", ("--output-style=JSON",), "missing MAIN\nPROGRAM MAIN\nPROGRAM zz\nPROGRAM\n"),
+    ("llvm-symbolizer-19", ("--build-id=zz", "MAIN"), ""),
+    ("llvm-symbolizer-19", ("--build-id=0011", "MAIN"), ""),
+    ("llvm-symbolizer-19", ("-e", "PROGRAM", "--print-source-context-lines=-1", "MAIN"), ""),
+    ("llvm-symbolizer-19", ("-e", "PROGRAM", "--print-source-context-lines=9", "MAIN"), ""),
+    ("llvm-symbolizer-19", ("-e", "PROGRAM", "--adjust-vma=-1", "MAIN"), ""),
+    ("llvm-symbolizer-19", ("-e", "PROGRAM", "--", "MAIN"), ""),
+    ("llvm-symbolizer-19", (), "missing MAIN\n. MAIN\nempty MAIN\nshort MAIN\nPROGRAM MAIN\n"),
+    ("llvm-symbolizer-19", (), "\"with blank\" MAIN\n'with blank' MAIN\nwith blank MAIN\n"),
+    ("llvm-symbolizer-19", (), "FILE:PROGRAM MAIN\nFILE:'with blank' MAIN\n"),
+    ("llvm-symbolizer-19", ("-e", "PROGRAM"), "CODE MAIN\nCODE\nCODE \nDATA\nDATA zz\nFRAME\n"),
+    ("llvm-symbolizer-19", ("-e", "PROGRAM"), "CODE  MAIN\ncode MAIN\nCODE\tMAIN\n"),
+    ("llvm-symbolizer-19", ("-e", "PROGRAM"), "MAIN\r\nMAIN\0junk\n\0\n\n0b11\n0o17\n08\n0x1g\n1.5\n+1\nMAIN"),
+    ("addr2line", ("-e", "missing", "MAIN"), ""),
+    ("addr2line", ("-e", ".", "MAIN"), ""),
+    ("addr2line", ("-e", "empty", "MAIN"), ""),
+    ("addr2line", ("-e", "short", "MAIN"), ""),
+    ("addr2line", ("MAIN",), ""),
+    ("addr2line", ("-fe", "PROGRAM", "--demangle=bogus", "MAIN"), ""),
+    ("addr2line", ("-fe", "PROGRAM", "--demangle=", "MAIN"), ""),
+    ("addr2line", ("-fe", "PROGRAM", "--demangle=none", "MAIN"), ""),
+    ("addr2line", ("-fe", "PROGRAM", "--demangle=auto", "MAIN"), ""),
+    ("addr2line", ("-e", "PROGRAM", "-j", ".nosuch", "MAIN"), ""),
+    ("addr2line", ("-aie", "PROGRAM"), "MAIN\r\n\n,\nzz\n 0x\nMAIN\0x\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "words", "stdin"), ODD_USES)
+def test_an_odd_use_has_the_answer_and_the_exit_code_of_the_original(
+    name: str, words: tuple[str, ...], stdin: str, tmp_path: Path
+) -> None:
+    path = program()
+    start = symbol(path, "_ZN2ns1S3runEi")[0]
+    shutil.copy(path, tmp_path / "with blank")
+    (tmp_path / "empty").touch()
+    (tmp_path / "short").write_bytes(path.read_bytes()[:100])
+    told = []
+    for tried in (tool(name), str(link(name))):
+        *given, lines = (one.replace("PROGRAM", str(path)).replace("MAIN", f"{start:#x}") for one in (*words, stdin))
+        done = subprocess.run([tried, *given], input=lines.encode(), capture_output=True, cwd=tmp_path, timeout=SECONDS)
+        told.append((done.returncode, done.stdout))
+    assert told[1] == told[0]
+
+
 def test_a_name_in_place_of_an_address_is_looked_up_as_version_19_does() -> None:
     symbolizer = tool("llvm-symbolizer-19")
     path = program()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -290,3 +291,14 @@ def test_names_that_unpack_to_more_than_the_bytes_justify_are_refused() -> None:
             table.lookup_many(asked).function  # noqa: B018
         with pytest.raises(LidiaError, match="distinct names"):
             render_many(table, asked)
+
+
+def test_replies_of_a_coprocess_are_not_read_from_a_compact_archive() -> None:
+    builder = lidia.Builder()
+    builder.add(lidia.Range(vaddr=0x10, length=16, function="f", file="a.c", line_table=((0, 3),)))
+    with lidia.from_bytes(builder.to_bytes(compact=True)) as table, pytest.raises(ValueError, match="belong together"):
+        table.replies(b"", array("Q"), lambda place: (0, b"", b""), bytes, b"\n", b"")
+    with lidia.from_bytes(builder.to_bytes()) as table:
+        replies = table.replies(b"", array("Q"), lambda place: (0, b"", b""), bytes, b"\n", b"")
+        assert replies.reply(b"0x10") == b"f\na.c:3:0\n\n"
+        assert replies.reply(b"0x20") is None

@@ -11,7 +11,7 @@ import sys
 from whence.binary import is_archive, open_archive
 from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.cli.words import is_address, plain
+from whence.cli.words import STDIN, is_address, plain
 from whence.errors import shown
 from whence.lidia.render import Queries, Renderer
 
@@ -29,7 +29,6 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 BLOCK = 1 << 16
-STDIN = "-"  # in place of addresses
 NO_FRAMES = b'"frames": [], "reason": '
 
 

@@ -56,6 +56,7 @@ TARGETS = frozenset(
         "plugin",
     ]
 )
+STYLES = ("none", "auto", "gnu-v3", "java", "gnat", "dlang", "rust")  # of names; all but "none" are read alike here
 TRIPLET = re.compile(r"(?:x86_64|i[3-7]86)-[\w.-]+")  # of a system, as configure has it
 # what an option sets: the setting and its value (None: the option's own)
 EFFECTS: dict[str, tuple[str, object]] = {
@@ -97,9 +98,13 @@ def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
                 settings.inputs.append(value or "")
             elif name in ("help", "version"):
                 return settings, name
+            elif name == "demangle" and value is not None and value not in STYLES:
+                raise UsageError(f"{program}: unknown demangling style `{value}'\n")
             elif name in EFFECTS:
                 setting, effect = EFFECTS[name]
                 setattr(settings, setting, value if effect is None else effect)
+                if name == "demangle" and value == STYLES[0]:
+                    settings.demangle = False
     except Refused as refused:
         raise UsageError(f"{program}: {refused}\n{usage(program)}") from None
     return settings, ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from whence.cli import colour
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
-from whence.cli.words import address, plain
+from whence.cli.words import STDIN, address, plain
 from whence.errors import WhenceError
 from whence.model import Frame
 from whence.procmap import Mapping
@@ -142,7 +142,7 @@ def show(answers: list[Symbolized], as_json: bool) -> int:
 
 def addresses_from(words: Sequence[str]) -> list[int]:
     """Addresses of a command line; "-" by itself: from stdin. Raises ValueError."""
-    return [address(word) for word in (sys.stdin.read().split() if list(words) == ["-"] else words)]
+    return [address(word) for word in (sys.stdin.read().split() if list(words) == [STDIN] else words)]
 
 
 def tell_remedies(answers: Iterable[Symbolized]) -> None:

@@ -11,14 +11,13 @@ from contextlib import ExitStack
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
 from whence.cli.options import add_locator_options, add_name_options, locator_of
-from whence.cli.words import plain
+from whence.cli.words import STDIN, plain
 from whence.filter import LogFilter, Places, Style, kernel_offsets_in
 from whence.filter.places import Runtime
 from whence.locate.locator import Locator
 from whence.symbolize import Core, Process, ProcessView, Snapshot, Symbolizer
 
 BLOCK = 1 << 20
-STDIN = "-"
 STDOUT = "stdout"  # as messages call it
 
 

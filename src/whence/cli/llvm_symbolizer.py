@@ -25,11 +25,13 @@ from whence.cli.symbolizer_protocol import (
 )
 
 VERSION_IN_NAME = re.compile(r"-(\d+)(?:\.\d+)*\Z")  # llvm-symbolizer-19
-TEXT, NUMBER, MANY = "text", "number", "many"  # what the value of an option is
+TEXT, NUMBER, SIGNED, MANY = "text", "number", "signed", "many"  # what the value of an option is
+REFUSES = 19  # from this version on a file that can't be read ends the program before the first question
+HEX_DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
 class Option(NamedTuple):
-    """Spellings, the setting ("" for none), its value (TEXT, NUMBER or MANY: the word after it), and what it does."""
+    """Spellings, the setting ("" for none), its value (TEXT, NUMBER, SIGNED, MANY: the word after it), what it does."""
 
     names: tuple[str, ...]
     setting: str
@@ -68,7 +70,7 @@ TABLE = (
     Option(("--obj", "--exe", "-e"), "module", TEXT, "the file that answers; without it each question names one"),
     Option(("--output-style",), "style", TEXT, "LLVM, GNU or JSON"),
     Option(("--pretty-print", "-p"), "pretty", True, "a frame a line"),
-    Option(("--print-source-context-lines",), "context", NUMBER, "print so many lines of source around each"),
+    Option(("--print-source-context-lines",), "context", SIGNED, "print so many lines of source around each"),
     Option(("--verbose",), "verbose", True, "what is known of each frame, a line each"),
     Option(("--help", "-h"), "help", True, "print this"),
     Option(("--version", "-v"), "version", True, "print the version"),
@@ -77,7 +79,7 @@ OPTIONS = {name: option for option in TABLE for name in option.names}
 
 
 def takes_value(option: Option) -> bool:
-    return option.value in (TEXT, NUMBER, MANY)
+    return option.value in (TEXT, NUMBER, SIGNED, MANY)
 
 
 def settings_of(program: str, words: list[str]) -> Settings:
@@ -93,9 +95,6 @@ def settings_of(program: str, words: list[str]) -> Settings:
     problems = []
     while words:
         word = words.pop(0)
-        if word == "--":
-            settings.inputs += words
-            break
         if not word.startswith("-") or word == "-":
             settings.inputs.append(word)
             continue
@@ -117,6 +116,8 @@ def settings_of(program: str, words: list[str]) -> Settings:
         raise UsageError("".join(problems))
     if settings.module and settings.build_id:
         raise UsageError("error: cannot specify both --build-id and --obj\n")
+    if settings.build_id and not HEX_DIGITS.fullmatch(settings.build_id):
+        raise UsageError(f"--build-id=: expected a build ID, but got '{settings.build_id}'\n")
     if settings.build_id:
         settings.module = "BUILDID:" + settings.build_id
     if settings.style not in ("GNU", "JSON"):
@@ -146,11 +147,12 @@ def short_options(settings: Settings, group: str, words: list[str]) -> list[str]
 def apply(settings: Settings, option: Option, name: str, value: str) -> None:
     if not option.setting:
         return
-    if option.value == NUMBER:
-        read = number(os.fsencode(value), False)
+    if option.value in (NUMBER, SIGNED):
+        negative = option.value == SIGNED and value.startswith("-")
+        read = number(os.fsencode(value[negative:]), False)
         if read is None:
             raise UsageError(f"{name}=: expected a non-negative integer, but got '{value}'")
-        setattr(settings, option.setting, read)
+        setattr(settings, option.setting, 0 if negative else read)  # no number below 0 asks for anything
     elif option.value == MANY:
         settings.debug_dirs.append(value)
     elif option.setting in ("help", "version"):
@@ -193,4 +195,16 @@ def main() -> int:
 
         responder = Responder(settings)
         return serve(responder, partial(filter_markup, responder))
-    return serve(Responder(settings))
+    responder = Responder(settings)
+    return 1 if refuses(responder) else serve(responder)
+
+
+def refuses(responder: Responder) -> bool:
+    """Whether llvm-symbolizer ends before the first question, and says so: its file can't be read."""
+    settings = responder.settings
+    module = settings.module
+    if settings.version < REFUSES or not module or settings.build_id or responder.modules[module] is not None:
+        return False
+    if settings.style == "JSON":
+        sys.stdout.buffer.write(responder.unreadable(0, module))
+    return True

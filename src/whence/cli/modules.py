@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from whence.binary import Binary, open_binary
+from whence.cli.words import STDIN
 from whence.elf.kernels import constants
 from whence.errors import WhenceError, plain
 from whence.files import stamp_of
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from whence.model import Frames, NameStyle, PathStyle
 
 MODULES_KEPT = 64
-STDIN = "-"  # the module that is read from there
 BLOCK = 1 << 20
 PAGE = 4096
 DWARF = Source.DWARF
@@ -326,4 +326,5 @@ class OpenModules:
 
     def complain(self, name: str, error: Exception) -> None:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-        print(f"{self._program}: error: '{plain(name)}': {plain(reason)}", file=sys.stderr)
+        reason = reason.removeprefix(f"{name}: ")
+        print(f"{self._program}: error: '{plain(name.removeprefix('BUILDID:'))}': {plain(reason)}", file=sys.stderr)

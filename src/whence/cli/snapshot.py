@@ -11,10 +11,8 @@ from argparse import Namespace
 from whence.cli.answers import show
 from whence.cli.main import WRONG_USE
 from whence.cli.options import symbolizer_of
-from whence.cli.words import address, plain
+from whence.cli.words import STDIN, address, plain
 from whence.symbolize import Snapshot
-
-STDIN = "-"
 
 
 def answer_snapshot(options: Namespace) -> int:

@@ -57,6 +57,7 @@ HEX = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
 LEADING_HEX = re.compile(rb"[ \t]*(?:0[xX](?=[0-9a-fA-F]))?([0-9a-fA-F]+)")
 VERSION = 14  # whose text is printed where versions differ and the program's name says none
 NAMES = 16  # from this version on a name may stand in an address's place
+PLACELESS = 19  # from this version on a question without an address is answered as one that nothing is known of
 ONCE = 16  # from this version on a relative compilation directory is not printed twice
 
 UNKNOWN = Frame("")
@@ -193,6 +194,7 @@ class Responder:
             settings.binutils or settings.verbose or settings.context or settings.functions == "none"
             or settings.paths == "base"
         )  # fmt: skip
+        # A kernel may reply by itself (Replies): it knows this form alone.
         self._quick = self._usual and settings.inlines and settings.style == "LLVM" and not (
             settings.addresses or settings.adjust or settings.hexadecimal
         )  # fmt: skip
@@ -409,14 +411,13 @@ class Responder:
         return f"  Filename: {file}\n{start}  Line: {frame.line}\n  Column: {frame.column}\n{discriminator}"
 
     def _json(self, question: Question) -> bytes:
-        import json
-
-        module = question.module.removeprefix("BUILDID:")
         said: dict[str, object] = {}
         named = self.named(question) if question.symbol else []
         if question.symbol and (named or self.settings.version >= NAMES):
             said["Loc"] = [self._json_frame(frame, start) for frame, start in named]
             said["SymName"] = question.symbol
+        elif question.address is None and self.settings.version >= PLACELESS:
+            said["Symbol"] = [self._json_frame(UNKNOWN, NO_START)]
         elif question.address is None:
             said["Error"] = {
                 "Message": f"unable to parse arguments: {question.line.decode('utf-8', 'surrogateescape')}"
@@ -424,8 +425,8 @@ class Responder:
         else:
             said["Address"] = f"{question.address:#x}"
             if self.modules[question.module] is None:
-                said["Error"] = {"Message": "No such file or directory"}
-            elif question.kind == "DATA":
+                return self.unreadable(question.address, question.module)
+            if question.kind == "DATA":
                 found = self.variable(question)
                 name, start, size = (self._named(found[0].name), *found[0][1:3]) if found else ("", 0, 0)
                 said["Data"] = {"Name": name, "Size": f"{size:#x}", "Start": f"{start:#x}"}
@@ -435,7 +436,18 @@ class Responder:
                 frames = self.frames(question) or (UNKNOWN,)
                 pairs = zip(frames, self._starts(question, frames), strict=True)
                 said["Symbol"] = [self._json_frame(frame, start) for frame, start in pairs]
-        said["ModuleName"] = module.upper() if question.module != module else module
+        return self._object(said, question.module)
+
+    def unreadable(self, address: int, module: str) -> bytes:
+        """The object that answers a question about a file that can't be read."""
+        return self._object({"Address": f"{address:#x}", "Error": {"Message": "No such file or directory"}}, module)
+
+    def _object(self, said: dict[str, object], module: str) -> bytes:
+        """A line of JSON; with --pretty-print some lines."""
+        import json
+
+        build_id = module.removeprefix("BUILDID:")
+        said["ModuleName"] = build_id.upper() if build_id != module else module
         if self.settings.pretty:
             text = json.dumps(said, sort_keys=True, indent=2, ensure_ascii=False)
         else:
@@ -491,7 +503,7 @@ def source_lines(path: str, line: int, count: int) -> str:
     except (OSError, WhenceError):
         return ""
     width = len(str(last))
-    numbered = enumerate(text.split("\n")[first - 1 : last], first)
+    numbered = enumerate(text.removesuffix("\n").split("\n")[first - 1 : last], first)
     return "".join(f"{number:>{width}}{' >' if number == line else '  '}: {words}\n" for number, words in numbered)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from whence.errors import plain
 
-__all__ = ["address", "is_address", "plain", "threads"]
+__all__ = ["STDIN", "address", "is_address", "plain", "threads"]
 
+STDIN = "-"  # in place of a file, or of addresses
 HEX = frozenset("0123456789abcdefABCDEF")
 ADDRESS_DIGITS = 16
 

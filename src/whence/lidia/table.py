@@ -158,7 +158,8 @@ class Table(Closing):
         self, module: bytes, symbol_starts: array[int], symbol_at: Callable[[int], tuple[int, bytes, bytes]],
         readable: Callable[[bytes], bytes], gap: bytes, between: bytes,
     ) -> Replies:  # fmt: skip
-        """What replies to the usual questions of llvm-symbolizer's callers from a table in memory."""
+        """What replies to the usual questions of llvm-symbolizer's callers from a table in memory that is not compact
+        (ValueError)."""
         from whence.lidia.kernels.render import Replies
         from whence.source import Source
 

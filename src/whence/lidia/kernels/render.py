@@ -465,6 +465,7 @@ class Replies:
         `form` has what stands behind a function's name, what stands between two frames, and the number of the source
         that is debug info."""
         gap, between, dwarf = form
+        belong(not archive.view.compact)  # whose strings are not stored as they are written
         belong(not any(byte in QUOTED_NEVER for byte in module))
         self._archive, self._module, self._writer = archive, module, FrameWriter()
         self._bare = not any(byte in BARE_NEVER for byte in module)
