@@ -51,7 +51,7 @@ COMMAND = re.compile(rb"(CODE|DATA|FRAME) ")
 QUOTED = re.compile(rb"([\"'])(.*?)\1")
 TOKEN = re.compile(rb"[^ \r\n]+")
 # Prefixes as C has them, and 0b and 0o: what llvm::StringRef::getAsInteger reads with radix 0.
-NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0o?([0-7]+)|([0-9]+)")
+NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0o?([0-7]+)|(0|[1-9][0-9]*)")
 BASES = (16, 2, 8, 10)
 HEX = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
 LEADING_HEX = re.compile(rb"[ \t]*(?:0[xX](?=[0-9a-fA-F]))?([0-9a-fA-F]+)")
@@ -125,7 +125,7 @@ class Question(NamedTuple):
 def number(text: bytes, hexadecimal: bool) -> int | None:
     """An unsigned number of at most 64 bits as LLVM reads it; None when the text is none.
 
-    >>> number(b"0x10", False), number(b"010", False), number(b"10", False), number(b"10", True), number(b"-1", False)
+    >>> number(b"0x10", False), number(b"010", False), number(b"10", False), number(b"10", True), number(b"08", False)
     (16, 8, 10, 16, None)
     """
     found = (HEX if hexadecimal else NUMBER).fullmatch(text)
