@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from whence.cli.symbolizer_protocol import Question, Responder, lines_of, number, write_all
+from whence.cli.streams import write_all
+from whence.cli.symbolizer_protocol import Question, Responder, lines_of, number
 from whence.cli.words import plain
 from whence.model import Frames
 

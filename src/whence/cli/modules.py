@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from whence.binary import Binary, open_binary
+from whence.cli.streams import write_all
 from whence.cli.words import STDIN
 from whence.elf.kernels import constants
 from whence.errors import WhenceError, plain
@@ -325,7 +326,7 @@ class OpenModules:
         """A path to what stdin holds, read to its end."""
         descriptor = os.memfd_create("stdin")
         while block := os.read(sys.stdin.fileno(), BLOCK):
-            os.write(descriptor, block)
+            write_all(descriptor, block)
         return f"/proc/self/fd/{descriptor}"
 
     def _path_by_build_id(self, build_id: str) -> str:

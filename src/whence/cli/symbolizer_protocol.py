@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from whence.cli import streams
 from whence.cli.modules import OpenModules, address_digits
 from whence.cli.spelling import spelling
+from whence.cli.streams import write_all
 from whence.errors import ElfError, WhenceError
 from whence.files import open_regular
 from whence.model import Frame, FrameStart, Source
@@ -611,8 +612,3 @@ def serve(responder: Answers, work: Callable[[int, int], None] | None = None) ->
         print(f"{responder.settings.program}: error: {error.strerror}", file=sys.stderr)
         return 1
     return 0
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
