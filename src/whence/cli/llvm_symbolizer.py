@@ -27,7 +27,7 @@ from whence.cli.symbolizer_protocol import (
 
 VERSION_IN_NAME = re.compile(r"-(\d+)(?:\.\d+)*\Z")  # llvm-symbolizer-19
 TEXT, NUMBER, SIGNED, MANY = "text", "number", "signed", "many"  # what the value of an option is
-REFUSES = 19  # from this version on a file that can't be read ends the program before the first question
+REFUSES_SINCE = 19  # the first version that ends before the first question when its file can't be read
 HEX_DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
@@ -199,7 +199,7 @@ def refuses(responder: Responder) -> bool:
     """Whether llvm-symbolizer ends before the first question, and says so: its file can't be read."""
     settings = responder.settings
     module = settings.module
-    if settings.version < REFUSES or not module or settings.build_id or responder.modules[module] is not None:
+    if settings.version < REFUSES_SINCE or not module or settings.build_id or responder.modules[module] is not None:
         return False
     if settings.style == "JSON":
         sys.stdout.buffer.write(responder.unreadable(0, module))
