@@ -25,7 +25,7 @@ from whence.cli.symbolizer_protocol import (
 from whence.records import NamedTuple
 
 TEXT, NUMBER, SIGNED, MANY = "text", "number", "signed", "many"  # what the value of an option is
-REFUSES = 19  # from this version on a file that can't be read ends the program before the first question
+REFUSES_SINCE = 19  # the first version that ends before the first question when its file can't be read
 
 
 class Option(NamedTuple):
@@ -205,7 +205,7 @@ def refuses(responder: Responder) -> bool:
     """Whether llvm-symbolizer ends before the first question, and says so: its file can't be read."""
     settings = responder.settings
     module = settings.module
-    if settings.version < REFUSES or not module or settings.build_id or responder.modules[module] is not None:
+    if settings.version < REFUSES_SINCE or not module or settings.build_id or responder.modules[module] is not None:
         return False
     if settings.style == "JSON":
         sys.stdout.buffer.write(responder.unreadable(0, module))

@@ -1,4 +1,4 @@
-"""What llvm-symbolizer and addr2line say and hear: a question a line, an answer a question, whole and at once.
+"""The questions that llvm-symbolizer and addr2line read, a line each, and their answers, written whole and at once.
 
 llvm_symbolizer.py and addr2line.py turn their command lines into `Settings`; the rest is here. A caller writes a line
 to stdin and reads until the answer's terminator, most of them without a time limit. So each line gets exactly one
@@ -57,19 +57,19 @@ if TYPE_CHECKING:
         def answer(self, line: bytes) -> bytes: ...
 
 
-BLOCK = 1 << 16
+BLOCK = 1 << 16  # bytes of a read, and of answers that are written together
 LINE_MAX = 1 << 16  # bytes of a question; what a longer line has beyond is dropped
 SOURCE_MAX = 16 << 20  # bytes of a source file that are read for context lines
 ADDRESS_BITS = 64
 ADDRESS_END = 1 << ADDRESS_BITS
 RESPONSE_FILES = 64  # @FILEs of a command line that are read
-RESPONSE_MAX = 1 << 20
+RESPONSE_MAX = 1 << 20  # bytes of a @FILE that are read
 
 BARE_BYTES = "binary"  # addr2line's -b for a file without a format, in which it names nothing
 INLINED_BY = " (inlined by) "  # between two frames on one line
 
 # Questions are read without regular expressions: importing `re` would take longer than answering the first one.
-NEVER_USUAL = (b'"', b"\0", b"\r", b"\n")  # in the name of a module
+NOT_QUICK = (b'"', b"\0", b"\r", b"\n")  # in the name of a module whose questions the kernel does not read
 COMMANDS = (b"CODE", b"DATA", b"FRAME")
 QUOTES = (b'"', b"'")
 BLANKS = b" \r\n"
@@ -78,27 +78,28 @@ ALL_SPACES = bytes.maketrans(BLANKS, b"   ")
 BASES = {b"0x": 16, b"0X": 16, b"0b": 2, b"0B": 2, b"0o": 8}
 DIGITS = {2: b"01", 8: b"01234567", 10: b"0123456789", 16: b"0123456789abcdefABCDEF"}
 HEX_DIGITS = DIGITS[16]
-VERSION = 14  # whose text is printed where versions differ and the program's name says none
-NAMES = 16  # from this version on a name may stand in an address's place
-PLACELESS = 19  # from this version on a question without an address is answered as one that nothing is known of
-ONCE = 16  # from this version on a relative compilation directory is not printed twice
+DEFAULT_VERSION = 14  # of llvm-symbolizer, where the program's name has none
+# The first versions of llvm-symbolizer that
+SYMBOLS_SINCE = 16  # take a symbol in place of an address
+SHORT_PATHS_SINCE = 16  # print a relative compilation directory once, not twice
+UNKNOWN_SINCE = 19  # answer a question without an address as unknown, not as an error
 
 UNKNOWN = Frame("")
 NO_START = FrameStart("", 0, 0)
 
 
 def columned(frame: Frame) -> str:
-    """What stands behind a line in LLVM's style."""
+    """What follows a line number in LLVM's style."""
     return f":{frame.column}"
 
 
 def discriminated(frame: Frame) -> str:
-    """What stands behind a line in GNU's style."""
+    """What follows a line number in GNU's style."""
     return f" (discriminator {frame.discriminator})" if frame.discriminator else ""
 
 
 class UsageError(Exception):
-    """A command line that the original refuses, too: the words for stderr."""
+    """A command line that the original refuses, too; the message is what it prints on stderr."""
 
 
 class Printed(Exception):
@@ -110,7 +111,7 @@ class Settings:
 
     def __init__(self) -> None:
         self.program = "llvm-symbolizer"
-        self.version = VERSION  # of llvm-symbolizer
+        self.version = DEFAULT_VERSION  # of llvm-symbolizer
         self.module = ""  # "": each question names its own
         self.filter_markup = False
         self.build_id = ""
@@ -233,7 +234,11 @@ class Responder:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         paths: PathStyle = (
-            "relative" if settings.paths == "relative" else "once" if settings.version >= ONCE else "joined"
+            "relative"
+            if settings.paths == "relative"
+            else "once"
+            if settings.version >= SHORT_PATHS_SINCE
+            else "joined"
         )
         names: NameStyle = "short" if settings.functions == "short" else "linkage"
         self.modules = OpenModules(settings.program, settings.debug_dirs, names, paths, settings.package)
@@ -308,8 +313,7 @@ class Responder:
             else:
                 frames = module.llvm_frames(address, by_symbols=self._by_symbols)
         except (WhenceError, OSError, MemoryError) as error:
-            self.modules.give_up(question.module, error)
-            self._replies = None
+            self._give_up(question.module, error)
             return ()
         if self._quick:
             self._replies = self._replies_of(module, question.module)
@@ -321,7 +325,7 @@ class Responder:
     def _replies_of(self, module: OpenModule, name: str) -> Replies | None:
         """What replies to the next usual question about a module; None before all of it has been read."""
         called = b"" if self.settings.module else name.encode("utf-8", "surrogateescape")
-        usual = not name.startswith("BUILDID:") and not any(one in called for one in NEVER_USUAL)
+        usual = not name.startswith("BUILDID:") and not any(one in called for one in NOT_QUICK)
         if module.replies is None and usual:
             between = INLINED_BY.encode() if self.settings.pretty else b""
             module.reply_by(called, self._shown, self._gap.encode(), between, by_symbols=self._by_symbols)
@@ -342,16 +346,16 @@ class Responder:
     def _starts(self, question: Question, frames: Frames) -> Sequence[FrameStart]:
         """Where the functions of the frames start, as llvm-symbolizer tells it; unknown ones without debug info. The
         outermost function is a symbol's, and starts where that does."""
-        address, settings = self._vaddr(question), self.settings
-        module = self.modules[question.module] if address is not None else None
-        if address is None or module is None or not frames:
+
+        def looked_up(module: OpenModule, vaddr: int) -> tuple[list[FrameStart], Symbol | None]:
+            starts = module.frame_starts(vaddr) if frames[0].source == Source.DWARF else []
+            return starts, module.symbols.llvm(vaddr) if self._by_symbols and module.symbols is not None else None
+
+        settings = self.settings
+        found = self._from_module(question, looked_up) if frames else None
+        if found is None:
             return [NO_START for _ in frames]
-        try:
-            starts = module.frame_starts(address) if frames[0].source == Source.DWARF else []
-            symbol = module.symbols.llvm(address) if self._by_symbols and module.symbols is not None else None
-        except (WhenceError, OSError, MemoryError) as error:
-            self.modules.give_up(question.module, error)
-            return [NO_START for _ in frames]
+        starts, symbol = found
         if not settings.inlines:
             starts = starts[:1]
         if len(starts) != len(frames):
@@ -365,27 +369,35 @@ class Responder:
         function starts."""
         if question.kind != "CODE" or not question.module:
             return []
-        module = self.modules[question.module]
-        try:
-            found = module.named_frames(question.symbol, question.offset) if module is not None else []
-            return [(frame, module.named_start(symbol)) for symbol, frame in found] if module is not None else []
-        except (WhenceError, OSError, MemoryError) as error:
-            self.modules.give_up(question.module, error)
-            self._replies = None
-            return []
 
-    def _from_module(self, question: Question, answer: Callable[[OpenModule, int], T]) -> T | None:
-        """What the module of a question answers; None when there is none, or it turns out to be broken."""
-        address = self._vaddr(question)
-        module = self.modules[question.module] if address is not None else None
-        if address is None or module is None:
+        def looked_up(module: OpenModule) -> list[tuple[Frame, FrameStart]]:
+            found = module.named_frames(question.symbol, question.offset)
+            return [(frame, module.named_start(symbol)) for symbol, frame in found]
+
+        return self._asked(question.module, looked_up) or []
+
+    def _from_module(self, question: Question, look_up: Callable[[OpenModule, int], T]) -> T | None:
+        """What the module of a question has at its vaddr; None without one, and of a broken file."""
+        vaddr = self._vaddr(question)
+        if vaddr is None:
+            return None
+        return self._asked(question.module, lambda module: look_up(module, vaddr))
+
+    def _asked(self, name: str, look_up: Callable[[OpenModule], T]) -> T | None:
+        """What `look_up` finds in a module; None where it can't be read, or turns out to be broken."""
+        module = self.modules[name]
+        if module is None:
             return None
         try:
-            return answer(module, address)
+            return look_up(module)
         except (WhenceError, OSError, MemoryError) as error:
-            self.modules.give_up(question.module, error)
-            self._replies = None
+            self._give_up(name, error)
             return None
+
+    def _give_up(self, name: str, error: Exception) -> None:
+        """Report and close a module that turned out to be broken."""
+        self.modules.give_up(name, error)
+        self._replies = None
 
     def _data(self, question: Question) -> str:
         found = self.variable(question)
@@ -432,23 +444,20 @@ class Responder:
                 parts.append(source_lines(frame.file, frame.line, settings.context))
         return "".join(parts)
 
-    def file(self, frame: Frame) -> str:
-        return self._path(frame.file)
-
     def _path(self, file: str) -> str:
+        """A path as the settings ask for it."""
         return file.rpartition("/")[2] if self.settings.paths == "base" else file
 
     def _location(self, frame: Frame, innermost: Frame) -> str:
-        file = self.file(frame) or "??"
+        file = self._path(frame.file) or "??"
         if self.settings.binutils:
-            discriminator = (
-                discriminated(innermost) if frame.line else ""
-            )  # binutils keep it for the records of the callers
+            # binutils print the innermost frame's behind the lines of its callers, too
+            discriminator = discriminated(innermost) if frame.line else ""
             return f"{file}:{frame.line or '?'}{discriminator}"
         return f"{file}:{frame.line}{columned(frame) if self.settings.style == 'LLVM' else discriminated(frame)}"
 
     def _verbose(self, frame: Frame, begin: FrameStart) -> str:
-        file = self.file(frame) or "??"
+        file = self._path(frame.file) or "??"
         start = ""
         if begin.line:
             start = f"  Function start filename: {self._path(begin.file)}\n  Function start line: {begin.line}\n"
@@ -460,15 +469,14 @@ class Responder:
     def _json(self, question: Question) -> bytes:
         said: dict[str, object] = {}
         named = self.named(question) if question.symbol else []
-        if question.symbol and (named or self.settings.version >= NAMES):
+        if question.symbol and (named or self.settings.version >= SYMBOLS_SINCE):
             said["Loc"] = [self._json_frame(frame, start) for frame, start in named]
             said["SymName"] = question.symbol
-        elif question.address is None and self.settings.version >= PLACELESS:
+        elif question.address is None and self.settings.version >= UNKNOWN_SINCE:
             said["Symbol"] = [self._json_frame(UNKNOWN, NO_START)]
         elif question.address is None:
-            said["Error"] = {
-                "Message": f"unable to parse arguments: {question.line.decode('utf-8', 'surrogateescape')}"
-            }
+            line = question.line.decode("utf-8", "surrogateescape")
+            said["Error"] = {"Message": f"unable to parse arguments: {line}"}
         else:
             said["Address"] = f"{question.address:#x}"
             if self.modules[question.module] is None:
@@ -502,7 +510,7 @@ class Responder:
         return text.encode("utf-8", "surrogateescape") + b"\n"
 
     def _json_frame(self, frame: Frame, start: FrameStart) -> dict[str, object]:
-        file = self.file(frame)
+        file = self._path(frame.file)
         described: dict[str, object] = {
             "Column": frame.column,
             "Discriminator": frame.discriminator,
@@ -525,6 +533,7 @@ def frame_text(local: Local) -> str:
 
 
 def frame_json(local: Local) -> dict[str, object]:
+    """A local as FRAME is answered in JSON."""
     described: dict[str, object] = {
         "DeclFile": local.file,
         "DeclLine": local.line,
