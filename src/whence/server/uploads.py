@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from whence.errors import Mismatch, WhenceError, WrongUse, plain, without_file
-from whence.server.bodies import Refusal, body_of, chunks_of
+from whence.server.bodies import Refusal, body_of, chunks_of, media_type_of
 from whence.server.debuginfod import checked
 from whence.server.settings import SCAN, SYMBOLIZE
 from whence.store import Added
@@ -50,13 +50,16 @@ class Uploads:
         self._server.count(request, "upload")
         if kind not in (DEBUGINFO, EXECUTABLE):
             raise Refusal(404, "what can be put is debuginfo and executable")
-        added = await self._receive(request, build_id, kind, request.query_params.get("name", ""))
-        return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
+        return await self._keep(request, build_id, kind)
 
     async def put_any(self, request: Request) -> Response:
         """PUT /upload: the same for a file of whatever build-id and kind."""
         self._server.count(request, "upload")
-        added = await self._receive(request, "", "", request.query_params.get("name", ""))
+        return await self._keep(request, "", "")
+
+    async def _keep(self, request: Request, build_id: str, kind: str) -> Response:
+        """Receive a file; the answer says what became of it. Raises Refusal."""
+        added = await self._receive(request, build_id, kind, request.query_params.get("name", ""))
         return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
 
     async def _receive(self, request: Request, build_id: str, kind: str, name: str) -> Added:
@@ -149,7 +152,7 @@ class Uploads:
     async def _message(self, request: Request, fields: MessageFields) -> dict[str, Any]:
         """A Connect message, in JSON or protobuf. Raises Refusal."""
         body = await body_of(request, SMALL, self._server.settings.limits.body_seconds)
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = media_type_of(request)
         if kind == PROTO:
             return decoded(body, fields)
         if kind != CONNECT_JSON:
@@ -163,7 +166,7 @@ class Uploads:
         return asked
 
     def _reply(self, request: Request, answer: dict[str, Any]) -> Response:
-        if request.headers.get("content-type", "").startswith(PROTO):
+        if media_type_of(request) == PROTO:
             return Response(encoded(answer), media_type=PROTO)
         return JSONResponse(answer)
 
