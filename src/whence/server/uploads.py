@@ -109,7 +109,7 @@ class Uploads:
         if not build_id:
             return self._reply(request, {"shouldInitiateUpload": False, "reason": "the file has no GNU build-id"})
         if not is_id(build_id):
-            return connect_error("invalid_argument", "the GNU build-id is not hex")
+            return not_hex()
         known = await self._server.heavy(SYMBOLIZE, self._server.store.find, build_id)
         now = time.monotonic()
         self._announced = {one: told for one, told in self._announced.items() if now - told[0] < STALE_SECONDS}
@@ -131,7 +131,7 @@ class Uploads:
         self._server.count(request, "upload")
         build_id = request.path_params["build_id"].lower()
         if not is_id(build_id):
-            return connect_error("invalid_argument", "the GNU build-id is not hex")
+            return not_hex()
         if build_id not in self._announced:
             return connect_error("failed_precondition", "ShouldInitiateUpload was not called", 412)
         await self._receive(request, build_id, "", self._announced[build_id][1])
@@ -143,7 +143,7 @@ class Uploads:
         asked = await self._message(request, FINISHED)
         build_id = str(asked.get("gnuBuildId", "")).lower()
         if not is_id(build_id):
-            return connect_error("invalid_argument", "the GNU build-id is not hex")
+            return not_hex()
         self._announced.pop(build_id, None)
         if await self._server.heavy(SYMBOLIZE, self._server.store.find, build_id) is None:
             return connect_error("not_found", "nothing was uploaded", 404)
@@ -191,6 +191,11 @@ def named(name: str) -> str:
 
 def connect_error(code: str, message: str, status: int = 400) -> Response:
     return JSONResponse({"code": code, "message": message}, status)
+
+
+def not_hex() -> Response:
+    """The answer to a build-id that is none."""
+    return connect_error("invalid_argument", "the GNU build-id is not hex")
 
 
 def decoded(data: bytes, fields: MessageFields) -> dict[str, Any]:
