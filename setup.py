@@ -146,8 +146,8 @@ translated = cythonize(
 SCRIPTS = [] if sys.platform == "win32" else ["bin/whence"]
 ENTRY_POINTS = [
     *(["whence = whence.cli.main:main"] if sys.platform == "win32" else []),
-    "whence-addr2line = whence.cli.addr2line:main",
-    "whence-llvm-symbolizer = whence.cli.llvm_symbolizer:main",
+    "whence-addr2line = whence.cli.main:addr2line",
+    "whence-llvm-symbolizer = whence.cli.main:llvm_symbolizer",
 ]
 
 rooms: dict[str, list[str]] = defaultdict(list)

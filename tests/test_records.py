@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from whence.records import Record, as_dict, field, replaced
+from whence.records import NamedTuple, Record, as_dict, field, replaced
 
 
 class Point(Record):
@@ -72,3 +72,27 @@ def test_a_record_that_inherits_has_the_fields_of_both() -> None:
     assert replaced(Wider(1), unit="n") == Wider(1, unit="n") != Wider(1)
     with pytest.raises(TypeError, match="Wider needs x"):
         Wider()  # type: ignore[call-arg]
+
+
+class Named(NamedTuple):
+    """What typing.NamedTuple makes, too."""
+
+    name: str
+    size: int = 0
+
+    @property
+    def twice(self) -> int:
+        return 2 * self.size
+
+
+def test_a_named_tuple_is_what_typing_makes() -> None:
+    one = Named("a", size=4)
+    assert one == ("a", 4) == tuple(one)
+    assert (one.twice, one._replace(size=5).size, Named._fields, Named("b").size) == (8, 5, ("name", "size"), 0)
+    assert repr(one) == "Named(name='a', size=4)"
+    assert (Named.__doc__, Named.__module__) == ("What typing.NamedTuple makes, too.", __name__)
+    assert pickle.loads(pickle.dumps(one)) == one
+    with pytest.raises(TypeError):
+        Named()  # type: ignore[call-arg]
+    with pytest.raises(AttributeError):
+        one.name = "b"  # type: ignore[misc]

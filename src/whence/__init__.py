@@ -66,11 +66,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
+    module, attribute = _LAZY.get(name, (f"whence.{name}", ""))
+    if not attribute and name not in _ROOMS:  # so `from whence import files` asks, too, before it imports the module
+        raise AttributeError(f"module 'whence' has no attribute {name!r}")
     from importlib import import_module
 
-    if name in _LAZY:
-        module, attribute = _LAZY[name]
-        return getattr(import_module(module), attribute)
-    if name in _ROOMS:
-        return import_module(f"whence.{name}")
-    raise AttributeError(f"module 'whence' has no attribute {name!r}")
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found

@@ -15,20 +15,22 @@ Address spaces, never mixed, and named so in every variable
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
+from whence.records import NamedTuple
 from whence.source import SOURCES as SOURCES
 from whence.source import Source as Source
 
-NameStyle = Literal["qualified", "linkage", "short"]
-"""How debug info calls functions: by the linkage name, and in C++ and Rust without one by the name after what stands
-around it; by the linkage name or else the name alone; by the name alone."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
 
+    NameStyle = Literal["qualified", "linkage", "short"]
+    """How debug info calls functions: by the linkage name, and in C++ and Rust without one by the name after what
+    stands around it; by the linkage name or else the name alone; by the name alone."""
 
-PathStyle = Literal["joined", "once", "relative", "listed"]
-"""How the paths of files are put together: the unit's compilation directory before each relative one; not before one in
-that very directory, which version 5 names once more (so that a relative one comes once); without it; with the directory
-that the list of directories tells alone."""
+    PathStyle = Literal["joined", "once", "relative", "listed"]
+    """How the paths of files are put together: the unit's compilation directory before each relative one; not before
+    one in that very directory, which version 5 names once more (so that a relative one comes once); without it; with
+    the directory that the list of directories tells alone."""
 
 
 class Frame(NamedTuple):

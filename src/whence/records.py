@@ -10,6 +10,7 @@ Span(start=4096, end=4160, name='')
 `dataclasses` imports inspect, ast and dis, and compiles methods for each class: together a third of the time that one
 address of an ELF file took, which needs some twenty such classes. These share their methods. Fields are slots; a frozen
 record can be hashed and refuses to be changed. The fields of a class that inherits from a record are those of both.
+`NamedTuple` is typing's, without typing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar, dataclass_transform
+    from typing import NamedTuple as NamedTuple
 
     T = TypeVar("T")
     R = TypeVar("R", bound="Record")
@@ -25,6 +27,24 @@ else:
 
     def dataclass_transform(**_options):
         return lambda made: made
+
+    class NamedTupleMeta(type):
+        """Makes classes of tuples: what is annotated is a field."""
+
+        def __new__(mcs, name, bases, space):
+            if not bases:
+                return super().__new__(mcs, name, bases, space)
+            from collections import namedtuple
+
+            fields = space.get("__annotations__", {})
+            defaults = [space.pop(field) for field in fields if field in space]
+            made = namedtuple(name, fields, defaults=defaults, module=space["__module__"])
+            for other, value in space.items():
+                setattr(made, other, value)
+            return made
+
+    class NamedTuple(metaclass=NamedTupleMeta):
+        """typing's, for those who would import typing for nothing else."""
 
 
 class Made:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from whence._version import __version__
@@ -57,7 +56,7 @@ TARGETS = frozenset(
     ]
 )
 STYLES = ("none", "auto", "gnu-v3", "java", "gnat", "dlang", "rust")  # of names; all but "none" are read alike here
-TRIPLET = re.compile(r"(?:x86_64|i[3-7]86)-[\w.-]+")  # of a system, as configure has it
+TRIPLET = r"(?:x86_64|i[3-7]86)-[\w.-]+"  # of a system, as configure has it
 # what an option sets: the setting and its value (None: the option's own)
 EFFECTS: dict[str, tuple[str, object]] = {
     "addresses": ("addresses", True),
@@ -112,13 +111,22 @@ def settings_of(program: str, words: list[str]) -> Settings:
     return settings
 
 
+def is_target(name: str) -> bool:
+    """Whether binutils know a format, or a system's kind, of that name."""
+    if name in TARGETS:
+        return True
+    import re
+
+    return re.fullmatch(TRIPLET, name) is not None
+
+
 def refusal(responder: Responder) -> str:
     """Why addr2line would not start to answer; "" when it would."""
     settings = responder.settings
     path = settings.module
     if not os.path.exists(path):
         return f"{settings.program}: '{path}': No such file\n"
-    if settings.target is not None and settings.target not in TARGETS and not TRIPLET.fullmatch(settings.target):
+    if settings.target is not None and not is_target(settings.target):
         return f"{settings.program}: {path}: invalid bfd target\n"
     module = responder.modules[path]
     if module is None:

@@ -7,8 +7,11 @@ GNU addr2line and elfutils' read theirs so. A table names each option once:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from whence.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 FLAG = "flag"
 NEEDS_VALUE = "needs a value"

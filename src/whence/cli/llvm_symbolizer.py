@@ -7,14 +7,12 @@ main     `whence-llvm-symbolizer`, and `whence` started through a link named llv
 from __future__ import annotations
 
 import os
-import re
 import sys
-from functools import partial
-from typing import NamedTuple
 
 from whence._version import __version__
 from whence.cli import streams
 from whence.cli.symbolizer_protocol import (
+    HEX_DIGITS,
     Printed,
     Responder,
     Settings,
@@ -24,11 +22,10 @@ from whence.cli.symbolizer_protocol import (
     shell_words,
     with_response_files,
 )
+from whence.records import NamedTuple
 
-VERSION_IN_NAME = re.compile(r"-(\d+)(?:\.\d+)*\Z")  # llvm-symbolizer-19
 TEXT, NUMBER, SIGNED, MANY = "text", "number", "signed", "many"  # what the value of an option is
 REFUSES = 19  # from this version on a file that can't be read ends the program before the first question
-HEX_DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
 class Option(NamedTuple):
@@ -79,6 +76,16 @@ TABLE = (
 OPTIONS = {name: option for option in TABLE for name in option.names}
 
 
+def version_in(program: str) -> int:
+    """The version that a program's name ends with; 0 for none.
+
+    >>> version_in("llvm-symbolizer-19"), version_in("llvm-symbolizer-14.0.6"), version_in("llvm-symbolizer")
+    (19, 14, 0)
+    """
+    numbers = program.rpartition("-")[2].split(".")
+    return int(numbers[0]) if "-" in program and all(map(str.isdecimal, numbers)) else 0
+
+
 def takes_value(option: Option) -> bool:
     return option.value in (TEXT, NUMBER, SIGNED, MANY)
 
@@ -87,8 +94,7 @@ def settings_of(program: str, words: list[str]) -> Settings:
     """What a command line asks for. Raises UsageError with the words that llvm-symbolizer says."""
     settings = Settings()
     settings.program = program
-    if version := VERSION_IN_NAME.search(program):
-        settings.version = int(version[1])
+    settings.version = version_in(program) or settings.version
     if "addr2line" in program:
         settings.style, settings.functions, settings.hexadecimal = "GNU", "none", True
         settings.demangle = settings.inlines = False
@@ -117,7 +123,7 @@ def settings_of(program: str, words: list[str]) -> Settings:
         raise UsageError("".join(problems))
     if settings.module and settings.build_id:
         raise UsageError("error: cannot specify both --build-id and --obj\n")
-    if settings.build_id and not HEX_DIGITS.fullmatch(settings.build_id):
+    if settings.build_id and settings.build_id.strip(HEX_DIGITS.decode()):
         raise UsageError(f"--build-id=: expected a build ID, but got '{settings.build_id}'\n")
     if settings.build_id:
         settings.module = "BUILDID:" + settings.build_id
@@ -191,7 +197,7 @@ def main() -> int:
     if settings.filter_markup:
         from whence.cli.markup import filter_markup
 
-        return serve(responder, partial(filter_markup, responder))
+        return serve(responder, lambda source, out: filter_markup(responder, source, out))
     return 1 if refuses(responder) else serve(responder)
 
 

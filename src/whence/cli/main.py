@@ -103,13 +103,30 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
     if arguments is not None:
         return guarded(list(arguments))
-    # A process that answers and ends: importing makes no garbage, and nobody needs what is left to be looked through.
+    program = program_named(os.path.basename(sys.argv[0]))
+    return stand_in(program) if program else alone(lambda: guarded(sys.argv[1:]))
+
+
+def llvm_symbolizer() -> int:
+    """`whence-llvm-symbolizer`"""
+    return stand_in("llvm_symbolizer")
+
+
+def addr2line() -> int:
+    """`whence-addr2line`"""
+    return stand_in("addr2line")
+
+
+def stand_in(program: str) -> int:
+    """Run a module that stands in for another program; returns the exit code."""
+    return alone(lambda: imported(program).main())
+
+
+def alone(run: Callable[[], int]) -> int:
+    """Run what the process is for. Importing makes no garbage, and nobody needs what is left to be looked through."""
     gc.set_threshold(50_000)
     try:
-        if program := program_named(os.path.basename(sys.argv[0])):
-            run: Callable[[], int] = imported(program).main
-            return run()
-        return guarded(sys.argv[1:])
+        return run()
     finally:
         gc.freeze()
 

@@ -8,12 +8,8 @@ MiniDebugInfo, an archive's) is answered as `whence addr` does.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from array import array
-from collections import OrderedDict
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from whence.binary import Binary, open_binary
 from whence.cli.streams import write_all
@@ -21,9 +17,11 @@ from whence.cli.words import STDIN
 from whence.elf.kernels import constants
 from whence.errors import WhenceError, plain
 from whence.files import stamp_of
+from whence.forks import cached_property
 from whence.locate.locator import Locator
 from whence.model import Frame, FrameStart, Source
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -38,7 +36,7 @@ BLOCK = 1 << 20
 PAGE = 4096
 DWARF = Source.DWARF
 MANGLED = ("_Z", "_R")
-ARCHITECTURE = re.compile(
+ARCHITECTURE = (  # behind the name of a file
     r":(?:x86_64h?|i[3-7]86|arm(?:v[0-9a-z]+|64e?|64_32)?|aarch64|ppc(?:64)?(?:le)?|s390x|riscv(?:32|64))\Z"
 )
 
@@ -296,12 +294,12 @@ class OpenModules:
         except (WhenceError, OSError) as error:
             self.complain(package, error)
             self._locator = Locator(dirs=dirs or None)
-        self._open: OrderedDict[str, OpenModule | None] = OrderedDict()
+        self._open: dict[str, OpenModule | None] = {}  # the least recently asked ones first
 
     def __getitem__(self, name: str) -> OpenModule | None:
         """The module of that name; None when it can't be read, which is said on stderr once."""
         if name in self._open:
-            self._open.move_to_end(name)
+            self._open[name] = self._open.pop(name)
             return self._open[name]
         try:
             self._open[name] = OpenModule(self.path_of(name), self._locator, self._names, self._paths)
@@ -309,7 +307,7 @@ class OpenModules:
             self.complain(name, error)
             self._open[name] = None
         if len(self._open) > MODULES_KEPT:
-            _, oldest = self._open.popitem(last=False)
+            oldest = self._open.pop(next(iter(self._open)))
             if oldest is not None:
                 oldest.close()
         return self._open[name]
@@ -320,7 +318,11 @@ class OpenModules:
             return self._path_by_build_id(name.removeprefix("BUILDID:"))
         if name == STDIN:
             return self._path_of_stdin()
-        return name if os.path.exists(name) else ARCHITECTURE.sub("", name)
+        if os.path.exists(name):
+            return name
+        import re
+
+        return re.sub(ARCHITECTURE, "", name)
 
     def _path_of_stdin(self) -> str:
         """A path to what stdin holds, read to its end."""

@@ -1,125 +1,31 @@
-"""Readable names as the programs spell them that drop-ins stand in for.
-
-LLVM from 15 on   `A<B<int>>`, `f() (.cold)`, `'lambda'(int)`; names of Rust before v0 as if they were C++
-LLVM 14           the same, but `A<B<int> >`
-GNU               `A<B<int> >`, `f() [clone .cold]`, `{lambda(int)#1}`, `decltype(nullptr)`; Rust without its hash
+"""Readable names as the programs spell them that drop-ins stand in for: those of `dialects`, which is only imported for
+a name that needs it. C's need nothing.
 """
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ONE_CLOSES = 15  # the version of LLVM from which on `>>` closes two lists of arguments
 REMEMBERED = 1 << 16
 LEADS = ("_Z", "_R", "__Z", "___Z", "____Z", "_D")
-CLOSING = re.compile(r"(?<!operator)>(?=>)")
-SHIFT = re.compile(r"operator<<(?=<)")  # followed by arguments of a template, which GNU writes apart
-LESS = re.compile(r"operator<<(?=[^<(=> ])")
-RUST_HASH = re.compile(r"17(h[0-9a-f]{16})E")
-SIZE = re.compile(r"[1-9][0-9]*")
-CLONE = re.compile(r" \((\.[\w.]+)\)\Z")
-CLONE_PART = re.compile(r"\.[^.\d][^.]*(?:\.\d+)*|\.\d+")
-LAMBDA_OR_BRACKET = re.compile(r"'lambda(\d*)'\(|[()]")
 
 
 def spelling(version: int | str) -> Callable[[str], str]:
     """What turns linkage names into readable ones as that version of LLVM does, or "GNU"."""
-    spelled = _gnu if version == "GNU" else _llvm if int(version) >= ONE_CLOSES else _llvm_14
 
     @lru_cache(REMEMBERED)
     def named(name: str) -> str:
-        return spelled(name) if name.startswith(LEADS) else name
+        if not name.startswith(LEADS):
+            return name
+        from whence.cli import dialects
+
+        if version == "GNU":
+            return dialects.gnu(name)
+        return dialects.llvm(name) if int(version) >= ONE_CLOSES else dialects.llvm_14(name)
 
     return named
-
-
-def _llvm(name: str) -> str:
-    from whence.demangle import demangle
-
-    return name if "@" in name else legacy_rust(name) or demangle(name)
-
-
-def _llvm_14(name: str) -> str:
-    return apart(_llvm(name))
-
-
-def _gnu(name: str) -> str:
-    from whence.demangle import demangle
-
-    base, separator, version = name.partition("@")
-    text = apart(demangle(base))
-    if clone := CLONE.search(text):
-        parts = CLONE_PART.findall(clone[1])
-        text = text[: clone.start()] + "".join(f" [clone {part}]" for part in parts)
-    if "operator<" in text:
-        text = LESS.sub("operator< <", SHIFT.sub("operator<< ", text))
-    if "std::nullptr_t" in text and "Dn" in base:
-        text = text.replace("std::nullptr_t", "decltype(nullptr)")
-    if "'lambda" in text:
-        text = gnu_lambdas(text)
-    return text + separator + version
-
-
-def gnu_lambdas(text: str) -> str:
-    """Lambdas as GNU writes them.
-
-    >>> gnu_lambdas("f()::'lambda'(int (*)())::operator()(int) const::'lambda0'()")
-    'f()::{lambda(int (*)())#1}::operator()(int) const::{lambda()#2}'
-    """
-    parts = []
-    end = 0
-    open_ones: list[tuple[int, int]] = []  # of lambdas: how many brackets are open around them, their number
-    depth = 0
-    for found in LAMBDA_OR_BRACKET.finditer(text):
-        parts.append(text[end : found.start()])
-        end = found.end()
-        if found[0] == ")":
-            depth -= 1
-            if open_ones and open_ones[-1][0] == depth:
-                parts.append(f")#{open_ones.pop()[1]}}}")
-                continue
-        elif found[0] != "(":
-            open_ones.append((depth, int(found[1]) + 2 if found[1] else 1))
-            parts.append("{lambda")
-            depth += 1
-            parts.append("(")
-            continue
-        else:
-            depth += 1
-        parts.append(found[0])
-    parts.append(text[end:])
-    return "".join(parts)
-
-
-def apart(text: str) -> str:
-    """Each `>` that closes a list behind another one after a blank.
-
-    >>> apart("std::vector<std::vector<int>> operator>>(A<B<C>>&)")
-    'std::vector<std::vector<int> > operator>>(A<B<C> >&)'
-    """
-    return CLOSING.sub("> ", text) if ">>" in text else text
-
-
-def legacy_rust(name: str) -> str:
-    """A name of Rust before v0 as C++'s rules read it, which know no hash and no escapes; "" for other names.
-
-    >>> legacy_rust("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE")
-    'core::fmt::Write::write_fmt::h0123456789abcdef'
-    """
-    found = RUST_HASH.search(name)
-    if found is None or not name.startswith("_ZN"):
-        return ""
-    words, offset = [], 3
-    while offset < found.start() and (digits := SIZE.match(name, offset)):
-        end = digits.end() + int(digits[0])
-        words.append(name[digits.end() : end])
-        offset = end
-    if offset != found.start():
-        return ""
-    suffix = name[found.end() :]
-    return "::".join([*words, found[1]]) + (f" ({suffix})" if suffix else "")

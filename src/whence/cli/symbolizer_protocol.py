@@ -16,12 +16,9 @@ addr2line.
 from __future__ import annotations
 
 import os
-import re
 import sys
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from whence.blocks import suppress
 from whence.cli import streams
 from whence.cli.modules import OpenModules, address_digits
 from whence.cli.spelling import spelling
@@ -29,15 +26,36 @@ from whence.cli.streams import write_all
 from whence.errors import ElfError, WhenceError
 from whence.files import open_regular
 from whence.model import Frame, FrameStart, Source
+from whence.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Protocol, TypeVar
 
     from whence.cli.modules import OpenModule
     from whence.dwarf.variables import Local
     from whence.elf.nearest import Symbol
     from whence.lidia.kernels.render import Replies
     from whence.model import Frames, NameStyle, PathStyle
+
+    T = TypeVar("T")
+
+    class Asked(Protocol):
+        """What a command line says to all of these programs alike."""
+
+        program: str
+        inputs: list[str]
+        style: str
+
+    class Answers(Protocol):
+        """What answers lines."""
+
+        @property
+        def settings(self) -> Asked: ...
+
+        def answer(self, line: bytes) -> bytes: ...
+
 
 BLOCK = 1 << 16
 LINE_MAX = 1 << 16  # bytes of a question; what a longer line has beyond is dropped
@@ -50,15 +68,16 @@ RESPONSE_MAX = 1 << 20
 BARE_BYTES = "binary"  # addr2line's -b for a file without a format, in which it names nothing
 INLINED_BY = " (inlined by) "  # between two frames on one line
 
-NEVER_USUAL = re.compile(rb"[\"\0\r\n]")  # in the name of a module
-COMMAND = re.compile(rb"(CODE|DATA|FRAME) ")
-QUOTED = re.compile(rb"([\"'])(.*?)\1")
-TOKEN = re.compile(rb"[^ \r\n]+")
+# Questions are read without regular expressions: importing `re` would take longer than answering the first one.
+NEVER_USUAL = (b'"', b"\0", b"\r", b"\n")  # in the name of a module
+COMMANDS = (b"CODE", b"DATA", b"FRAME")
+QUOTES = (b'"', b"'")
+BLANKS = b" \r\n"
+ALL_SPACES = bytes.maketrans(BLANKS, b"   ")
 # Prefixes as C has them, and 0b and 0o: what llvm::StringRef::getAsInteger reads with radix 0.
-NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0o?([0-7]+)|(0|[1-9][0-9]*)")
-BASES = (16, 2, 8, 10)
-HEX = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
-LEADING_HEX = re.compile(rb"[ \t]*(?:0[xX](?=[0-9a-fA-F]))?([0-9a-fA-F]+)")
+BASES = {b"0x": 16, b"0X": 16, b"0b": 2, b"0B": 2, b"0o": 8}
+DIGITS = {2: b"01", 8: b"01234567", 10: b"0123456789", 16: b"0123456789abcdefABCDEF"}
+HEX_DIGITS = DIGITS[16]
 VERSION = 14  # whose text is printed where versions differ and the program's name says none
 NAMES = 16  # from this version on a name may stand in an address's place
 PLACELESS = 19  # from this version on a question without an address is answered as one that nothing is known of
@@ -66,7 +85,6 @@ ONCE = 16  # from this version on a relative compilation directory is not printe
 
 UNKNOWN = Frame("")
 NO_START = FrameStart("", 0, 0)
-T = TypeVar("T")
 
 
 def columned(frame: Frame) -> str:
@@ -133,15 +151,38 @@ def number(text: bytes, hexadecimal: bool) -> int | None:
     >>> number(b"0x10", False), number(b"010", False), number(b"10", False), number(b"10", True), number(b"08", False)
     (16, 8, 10, 16, None)
     """
-    found = (HEX if hexadecimal else NUMBER).fullmatch(text)
-    if found is None:
+    prefixed = BASES.get(text[:2])
+    if hexadecimal:
+        base, digits = 16, text[2:] if prefixed == 16 else text
+    elif prefixed:
+        base, digits = prefixed, text[2:]
+    else:
+        base, digits = 8 if text[:1] == b"0" and text != b"0" else 10, text
+    if not digits or digits.strip(DIGITS[base]):
         return None
-    which = found.lastindex or 1
-    digits = found[which].lstrip(b"0") or b"0"
+    digits = digits.lstrip(b"0") or b"0"
     if len(digits) > ADDRESS_BITS:  # too large in any base, and more than int() reads in base 10
         return None
-    value = int(digits, BASES[which - 1])
+    value = int(digits, base)
     return value if value < ADDRESS_END else None
+
+
+def leading_hex(line: bytes) -> int | None:
+    """The number that a line starts with as addr2line reads it; None for none.
+
+    >>> leading_hex(b" 0x1f:"), leading_hex(b"0xg"), leading_hex(b"main")
+    (31, 0, None)
+    """
+    text = line.lstrip(b" \t")
+    if BASES.get(text[:2]) == 16 and text[2:3] and text[2] in HEX_DIGITS:
+        text = text[2:]
+    digits = text[: len(text) - len(text.lstrip(HEX_DIGITS))]
+    return min(int(digits, 16), ADDRESS_END - 1) if digits else None
+
+
+def token_of(text: bytes) -> bytes:
+    """What stands before the first blank."""
+    return text.translate(ALL_SPACES).partition(b" ")[0]
 
 
 def question_of(line: bytes, settings: Settings) -> Question:
@@ -152,33 +193,37 @@ def question_of(line: bytes, settings: Settings) -> Question:
     """
     line = line.partition(b"\0")[0].rstrip(b"\r\n")
     if settings.binutils:
-        found = LEADING_HEX.match(line)
-        address = min(int(found[1], 16), ADDRESS_END - 1) if found else None
-        return Question("CODE", settings.module, address, line)
+        return Question("CODE", settings.module, leading_hex(line), line)
     kind, rest = "CODE", line
-    if command := COMMAND.match(line):
-        kind, rest = command[1].decode(), line[command.end() :]
-    rest = rest.lstrip(b" \r\n")
+    command, blank, behind = line.partition(b" ")
+    if blank and command in COMMANDS:
+        kind, rest = command.decode(), behind
+    rest = rest.lstrip(BLANKS)
     module = settings.module
     if not module:
         prefix = next((one for one in (b"FILE:", b"BUILDID:") if rest.startswith(one)), b"")
         rest = rest[len(prefix) :]
-        named = QUOTED.match(rest) if rest[:1] in (b'"', b"'") else TOKEN.match(rest)
-        if named is None:
-            return Question(kind, "", None, line)
-        name = named[2] if named.re is QUOTED else named[0]
+        if rest[:1] in QUOTES:
+            name, quote, behind = rest[1:].partition(rest[:1])
+            if not quote or b"\n" in name:
+                return Question(kind, "", None, line)
+        else:
+            name = token_of(rest)
+            if not name:
+                return Question(kind, "", None, line)
+            behind = rest[len(name) :]
         module = (prefix if prefix == b"BUILDID:" else b"").decode() + name.decode("utf-8", "surrogateescape")
-        rest = rest[named.end() :].lstrip(b" \r\n")
-    token = TOKEN.match(rest)
-    if token is None:
+        rest = behind.lstrip(BLANKS)
+    token = token_of(rest)
+    if not token:
         return Question(kind, module, None, line)
-    address = number(token[0], settings.hexadecimal)
-    if address is not None or token[0][:1].isdigit():
+    address = number(token, settings.hexadecimal)
+    if address is not None or token[:1].isdigit():
         return Question(kind, module, address, line)
-    name, plus, digits = token[0].rpartition(b"+")
+    name, plus, digits = token.rpartition(b"+")
     offset = number(digits, False) if plus else None
     if offset is None:
-        name, offset = token[0], 0
+        name, offset = token, 0
     return Question(kind, module, None, line, name.decode("utf-8", "surrogateescape"), offset)
 
 
@@ -276,7 +321,8 @@ class Responder:
     def _replies_of(self, module: OpenModule, name: str) -> Replies | None:
         """What replies to the next usual question about a module; None before all of it has been read."""
         called = b"" if self.settings.module else name.encode("utf-8", "surrogateescape")
-        if module.replies is None and not name.startswith("BUILDID:") and not NEVER_USUAL.search(called):
+        usual = not name.startswith("BUILDID:") and not any(one in called for one in NEVER_USUAL)
+        if module.replies is None and usual:
             between = INLINED_BY.encode() if self.settings.pretty else b""
             module.reply_by(called, self._shown, self._gap.encode(), between, by_symbols=self._by_symbols)
         return module.replies
@@ -564,23 +610,6 @@ def lines_of(descriptor: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-class Asked(Protocol):
-    """What a command line says to all of these programs alike."""
-
-    program: str
-    inputs: list[str]
-    style: str
-
-
-class Answers(Protocol):
-    """What answers lines."""
-
-    @property
-    def settings(self) -> Asked: ...
-
-    def answer(self, line: bytes) -> bytes: ...
-
-
 def answer_all(responder: Answers, source: int, out: int) -> None:
     """Answer the questions of the command line, or else those that `source` brings until it ends. OSError."""
     settings = responder.settings
@@ -603,7 +632,11 @@ def answer_all(responder: Answers, source: int, out: int) -> None:
 def serve(responder: Answers, work: Callable[[int, int], None] | None = None) -> int:
     """Answer (or do other work) from stdin to stdout; returns the exit code."""
     try:
-        (work or partial(answer_all, responder))(sys.stdin.fileno(), sys.stdout.fileno())
+        source, out = sys.stdin.fileno(), sys.stdout.fileno()
+        if work is not None:
+            work(source, out)
+        else:
+            answer_all(responder, source, out)
     except BrokenPipeError:
         streams.give_up()
     except KeyboardInterrupt:

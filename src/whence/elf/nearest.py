@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
+from whence.forks import cached_property
+from whence.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
