@@ -195,7 +195,8 @@ class Namer(Closing):
         with self._lock:
             if not build_id:
                 self._forget()
-            for offsets in (False, True) if build_id else ():
+                return
+            for offsets in (False, True):
                 number = self._files.pop((build_id, offsets), None)
                 if number is not None:  # its answers stay, and are asked for no more
                     renewed = self._number(build_id, offsets)

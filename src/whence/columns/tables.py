@@ -23,6 +23,7 @@ from whence.columns.kernels.batch import RecordBatch
 from whence.columns.names_encoded import columns_of, encoded
 from whence.columns.plain import plain as plain_table
 from whence.columns.plain import plain_schema
+from whence.columns.row_groups import MAGIC as PARQUET_MAGIC
 from whence.columns.row_groups import BrokenGroup, JoinedFile, Stored, StoredTable, widened
 from whence.cores import available
 from whence.elf.layout import MAGIC as ELF_MAGIC
@@ -50,6 +51,8 @@ BLOCK = 1 << 22  # bytes of CSV and JSON that are read at once
 AHEAD = 1  # batches that wait between reading, naming and writing
 STREAM = ".arrows"  # Arrow IPC's stream; other endings are its file form
 HEAD = 8  # bytes that say what a file is
+ARROW_MAGIC = b"ARROW1"  # of Arrow IPC's file form
+ARROW_CONTINUATION = b"\xff\xff\xff\xff"  # each message of its stream begins so
 
 
 class TableKind(enum.Enum):
@@ -76,9 +79,9 @@ class TableKind(enum.Enum):
     @classmethod
     def of_head(cls, head: bytes) -> TableKind:
         """By a file's first bytes; CSV where they say nothing."""
-        if head[:4] == b"PAR1":
+        if head.startswith(PARQUET_MAGIC):
             return cls.PARQUET
-        if head[:6] == b"ARROW1" or head[:4] == b"\xff\xff\xff\xff":
+        if head.startswith((ARROW_MAGIC, ARROW_CONTINUATION)):
             return cls.ARROW
         return cls.JSON if head.lstrip()[:1] == b"{" else cls.CSV
 
@@ -88,7 +91,7 @@ class BrokenTable(FormatError):
 
 
 def arrow() -> Any:
-    """pyarrow. ImportError that says where it is to be had."""
+    """pyarrow. WrongUse that says how to install it."""
     try:
         import pyarrow
     except ImportError:
@@ -99,8 +102,9 @@ def arrow() -> Any:
 class TableReader:
     """A table file: its schema and its batches. A context manager.
 
-    `path` is "-" for stdin. `build_id` is the column whose texts repeat; `columns` those that are texts, whatever they
-    look like. Raises OSError, BrokenTable.
+    `path` is "-" for stdin, `kind` None for what the path's ending or the first bytes say. `build_id` and `address` are
+    columns: the texts of the first repeat, and both are texts in CSV, whatever they look like. Raises OSError,
+    BrokenTable, WrongUse without pyarrow.
     """
 
     def __init__(self, path: str, kind: TableKind | None, *, build_id: str, address: str) -> None:
@@ -142,7 +146,7 @@ class TableReader:
                 self.rows = table.metadata.num_rows
                 return table.schema_arrow, table.iter_batches(batch_size=rows_at_once(table.metadata, address))
             case TableKind.ARROW:
-                if head[:6] == b"ARROW1":
+                if head.startswith(ARROW_MAGIC):
                     reader = pa.ipc.open_file(self._seekable(file))
                     batches = (reader.get_batch(at) for at in range(reader.num_record_batches))
                 else:

@@ -31,14 +31,15 @@ class WhenceAccessor:
         self._frame = frame
 
     def name(self, places: Places | Locator | None = None, **options: Any) -> pd.DataFrame:
-        """The frame with names added, as Arrow's types. `options` are those of `whence.columns.Namer`."""
+        """The frame with names added, as Arrow's types. `options` are those of `whence.columns.Namer`, but for
+        `exploded`: TypeError."""
         import pyarrow as pa
 
+        if options.get("exploded"):
+            raise TypeError("exploded=True repeats rows: name lists, and use DataFrame.explode")
         kept = list(dict.fromkeys(one for one in _read(options) if one in self._frame.columns))
         table = pa.Table.from_pandas(self._frame[kept], preserve_index=False).combine_chunks()
         named = plain(namer_of(places, **options)(table))
-        if options.get("exploded"):
-            raise TypeError("exploded=True repeats rows: name lists, and use DataFrame.explode")
         added = named.select([one for one in named.column_names if one not in kept])
         columns = added.to_pandas(types_mapper=pd.ArrowDtype).set_index(self._frame.index)
         return pd.concat([self._frame, columns], axis=1)

@@ -60,6 +60,11 @@ class BodyPart:
         self._held = 0
 
 
+def media_type_of(request: Request) -> str:
+    """What a body is, in small letters and without parameters; "" where nothing is said."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def chunks_of(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
     """The pieces of a body. Raises Refusal: 413 when it has more than `limit` bytes, 408 after `seconds`, 400 when the
     sender went away."""

@@ -17,7 +17,7 @@ from whence.profiles.binaries import Binaries
 from whence.profiles.naming import name as name_profile
 from whence.reasons import Missing, Reason
 from whence.server.arrow import batches_of
-from whence.server.bodies import Refusal, body_of
+from whence.server.bodies import Refusal, body_of, media_type_of
 from whence.server.settings import FORWARD, SYMBOLIZE
 from whence.symbolize.naming import why_nothing
 
@@ -50,12 +50,12 @@ class Naming:
         """Lines of {"build_id", "address"} to lines of {"frames"} or {"reason"}, in order; or an Arrow stream named."""
         self._server.count(request, "symbolize")
         limits = self._server.settings.limits
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = media_type_of(request)
         most = limits.body_bytes if kind == ARROW else min(limits.json_bytes, limits.body_bytes)
         body = await body_of(request, most, limits.body_seconds)
-        returns = request.query_params.get("return_addresses", "") in ("1", "true")
+        returns = is_set(request, "return_addresses")
         if kind == ARROW:
-            leaf = request.query_params.get("leaf", "") in ("1", "true")
+            leaf = is_set(request, "leaf")
             named = await self._server.heavy(SYMBOLIZE, self._arrow, body, leaf, returns)
             return Response(named, media_type=ARROW)
         if kind not in JSON_LINES:
@@ -164,7 +164,7 @@ class Naming:
         self._server.count(request, "otlp")
         limits = self._server.settings.limits
         body = await body_of(request, limits.body_bytes, limits.body_seconds)
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = media_type_of(request)
         if kind not in (PROTOBUF, "application/json"):
             raise Refusal(415, f"OTLP over HTTP is {PROTOBUF} or application/json, not {kind[:80]!r}")
         data = await self._server.heavy(SYMBOLIZE, self._otlp, body, kind)
@@ -198,6 +198,11 @@ MEDIA = {
     "speedscope": "application/json", "firefox": "application/json", "folded": "text/plain; charset=utf-8",
     "top": "text/plain; charset=utf-8", "otlp": PROTOBUF, "arrow": ARROW,
 }  # fmt: skip
+
+
+def is_set(request: Request, name: str) -> bool:
+    """Whether the query turns an option on."""
+    return request.query_params.get(name, "") in ("1", "true")
 
 
 def build_ids_in(batch: Any) -> list[str]:

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from whence.errors import Mismatch, WhenceError, WrongUse, plain, without_file
-from whence.server.bodies import Refusal, body_of, chunks_of
+from whence.server.bodies import Refusal, body_of, chunks_of, media_type_of
 from whence.server.debuginfod import checked
 from whence.server.settings import SCAN, SYMBOLIZE
 from whence.store import Added
@@ -50,13 +50,16 @@ class Uploads:
         self._server.count(request, "upload")
         if kind not in (DEBUGINFO, EXECUTABLE):
             raise Refusal(404, "what can be put is debuginfo and executable")
-        added = await self._receive(request, build_id, kind, request.query_params.get("name", ""))
-        return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
+        return await self._keep(request, build_id, kind)
 
     async def put_any(self, request: Request) -> Response:
         """PUT /upload: the same for a file of whatever build-id and kind."""
         self._server.count(request, "upload")
-        added = await self._receive(request, "", "", request.query_params.get("name", ""))
+        return await self._keep(request, "", "")
+
+    async def _keep(self, request: Request, build_id: str, kind: str) -> Response:
+        """Receive a file; the answer says what became of it. Raises Refusal."""
+        added = await self._receive(request, build_id, kind, request.query_params.get("name", ""))
         return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
 
     async def _receive(self, request: Request, build_id: str, kind: str, name: str) -> Added:
@@ -106,7 +109,7 @@ class Uploads:
         if not build_id:
             return self._reply(request, {"shouldInitiateUpload": False, "reason": "the file has no GNU build-id"})
         if not is_id(build_id):
-            return connect_error("invalid_argument", "the GNU build-id is not hex")
+            return not_hex()
         known = await self._server.heavy(SYMBOLIZE, self._server.store.find, build_id)
         now = time.monotonic()
         self._announced = {one: told for one, told in self._announced.items() if now - told[0] < STALE_SECONDS}
@@ -128,7 +131,7 @@ class Uploads:
         self._server.count(request, "upload")
         build_id = request.path_params["build_id"].lower()
         if not is_id(build_id):
-            return connect_error("invalid_argument", "the GNU build-id is not hex")
+            return not_hex()
         if build_id not in self._announced:
             return connect_error("failed_precondition", "ShouldInitiateUpload was not called", 412)
         await self._receive(request, build_id, "", self._announced[build_id][1])
@@ -140,7 +143,7 @@ class Uploads:
         asked = await self._message(request, FINISHED)
         build_id = str(asked.get("gnuBuildId", "")).lower()
         if not is_id(build_id):
-            return connect_error("invalid_argument", "the GNU build-id is not hex")
+            return not_hex()
         self._announced.pop(build_id, None)
         if await self._server.heavy(SYMBOLIZE, self._server.store.find, build_id) is None:
             return connect_error("not_found", "nothing was uploaded", 404)
@@ -149,7 +152,7 @@ class Uploads:
     async def _message(self, request: Request, fields: MessageFields) -> dict[str, Any]:
         """A Connect message, in JSON or protobuf. Raises Refusal."""
         body = await body_of(request, SMALL, self._server.settings.limits.body_seconds)
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = media_type_of(request)
         if kind == PROTO:
             return decoded(body, fields)
         if kind != CONNECT_JSON:
@@ -163,7 +166,7 @@ class Uploads:
         return asked
 
     def _reply(self, request: Request, answer: dict[str, Any]) -> Response:
-        if request.headers.get("content-type", "").startswith(PROTO):
+        if media_type_of(request) == PROTO:
             return Response(encoded(answer), media_type=PROTO)
         return JSONResponse(answer)
 
@@ -188,6 +191,11 @@ def named(name: str) -> str:
 
 def connect_error(code: str, message: str, status: int = 400) -> Response:
     return JSONResponse({"code": code, "message": message}, status)
+
+
+def not_hex() -> Response:
+    """The answer to a build-id that is none."""
+    return connect_error("invalid_argument", "the GNU build-id is not hex")
 
 
 def decoded(data: bytes, fields: MessageFields) -> dict[str, Any]:
