@@ -851,7 +851,9 @@ def test_kernels_of_symbols_and_archives_refuse_columns_of_different_lengths(dat
 def test_sections_outside_of_an_archive_are_refused(data: st.DataObject, archived: bytes) -> None:
     place = st.one_of(st.integers(0, 20), ANY_NUMBER)
     sections = SimpleNamespace(**{name: data.draw(place) for name in ArchiveSections.__slots__})
-    sections.nul, sections.tidy = data.draw(st.booleans()), False
+    sections.nul, sections.tidy, sections.compact = data.draw(st.booleans()), False, data.draw(st.booleans())
+    for packed in ("va_place", "range_place", "line_place", "start_place"):
+        setattr(sections, packed, (data.draw(place), data.draw(place)))
     for width in ("va_width", "field_width", "line_width", "column_width"):
         setattr(sections, width, data.draw(st.sampled_from([2, 4, 8, 8, 0, -4, 3])))
     for kind in (inspect_kernel.StoredRows, inspect_kernel.Inspection):

@@ -17,6 +17,7 @@ from whence.closing import Closing
 from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
+from whence.lidia.layout import MAGIC, MAGICS
 from whence.lidia.table import Table, as_words, demangler, from_bytes
 from whence.lidia.table import open as open_table
 
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
         ahead: bool
 
 
-ARCHIVE_MAGICS = (b".dia", b".dic")
 ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
 UNPACKED_AHEAD = 8 << 20  # packed bytes: of a larger .debug_info few addresses need no more than its begin
@@ -335,7 +335,7 @@ def unit_count(producers: Producers) -> int:
 def is_archive(path: str | PathLike[str]) -> bool:
     """Whether a file starts as an archive does. Raises OSError; ElfError when it is no regular file."""
     with open_regular(path, ElfError) as (descriptor, _):
-        return os.read(descriptor, 4) in ARCHIVE_MAGICS
+        return os.read(descriptor, len(MAGIC)) in MAGICS
 
 
 def open_archive(path: str | PathLike[str], *, demangle: bool | Callable[[str], str] = False) -> Binary:

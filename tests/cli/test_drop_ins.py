@@ -537,6 +537,12 @@ def test_numbers_are_decimal_octal_and_hex_as_in_c() -> None:
     assert answers.pop().startswith("main\n")
 
 
+def test_an_octal_number_has_no_digit_8() -> None:
+    words = ("--output-style=JSON", "-e", str(program()))
+    assert '"Address":"0x7"' in ask("llvm-symbolizer-19", *words, stdin="07\n")
+    assert '"Address"' not in ask("llvm-symbolizer-19", *words, stdin="08\n")
+
+
 ODD_USES = [  # program, words, stdin; PROGRAM is one, MAIN an address in it
     ("llvm-symbolizer-19", ("-e", "missing"), "MAIN\n"),
     ("llvm-symbolizer-19", ("-e", "."), "MAIN\n"),

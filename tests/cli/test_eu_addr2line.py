@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import mmap
 import os
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 
 from tests.helpers.drop_ins import asked, link, tool
 from tests.helpers.programs import folder
+from whence.cli import eu_addr2line
 from whence.cli.eu_addr2line import Responder, settings_of
 from whence.elf import ElfFile
+from whence.errors import MapsError
 
 SOURCE = r"""
 int counter = 7;
@@ -175,10 +178,32 @@ def test_runtime_addresses_are_of_a_process_or_of_its_mappings(tmp_path: Path) -
         )
         assert ours[:2] == theirs[:2]
         assert "qsort" in ours[1]
+    done = asked(str(link("eu-addr2line")), "-M", str(tmp_path), "1")
+    assert (done.returncode, done.stderr.count(os.fsencode(tmp_path))) == (1, 1)
     done = asked(str(link("eu-addr2line")), "-p", "0x10", "1")
     assert done.returncode == 64
     done = asked(str(link("eu-addr2line")), "-M", str(tmp_path / "none"), "1")
     assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_mappings_are_read_to_their_end_from_proc_and_from_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel writes /proc/PID/maps a page at a time; what is mapped highest is behind the first one."""
+    import ctypes
+
+    address = ctypes.cast(ctypes.CDLL(None).qsort, ctypes.c_void_p).value
+    kept = [mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | at % 2 * mmap.PROT_WRITE) for at in range(128)]
+    reading, writing = os.pipe()
+    lines = Path("/proc/self/maps").read_bytes().splitlines(keepends=True)
+    os.write(writing, b"".join(line for line in lines if b"libc.so" in line))
+    os.close(writing)
+    for path in ("/proc/self/maps", f"/proc/self/fd/{reading}"):
+        asked_for = settings_of("eu-addr2line", ["-S", "-M", path])
+        assert Responder(asked_for).answer(b"%x" % (address or 0)).startswith(b"qsort"), path
+    os.close(reading)
+    monkeypatch.setattr(eu_addr2line, "MAPS_MAX", mmap.PAGESIZE)
+    with pytest.raises(MapsError, match="longer than"):
+        Responder(settings_of("eu-addr2line", ["-M", "/proc/self/maps"]))
+    del kept
 
 
 @functools.cache

@@ -126,3 +126,20 @@ def test_a_line_of_openings_is_read_in_one_pass(tmp_path: Path, line: str) -> No
     began = time.process_time()
     assert markup.line(line)
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("spelled", "number"),
+    [("0", 0), ("0o7", 7), ("010", 8), ("0X10", 16), ("0B1", 1), (str((1 << 64) - 1), (1 << 64) - 1)]
+    + [(word, None) for word in ("", "0o", "0b", "0x", "08", "0O7", "-1", str(1 << 64))],
+)
+def test_numbers_of_markup_are_read_as_in_questions(
+    tmp_path: Path, spelled: str, number: int | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also one with a prefix and no digits, which is reported as any other that is none."""
+    text = filtered(tmp_path, f"{{{{{{module:{spelled}:a:elf:ab}}}}}}\n")
+    if number is None:
+        assert text == ""
+        assert f"expected module ID; found '{spelled}'" in capfd.readouterr().err
+    else:
+        assert text == f'[[[ELF module #{number:#x} "a"; BuildID=ab]]]\n'

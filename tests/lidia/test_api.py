@@ -10,6 +10,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -215,3 +216,16 @@ def test_names_are_readable_where_that_is_asked_for(tmp_path: Path) -> None:
         with lidia.open(path, demangle=demangle) as opened:
             assert opened.lookup(0x1000)[0].function == want
         assert lidia.from_bytes(path.read_bytes(), demangle=demangle).lookup_many([0x1000]).function == [want]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"call_file": "a\0b"}, {"function": "\ud800"}, {"file": "a\0b"}, {"start_line": 1 << 32}, {"source": "?"}]
+)
+def test_a_range_that_is_refused_leaves_the_builder_as_it_was(wrong: dict[str, Any]) -> None:
+    builder = lidia.Builder()
+    builder.add(vaddr=0x1000, length=16, function="first")
+    with pytest.raises(ValueError):
+        builder.add(**{"vaddr": 0x2000, "length": 16, "function": "refused", **wrong})
+    builder.add(vaddr=0x3000, length=16, function="last")
+    with lidia.from_bytes(builder.to_bytes()) as table:
+        assert [(one.vaddr, one.function) for one in table] == [(0x1000, "first"), (0x3000, "last")]

@@ -11,6 +11,7 @@ import sys
 from whence.binary import is_archive, open_archive
 from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.cli.streams import write_all
 from whence.cli.words import STDIN, is_address, plain
 from whence.errors import shown
 from whence.lidia.render import Queries, Renderer
@@ -85,10 +86,9 @@ def run(options: Namespace) -> int:
     with opened(path, options) as binary:
         responder = Responder(binary, options)
         for block in [("\n".join(words) + "\n").encode()] if words else lines_from(sys.stdin.fileno()):
-            out = memoryview(responder.answer(block))
+            answers = responder.answer(block)
             sys.stdout.flush()
-            while out:
-                out = out[os.write(sys.stdout.fileno(), out) :]
+            write_all(sys.stdout.fileno(), answers)
         for problem in binary.problems[:5]:
             print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
         return SOME_UNKNOWN if responder.unknown else ANSWERED

@@ -11,7 +11,7 @@ import sys
 from whence._version import __version__
 from whence.cli import streams
 from whence.cli.getopt_long import FLAG, MAY_HAVE_VALUE_IF_LONG, NEEDS_VALUE, Option, Refused, parsed
-from whence.cli.symbolizer_protocol import Responder, Settings, UsageError, serve, with_response_files
+from whence.cli.symbolizer_protocol import Printed, Responder, Settings, UsageError, serve, with_response_files
 
 OPTIONS = {
     "addresses": Option("a", FLAG, "print the address before the answer"),
@@ -85,8 +85,8 @@ def usage(program: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
-    """What a command line asks for, and "help" or "version" when that is it. Raises UsageError."""
+def settings_of(program: str, words: list[str]) -> Settings:
+    """What a command line asks for. Raises UsageError, and Printed for --help and --version."""
     settings = Settings()
     settings.program, settings.module, settings.style, settings.functions = program, "a.out", "GNU", "none"
     settings.demangle = settings.inlines = False
@@ -95,8 +95,10 @@ def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
         for name, value in parsed(with_response_files(words), OPTIONS):
             if not name:
                 settings.inputs.append(value or "")
-            elif name in ("help", "version"):
-                return settings, name
+            elif name == "help":
+                raise Printed(usage(program))
+            elif name == "version":
+                raise Printed(f"GNU addr2line as whence {__version__} answers\n")
             elif name == "demangle" and value is not None and value not in STYLES:
                 raise UsageError(f"{program}: unknown demangling style `{value}'\n")
             elif name in EFFECTS:
@@ -106,7 +108,7 @@ def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
                     settings.demangle = False
     except Refused as refused:
         raise UsageError(f"{program}: {refused}\n{usage(program)}") from None
-    return settings, ""
+    return settings
 
 
 def is_target(name: str) -> bool:
@@ -138,13 +140,13 @@ def main() -> int:
     streams.prepare()
     program = os.path.basename(sys.argv[0])
     try:
-        settings, asked = settings_of(program, sys.argv[1:])
+        settings = settings_of(program, sys.argv[1:])
+    except Printed as printed:
+        sys.stdout.write(str(printed))
+        return 0
     except UsageError as refused:
         sys.stderr.write(str(refused))
         return 1
-    if asked:
-        sys.stdout.write(usage(program) if asked == "help" else f"GNU addr2line as whence {__version__} answers\n")
-        return 0
     responder = Responder(settings)
     if problem := refusal(responder):
         sys.stderr.write(problem)

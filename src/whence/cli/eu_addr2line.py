@@ -18,25 +18,24 @@ from __future__ import annotations
 import os
 import re
 import sys
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from whence._version import __version__
 from whence.cli import streams
 from whence.cli.getopt_long import FLAG, MAY_HAVE_VALUE, NEEDS_VALUE, Option, Refused, parsed
-from whence.cli.modules import OpenModules
+from whence.cli.modules import OpenModules, address_digits, fault_of
 from whence.cli.spelling import spelling
-from whence.cli.symbolizer_protocol import ADDRESS_END, UsageError, number, serve
+from whence.cli.symbolizer_protocol import ADDRESS_END, INLINED_BY, Printed, UsageError, discriminated, number, serve
 from whence.errors import MapsError, WhenceError, plain
-from whence.files import open_regular
+from whence.files import open_input
 from whence.model import Source
-from whence.procmap.address_mapper import AddressMapper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from whence.cli.modules import OpenModule
     from whence.model import Frame, Frames
+    from whence.procmap.address_mapper import AddressMapper
     from whence.procmap.mapping import Mapping
 
 WRONG_USE = 64  # EX_USAGE of sysexits.h
@@ -83,15 +82,11 @@ class Settings:
         self.debug_dirs: list[str] = []
         self.section = ""
         self.inputs: list[str] = []
-        self.told: set[str] = set()  # the flags that are given, by their long names
-
-
-class Told(Exception):
-    """What --help, --usage or --version prints."""
+        self.flags: set[str] = set()  # long names of those that are given
 
 
 def settings_of(program: str, words: list[str]) -> Settings:
-    """What a command line asks for. Raises UsageError and Told."""
+    """What a command line asks for. Raises UsageError, and Printed for --help, --usage and --version."""
     settings = Settings(program)
     try:
         for name, given in parsed(words, OPTIONS):
@@ -109,11 +104,11 @@ def settings_of(program: str, words: list[str]) -> Settings:
             elif name in KERNEL:
                 raise UsageError(f"{program}: option '{KERNEL[name]}' is not supported: give vmlinux with -e\n")
             elif name in ("help", "usage"):
-                raise Told(usage(program))
+                raise Printed(usage(program))
             elif name == "version":
-                raise Told(f"{program} (elfutils) as whence {__version__} answers\n")
+                raise Printed(f"{program} (elfutils) as whence {__version__} answers\n")
             else:
-                settings.told.add(name)
+                settings.flags.add(name)
     except Refused as refused:
         raise UsageError(
             f"{program}: {refused}\nTry `{program} --help' or `{program} --usage' for more information.\n"
@@ -135,16 +130,15 @@ def usage(program: str) -> str:
 
 
 class Responder:
-    """Answers questions as the settings ask for. `failed` when the original would end with exit code 1 after the last
-    one."""
+    """Answers questions as the settings ask for. `failed` is what the last answer makes of the exit code: elfutils end
+    with 1 when they could not answer the last question."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        told = settings.told
-        self._pretty = "pretty-print" in told
-        self._named = spelling("GNU") if "demangle" in told else str
+        self._pretty = "pretty-print" in settings.flags
+        self._named = spelling("GNU") if "demangle" in settings.flags else str
         self.modules = OpenModules(
-            settings.program, settings.debug_dirs, "linkage", "listed" if "relative" in told else "joined"
+            settings.program, settings.debug_dirs, "linkage", "listed" if "relative" in settings.flags else "joined"
         )
         self._place_of = places_of(settings)
         self.failed = False
@@ -153,29 +147,35 @@ class Responder:
         """The whole answer to one line."""
         text = line.partition(b"\0")[0].rstrip(b"\r\n").decode("utf-8", "surrogateescape")
         self.failed = False
-        asked = self._asked(text)
-        runtime, (path, vaddr) = asked or 0, self._place_of(asked) if asked is not None else ("", None)
+        address = self._address(text)
+        path, vaddr = self._place_of(address) if address is not None else ("", None)
         module = self.modules[path] if path else None
-        head, place, calls, told = "", "??:0", "", self.settings.told
-        if module is None or vaddr is None:
-            names = self._names(None, 0, ())
-        else:
+        head = ""
+        if "addresses" in self.settings.flags:
+            head = f"{address or 0:#0{2 + address_digits(module)}x}" + (": " if self._pretty else "\n")
+        body = ""
+        if module is not None and vaddr is not None:
             try:
-                frames = module.eu_frames(vaddr) if "functions" in told else module.frames(vaddr)
-                names = self._names(module, vaddr, frames)
-                if frames and frames[0].file:
-                    place = self._where(frames[0]) + self._flags(frames[0])
-                calls = self._calls(frames)
-                self._fail_without_unit(module, vaddr, frames)
+                body = self._known(module, vaddr)
             except (WhenceError, OSError, MemoryError) as error:
                 self.modules.give_up(path, error)
-                names = self._names(None, 0, ())
-        if "addresses" in told:
-            width = module.elf.bits // 4 if module is not None and module.elf is not None else 16
-            head = f"0x{runtime:0{width}x}" + (": " if self._pretty else "\n")
-        return (head + names + place + "\n" + calls).encode("utf-8", "surrogateescape")
+        body = body or self._names(None, 0, ()) + "??:0\n"
+        return (head + body).encode("utf-8", "surrogateescape")
 
-    def _asked(self, text: str) -> int | None:
+    def _known(self, module: OpenModule, vaddr: int) -> str:
+        """The answer for a vaddr of a module. Raises what reading a broken file does."""
+        flags = self.settings.flags
+        frames = module.eu_frames(vaddr) if "functions" in flags else module.frames(vaddr)
+        place = "??:0"
+        if frames and frames[0].file:
+            place = self._where(frames[0]) + (discriminated(frames[0]) if "flags" in flags else "")
+        answer = f"{self._names(module, vaddr, frames)}{place}\n{self._calls(frames)}"
+        if "inlines" in flags and not (frames and frames[-1].source == Source.DWARF):  # fails where no unit has it
+            producers = module.binary.producers
+            self.failed = producers is None or not producers.units_at([vaddr])
+        return answer
+
+    def _address(self, text: str) -> int | None:
         """The address that a line asks about; None when it names none."""
         if digits := NUMBER.match(text):
             value = min(int(digits[2], 16), ADDRESS_END - 1)
@@ -211,38 +211,33 @@ class Responder:
     def _complain(self, words: str) -> None:
         print(f"{self.settings.program}: {words}", file=sys.stderr)
 
-    def _fail_without_unit(self, module: OpenModule, vaddr: int, frames: Frames) -> None:
-        if "inlines" in self.settings.told and not (frames and frames[-1].source == Source.DWARF):
-            producers = module.binary.producers
-            self.failed = producers is None or not producers.units_at([vaddr])
-
     def _names(self, module: OpenModule | None, vaddr: int, frames: Frames) -> str:
         """What stands before the place: the function's name, the symbol's, both, or nothing."""
-        told = self.settings.told
-        symbols = bool(told & {"symbols", "symbols-sections"})
-        parts = []
-        if "functions" in told:
-            inner = self._named(frames[0].function) if frames else ""
-            inlined = len(frames) > 1 and bool(inner) and not self._pretty
-            if inlined:
-                parts.append(f"{inner} inlined {self._inlined_at(frames[1])} in ")
-            elif inner:
-                parts.append(inner)
-            if not symbols and (inlined or not inner):
-                outer = module.eu_symbol(vaddr) if module is not None else None
-                name = outer.name if outer is not None else self._other_name(module, vaddr)
-                parts.append((parts.pop() if inlined else "") + (self._named(name) or "??"))
+        flags = self.settings.flags
+        functions, symbols = "functions" in flags, bool(flags & {"symbols", "symbols-sections"})
+        inner = self._named(frames[0].function) if functions and frames else ""
+        inlined = len(frames) > 1 and bool(inner) and not self._pretty
+        outer = ""
         if symbols:
-            joined = parts.pop() if parts and parts[-1].endswith(" in ") else ""
-            parts.append(joined + self._symbol(module, vaddr))
-        if not parts:
+            outer = self._symbol(module, vaddr)
+        elif functions and (inlined or not inner):
+            outer = self._outer_name(module, vaddr)
+        if inlined:
+            names = [f"{inner} inlined {self._inlined_at(frames[1])} in {outer}"]
+        else:
+            names = [name for name in (inner, outer) if name]
+        if not names:
             return ""
-        return " ".join(parts) + " at " if self._pretty else "\n".join(parts) + "\n"
+        return " ".join(names) + " at " if self._pretty else "\n".join(names) + "\n"
 
-    def _other_name(self, module: OpenModule | None, vaddr: int) -> str:
-        """What names an address that no symbol does: a stub of the PLT, a function of .gopclntab."""
-        frames = module.other_frames(vaddr) if module is not None else ()
-        return frames[0].function if frames else ""
+    def _outer_name(self, module: OpenModule | None, vaddr: int) -> str:
+        """The symbol's name; without one that of a stub of the PLT or a function of .gopclntab; "??" without those."""
+        if module is None:
+            return "??"
+        symbol = module.eu_symbol(vaddr)
+        frames = module.other_frames(vaddr) if symbol is None else ()
+        name = symbol.name if symbol is not None else frames[0].function if frames else ""
+        return self._named(name) or "??"
 
     def _symbol(self, module: OpenModule | None, vaddr: int) -> str:
         """A symbol with an offset, and with -x its section; without one a place in a file that can be anywhere."""
@@ -251,7 +246,7 @@ class Responder:
             movable = module is not None and module.is_movable(vaddr)
             return (f"()+{vaddr:#x}" if vaddr else "()+0") if movable else "??"
         text = self._named(symbol.name) + (f"+{vaddr - symbol.start:#x}" if vaddr != symbol.start else "")
-        section = module.section_at(vaddr) if "symbols-sections" in self.settings.told else ""
+        section = module.section_at(vaddr) if "symbols-sections" in self.settings.flags else ""
         return text + (f" ({section})" if section else "")
 
     def _inlined_at(self, caller: Frame) -> str:
@@ -260,41 +255,38 @@ class Responder:
         return f"at {self._where(caller)}" if caller.line else f"from {self._path(caller.file)}"
 
     def _path(self, file: str) -> str:
-        return file.rpartition("/")[2] if "basenames" in self.settings.told else file
+        return file.rpartition("/")[2] if "basenames" in self.settings.flags else file
 
     def _where(self, frame: Frame) -> str:
         return f"{self._path(frame.file)}:{frame.line}" + (f":{frame.column}" if frame.column else "")
 
-    def _flags(self, frame: Frame) -> str:
-        flags = "flags" in self.settings.told and frame.discriminator
-        return f" (discriminator {frame.discriminator})" if flags else ""
-
     def _calls(self, frames: Frames) -> str:
         """The places of the calls that were inlined, with the functions they stand in."""
-        if "inlines" not in self.settings.told:
+        if "inlines" not in self.settings.flags:
             return ""
         parts = []
         for frame in frames[1:]:
             if self._pretty:
-                parts.append(" (inlined by) ")
-            if "functions" in self.settings.told:
+                parts.append(INLINED_BY)
+            if "functions" in self.settings.flags:
                 parts.append((self._named(frame.function) or "??") + (" at " if self._pretty else "\n"))
             parts.append((self._where(frame) if frame.file else "??:0") + "\n")
         return "".join(parts)
 
 
 class ProcessPlaces:
-    """Which file holds a runtime address, and its vaddr there."""
+    """Which file holds a runtime address, and its vaddr there ("" and None when none does)."""
 
     def __init__(self, mappings: Iterable[Mapping]) -> None:
         self._mappings = sorted(mappings, key=lambda mapping: mapping.start)
-        self._starts = [mapping.start for mapping in self._mappings]
         self._mappers: dict[str, AddressMapper | None] = {}
 
     def __call__(self, runtime: int) -> tuple[str, int | None]:
-        at = bisect_right(self._starts, runtime) - 1
-        mapping = self._mappings[at] if at >= 0 else None
-        if mapping is None or runtime >= mapping.end or not mapping.path.startswith("/"):
+        from whence.procmap.address_mapper import AddressMapper
+        from whence.procmap.reader import covering
+
+        mapping = covering(self._mappings, runtime)
+        if mapping is None or not mapping.path.startswith("/"):
             return "", None
         path = mapping.openable_path() if mapping.process else mapping.path
         if path not in self._mappers:
@@ -315,8 +307,11 @@ def places_of(settings: Settings) -> Callable[[int], tuple[str, int | None]]:
     if kind == "linux-process-map":
         from whence.procmap import maps
 
-        with open_regular(value, MapsError) as (descriptor, _):
-            return ProcessPlaces(maps.parse(os.pread(descriptor, MAPS_MAX, 0), value).mappings)
+        with open_input(value, MapsError) as file:  # of /proc, too, which is read a page at a time
+            text = file.read(MAPS_MAX + 1)
+        if len(text) > MAPS_MAX:
+            raise MapsError("text", None, "", fault=f"longer than {MAPS_MAX:,} bytes", path=value)
+        return ProcessPlaces(maps.parse(text, value).mappings)
     from whence.symbolize import Core, Process
 
     if kind == "core":
@@ -332,15 +327,15 @@ def main() -> int:
     try:
         settings = settings_of(program, sys.argv[1:])
         responder = Responder(settings)
-    except Told as told:
-        sys.stdout.write(str(told))
+    except Printed as printed:
+        sys.stdout.write(str(printed))
         return 0
     except UsageError as refused:
         sys.stderr.write(str(refused))
         return WRONG_USE
     except (WhenceError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        print(f"{program}: {plain(settings.process[1] if settings.process else '')}: {plain(reason)}", file=sys.stderr)
+        named = settings.process[1] if settings.process else ""
+        print(f"{program}: {plain(named)}: {plain(fault_of(named, error))}", file=sys.stderr)
         return 1
     if settings.process is None and responder.modules[settings.module] is None:
         return 1

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
 from whence.cli.options import add_locator_options, add_name_options, locator_of
+from whence.cli.streams import write_all
 from whence.cli.words import STDIN, plain
 from whence.filter import LogFilter, Places, Style, kernel_offsets_in
 from whence.filter.places import Runtime
@@ -111,10 +112,9 @@ def copy(log: LogFilter, descriptor: int) -> None:
 
 
 def write(text: bytes) -> None:
-    out = memoryview(text)
+    """Write to stdout. Raises OSError whose `filename` is STDOUT."""
     try:
-        while out:
-            out = out[os.write(sys.stdout.fileno(), out) :]
+        write_all(sys.stdout.fileno(), text)
     except OSError as error:
         error.filename = STDOUT
         raise

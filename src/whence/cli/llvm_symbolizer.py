@@ -13,6 +13,7 @@ from whence._version import __version__
 from whence.cli import streams
 from whence.cli.symbolizer_protocol import (
     HEX_DIGITS,
+    Printed,
     Responder,
     Settings,
     UsageError,
@@ -167,10 +168,6 @@ def apply(settings: Settings, option: Option, name: str, value: str) -> None:
         setattr(settings, option.setting, value if option.value == TEXT else option.value)
 
 
-class Printed(Exception):
-    """What --help or --version prints."""
-
-
 def usage(program: str) -> str:
     lines = [f"OVERVIEW: {program}", "", f"USAGE: {program} [options] addresses...", "", "OPTIONS:"]
     for option in TABLE:
@@ -196,12 +193,11 @@ def main() -> int:
     except UsageError as refused:
         sys.stderr.write(str(refused))
         return 1
+    responder = Responder(settings)
     if settings.filter_markup:
         from whence.cli.markup import filter_markup
 
-        responder = Responder(settings)
         return serve(responder, lambda source, out: filter_markup(responder, source, out))
-    responder = Responder(settings)
     return 1 if refuses(responder) else serve(responder)
 
 

@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from whence.cli.symbolizer_protocol import Question, Responder, lines_of, write_all
+from whence.cli.streams import write_all
+from whence.cli.symbolizer_protocol import Question, Responder, lines_of, number
 from whence.cli.words import plain
 from whence.model import Frames
 
 TAG = re.compile(r"[a-z0-9_]+(?=:|\}\}\})")
 COLOURS = re.compile(r"\033\[(?:[01]|3[0-7])m")
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{1,16}|0+")
-INTEGER = re.compile(r"0x[0-9a-fA-F]{1,16}|0b[01]{1,64}|0o?[0-7]{0,22}|[1-9][0-9]{0,19}")
 MODE = re.compile(r"r?w?x?", re.IGNORECASE)
 BUILD_ID = re.compile(r"(?:[0-9a-fA-F]{2})+")
 MAPPINGS_MAX = 1 << 16
@@ -289,11 +289,12 @@ def address(node: Element, field: int) -> int:
 
 
 def integer(node: Element, field: int, what: str) -> int:
-    """A number with C's prefixes."""
-    text = matched(node, field, INTEGER, what)
-    if len(text) > 1 and text[0] == "0" and text[1].isdigit():
-        return int(text, 8)
-    return int(text, 0)
+    """A field as an unsigned number of at most 64 bits, read as in questions. Raises Malformed for any other."""
+    text = node.fields[field]
+    value = number(text.encode("utf-8", "surrogateescape"), False)
+    if value is None:
+        raise Malformed(f"expected {what}; found '{text}'", node.places[field])
+    return value
 
 
 def returned(node: Element, field: int, *, default: bool) -> bool:

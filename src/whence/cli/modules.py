@@ -12,6 +12,7 @@ import sys
 from array import array
 
 from whence.binary import Binary, open_binary
+from whence.cli.streams import write_all
 from whence.cli.words import STDIN
 from whence.elf.kernels import constants
 from whence.errors import WhenceError, plain
@@ -41,7 +42,11 @@ ARCHITECTURE = (  # behind the name of a file
 
 
 class OpenModule:
-    """A file that answers questions: its debug info, its symbols, and what else names addresses."""
+    """A file that answers questions: its debug info, its symbols, and what else names addresses.
+
+    Addresses are vaddrs, frames are innermost first; () is the answer where nothing is known. A file that is found
+    broken or changed only now makes any method raise WhenceError, OSError or MemoryError (`OpenModules.give_up`).
+    """
 
     def __init__(self, path: str, locator: Locator, names: NameStyle, paths: PathStyle) -> None:
         self._path, self._locator = path, locator
@@ -107,9 +112,12 @@ class OpenModule:
     def reply_by(
         self, called: bytes, shown: Callable[[bytes], bytes], gap: bytes, between: bytes, *, by_symbols: bool
     ) -> None:
-        """From now on `replies` answers the usual questions as `llvm_frames` does, if an ELF file's whole table was
-        built. Questions call the module so (b"": they don't name one), answers show names so, `gap` behind them and
-        `between` two frames."""
+        """Let the kernel reply by `replies` from now on, as `llvm_frames` answers; only when the whole table of an ELF
+        file is built already.
+
+        `called` is the name that questions have for the module (b"" when they have none), `shown` turns a function's
+        name into the one that is printed, `gap` stands between that name and the place, `between` two frames.
+        """
         table = self.binary.whole
         if table is None or self.elf is None:
             return
@@ -238,6 +246,17 @@ class OpenModule:
             self._others.close()
 
 
+def address_digits(module: OpenModule | None) -> int:
+    """Digits of an address as addr2line and eu-addr2line print it: those of the file's class, 64 bits without one."""
+    return module.elf.bits // 4 if module is not None and module.elf is not None else 16
+
+
+def fault_of(name: str, error: Exception) -> str:
+    """What an error says, without the name of the file it is about."""
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return words.removeprefix(f"{name}: ") or type(error).__name__
+
+
 def identity_of(path: str) -> tuple[int, ...]:
     """The stamp of the file of a path; () where there is none."""
     try:
@@ -309,7 +328,7 @@ class OpenModules:
         """A path to what stdin holds, read to its end."""
         descriptor = os.memfd_create("stdin")
         while block := os.read(sys.stdin.fileno(), BLOCK):
-            os.write(descriptor, block)
+            write_all(descriptor, block)
         return f"/proc/self/fd/{descriptor}"
 
     def _path_by_build_id(self, build_id: str) -> str:
@@ -327,6 +346,6 @@ class OpenModules:
             module.close()
 
     def complain(self, name: str, error: Exception) -> None:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-        reason = reason.removeprefix(f"{name}: ")
-        print(f"{self._program}: error: '{plain(name.removeprefix('BUILDID:'))}': {plain(reason)}", file=sys.stderr)
+        """Print on stderr why a module, as a question names it, can't be read."""
+        shown = plain(name.removeprefix("BUILDID:"))
+        print(f"{self._program}: error: '{shown}': {plain(fault_of(name, error))}", file=sys.stderr)

@@ -16,18 +16,23 @@ from whence.cli.profile_output import (
     choose_type,
     format_asked,
     refuse_binary_on_terminal,
+    reports,
     skipped_lines,
     tell_notes,
+    tell_shortfall,
     write_profile,
 )
 from whence.cli.progress import Progress
 from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from whence.locate.locator import Locator
     from whence.profiles import Profile
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
+    from whence.profiles.naming import Named
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -80,59 +85,65 @@ share.__name__ = "percentage"  # as argparse calls it
 
 
 def run(options: Namespace) -> int:
-    from whence.profiles import formats
-    from whence.profiles.binaries import Binaries
-    from whence.profiles.naming import name
-    from whence.profiles.symbol_lists import SymbolLists
+    """0; 1 when fewer frames have names than --fail-under asks. Raises what the profiles' readers and writers do."""
+    check_use(options)
+    if not options.merge and (len(options.profiles) > 1 or os.path.isdir(options.output or "")):
+        from whence.cli.profile_files import run_files
 
+        return run_files(options)
+    from whence.profiles import formats
+
+    format = format_asked(options)
+    title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
+    profile = read_all(options)
+    choose_type(profile, options.sample_type)
+    format = format or formats.format_for(profile, options.output or "")
+    if options.output is None and not (reports(options) or options.flamegraph):
+        options.output = "-"
+    refuse_binary_on_terminal(options, format, profile)
+    notes = len(profile.notes)
+    shown, files = named(profile, options)
+    tell_notes(profile.notes[notes:], title)
+    write_profile(shown.timed() if options.times else shown, options, format, title, quiet=options.quiet)
+    if not reports(options):
+        return ANSWERED
+    from whence.profiles.coverage import Report
+
+    report = Report(profile, files)
+    print_report(report, options, sys.stdout if options.output != "-" else sys.stderr)
+    return SOME_UNKNOWN if tell_shortfall(report, options) else ANSWERED
+
+
+def check_use(options: Namespace) -> None:
+    """Raises WrongUse for options that make no sense together."""
     if options.normalize and not options.base:
         raise WrongUse("--normalize compares two profiles: give the older one with --base")
     if options.base and len(options.profiles) > 1 and not options.merge:
         raise WrongUse("--base takes one profile to compare, or --merge to make one of several")
     if options.profiles.count("-") + (options.base == "-") > 1:
         raise WrongUse("stdin holds one profile")
-    if not options.merge and (len(options.profiles) > 1 or os.path.isdir(options.output or "")):
-        from whence.cli.profile_files import run_files
 
-        return run_files(options)
-    title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
-    format = format_asked(options)
-    reporting = options.coverage or options.json or options.fail_under is not None
-    profile = read_all(options)
-    choose_type(profile, options.sample_type)
-    format = format or formats.format_for(profile, options.output or "")
-    if options.output is None and not (reporting or options.flamegraph):
-        options.output = "-"
-    refuse_binary_on_terminal(options, format, profile)
+
+def named(profile: Profile, options: Namespace) -> tuple[Profile, list[Named]]:
+    """Name a profile. Returns what is shown, the profile itself or what changed since --base, and what named it."""
+    from whence.profiles.binaries import Binaries
+    from whence.profiles.naming import name
+    from whence.profiles.symbol_lists import SymbolLists
+
     lists = SymbolLists(options.perf_map, options.kallsyms)
-    notes = len(profile.notes)
     with (
         locator_of(options) as locator,
         Binaries(locator, symbol_lists=lists) as binaries,
         Progress("naming", quiet=options.quiet) as progress,
     ):
-        reports = name(
+        files = name(
             profile,
             binaries,
             overwrite=options.overwrite,
             demangle=not options.no_demangle,
             progress=shown_on(progress),
         )
-        shown = profile if not options.base else compared(profile, options, binaries)
-    tell_notes(profile.notes[notes:], title)
-    write_profile(shown.timed() if options.times else shown, options, format, title, quiet=options.quiet)
-    if not reporting:
-        return ANSWERED
-    from whence.profiles.coverage import Report
-    from whence.profiles.coverage import shown as in_percent
-
-    report = Report(profile, reports)
-    print_report(report, options, sys.stdout if options.output != "-" else sys.stderr)
-    if options.fail_under is not None and not report.reaches(options.fail_under):
-        said = in_percent(report.named_percent)
-        print(f"whence profile: {said} named, under {options.fail_under:g} %", file=sys.stderr)
-        return SOME_UNKNOWN
-    return ANSWERED
+        return (profile if not options.base else compared(profile, options, binaries)), files
 
 
 def read_one(path: str, options: Namespace) -> Profile:
@@ -178,14 +189,15 @@ def compared(profile: Profile, options: Namespace, binaries: Binaries) -> Profil
     return profile.diff(base, normalize=options.normalize)
 
 
-def print_report(report: Report, options: Namespace, stream: object) -> None:
+def print_report(report: Report, options: Namespace, stream: TextIO) -> None:
+    """Print the coverage where it is asked for: as JSON, else as a table, in colours on stdout."""
     if options.json:
         import json
 
-        print(json.dumps(report.as_json()), file=stream)  # type: ignore[call-overload]
+        print(json.dumps(report.as_json()), file=stream)
     elif options.coverage:
         if stream is not sys.stdout:
-            print(report, end="", file=stream)  # type: ignore[call-overload]
+            print(report, end="", file=stream)
             return
         from whence.cli import colour
 

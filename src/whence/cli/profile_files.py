@@ -20,14 +20,14 @@ from pathlib import Path
 from whence import cores
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, message_of
 from whence.cli.options import locator_of
-from whence.cli.profile_output import choose_type, format_asked, skipped_lines, tell_notes
+from whence.cli.profile_output import choose_type, format_asked, reports, skipped_lines, tell_notes, tell_shortfall
 from whence.cli.progress import Progress
 from whence.cli.words import plain
 from whence.errors import WhenceError, WrongUse
 from whence.files import NotRegularError
 from whence.profiles import Profile, formats, read
 from whence.profiles.binaries import Binaries
-from whence.profiles.coverage import Report, shown
+from whence.profiles.coverage import Report
 from whence.profiles.naming import Named, name
 from whence.profiles.symbol_lists import SymbolLists
 
@@ -41,9 +41,8 @@ READ_AHEAD = 2  # profiles, beside one for each thread
 
 def run_files(options: Namespace) -> int:
     """Name and write every profile. Returns the exit code: the worst of all files."""
-    reporting = options.coverage or options.json or options.fail_under is not None
     folder = options.output
-    if folder is None and not (reporting or options.flamegraph):
+    if folder is None and not (reports(options) or options.flamegraph):
         raise WrongUse("of several profiles, -o is the folder they are written to; --merge makes one of them")
     if folder == "-" or (folder is not None and os.path.exists(folder) and not os.path.isdir(folder)):
         raise WrongUse(f"{folder} is no folder: of several profiles, -o is the folder they are written to")
@@ -139,7 +138,7 @@ class ProfileJob:
         self.report: Report | None = None
         self.files: list[Named] = []
         self.notes: list[str] = []  # what its reader has to say of it
-        self.under = False
+        self.under = False  # fewer frames have names than --fail-under asks
 
     def take(self, found: Future[Profile], binaries: Binaries) -> None:
         """Name the profile and have it written; what fails is kept as `error`."""
@@ -190,11 +189,11 @@ class ProfileJob:
         self._writes.append(self._writers.submit(formats.save, path, data))
 
     def _judge(self, profile: Profile) -> None:
+        """Keep the coverage, where it is asked for."""
         options = self.options
         if options.coverage or options.fail_under is not None:
             self.report = Report(profile, self.files)
             _ = self.report.rows  # which weigh the samples, as long as there are some
-        self.under = self.report is not None and not self.report.reaches(options.fail_under or 0)
 
     def as_json(self) -> dict[str, object]:
         """The line of JSON: locations that have names and that have none, and why most of those have none."""
@@ -225,6 +224,5 @@ class ProfileJob:
                 print(f"whence profile: {plain(message_of(self.error))}", file=sys.stderr)
             elif self.report is not None and self.options.coverage:
                 print(f"{plain(self.path)}:\n{self.report}")
-        if self.under and self.report is not None:
-            said = f"{shown(self.report.named_percent)} named, under {self.options.fail_under:g} %"
-            print(f"whence profile: {plain(self.path)}: {said}", file=sys.stderr)
+        if self.report is not None:
+            self.under = tell_shortfall(self.report, self.options, self.path)

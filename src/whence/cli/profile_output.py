@@ -12,6 +12,7 @@ from whence.cli.words import plain
 from whence.errors import WrongUse
 
 if TYPE_CHECKING:
+    from whence.profiles.coverage import Report
     from whence.profiles.model import Profile
 
 
@@ -29,7 +30,7 @@ def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
     parser.add_argument(
         "--top", type=rows, metavar="N", help="the N functions that have most, as a table (0: all; --format top has 30)"
     )
-    parser.add_argument("--sort", choices=("self", "total"), default="self", help="what puts them in order (self)")
+    parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the table (self)")
     parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph, one file that needs nothing else")
 
 
@@ -124,6 +125,23 @@ def skipped_lines(profile: Profile) -> list[str]:
 
 
 def tell_notes(notes: list[str], title: str) -> None:
-    """What a reader has to say of what it read."""
+    """Print on stderr what a reader has to say of what it read."""
     for note in notes:
         print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)
+
+
+def reports(options: Namespace) -> bool:
+    """Whether the coverage is asked for: to be printed, or to be judged."""
+    return bool(options.coverage or options.json or options.fail_under is not None)
+
+
+def tell_shortfall(report: Report, options: Namespace, path: str = "") -> bool:
+    """Whether fewer frames have names than --fail-under asks, which is printed on stderr."""
+    if options.fail_under is None or report.reaches(options.fail_under):
+        return False
+    from whence.profiles.coverage import shown
+
+    file = f"{plain(path)}: " if path else ""
+    named = f"{shown(report.named_percent)} named"
+    print(f"whence profile: {file}{named}, under {options.fail_under:g} %", file=sys.stderr)
+    return True

@@ -20,8 +20,9 @@ import sys
 
 from whence.blocks import suppress
 from whence.cli import streams
-from whence.cli.modules import OpenModules
+from whence.cli.modules import OpenModules, address_digits
 from whence.cli.spelling import spelling
+from whence.cli.streams import write_all
 from whence.errors import ElfError, WhenceError
 from whence.files import open_regular
 from whence.model import Frame, FrameStart, Source
@@ -64,6 +65,9 @@ ADDRESS_END = 1 << ADDRESS_BITS
 RESPONSE_FILES = 64  # @FILEs of a command line that are read
 RESPONSE_MAX = 1 << 20
 
+BARE_BYTES = "binary"  # addr2line's -b for a file without a format, in which it names nothing
+INLINED_BY = " (inlined by) "  # between two frames on one line
+
 # Questions are read without regular expressions: importing `re` would take longer than answering the first one.
 NEVER_USUAL = (b'"', b"\0", b"\r", b"\n")  # in the name of a module
 COMMANDS = (b"CODE", b"DATA", b"FRAME")
@@ -97,7 +101,8 @@ class UsageError(Exception):
     """A command line that the original refuses, too: the words for stderr."""
 
 
-BARE_BYTES = "binary"  # addr2line's target of a file whose bytes mean nothing
+class Printed(Exception):
+    """What --help or --version prints on stdout, instead of answers."""
 
 
 class Settings:
@@ -143,18 +148,16 @@ class Question(NamedTuple):
 def number(text: bytes, hexadecimal: bool) -> int | None:
     """An unsigned number of at most 64 bits as LLVM reads it; None when the text is none.
 
-    >>> number(b"0x10", False), number(b"010", False), number(b"10", False), number(b"10", True), number(b"-1", False)
+    >>> number(b"0x10", False), number(b"010", False), number(b"10", False), number(b"10", True), number(b"08", False)
     (16, 8, 10, 16, None)
     """
-    base = BASES.get(text[:2], 10)
-    if hexadecimal and base != 16:
-        base, digits = 16, text
-    elif base != 10:
-        digits = text[2:]
+    prefixed = BASES.get(text[:2])
+    if hexadecimal:
+        base, digits = 16, text[2:] if prefixed == 16 else text
+    elif prefixed:
+        base, digits = prefixed, text[2:]
     else:
-        digits = text
-        if text[:1] == b"0" and text != b"0" and not text.strip(DIGITS[8]):
-            base = 8
+        base, digits = 8 if text[:1] == b"0" and text != b"0" else 10, text
     if not digits or digits.strip(DIGITS[base]):
         return None
     digits = digits.lstrip(b"0") or b"0"
@@ -265,7 +268,8 @@ class Responder:
         printed = question.address or 0
         head = ""
         if settings.addresses and (question.address is not None or settings.binutils):
-            digits = f"0x{printed:0{self._width(question)}x}" if settings.binutils else f"{printed:#x}"
+            width = 2 + address_digits(self.modules[question.module]) if settings.binutils else 0
+            digits = f"{printed:#0{width}x}"
             head = digits + (": " if settings.pretty else "\n")
         foot = "\n" if settings.style == "LLVM" else ""
         if question.kind == "DATA":
@@ -282,11 +286,6 @@ class Responder:
     def readable(self, name: str) -> str:
         """A function's name as answers show it."""
         return self._named(name) or "??"
-
-    def _width(self, question: Question) -> int:
-        """Digits of an address as addr2line prints it: those of the file's class."""
-        module = self.modules[question.module]
-        return module.elf.bits // 4 if module is not None and module.elf is not None else 16
 
     def frames(self, question: Question) -> Frames:
         """The frames of a question about code; () when nothing is known."""
@@ -324,7 +323,7 @@ class Responder:
         called = b"" if self.settings.module else name.encode("utf-8", "surrogateescape")
         usual = not name.startswith("BUILDID:") and not any(one in called for one in NEVER_USUAL)
         if module.replies is None and usual:
-            between = b" (inlined by) " if self.settings.pretty else b""
+            between = INLINED_BY.encode() if self.settings.pretty else b""
             module.reply_by(called, self._shown, self._gap.encode(), between, by_symbols=self._by_symbols)
         return module.replies
 
@@ -416,13 +415,13 @@ class Responder:
                 f"{named(frame.function) or '??'}{gap}{frame.file or '??'}:{frame.line}{located(frame)}\n"
                 for frame in frames
             ]
-            return (" (inlined by) " if settings.pretty else "").join(lines)
+            return (INLINED_BY if settings.pretty else "").join(lines)
         if settings.binutils and len(frames) > 1:  # which prints the innermost frame's discriminator after each line
             frames = tuple(frame._replace(discriminator=frames[0].discriminator) for frame in frames)
         parts = []
         for depth, frame in enumerate(frames or (UNKNOWN,)):
             if settings.pretty and depth and (settings.functions != "none" or settings.binutils):
-                parts.append(" (inlined by) ")
+                parts.append(INLINED_BY)
             if settings.functions != "none":
                 parts += self._named(frame.function) or "??", self._gap
             if settings.verbose:
@@ -646,8 +645,3 @@ def serve(responder: Answers, work: Callable[[int, int], None] | None = None) ->
         print(f"{responder.settings.program}: error: {error.strerror}", file=sys.stderr)
         return 1
     return 0
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]

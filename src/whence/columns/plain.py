@@ -13,12 +13,15 @@ def plain_type(type: Any) -> Any:
         return type.value_type
     if pa.types.is_list(type):
         return pa.list_(type.value_field.with_type(plain_type(type.value_type)))
+    if pa.types.is_large_list(type):
+        return pa.large_list(type.value_field.with_type(plain_type(type.value_type)))
     if pa.types.is_struct(type):
         return pa.struct([one.with_type(plain_type(one.type)) for one in type])
     return type
 
 
 def plain_schema(schema: Any) -> Any:
+    """A pyarrow Schema without dictionaries."""
     import pyarrow as pa
 
     return pa.schema([one.with_type(plain_type(one.type)) for one in schema])
@@ -50,8 +53,9 @@ def _plain_array(array: Any) -> Any:
     if pa.types.is_struct(type):
         parts = [_plain_array(one) for one in array.flatten()]
         return pa.StructArray.from_arrays(parts, fields=list(plain_type(type)), mask=array.is_null())
-    if pa.types.is_list(type):
-        if array.offset or array.null_count:
-            array = pa.concat_arrays([array])
-        return pa.ListArray.from_arrays(array.offsets, _plain_array(array.values), type=plain_type(type))
+    if pa.types.is_list(type) or pa.types.is_large_list(type):  # validity and offsets stay as they are
+        return pa.Array.from_buffers(
+            plain_type(type), len(array), array.buffers()[:2], array.null_count, array.offset,
+            [_plain_array(array.values)],
+        )  # fmt: skip
     return array

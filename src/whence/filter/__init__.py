@@ -3,6 +3,8 @@
     forms.py     the forms a log may write a frame in: a table, each with an example
     functions.py where the functions of a binary start, by the names that logs write
     places.py    from what a form holds (module and vaddr, runtime address, symbol and offset) to frames or a reason
+    frame_text.py the text of frames in each style
+    json_text.py the text in the strings of a JSON object, and where in the object it is
     engine.py    LogFilter: bytes line by line as they come; what is not recognized stays byte for byte
 
 A log's words decide which files are opened, so a file counts only if it is a regular one and, where the log tells a

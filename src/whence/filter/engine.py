@@ -12,14 +12,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import itemgetter
 from typing import NamedTuple
-from urllib.parse import quote
 
-from whence.errors import plain
 from whence.filter.forms import (
     ANY_ADDRESS,
     FORMS,
@@ -34,15 +31,15 @@ from whence.filter.forms import (
     Needs,
     Style,
 )
+from whence.filter.frame_text import FrameText, shown
+from whence.filter.json_text import JSON_TEXT, JsonText
 from whence.filter.kernels.needles import Needles
 from whence.filter.places import Places
 from whence.model import Frame, Frames
 from whence.reasons import Reason
 
-MAX_LINE = 1 << 16
-MAX_HELD = 1 << 23
-
-MAX_RENDERED = 1 << 14
+MAX_LINE = 1 << 16  # bytes
+MAX_HELD = 1 << 23  # bytes of a report
 
 
 class Report(NamedTuple):
@@ -80,9 +77,6 @@ KERNEL_OFFSET_NEEDLE = b"Kernel Offset: 0x"
 # What follows these on a kernel's line is where it was, not a return address: x86, ARM, PowerPC, MIPS and RISC-V, s390.
 EXACT_PLACE = re.compile(rb"IP: |RIP  \[|\b(?:EIP|PC) is at |\bpc : |\bNIP \[|\bepc *: |Krnl PSW : |WARNING: ")
 JSON_LINE = b'{"'  # an object a line: names in it are escaped, and it stays one line
-JSON_TEXT = re.compile(rb'(?:\\n)?+(?P<text>(?:[^"\\]|\\[^n]){4,}+)')  # a line of a string; shorter ones tell nothing
-JSON_ESCAPE = re.compile(rb"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<letter>.))")
-JSON_LETTERS = {b"b": b"\b", b"f": b"\f", b"r": b"\r", b"t": b"\t"}
 NAMED = (b" in ", b" (")  # what follows an address that has a name already
 
 MARKUP = re.compile(
@@ -94,9 +88,9 @@ MARKUP = re.compile(
 
 
 KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
-MAX_WORDS = 1 << 16
+MAX_WORDS = 1 << 16  # answers that are kept as text
 MAX_BEFORE = 256  # bytes before a frame that may tell whether its address is exact
-MAX_LOST = 1 << 12
+MAX_LOST = 1 << 12  # files that can't be opened and are remembered
 SHORTEST = 5  # bytes of a frame: [0x1]
 MAX_MISSES = 1000  # lines with a form's needle that it does not match, until its other needs are looked at
 EVERY_NEEDLE = (1 << 64) - 1
@@ -164,7 +158,7 @@ class LogFilter:
         self._kernel_offset = self._offsets[-1] if self._offsets else 0
         self._places = places
         self._style = style
-        self._links = links
+        self._text = FrameText(style, links=links)
         self._matchers = tuple(map(Matcher, (*FORMS, ANY_ADDRESS) if every else FORMS))
         others = (MODULES, RESET, KERNEL_OFFSET_NEEDLE, *TOLD, *(report.begins for report in REPORTS))
         self._sought: list[tuple[Needle, Matcher | None]] = [
@@ -192,7 +186,6 @@ class LogFilter:
         self._held_report = HEAP
         self._held_size = 0
         self._maps: list[bytes] | None = None
-        self._rendered: dict[tuple[Frame, bytes], bytes] = {}
         self._last_line = b""
         self._run: tuple[Form | None, int] = (None, -1)
 
@@ -482,10 +475,10 @@ class LogFilter:
     def _laid_out(self, matcher: Matcher, frame: Frame, tail: bytes) -> bytes:
         """A frame as the form's template has it; `tail` where the log has its file."""
         if not matcher.frame:
-            words = self._frame(frame, b" ")
+            words = self._text.frame(frame, b" ")
             return words if frame.file or not tail else words + b" " + tail
-        place = self._place(frame, b"") if frame.file else tail
-        return filled(matcher.frame, {"function": _bytes(frame.function or "??"), "place": place})
+        place = self._text.place(frame) if frame.file else tail
+        return filled(matcher.frame, {"function": shown(frame.function or "??"), "place": place})
 
     def _appended(self, form: Form, line: bytes, follows: bool) -> bytes | None:
         """The line with names behind each match."""
@@ -512,7 +505,7 @@ class LogFilter:
         """Whether frames without files say no more than what the log has already."""
         if self._style is not Style.SAME or any(frame.file for frame in frames):
             return False
-        return form.lines_only or all(_bytes(frame.function) in text for frame in frames)
+        return form.lines_only or all(shown(frame.function) in text for frame in frames)
 
     def _json_line(
         self, text: bytes, start: int, line: bytes, matchers: tuple[Matcher, ...], present: int
@@ -565,34 +558,8 @@ class LogFilter:
         return JsonText(found).text if found else b""
 
     def _mark(self, form: Form, frames: Frames) -> bytes:
-        words = self._chain(frames)
+        words = self._text.chain(frames)
         return b" (" + words + b")" if form is ANY_ADDRESS else b" in " + words
-
-    def _chain(self, frames: Frames) -> bytes:
-        if self._style is Style.JSON:
-            keys = ("function", "file", "line", "column", "inlined")
-            return json.dumps([{key: getattr(frame, key) for key in keys} for frame in frames]).encode()
-        return b" (inlined by) ".join(self._frame(frame, b" at ") for frame in frames)
-
-    def _frame(self, frame: Frame, between: bytes) -> bytes:
-        key = frame, between
-        words = self._rendered.get(key)
-        if words is None:
-            words = _bytes(frame.function or "??")
-            if frame.file or self._style is Style.LLVM:
-                column = b":%d" % frame.column if self._style is Style.LLVM else b""
-                words += between + self._place(frame, column)
-            if len(self._rendered) >= MAX_RENDERED:
-                self._rendered.clear()
-            self._rendered[key] = words
-        return words
-
-    def _place(self, frame: Frame, column: bytes) -> bytes:
-        text = b"%s:%d%s" % (_bytes(frame.file or "??"), frame.line, column)
-        if not (self._links and frame.file.startswith("/")):
-            return text
-        address = quote(os.fsencode(frame.file)).encode()
-        return b"\x1b]8;;file://" + address + b"\x1b\\" + text + b"\x1b]8;;\x1b\\"
 
     # what a match holds
 
@@ -646,7 +613,7 @@ class LogFilter:
         if not frames and not self._places.knows_files:
             self._wanted &= ~self._go_bit
         frame = next((frame for frame in frames if frame.function == symbol), frames[-1] if frames else None)
-        return self._place(frame, b"") if frame is not None and frame.file else None
+        return self._text.place(frame) if frame is not None and frame.file else None
 
     def _take_kernel_offset(self, line: bytes) -> None:
         """Behind a kernel's line of where it was loaded, the next line's is true; the last one's stays."""
@@ -696,36 +663,6 @@ def kernel_offsets_in(blocks: Iterable[bytes]) -> list[int]:
     return found
 
 
-class JsonText:
-    """A line of a string of a JSON object, and what it reads as."""
-
-    __slots__ = ("_escapes", "_start", "text")
-
-    def __init__(self, found: re.Match[bytes]) -> None:
-        raw = self.text = found["text"]
-        self._start = found.start("text")
-        self._escapes: list[tuple[int, int]] = []  # the ends of escapes: in the text, in the raw bytes
-        if b"\\" not in raw:
-            return
-        out = bytearray()
-        done = 0
-        for escape in JSON_ESCAPE.finditer(raw):
-            out += raw[done : escape.start()]
-            if escape["code"]:
-                out += chr(int(escape["code"], 16)).encode("utf-8", "surrogatepass")
-            else:
-                out += JSON_LETTERS.get(escape["letter"], escape["letter"])
-            done = escape.end()
-            self._escapes.append((len(out), done))
-        self.text = bytes(out + raw[done:])
-
-    def place(self, at: int) -> int:
-        """Where in the object the byte at `at` of the text is."""
-        before = bisect_right(self._escapes, at, key=itemgetter(0)) - 1
-        behind, raw = self._escapes[before] if before >= 0 else (0, 0)
-        return self._start + raw + at - behind
-
-
 def template_parts(template: bytes) -> tuple[bytes, bytes, bytes]:
     """What stands in a template before a frame, how the frame is laid out (nothing for `{frame}`), and what follows."""
     if b"{frame}" in template:
@@ -744,8 +681,3 @@ def full_go_place(text: bytes, start: int, end: int) -> bool:
 def filled(template: bytes, groups: Mapping[str, bytes]) -> bytes:
     """A template with the groups that its braces name."""
     return re.sub(rb"\{(\w+)\}", lambda name: groups[name[1].decode()], template)
-
-
-def _bytes(text: str) -> bytes:
-    """A name as a terminal can bear it."""
-    return os.fsencode(plain(text))

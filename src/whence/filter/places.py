@@ -1,4 +1,4 @@
-"""From what a form holds to frames, or to a reason that is told once."""
+"""From what a form holds (module and vaddr, runtime address, symbol and offset) to frames, or to a reason."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from whence.locate.search import Wanted
 from whence.model import Frames
 from whence.procmap import maps
 from whence.procmap.mapping import Mapping
+from whence.procmap.reader import covering
 from whence.reasons import Reason
 from whence.symbolize.naming import name_all
 from whence.symbolize.opening import FileLocator, open_wanted
 from whence.symbolize.pool import Names, OpenError, PooledBinary
 from whence.symbolize.symbolized import Symbolized
 
-MAX_ANSWERS = 1 << 16
-MAX_FILES = 64
-MAX_MODULES = 1 << 14
+MAX_ANSWERS = 1 << 16  # kept, each the frames of a question
+MAX_FILES = 64  # of the log's own that are open
+MAX_MODULES = 1 << 14  # modules, ranges and reasons that are kept
 MAX_CANDIDATES = 16  # functions of one name that are compared
 PAGE = 4096
 LONGEST_CALL = 7  # bytes of an x86-64 call, without prefixes
@@ -37,6 +38,7 @@ CALL = re.compile(rb"\xe8.{4}\Z|\xff(?:[\x10-\x1f\x50-\x5f\x90-\x9f\xd0-\xdf].{0
 LIBRARY_FOLDERS = ("/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
 if TYPE_CHECKING:
+    from whence.elf.file import ElfFile
     from whence.filter.functions import Functions
 
 Runtime = Callable[[int], Symbolized]
@@ -57,7 +59,9 @@ class Places(Closing):
     `locator` finds the files that a log tells; the files given to it answer for their build-ids and file names before
     the log's own paths do. `runtime` answers for runtime addresses (of a process, a core file, a snapshot). Without it
     the mappings that the log itself tells do, and a single given file for addresses as its own headers count. Names are
-    readable unless `demangle` is false. Raises OSError and WhenceError for a given file that can't be opened.
+    readable unless `demangle` is false. `reasons` counts why addresses have no frames, by reason and module.
+
+    Raises OSError and WhenceError for a given file that can't be opened.
     """
 
     def __init__(
@@ -101,12 +105,12 @@ class Places(Closing):
     # what the log tells of modules
 
     def learn(self, text: bytes) -> None:
-        """Take the lines of a maps file for where modules are, in place of those before."""
+        """Read from lines of a maps file where modules are, in place of what was read before."""
         self._mappings = sorted(maps.parse(text).mappings, key=lambda mapping: mapping.start)
         self._answers.clear()
 
     def add_program(self, path: str, build_id: str = "") -> None:
-        """Where a file lies, or which it is, that a log otherwise tells by its name alone."""
+        """Keep the path or the build-id of a file that the log's frames have by its name alone."""
         name = os.path.basename(path)
         if len(self._programs) < MAX_MODULES:
             known_path, known_id = self._programs.get(name, ("", ""))
@@ -144,12 +148,12 @@ class Places(Closing):
         self._answers.clear()
 
     def add_module(self, number: int, path: str, build_id: str) -> None:
-        """A module that a log tells by a number."""
+        """Keep the path and the build-id of a module that the log's ranges have by its number."""
         if len(self._modules) < MAX_MODULES:
             self._modules[number] = path, build_id
 
     def add_range(self, start: int, size: int, number: int, vaddr: int) -> None:
-        """Where a part of a module lies, and which vaddr it starts with: in place of what lay there before."""
+        """Keep that [start, start + size) shows the module of a number from `vaddr` on, in place of what was there."""
         if len(self._ranges) >= MAX_MODULES or size <= 0:
             return
         end = start + size
@@ -175,18 +179,11 @@ class Places(Closing):
 
         With `back` it may be a return address, which is looked up that much before; not where no call ends there."""
         key = (module, build_id, number, holds, back)
-        found = self._answers.get(key)
-        if found is None:
-            found = self._keep(key, self._in_module(module, build_id, number, holds, back))
-        return found
+        return self._remembered(key, lambda: self._in_module(module, build_id, number, holds, back))
 
     def at_runtime(self, address: int, module: str = "", back: int = 0) -> Frames:
         """The frames of a runtime address, which a log may tell the module of; () with the reason counted."""
-        key = (address, module, back)
-        found = self._answers.get(key)
-        if found is None:
-            found = self._keep(key, self._at_runtime(address, module, back))
-        return found
+        return self._remembered((address, module, back), lambda: self._at_runtime(address, module, back))
 
     def in_function(
         self,
@@ -198,15 +195,17 @@ class Places(Closing):
         back: int,
         runtime: int | None = None,
     ) -> Frames:
-        """The frames of an offset from a function's start, less `back`; `size`, or the runtime address of the very
-        place, tells functions of one name apart."""
+        """The frames at `offset` bytes from a function's start, less `back`; () with the reason counted. Of several
+        functions of one name it is the one of this `size` in bytes, or the one that can be at the runtime address."""
         key = (symbol, offset, size, module, build_id, back, runtime)
-        found = self._answers.get(key)
-        if found is None:
-            found = self._keep(key, self._in_function(symbol, offset, size, module, build_id, back, runtime))
-        return found
+        return self._remembered(key, lambda: self._in_function(symbol, offset, size, module, build_id, back, runtime))
 
-    def _keep(self, key: tuple[object, ...], frames: Frames) -> Frames:
+    def _remembered(self, key: tuple[object, ...], look_up: Callable[[], Frames]) -> Frames:
+        """The answer to a question that was asked before, else what `look_up` returns, with readable names."""
+        frames = self._answers.get(key)
+        if frames is not None:
+            return frames
+        frames = look_up()
         if len(self._answers) >= MAX_ANSWERS:
             self._answers.clear()
         if self._readable:
@@ -256,9 +255,9 @@ class Places(Closing):
             start, end, number, vaddr = self._ranges[at]
             if before < end and number in self._modules:
                 return self._in_module(*self._modules[number], address - start + vaddr, back=back)
-        index = bisect_right(self._mappings, before, key=lambda mapping: mapping.start) - 1
-        if index >= 0 and before < self._mappings[index].end:
-            return self._in_mapping(self._mappings[index], address, back)
+        mapping = covering(self._mappings, before)
+        if mapping is not None:
+            return self._in_mapping(mapping, address, back)
         if module:
             try:
                 binary = self._binary(module, "")
@@ -276,8 +275,8 @@ class Places(Closing):
     @staticmethod
     def _covers(binary: Names, address: int) -> bool:
         """Whether an address is one that the file's own headers count."""
-        producers = getattr(binary, "producers", None)
-        segments = producers.elf.segments if producers is not None else ()
+        elf = elf_of(binary)
+        segments = elf.segments if elf is not None else ()
         return any(segment.vaddr <= address < segment.vaddr + segment.memory_size for segment in segments)
 
     def _in_mapping(self, mapping: Mapping, address: int, back: int) -> Frames:
@@ -396,19 +395,25 @@ def system_library(name: str) -> str:
     return next((path for folder in library_folders() if os.path.isfile(path := f"{folder}/{name}")), "")
 
 
+def elf_of(binary: Names) -> ElfFile | None:
+    """The ELF file that names are of; None for an archive."""
+    producers = getattr(binary, "producers", None)
+    return producers.elf if producers is not None else None
+
+
 def may_be_return_address(binary: Names, vaddr: int) -> bool:
     """Whether a call may end at an address. False only where the file has the x86-64 code before it, and that is none:
     there a signal came, and its first instruction may be a function's first."""
     from whence.elf.kernels.constants import EM_X86_64
 
-    producers = getattr(binary, "producers", None)
-    if producers is None or producers.elf.machine != EM_X86_64:
+    elf = elf_of(binary)
+    if elf is None or elf.machine != EM_X86_64:
         return True
     before = vaddr - LONGEST_CALL
-    for section in producers.elf.sections:  # a debug file's have no contents
+    for section in elf.sections:  # a debug file's have no contents
         if section.executable and section.in_file and 0 <= before - section.vaddr <= section.size - LONGEST_CALL:
             try:
-                return bool(CALL.search(producers.elf.read_vaddr(before, LONGEST_CALL)))
+                return bool(CALL.search(elf.read_vaddr(before, LONGEST_CALL)))
             except ElfError:
                 return True
     return True
@@ -418,8 +423,8 @@ def fixed(binary: Names) -> bool:
     """Whether a program can only be loaded where it was linked."""
     from whence.elf.kernels.constants import ET_EXEC
 
-    producers = getattr(binary, "producers", None)
-    return producers is not None and producers.elf.type == ET_EXEC
+    elf = elf_of(binary)
+    return elf is not None and elf.type == ET_EXEC
 
 
 def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:
@@ -427,8 +432,8 @@ def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:
     numbers count from 0, and no file offset is known."""
     if holds not in (Holds.FROM_START, Holds.FILE_OFFSET):
         return number
-    producers = getattr(binary, "producers", None)
-    translation = Translation(producers.elf.segments if producers is not None else ())
+    elf = elf_of(binary)
+    translation = Translation(elf.segments if elf is not None else ())
     if holds is Holds.FILE_OFFSET:
         return translation.vaddr_of(number)
     return number + min((segment.vaddr - segment.vaddr % PAGE for segment in translation.segments), default=0)

@@ -1,4 +1,5 @@
-# How kernels read numbers from bytes, and digits from text. The caller has checked that they are there, except where an end is given.
+# How kernels read numbers from bytes, and digits from text, and write varints. The caller has checked that they are there,
+# or that there is room, except where an end is given.
 #
 # Written byte by byte, for hosts of either order and any alignment; compilers make one load of it (and a swap).
 
@@ -7,6 +8,7 @@ ctypedef unsigned long long uint64
 cdef enum:  # of LEB128 and varints: seven bits a byte, low ones first
     MORE = 0x80  # another byte follows
     SIGN = 0x40  # the highest bit of an SLEB128 number, in its last byte
+    LONGEST_ULEB = 10  # bytes of a number of 64 bits
 
 
 cdef inline unsigned int u16(const unsigned char* at, bint big) noexcept nogil:
@@ -86,6 +88,16 @@ cdef inline uint64 sleb(const unsigned char* data, uint64* at, uint64 end) noexc
             return value
     at[0] = end + 1
     return 0
+
+
+cdef inline unsigned char* put_uleb(unsigned char* out, uint64 value) noexcept nogil:
+    """Write a ULEB128 number (a varint), LONGEST_ULEB bytes at most; returns where the next byte goes."""
+    while value >= MORE:
+        out[0] = <unsigned char>(value | MORE)
+        value >>= 7
+        out += 1
+    out[0] = <unsigned char>value
+    return out + 1
 
 
 cdef inline bint is_digit(unsigned char byte) noexcept nogil:

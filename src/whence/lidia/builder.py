@@ -65,7 +65,7 @@ class Builder:
         """Add a Range, or the range that keywords with the names of its fields describe.
 
         ValueError when a number does not fit its column (`vaddr` and `length` have 64 bits, all others 32), for a name
-        with a NUL, and for a source that there is not.
+        with a NUL, and for a source that there is not; such a range leaves the others as they were.
         """
         if range is not None:
             vaddr, length, function, file = range.vaddr, range.length, range.function, range.file
@@ -78,20 +78,22 @@ class Builder:
         if not all(0 <= number <= _U32 for entry in [(call_line, depth, start_line), *entries] for number in entry):
             raise ValueError("depth, call line, start line, line offsets and lines are unsigned 32-bit numbers")
         number = Source(source).number
-        table, name = self._ranges, self._names.add
+        names = [_raw(one) for one in (function, file, call_file)]
+        table = self._ranges
+        function_ref, file_ref, call_file_ref = map(self._names.add, names)
         table.vaddr.append(vaddr)
         table.length.append(length)
         table.depth.append(depth)
-        table.function.append(name(_raw(function)))
-        table.file.append(name(_raw(file)))
-        table.call_file.append(name(_raw(call_file)))
+        table.function.append(function_ref)
+        table.file.append(file_ref)
+        table.call_file.append(call_file_ref)
         table.call_line.append(call_line)
         table.line_index.append(len(table.line_offset))
         table.line_count.append(len(entries))
         table.source.append(number)
         if start_line:
-            table.starts.function.append(table.function[-1])
-            table.starts.file.append(table.file[-1])
+            table.starts.function.append(function_ref)
+            table.starts.file.append(file_ref)
             table.starts.line.append(start_line)
         table.line_offset.extend(entry[0] for entry in entries)
         table.line_number.extend(entry[1] for entry in entries)

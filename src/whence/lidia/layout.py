@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b".dia"
 COMPACT_MAGIC: Final = b".dic"
+MAGICS: Final = (MAGIC, COMPACT_MAGIC)
 VERSION: Final = 1
 HEADER_SIZE: Final = 0x80
 
@@ -202,7 +203,7 @@ class ArchiveHeader(Record, frozen=True):
         """The header in the first 128 bytes, checked against the file's size. LidiaError says what does not hold."""
         if not data:
             raise empty_file(LidiaError)
-        if data[:4] not in (MAGIC, COMPACT_MAGIC):
+        if data[:4] not in MAGICS:
             hint = "whence lidia create makes an archive of an ELF file" if data[:4] == b"\x7fELF" else ""
             raise wrong_magic(LidiaError, "an archive", MAGIC, data[:4]).with_hint(hint)
         if len(data) < HEADER_SIZE:

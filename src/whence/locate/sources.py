@@ -22,6 +22,7 @@ from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import DELETED_MARK, open_regular
+from whence.lidia.layout import MAGIC, MAGICS
 from whence.lidia.table import open as open_archive
 from whence.locate.identity import is_same
 from whence.locate.names import same_name
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
             ...
 
 
-ARCHIVE_MAGICS = (b".dia", b".dic")
 PACKAGE_INDEX = ".debug_cu_index"  # the section that makes an ELF file a .dwp
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
 OWN_PATH = "own path"
@@ -119,8 +119,8 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
         return of_elf(ElfFile.open(name), how)
     except ElfError as error:
         with open_regular(name, ElfError) as (descriptor, _):
-            head = os.read(descriptor, 4)
-        if head in ARCHIVE_MAGICS:
+            head = os.read(descriptor, len(MAGIC))
+        if head in MAGICS:
             with open_archive(name) as table:
                 build_id = table.about.build_id
             return Candidate(name, how, (build_id,) if build_id else (), is_archive=True)

@@ -23,7 +23,7 @@ from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.whence.columns.kernels.arrow import ArrowArray, ArrowSchema
 from cython.cimports.whence.columns.kernels.batch import RecordBatch, is_valid
 from cython.cimports.whence.columns.kernels.texts import TextRow, TextSet
-from cython.cimports.whence.kernels.bytes import MORE
+from cython.cimports.whence.kernels.bytes import LONGEST_ULEB, put_uleb
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.hashtable import (
     fill_slot,
@@ -52,16 +52,12 @@ FLAT_BITS, LIST_BITS, REPETITION_BITS = 1, 3, 1
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def push_varint(out: cython.pointer(Bytes), number: cython.ulonglong) -> cython.bint:
+def push_uleb(out: cython.pointer(Bytes), number: cython.ulonglong) -> cython.bint:
     """Append a ULEB128. False: no memory."""
-    byte: cython.uchar
-    while number >= MORE:
-        byte = cython.cast(cython.uchar, number & ~MORE | MORE)
-        if not push_bytes(out, cython.address(byte), 1):
-            return False
-        number >>= 7
-    byte = cython.cast(cython.uchar, number)
-    return push_bytes(out, cython.address(byte), 1)
+    if not reserve(out, LONGEST_ULEB, 1):
+        return False
+    out.count = put_uleb(out.items + out.count, number) - out.items
+    return True
 
 
 @cython.cfunc
@@ -71,7 +67,7 @@ def push_run(
     out: cython.pointer(Bytes), number: cython.uint, count: cython.Py_ssize_t, width: cython.int
 ) -> cython.bint:
     """Append one number, `count` times. False: no memory."""
-    return push_varint(out, cython.cast(cython.ulonglong, count) << 1) and push_bytes(
+    return push_uleb(out, cython.cast(cython.ulonglong, count) << 1) and push_bytes(
         out, cython.address(number), (width + 7) >> 3
     )
 
@@ -122,7 +118,7 @@ def push_groups(
         return True
     memset(zeros, 0, 32)
     return (
-        push_varint(out, groups << 1 | 1)
+        push_uleb(out, groups << 1 | 1)
         and push_packed(out, numbers, count, width)
         and push_bytes(out, zeros, cython.cast(cython.Py_ssize_t, groups) * width - ((count * width + 7) >> 3))
     )

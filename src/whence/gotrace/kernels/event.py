@@ -17,10 +17,10 @@ from cython.cimports.whence.gotrace.kernels.constants import (
 from cython.cimports.whence.gotrace.kernels.layout import Layout
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     put_padded,
-    put_uvarint,
     read_uvarint,
     whence_uvarint_size,
 )
+from cython.cimports.whence.kernels.bytes import put_uleb
 
 from whence.errors import TraceError
 from whence.gotrace.specs import Version
@@ -142,7 +142,7 @@ class Event:
         to += 1
         if self.padding is None:
             for i in range(self._count):
-                to = put_uvarint(to, self._numbers[i])
+                to = put_uleb(to, self._numbers[i])
         else:
             for i in range(self._count):
                 to = put_padded(to, self._numbers[i], self.padding[i])

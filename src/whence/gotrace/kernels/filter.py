@@ -19,9 +19,9 @@ from cython.cimports.whence.gotrace.kernels.constants import (
 )
 from cython.cimports.whence.gotrace.kernels.layout import Layout
 from cython.cimports.whence.gotrace.kernels.uvarint import (
-    put_uvarint,
     read_uvarint,
 )
+from cython.cimports.whence.kernels.bytes import put_uleb
 from cython.cimports.whence.kernels.checks import belong
 
 
@@ -133,7 +133,7 @@ class EventFilter:
                     dropped += 1
                     continue
                 to[0] = cython.cast(cython.uchar, kind)
-                to = put_uvarint(to + 1, owed)
+                to = put_uleb(to + 1, owed)
                 owed = 0
                 memcpy(to, rest, at - rest)
                 to += at - rest

@@ -35,12 +35,11 @@ from cython.cimports.whence.gotrace.kernels.layout import Layout, name_slot
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     WHENCE_32_BITS,
     put_padded,
-    put_uvarint,
     read_decimal,
     read_uvarint,
     whence_uvarint_size,
 )
-from cython.cimports.whence.kernels.bytes import MORE
+from cython.cimports.whence.kernels.bytes import MORE, put_uleb
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.utf8 import (
     LAST_CHARACTER,
@@ -522,7 +521,7 @@ def read_data(
             return to
         to = put_padded(to, length, extra)
     else:
-        to = put_uvarint(to, length)
+        to = put_uleb(to, length)
     memmove(to, room, length)
     return to + length
 
@@ -903,7 +902,7 @@ def read_arguments(
                 return to
             to = put_padded(to, value, zeros)
         else:
-            to = put_uvarint(to, value)
+            to = put_uleb(to, value)
     while at < cursor.stop:
         i = space_size(at, cursor.stop)
         if i == 0:

@@ -16,7 +16,7 @@ cdef extern from *:
     int whence_uvarint_size(unsigned long long value) noexcept nogil
 
 from whence.gotrace.kernels.constants cimport BAD_UVARINT, OUT_OF_BATCH
-from whence.kernels.bytes cimport MORE
+from whence.kernels.bytes cimport MORE, put_uleb
 
 
 cdef inline int read_uvarint(
@@ -49,19 +49,9 @@ cdef inline int read_uvarint(
     return -1
 
 
-cdef inline unsigned char *put_uvarint(unsigned char *out, unsigned long long value) noexcept nogil:
-    """Write it in as few bytes as it needs; returns where the next byte goes."""
-    while value >= MORE:
-        out[0] = <unsigned char> (value | MORE)
-        value >>= 7
-        out += 1
-    out[0] = <unsigned char> value
-    return out + 1
-
-
 cdef inline unsigned char *put_padded(unsigned char *out, unsigned long long value, int extra) noexcept nogil:
-    """The same with `extra` more bytes than it needs."""
-    out = put_uvarint(out, value)
+    """Write a uvarint with `extra` more bytes than it needs; returns where the next byte goes."""
+    out = put_uleb(out, value)
     if extra > 0:
         (out - 1)[0] |= MORE
         while extra > 1:

@@ -3,6 +3,7 @@
 import cython
 from cython.cimports.libc.stdlib import free, malloc, qsort
 from cython.cimports.libc.string import memcmp, memcpy, memset
+from cython.cimports.whence.kernels.bytes import LONGEST_ULEB, put_uleb
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.vector import Bytes, U64s, push_u64, release, reserve
@@ -20,16 +21,46 @@ from cython.cimports.whence.lidia.kernels.queries import LENGTH_PREFIX, RANGE_FI
 from cython.cimports.whence.lidia.kernels.store import store
 
 MOST_PLACE = cython.declare(cython.ulonglong, 0xFFFFFFFF)  # that an entry of a directory holds
-KEPT_SHARE = cython.declare(
-    cython.ulonglong, 8
-)  # a string keeps at least one byte of so many: names unpacked are bounded
-SEVEN_BITS = cython.declare(cython.int, 7)
-MORE_FOLLOWS = cython.declare(cython.ulonglong, 0x80)
+# A string keeps at least one byte of so many, so that the size of all strings unpacked is bounded.
+KEPT_SHARE = cython.declare(cython.ulonglong, 8)
 
 
 def directory_place(row: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Where in a packed table the directory says in which block a row is, and where that begins."""
     return row // PACKED_ROWS * DIRECTORY_ENTRY
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def measure(
+    data: cython.pointer(cython.const[cython.uchar]),
+    rows: cython.Py_ssize_t,
+    fields: cython.int,
+    width: cython.int,
+    base: cython.pointer(cython.ulonglong),
+    size: cython.pointer(cython.int),
+) -> cython.int:
+    """Find the least value of each field of some rows, and how many bits the differences from it need. Returns the bits
+    of a row."""
+    bits: cython.int = 0
+    row: cython.Py_ssize_t
+    number: cython.int
+    value: cython.ulonglong
+    most: cython.ulonglong
+    for number in range(fields):
+        base[number] = most = load(data + number * width, width)
+        for row in range(1, rows):
+            value = load(data + (row * fields + number) * width, width)
+            base[number] = min(base[number], value)
+            most = max(most, value)
+        most -= base[number]
+        size[number] = 0
+        while most:
+            size[number] += 1
+            most >>= 1
+        bits += size[number]
+    return bits
 
 
 @cython.final
@@ -80,27 +111,13 @@ class PackedTable:
         """Append a block. False when there is no memory."""
         base: cython.ulonglong[RANGE_FIELDS]
         size: cython.int[RANGE_FIELDS]
-        bits: cython.int = 0
-        words: cython.Py_ssize_t
+        bits: cython.int = measure(data, rows, self._fields, width, base, size)
+        words: cython.Py_ssize_t = (bits * rows + 63) // 64
         row: cython.Py_ssize_t
         number: cython.int
         value: cython.ulonglong
-        most: cython.ulonglong
         out: cython.p_uchar
-        at: cython.Py_ssize_t = 0
-        for number in range(self._fields):
-            base[number] = most = load(data + number * width, width)
-            for row in range(1, rows):
-                value = load(data + (row * self._fields + number) * width, width)
-                base[number] = min(base[number], value)
-                most = max(most, value)
-            most -= base[number]
-            size[number] = 0
-            while most:
-                size[number] += 1
-                most >>= 1
-            bits += size[number]
-        words = (bits * rows + 63) // 64
+        at: cython.Py_ssize_t = 0  # bit of the rows
         if not push_u64(cython.address(self._place), self._out.count // WORD):
             return False
         if not reserve(cython.address(self._out), (self._head + words) * WORD, 1):
@@ -128,7 +145,7 @@ class PackedTable:
         return True
 
     def take(self):
-        """The table: directory, blocks, and the last word. OverflowError where a place has over 32 bits."""
+        """The table, bytes: directory, blocks, and the last word. OverflowError where a place has over 32 bits."""
         blocks: cython.Py_ssize_t = blocks_of(self.rows)
         first: cython.ulonglong = directory_words(blocks)
         block: cython.Py_ssize_t
@@ -160,19 +177,6 @@ def by_text(
     if order == 0:
         order = (a.size > b.size) - (a.size < b.size)
     return order
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_number(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
-    """Write a ULEB128; returns where the next one goes."""
-    while value >= MORE_FOLLOWS:
-        out[0] = cython.cast(cython.uchar, value | MORE_FOLLOWS)
-        value >>= SEVEN_BITS
-        out += 1
-    out[0] = cython.cast(cython.uchar, value)
-    return out + 1
 
 
 @cython.final
@@ -247,10 +251,12 @@ class SortedStrings:
                 most = min(names[index].size - names[index].size // KEPT_SHARE, names[index - 1].size)
                 while shared < most and names[index].text[shared] == names[index - 1].text[shared]:
                     shared += 1
-            if not reserve(cython.address(self._out), cython.cast(cython.Py_ssize_t, names[index].size) + 20, 1):
+            if not reserve(
+                cython.address(self._out), cython.cast(cython.Py_ssize_t, names[index].size) + 2 * LONGEST_ULEB, 1
+            ):
                 return False
             out = self._out.items + self._out.count
-            out = put_number(put_number(out, shared), names[index].size - shared)
+            out = put_uleb(put_uleb(out, shared), names[index].size - shared)
             memcpy(out, names[index].text + shared, names[index].size - shared)
             self._out.count = out + (names[index].size - shared) - self._out.items
         store(self._out.items + blocks * DIRECTORY_ENTRY, self._out.count, DIRECTORY_ENTRY)
@@ -258,11 +264,11 @@ class SortedStrings:
 
     @property
     def size(self):
-        """Bytes in all."""
+        """Bytes of directory and blocks."""
         return self._out.count
 
     def part(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
-        """Bytes [start, stop)."""
+        """Bytes [start, stop) of directory and blocks; none where that is not within them."""
         if start < 0 or stop > self._out.count or start >= stop:
             return b""
         return cython.cast(cython.p_char, self._out.items)[start:stop]

@@ -1,7 +1,7 @@
 # How the kernels of profiles read and write fields of protocol buffers (protobuf.dev, "Encoding"). The numbers are
 # those of the module of the same name for Python, too.
 
-from whence.kernels.bytes cimport MORE
+from whence.kernels.bytes cimport MORE, put_uleb
 
 
 cdef struct Field:
@@ -106,12 +106,7 @@ cdef inline void read_field(const unsigned char* data, Py_ssize_t at, Py_ssize_t
 
 cdef inline Py_ssize_t put_varint(unsigned char* out, Py_ssize_t at, unsigned long long value) noexcept nogil:
     """Write a varint at `at`; returns where it ends."""
-    while value >= MORE:
-        out[at] = <unsigned char>((value & 0x7F) | MORE)
-        value >>= 7
-        at += 1
-    out[at] = <unsigned char>value
-    return at + 1
+    return put_uleb(out + at, value) - out
 
 
 cdef inline Py_ssize_t varint_size(unsigned long long value) noexcept nogil:
