@@ -213,6 +213,38 @@ cdef inline unsigned long long field(View *v, Py_ssize_t index, int number) noex
     return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
 
 
+cdef inline void load_every(
+    const unsigned char *at, Py_ssize_t step, int width, Py_ssize_t count, unsigned long long *out
+) noexcept nogil:
+    """Numbers that lie `step` bytes apart."""
+    cdef Py_ssize_t index
+    if width == 4:
+        for index in range(count):
+            out[index] = u32(at + index * step, False)
+    elif width == 8:
+        for index in range(count):
+            out[index] = u64(at + index * step, False)
+    else:
+        for index in range(count):
+            out[index] = load(at + index * step, width)
+
+
+cdef inline void read_extents(
+    View *v, Py_ssize_t first, Py_ssize_t count, unsigned long long *vaddrs, unsigned long long *lengths
+) noexcept nogil:
+    """VAs and lengths of ranges in a row, with one look at the archive's form and widths."""
+    cdef Py_ssize_t index
+    if v.compact:
+        for index in range(count):
+            vaddrs[index] = packed_field(&v.packed_vaddrs, first + index, 0)
+            lengths[index] = packed_field(&v.packed_ranges, first + index, LENGTH)
+    else:
+        load_every(v.vaddrs + first * v.va_width, v.va_width, v.va_width, count, vaddrs)
+        load_every(
+            v.range + (first * RANGE_FIELDS + LENGTH) * v.width, RANGE_FIELDS * v.width, v.width, count, lengths
+        )
+
+
 cdef inline void range_row(View *v, Py_ssize_t index, Row *out) noexcept nogil:
     """Find the row of a range, of which several fields are read."""
     if v.compact:

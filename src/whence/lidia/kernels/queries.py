@@ -219,7 +219,12 @@ class Archive:
         samples: cython.Py_ssize_t = (self.count + SAMPLED - 1) // SAMPLED
         index: cython.Py_ssize_t
         top: cython.uint = NONE
-        vaddr: cython.ulonglong
+        end: cython.ulonglong = 0  # of range `top`
+        vaddrs: cython.ulonglong[SAMPLED]
+        lengths: cython.ulonglong[SAMPLED]
+        block: cython.Py_ssize_t
+        first: cython.Py_ssize_t
+        count: cython.Py_ssize_t
         if self._view.up != cython.NULL:
             return
         up = cython.cast(cython.p_uint, malloc((self.count + 1) * 4))
@@ -229,15 +234,19 @@ class Archive:
             free(sample)
             raise MemoryError
         with cython.nogil:
-            for index in range(samples):
-                sample[index] = vaddr_of(self.view, index * SAMPLED)
-            for index in range(self.count):
-                vaddr = vaddr_of(self.view, index)
-                while top != NONE and end_of(self.view, top) <= vaddr:
-                    top = up[top]
-                up[index] = top
-                if field(self.view, index, LENGTH):
-                    top = cython.cast(cython.uint, index)
+            for block in range(samples):
+                first = block * SAMPLED
+                count = self.count - first if self.count - first < SAMPLED else SAMPLED
+                read_extents(self.view, first, count, vaddrs, lengths)
+                sample[block] = vaddrs[0]
+                for index in range(count):
+                    while top != NONE and end <= vaddrs[index]:
+                        top = up[top]
+                        end = end_of(self.view, top) if top != NONE else 0
+                    up[first + index] = top
+                    if lengths[index]:
+                        top = cython.cast(cython.uint, first + index)
+                        end = end_at(vaddrs[index], lengths[index])
         if self._view.up == cython.NULL:
             self._view.samples = samples
             self._view.sample = sample
