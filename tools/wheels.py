@@ -28,8 +28,8 @@ from tools import pythons
 from tools.pythons import run
 
 ROOT = Path(__file__).parent.parent
-LIMIT_BYTES = 1_980_000  # 1.5 million is the aim; 1.86 to 1.93 million today: 1.0 of kernels, 0.77 of Python
-FREE_THREADED_LIMIT_BYTES = 2_100_000  # without the limited API kernels are larger
+LIMIT_BYTES = 2_080_000  # 1.5 million is the aim; 1.99 for glibc today, some 0.07 more for musl
+FREE_THREADED_LIMIT_BYTES = 2_250_000  # without the limited API kernels are larger
 NEVER = re.compile(r"\.(pxd|c|h|so\.py|pyc)$|/kernels/(?!__init__)\w+\.py$|(^|/)tests?/")
 KEPT = re.compile(r"/cli/demo\.c$")  # the demo compiles it
 
