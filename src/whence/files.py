@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import BinaryIO
 
+    from _typeshed import ReadableBuffer as Buffer
+
     from whence.errors import FormatError
 
 DELETED_MARK = " (deleted)"  # what Linux shows behind the path of a file that was removed, in /proc/PID/maps and links
@@ -100,6 +102,13 @@ class NotRegularError(OSError):
     def __init__(self, mode: int) -> None:
         self.mode = mode
         super().__init__(number("EINVAL"), what_it_is(mode))
+
+
+def write_all(descriptor: int, data: Buffer) -> None:
+    """Write all bytes to a descriptor, however many a write takes. Raises OSError."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def number(name: str) -> int:

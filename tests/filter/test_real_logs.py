@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.helpers.drop_ins import tool
-from tests.helpers.golang import CACHE, goroot
+from tests.helpers.golang import environment, goroot
 from tests.helpers.programs import folder
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
@@ -290,15 +290,8 @@ def go() -> Log:
     place.mkdir(exist_ok=True)
     (place / "app.go").write_text(GO)
     root = goroot()
-    environment = {
-        **os.environ,
-        "GOROOT": str(root),
-        "GOCACHE": str(CACHE / "go-build"),
-        "GO111MODULE": "off",
-        "CGO_ENABLED": "0",
-    }
     command = [str(root / "bin" / "go"), "build", "-trimpath", "-o", "app", "app.go"]
-    run = subprocess.run(command, cwd=place, env=environment, capture_output=True, check=False)
+    run = subprocess.run(command, cwd=place, env=environment(root, GO111MODULE="off", GOFLAGS=""), capture_output=True)
     if run.returncode:
         pytest.skip(f"go build: {run.stderr.decode()[-200:]}")
     text = printed(place / "app", GOTRACEBACK="all")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,19 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.golang import environment
+
 PROGRAMS = Path(__file__).parent / "programs"
-CACHE = Path(__file__).parents[2] / ".cache" / "go-build"
-
-
-def environment(flags: str = "") -> dict[str, str]:
-    """What the go command runs with, and GOFLAGS."""
-    return {
-        **os.environ,
-        "CGO_ENABLED": "0",  # the library's packages are then built once for these programs and the other tests'
-        "GOCACHE": str(CACHE),
-        "GOFLAGS": flags,
-        "GOTOOLCHAIN": "local",
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +26,7 @@ class Go:
 
     def run(self, *arguments: str, text: bytes | None = None, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [self.command, *arguments], input=text, capture_output=True, check=check, env=environment("-mod=mod")
+            [self.command, *arguments], input=text, capture_output=True, check=check, env=environment(self.root)
         )
 
     def wire_text(self, trace: Path) -> bytes:
@@ -60,7 +49,9 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Go:
     source, overlay = Path(root, "src", "cmd", "dump", "main.go"), folder / "overlay.json"
     overlay.write_text(json.dumps({"Replace": {str(source): str(PROGRAMS / "dump" / "main.go")}}))
     subprocess.run(
-        [command, "build", "-overlay", overlay, "-o", folder / "dump", "cmd/dump"], check=True, env=environment()
+        [command, "build", "-overlay", overlay, "-o", folder / "dump", "cmd/dump"],
+        check=True,
+        env=environment(Path(root), GOFLAGS=""),
     )
     return Go(command, Path(root), folder / "dump")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gotrace.conftest import CACHE, PROGRAMS, Go
+from tests.gotrace.conftest import PROGRAMS, Go
 from tests.helpers import golang
 from whence import gotrace
 from whence.gotrace import Version
@@ -30,8 +30,8 @@ RELEASES = {
 def made(release: str, folder: Path, **settings: str) -> Path:
     """A trace of a program built with a release."""
     root = golang.goroot(release)
-    environment = {**os.environ, "GOROOT": str(root), "GOCACHE": str(CACHE), "GOTOOLCHAIN": "local", "GOFLAGS": ""}
-    environment["GOEXPERIMENT"] = "rangefunc" if release.startswith("1.22") else ""
+    experiment = "rangefunc" if release.startswith("1.22") else ""
+    environment = golang.environment(root, GOFLAGS="", GOEXPERIMENT=experiment)
     program = folder / "everything"
     command = [str(root / "bin" / "go"), "build", "-o", str(program), str(PROGRAMS / "everything.go")]
     subprocess.run(command, check=True, env=environment, cwd=folder)

@@ -35,23 +35,27 @@ def goroot(version: str = "") -> Path:
     return target / "go"
 
 
-def build(
-    package: str, out: Path, *flags: str, version: str = "", arch: str = "amd64", cgo: bool = False, ldflags: str = ""
-) -> Path:
-    """Build tests/data/go/PACKAGE, or a command of the toolchain ("cmd/addr2line")."""
-    root = goroot(version)
-    env = {
+def environment(root: Path, **settings: str) -> dict[str, str]:
+    """What a toolchain's go command runs with: it fetches nothing, and all tests share one build cache."""
+    return {
         **os.environ,
         "GOROOT": str(root),
-        "GOARCH": arch,
-        "GOOS": "linux",
-        "CGO_ENABLED": "1" if cgo else "0",
+        "CGO_ENABLED": "0",  # the library's packages are then built once for all programs
         "GOCACHE": str(CACHE / "go-build"),
         "GOFLAGS": "-mod=mod",
         "GOPROXY": "off",
         "GOTOOLCHAIN": "local",
         "GOTELEMETRY": "off",
+        **settings,
     }
+
+
+def build(
+    package: str, out: Path, *flags: str, version: str = "", arch: str = "amd64", cgo: bool = False, ldflags: str = ""
+) -> Path:
+    """Build tests/data/go/PACKAGE, or a command of the toolchain ("cmd/addr2line")."""
+    root = goroot(version)
+    env = environment(root, GOARCH=arch, GOOS="linux", CGO_ENABLED="1" if cgo else "0")
     own = package.startswith("cmd/")
     command = [str(root / "bin" / "go"), "build", "-o", str(out), *flags, "-ldflags", ldflags, package if own else "."]
     where = PROGRAMS / "small" if own else PROGRAMS / package

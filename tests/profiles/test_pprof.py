@@ -186,7 +186,7 @@ def test_gzip_of_very_many_members_costs_what_its_size_justifies(monkeypatch: py
         def __getattr__(self, name: str) -> object:
             return getattr(self.real, name)
 
-    monkeypatch.setattr(gz, "_fastest", lambda: zlib)
+    monkeypatch.setattr(gz, "fastest_zlib", lambda: zlib)
     monkeypatch.setattr(zlib, "decompressobj", Counting)
     assert gz.inflated(packed + bytes(512)) == plain
     assert len(read) == len(plain) // 8

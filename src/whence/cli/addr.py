@@ -11,9 +11,9 @@ import sys
 from whence.binary import is_archive, open_archive
 from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.cli.streams import write_all
 from whence.cli.words import STDIN, is_address, plain
 from whence.errors import shown
+from whence.files import write_all
 from whence.lidia.render import Queries, Renderer
 
 TYPE_CHECKING = False

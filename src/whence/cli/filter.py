@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
 from whence.cli.options import add_locator_options, add_name_options, locator_of
-from whence.cli.streams import write_all
 from whence.cli.words import STDIN, plain
+from whence.files import write_all
 from whence.filter import LogFilter, Places, Style, kernel_offsets_in
 from whence.filter.places import Runtime
 from whence.locate.locator import Locator

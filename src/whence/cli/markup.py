@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from whence.cli.streams import write_all
 from whence.cli.symbolizer_protocol import Question, Responder, lines_of, number
 from whence.cli.words import plain
+from whence.files import write_all
 from whence.model import Frames
 
 TAG = re.compile(r"[a-z0-9_]+(?=:|\}\}\})")

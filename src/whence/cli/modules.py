@@ -12,11 +12,10 @@ import sys
 from array import array
 
 from whence.binary import Binary, open_binary
-from whence.cli.streams import write_all
 from whence.cli.words import STDIN
 from whence.elf.kernels import constants
 from whence.errors import WhenceError, plain
-from whence.files import stamp_of
+from whence.files import stamp_of, write_all
 from whence.forks import cached_property
 from whence.locate.locator import Locator
 from whence.model import Frame, FrameStart, Source

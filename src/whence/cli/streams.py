@@ -77,13 +77,6 @@ class _Unguarded:
         return getattr(self._stream, name)
 
 
-def write_all(descriptor: int, data: Buffer) -> None:
-    """Write all bytes to a descriptor, however many a write takes. Raises OSError."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
-
-
 def byte_stream() -> BinaryIO:
     """Where bytes of stdout go: as they are into pipes and files, as text with its active characters escaped on a
     terminal. The last of them may wait for `flush`."""

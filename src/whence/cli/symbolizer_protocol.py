@@ -22,9 +22,8 @@ from whence.blocks import suppress
 from whence.cli import streams
 from whence.cli.modules import OpenModules, address_digits
 from whence.cli.spelling import spelling
-from whence.cli.streams import write_all
 from whence.errors import ElfError, WhenceError
-from whence.files import open_regular
+from whence.files import open_regular, write_all
 from whence.model import Frame, FrameStart, Source
 from whence.records import NamedTuple
 

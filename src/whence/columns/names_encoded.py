@@ -162,18 +162,18 @@ def _add_page(data: bytearray, page: bytes, values: int, codec: Codec, encoding:
     if len(page) > LARGEST_PAGE:
         raise WrongUse("the names of a row group take more than 2 GiB: give a table with smaller row groups")
     stored = pyarrow.compress(page, codec.name.lower())
-    told: Struct = {
+    about: Struct = {
         DataPage.NUM_VALUES: Field(Type.I32, values),
         DataPage.ENCODING: Field(Type.I32, Encoding.PLAIN if encoding is None else encoding),
     }
     if encoding is not None:
-        told[DataPage.DEFINITION_LEVELS] = told[DataPage.REPETITION_LEVELS] = Field(Type.I32, Encoding.RLE)
+        about[DataPage.DEFINITION_LEVELS] = about[DataPage.REPETITION_LEVELS] = Field(Type.I32, Encoding.RLE)
     header = written(
         {
             Page.TYPE: Field(Type.I32, PageType.DICTIONARY if encoding is None else PageType.DATA),
             Page.UNCOMPRESSED_SIZE: Field(Type.I32, len(page)),
             Page.COMPRESSED_SIZE: Field(Type.I32, stored.size),
-            Page.DICTIONARY if encoding is None else Page.DATA: Field(Type.STRUCT, told),
+            Page.DICTIONARY if encoding is None else Page.DATA: Field(Type.STRUCT, about),
         }
     )
     data += header

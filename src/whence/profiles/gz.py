@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from types import ModuleType
 
 from whence import cores
 from whence.budget import Budget
+from whence.deflate import fastest_zlib
 from whence.errors import ProfileError
 from whence.profiles import bounds
 
@@ -27,7 +27,7 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
     step = len(data)  # most files are one member
     while True:
         begin = offset
-        engine = zlib if begin else _fastest()  # whose objects take 80 KB each: later members may be tiny
+        engine = zlib if begin else fastest_zlib()  # whose objects take 80 KB each: later members may be tiny
         member = engine.decompressobj(wbits=31)
         while not member.eof and offset < len(data):
             piece = view[offset : offset + step]
@@ -53,25 +53,12 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _fastest() -> ModuleType:
-    """ISA-L's zlib, which packs four times as fast and a little tighter, and unpacks twice as fast.
-
-    zlib on machines for which there is none.
-    """
-    try:
-        from isal import isal_zlib
-    except ImportError:
-        return zlib
-    module: ModuleType = isal_zlib
-    return module
-
-
 def deflated(data: bytes | bytearray) -> bytes:
     """One gzip member, packed for speed as Go's runtime does, without a time: equal profiles are equal files.
 
     Parts of the data are packed on a thread each and joined at byte boundaries: any reader takes them for one stream.
     """
-    engine = _fastest()
+    engine = fastest_zlib()
     view = memoryview(data)
     starts = range(0, max(1, len(data)), PART_BYTES)
     parts = [b""] * len(starts)

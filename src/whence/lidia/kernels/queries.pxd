@@ -421,23 +421,30 @@ cdef inline long long size_of(View *v, unsigned long long offset) noexcept nogil
     return <long long>(size if size < MOST_TEXT else MOST_TEXT)
 
 
+cdef inline Py_ssize_t last_not_above(
+    const unsigned long long *numbers, Py_ssize_t count, unsigned long long most
+) noexcept nogil:
+    """The last of so many numbers in order that is at most `most`, or -1."""
+    cdef Py_ssize_t low = 0, half
+    while count > 0:
+        half = count >> 1
+        if numbers[low + half] <= most:
+            low += half + 1
+            count -= half + 1
+        else:
+            count = half
+    return low - 1
+
+
 cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr) noexcept nogil:
     """The last range whose vaddr is at or below the address, or -1."""
     cdef Py_ssize_t low = 0, left = v.count, half
     if v.va_width == 4 and vaddr > <unsigned int>-1 and not v.compact:
         return v.count - 1
     if v.sample != NULL:
-        left = v.samples
-        while left > 0:
-            half = left >> 1
-            if v.sample[low + half] <= vaddr:
-                low += half + 1
-                left -= half + 1
-            else:
-                left = half
-        if low == 0:
+        low = last_not_above(v.sample, v.samples, vaddr) * SAMPLED
+        if low < 0:
             return -1
-        low = (low - 1) * SAMPLED
         left = v.count - low if v.count - low < SAMPLED else SAMPLED
         if v.compact:
             return packed_last(&v.packed_vaddrs, low, left, vaddr)

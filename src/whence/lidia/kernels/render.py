@@ -30,6 +30,7 @@ from cython.cimports.whence.lidia.kernels.queries import (
     call_column,
     entry_of,
     field,
+    last_not_above,
     line_column,
     line_of,
     size_of,
@@ -527,29 +528,21 @@ class Replies:
     def _symbol(self, vaddr: cython.ulonglong):
         """Name and file of the symbol at an address; None when there is none."""
         ends: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self._symbol_ends.vector.items)
-        low: cython.Py_ssize_t = 0
-        left: cython.Py_ssize_t = self._symbol_starts.shape[0]
-        half: cython.Py_ssize_t
-        while left > 0:
-            half = left >> 1
-            if self._symbol_starts[low + half] <= vaddr:
-                low += half + 1
-                left -= half + 1
-            else:
-                left = half
-        if low == 0:
+        count: cython.Py_ssize_t = self._symbol_starts.shape[0]
+        place: cython.Py_ssize_t = last_not_above(cython.address(self._symbol_starts[0]), count, vaddr) if count else -1
+        if place < 0:
             return None
         found = None
-        if ends[low - 1]:
-            if vaddr >= ends[low - 1]:
+        if ends[place]:
+            if vaddr >= ends[place]:
                 return None
-            found = self._symbols.get(low - 1)
+            found = self._symbols.get(place)
         if found is None:
-            end, name, file = self._symbol_at(low - 1)
+            end, name, file = self._symbol_at(place)
             found = (name, file)
-            ends[low - 1] = end
-            self._keep(self._symbols, low - 1, found, len(name) + len(file))
-            if vaddr >= ends[low - 1]:
+            ends[place] = end
+            self._keep(self._symbols, place, found, len(name) + len(file))
+            if vaddr >= ends[place]:
                 return None
         return found
 

@@ -7,7 +7,7 @@ from typing import BinaryIO, Protocol
 from weakref import finalize
 
 from whence.errors import ProfileError
-from whence.files import read_at
+from whence.files import read_at, write_all
 from whence.mapped import REWRITTEN, MappedFile
 
 
@@ -90,9 +90,7 @@ class SpoolSource:
         """Put bytes at its end; returns where they are."""
         at = self.size
         self.size += len(data)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._file.fileno(), view) :]
+        write_all(self._file.fileno(), data)
         return at
 
     def read(self, offset: int, size: int) -> bytes:
