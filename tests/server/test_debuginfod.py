@@ -298,7 +298,11 @@ def test_quick_answers_are_those_of_the_endpoints(client: TestClient, files: Fil
         assert sorted(quick.headers.items()) == sorted(plain.headers.items())
 
 
-def test_a_section_that_was_remembered_is_that_of_the_file_that_is_there_now(files: Files, tmp_path: Path) -> None:
+def test_a_section_that_was_remembered_is_that_of_the_file_that_is_there_now(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("quick", "state"):  # each request looks anew, however quickly the files are added
+        monkeypatch.setattr(f"whence.server.{module}.FRESH_SECONDS", -1.0)
     with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
         path = f"/buildid/{files.build_id}/section/.comment"
         with Store(tmp_path / "store") as store:
