@@ -13,9 +13,9 @@ from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.elf.segments import Segment
 from whence.errors import WhenceError
+from whence.lidia.chains import ChainTable
 from whence.locate.locator import Locator
 from whence.locate.search import Opened, Tried, Wanted
-from whence.model import Frames
 from whence.procmap.vdso import own_vdso
 from whence.profiles.addresses import can_translate, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, placing
@@ -26,8 +26,17 @@ from whence.records import Record, field
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import Names
 
-Known = dict[Callable[[str], str] | None, dict[int, Frames]]
 VDSO = "[vdso]"  # how recorders call it
+
+
+class KnownChains(Record):
+    """What a file answered: chains, and which of them each vaddr has that was asked for."""
+
+    table: ChainTable = field(default_factory=ChainTable)
+    chain: dict[int, int] = field(default_factory=dict)
+
+
+Known = dict[Callable[[str], str] | None, KnownChains]
 
 
 class Placed(Record):
