@@ -305,7 +305,7 @@ def renamed_binary(profile: Profile, whole: Messages, names: OtlpNames, skip: in
         ),
     )
     more = {"functionTable": names.new_functions, "stringTable": names.new_strings}
-    body += OTLP.encoded(more, "ProfilesDictionary")
+    body.extend(OTLP.encoded(more, "ProfilesDictionary"))
     start, end = dictionary.start[0], dictionary.end[0]
     return whole.data[: field_start(whole.data, start)] + wire.payload(DICTIONARY, bytes(body)) + whole.data[end:]
 
