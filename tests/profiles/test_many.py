@@ -356,6 +356,20 @@ def test_what_a_file_answered_is_kept_for_the_next_profile(monkeypatch: pytest.M
     assert all(first.frames)
 
 
+def test_a_file_of_a_single_profile_is_closed_once_all_its_mappings_are_named() -> None:
+    first, second = program_profile(compiled()), program_profile(compiled())
+    where = first.mappings[0]
+    first.mappings += [Mapping(0, 0, where.file_offset, where.path, where.build_id), Mapping(path="/gone")]
+    first.mapping[2] = 1
+    with Binaries(once=True) as binaries:
+        reports = naming.name(first, binaries)
+        assert binaries.searches == []
+        naming.name(second, binaries)  # whoever asks once more has it opened once more
+    assert [(one.path, one.locations) for one in reports] == [(str(compiled()), 3)]
+    assert all(first.frames[:2])
+    assert all(second.frames)
+
+
 def test_what_is_more_than_is_kept_is_named_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile that asks for some places a second time and for more new ones than there is room for."""
     with Binaries(remember=True) as binaries:

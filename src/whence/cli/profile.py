@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from whence.profiles.naming import Named
 
 
+RECORDING = "perf.data"
+
+
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "profiles",
@@ -149,9 +152,13 @@ def named(profile: Profile, options: Namespace) -> tuple[Profile, list[Named]]:
     from whence.profiles.symbol_lists import SymbolLists
 
     lists = SymbolLists(options.perf_map, options.kallsyms)
+    if profile.format == RECORDING:  # of many files, each of which takes memory while it is read
+        from whence.memory import give_back_freed
+
+        give_back_freed()
     with (
         locator_of(options) as locator,
-        Binaries(locator, symbol_lists=lists) as binaries,
+        Binaries(locator, symbol_lists=lists, once=not options.base) as binaries,
         Progress("naming", quiet=options.quiet) as progress,
     ):
         files = name(

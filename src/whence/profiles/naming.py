@@ -30,6 +30,14 @@ from whence.symbolize.naming import Unnamed, table_of
 MOST_KNOWN = 500_000  # vaddrs of a file whose chains are kept for the next profile
 
 
+NO_FILE = ("", "")
+
+
+def file_of(mapping: Mapping) -> tuple[str, str]:
+    """What tells the files of mappings apart."""
+    return mapping.path, mapping.build_id
+
+
 class Named(Record):
     """What became of the locations of one file (all its mappings)."""
 
@@ -65,7 +73,7 @@ def name(
     called with a file's path, how many files are done and how many there are.
     """
     if isinstance(binaries, Locator):
-        with Binaries(binaries) as opened:
+        with Binaries(binaries, once=True) as opened:
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
     if profile.unwinding is not None:
         waiting, profile.unwinding = profile.unwinding, None
@@ -80,9 +88,10 @@ def name(
     reports: dict[tuple[str, str], Named] = {}
     processes = Processes(profile)
     groups = _by_mapping(profile.mapping)
-    for done, (index, members) in enumerate(groups):
+    keys = [file_of(profile.mappings[index]) if index != NO_MAPPING else NO_FILE for index, _ in groups]
+    last = {key: done for done, key in enumerate(keys)}
+    for done, (key, (index, members)) in enumerate(zip(keys, groups, strict=True)):
         mapping = None if index == NO_MAPPING else profile.mappings[index]
-        key = (mapping.path, mapping.build_id) if mapping else ("", "")
         report = reports.setdefault(key, Named(*key))
         if progress:
             progress(report.path, done, len(groups))
@@ -90,6 +99,8 @@ def name(
         wanted = members if unnamed else array("I", [one for one in members if not frames[one]])
         if wanted:
             _name_mapping(processes, mapping, wanted, binaries, report, readable, demangled)
+        if mapping is not None and last[key] == done:
+            binaries.done(mapping)
     in_columns = {location for one in profile.named for location in one.locations} if any(frames) else None
     for report in reports.values():
         report.locations = len(report.members)
