@@ -24,7 +24,7 @@ LENGTH_SIZE = 4  # of the footer, as it is written
 MOST_FOOTER = 1 << 22  # bytes of a footer of a table whose columns are copied
 BLOCK = 1 << 22  # bytes that are copied at once
 MOST_ORDINAL = (1 << 15) - 1  # of a row group that has a number
-# Tells the size of a chunk without its dictionary's header (PARQUET-816)
+# Writers that leave the header of the dictionary out of the size of a chunk (PARQUET-816)
 SHORT_CHUNKS = re.compile(rb"parquet-mr( version (0\.|1\.[01]\.|1\.2\.[0-8]\b)|$)")
 ARROW_SCHEMA = b"ARROW:schema"
 
