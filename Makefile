@@ -134,7 +134,8 @@ sanitized:  ## tests of arbitrary values with kernels under AddressSanitizer, EX
 	@.venv-sanitized/bin/python -m pip install -qq --disable-pip-version-check "pytest>=8" "hypothesis>=6.100"
 	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=3072 \
-	  WHENCE_EXAMPLES=$${EXAMPLES:-300} .venv-sanitized/bin/python -m pytest -p no:cacheprovider -p no:faulthandler tests/test_values.py
+	  WHENCE_EXAMPLES=$${EXAMPLES:-300} .venv-sanitized/bin/python -m pytest -p no:cacheprovider -p no:faulthandler \
+	    --hypothesis-profile exploring tests/test_values.py
 
 clean:  ## remove what was built
 	rm -rf build dist $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache demo
