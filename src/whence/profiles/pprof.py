@@ -23,6 +23,7 @@ from array import array
 from collections.abc import Iterable
 from itertools import count, pairwise
 
+from whence import cores
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.kernels.rows import numbered, taken
@@ -47,6 +48,7 @@ TEXTS = {
     "Label": ("key", "str", "num_unit"),
 }
 TABLES = ("sample_type", "sample", "mapping", "location", "function", "string_table")
+PART_BYTES = 1 << 20  # of a profile, for a core to look at
 TEXTS_OF_PROFILE = ("drop_frames", "keep_frames", "default_sample_type", "doc_url")
 
 
@@ -100,8 +102,8 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
     _about(profile, tables, whole)
     profile.stored = bounds.stored(budget)
     kinds = len(profile.sample_types)
-    lists = ids.lists(samples, PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value"), kinds)
-    held, others = lists.check()
+    lists = _lists(samples, ids, kinds)
+    held, others = _checked(samples, ids, kinds, lists)
     if held < 0:
         _refuse(samples, ids, kinds)
     labels = PPROF.inside(samples if others else samples.none(), "Sample", "label")
@@ -209,6 +211,32 @@ def _about(profile: Profile, tables: PprofTables, whole: Messages) -> None:
 
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
+
+
+def _checked(samples: Messages, ids: Ids, kinds: int, lists: IdLists) -> tuple[int, int]:
+    """How many locations all samples have, -1 where one breaks a rule, and whether they have more than that and values.
+
+    Of a large profile each core looks at a part of the samples.
+    """
+    workers = min(cores.available(), len(samples.data) // PART_BYTES) if len(samples.data) >= 2 * PART_BYTES else 1
+    if workers < 2:
+        found: tuple[int, int] = lists.check()
+        return found
+    size = -(-len(samples) // workers)
+    parts = [_lists(samples.some(low, low + size), ids, kinds) for low in range(0, len(samples), max(1, size))]
+    results = [(0, 0)] * len(parts)
+
+    def check(_worker: int, part: int) -> None:
+        results[part] = parts[part].check()
+
+    cores.share(range(len(parts)), range(len(parts)), check)
+    if any(held < 0 for held, _ in results):
+        return -1, 0
+    return sum(held for held, _ in results), sum(others for _, others in results)
+
+
+def _lists(samples: Messages, ids: Ids, kinds: int) -> IdLists:
+    return ids.lists(samples, PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value"), kinds)
 
 
 def _refuse(samples: Messages, ids: Ids, kinds: int) -> None:

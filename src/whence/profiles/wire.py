@@ -72,6 +72,11 @@ class Messages(Record):
         start, end = self.start[index : index + 1], self.end[index : index + 1]
         return Messages(self.data, self.part, start, end, array("I", [0]), self.budget)
 
+    def some(self, low: int, high: int) -> Messages:
+        """Those from `low` to before `high`."""
+        columns = self.start[low:high], self.end[low:high], self.parent[low:high]
+        return Messages(self.data, self.part, *columns, self.budget)
+
     def none(self) -> Messages:
         """None of these."""
         return Messages(self.data, self.part, _q(), _q(), array("I"), self.budget)
