@@ -18,15 +18,14 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.helpers.live import until
 from tests.helpers.serving import HOSTS, TestClient, fetched, running, started
 from tests.helpers.stores import Files
 from whence.server import stalls
+from whence.server.access_log import BEHIND_SECONDS
 from whence.server.app import make_app
 from whence.server.settings import RequestLimits, ServerSettings
 
 CUT_SECONDS = 10
-BUSY = 2  # times as long as it takes where others have the processors, too
 
 
 @pytest.fixture(scope="module", params=HOSTS)
@@ -46,8 +45,10 @@ if sys.argv[1] == "given":
 before = resident()
 first = b"a" * (30 << 20)
 del first
-bodies = [b"a" * (20 << 20) for _ in range(3)]
-kept = [b"a" * 100_000 for _ in range(20)]
+bodies, kept = [], []
+for _ in range(3):
+    bodies.append(b"a" * (20 << 20))
+    kept.append(b"a" * (3 << 19))
 del bodies
 print((resident() - before) >> 20)
 """
@@ -60,7 +61,7 @@ def test_what_large_bodies_took_goes_back_to_the_system() -> None:
     def megabytes(how: str) -> int:
         return int(subprocess.run([sys.executable, "-c", LARGE_BODIES, how], capture_output=True, check=True).stdout)
 
-    assert megabytes("as it is") >= 50
+    assert megabytes("as it is") >= 40
     assert megabytes("given") < 10
 
 
@@ -97,7 +98,7 @@ def test_a_header_that_comes_a_byte_a_second_is_cut_within_ten_seconds(url: str)
             if not open_:
                 break
             time.sleep(0.5)
-        assert time.monotonic() - began < BUSY * CUT_SECONDS
+        assert time.monotonic() - began < CUT_SECONDS
     assert fetched(url, "/healthz")[0] == 200
 
 
@@ -155,13 +156,11 @@ def test_the_access_log_has_an_object_for_each_answer_and_no_control_character(
     hostile = '\x1b[31m\r\n{"status": 200}\u2028'
     client.get(f"/buildid/{files.build_id}/{quote(hostile)}", headers={"User-Agent": "a\x1bb", "X-Forwarded-For": "1"})
     client.get(f"/buildid/{'ab' * 20}/debuginfo")
-
-    def text() -> str:
-        return "\n".join(record.getMessage() for record in caplog.records if record.name == "whence.access")
-
-    assert until(lambda: text().count("\n") >= 1)
-    assert text().isascii()
-    rows = [json.loads(line) for line in text().split("\n")]
+    time.sleep(1.5 * BEHIND_SECONDS)
+    client.get("/healthz")
+    text = "\n".join(record.getMessage() for record in caplog.records if record.name == "whence.access")
+    assert text.isascii()
+    rows = [json.loads(line) for line in text.split("\n")]
     assert [(row["method"], row["status"]) for row in rows[:2]] == [("GET", 404), ("GET", 404)]
     assert rows[0]["path"].endswith(hostile)
     assert all(row["time"].endswith("Z") and row["milliseconds"] >= 0 for row in rows)
@@ -198,15 +197,19 @@ def test_what_is_at_work_when_a_signal_comes_is_answered(files: Files, tmp_path:
     body = files.debug.read_bytes()
     with running(tmp_path / "store", by=by) as server:
         with connected(server.url) as line:
-            head = f"PUT /upload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
-            line.settimeout(60)
-            line.sendall(head.encode() + b"Expect: 100-continue\r\n\r\n" + body[:1000])
-            assert line.recv(100).split()[1] == b"100"  # it wants the rest
+            head = f"PUT /upload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+            line.sendall(head.encode() + body[:1000])
+            time.sleep(0.5)
             os.kill(server.pid, signal.SIGTERM)
             time.sleep(1)
             line.sendall(body[1000:])
+            line.settimeout(30)
             assert line.recv(100).split()[1] == b"201"
-        assert until(lambda: not is_served(server.url))
+        for _ in range(100):
+            if not is_served(server.url):
+                return
+            time.sleep(0.1)
+    pytest.fail("the server goes on")
 
 
 def is_served(url: str) -> bool:

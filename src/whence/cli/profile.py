@@ -147,7 +147,7 @@ def named(profile: Profile, options: Namespace) -> tuple[Profile, list[Named]]:
 
 
 def read_one(path: str, options: Namespace) -> Profile:
-    """The profile of a path, or of stdin; lines that were left out are told."""
+    """The profile of a path, or of stdin; lines that were left out are reported."""
     from whence.profiles import read
 
     if path == "-":

@@ -158,8 +158,8 @@ class Gate:
         headers = dict(scope["headers"])
         quick = self.quick.answer(scope, headers)
         if quick is not None:
-            status, told, body, kind, result = quick
-            await send({"type": "http.response.start", "status": status, "headers": told + EVERYWHERE})
+            status, fields, body, kind, result = quick
+            await send({"type": "http.response.start", "status": status, "headers": fields + EVERYWHERE})
             await send({"type": "http.response.body", "body": body})
             self._note(scope, headers, status, len(body), "", kind, result, time.monotonic() - began)
             return
