@@ -45,10 +45,7 @@ MAGICS: tuple[tuple[bytes, Other], ...] = (
     (ELF_MAGIC, Other("an ELF file", "give it with --binary, and a profile first")),
     (b"FLR\0", Other("a JFR recording", JFR)),
     (b"JAVA PROFILE 1.0", Other("a Java heap dump (hprof)", "it has objects, no stacks of samples: use a heap viewer")),
-    (
-        b"memray",
-        Other("a memray recording", MEMRAY),
-    ),
+    (b"memray", Other("a memray recording", MEMRAY)),
     (b"\x28\xb5\x2f\xfd", Other("packed by zstd", "zstd -dc FILE | whence profile -")),
     (b"\xfd7zXZ", Other("packed by xz", "xz -dc FILE | whence profile -")),
     (b"BZh", Other("packed by bzip2", "bzip2 -dc FILE | whence profile -")),
@@ -197,6 +194,8 @@ def json_kind(data: bytes) -> str:
 
 def members(text: str) -> set[str]:
     """Names of an object's own members, as far as a cut text shows them."""
+    import json  # which only JSON's forms need
+
     found: set[str] = set()
     depth, offset = 0, 0
     while offset < len(text):
@@ -208,8 +207,6 @@ def members(text: str) -> set[str]:
             if depth == 1 and text[end + 1 :].lstrip()[:1] == ":":
                 with_quotes = text[offset : end + 1]
                 try:
-                    import json
-
                     found.add(json.loads(with_quotes))
                 except ValueError:
                     break
@@ -223,7 +220,7 @@ def members(text: str) -> set[str]:
 
 
 def closing(text: str, offset: int) -> int:
-    """Where the string that starts at `at` ends; -1 where it is cut."""
+    """Where the string that starts at `offset` ends; -1 where it is cut."""
     end = offset + 1
     while end < len(text) and text[end] != '"':
         end += 2 if text[end] == "\\" else 1
