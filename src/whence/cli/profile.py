@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from whence.profiles.naming import Named
 
 
-RECORDING = "perf.data"
-
-
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "profiles",
@@ -97,10 +94,12 @@ def run(options: Namespace) -> int:
         from whence.cli.profile_files import run_files
 
         return run_files(options)
+    from whence.kernels.memory import share_heap
     from whence.profiles import formats
 
     format = format_asked(options)
     title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
+    share_heap()  # each file takes memory while it is read
     if cores.available() > 1:
         start_new_thread(import_ahead, (not options.no_demangle,))
     profile = read_all(options)
@@ -152,10 +151,6 @@ def named(profile: Profile, options: Namespace) -> tuple[Profile, list[Named]]:
     from whence.profiles.symbol_lists import SymbolLists
 
     lists = SymbolLists(options.perf_map, options.kallsyms)
-    if profile.format == RECORDING:  # of many files, each of which takes memory while it is read
-        from whence.memory import give_back_freed
-
-        give_back_freed()
     with (
         locator_of(options) as locator,
         Binaries(locator, symbol_lists=lists, once=not options.base) as binaries,
