@@ -34,6 +34,7 @@ from whence.profiles.kernels.stacks import count_up
 from whence.profiles.kernels.wire import IdLists
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 from whence.profiles.schema import PPROF, Document
+from whence.profiles.text import utf8
 from whence.profiles.wire import Ids, Messages, NewNames
 from whence.records import Record
 
@@ -289,7 +290,7 @@ class PprofNames:
         new = [text for text in dict.fromkeys(texts) if text not in known]
         known.update(zip(new, count(self._next_string)))
         self._next_string += len(new)
-        self._new_strings += [text.encode("utf-8", "surrogateescape") for text in new]
+        self._new_strings += map(utf8, new)
         return list(map(known.__getitem__, texts))
 
     def functions_of(self, frames: list[Frame]) -> array[int]:

@@ -17,6 +17,7 @@ from whence.profiles import bounds
 from whence.profiles.kernels import fields
 from whence.profiles.kernels import splice as splice_kernel
 from whence.profiles.kernels import wire as wire_kernel
+from whence.profiles.text import utf8
 from whence.records import Record, field
 
 RULES = {
@@ -231,7 +232,7 @@ def payload(field: int, body: bytes) -> bytes:
 
 
 def text(field: int, value: str) -> bytes:
-    return payload(field, value.encode("utf-8", "surrogateescape"))
+    return payload(field, utf8(value))
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:
