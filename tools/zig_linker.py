@@ -21,7 +21,9 @@ ZIG = (sys.executable, "-m", "ziglang")
 def main() -> None:
     target, *words = sys.argv[1:]
     linked = subprocess.run([*ZIG, "cc", "-target", target, "-shared", "-v", *words], capture_output=True, text=True)
-    called = [line.split() for line in linked.stderr.splitlines() if line.startswith("ld.lld ")]
+    # With an empty cache, zig also links its stand-ins for the libc: ours is the call with the right output.
+    ours = f" -o {words[words.index('-o') + 1]} "
+    called = [line.split() for line in linked.stderr.splitlines() if line.startswith("ld.lld ") and ours in line]
     if linked.returncode or len(called) != 1:
         sys.exit(f"{linked.stderr}`zig cc -v` exited with {linked.returncode} and {len(called)} calls of ld.lld")
     given = [word for word in called[0][1:] if not word.startswith("--build-id")]

@@ -21,7 +21,12 @@ def utf8(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        return NO_BYTE.sub("?", text).encode("utf-8", "surrogateescape")
+        return encodable(text).encode("utf-8", "surrogateescape")
+
+
+def encodable(text: str) -> str:
+    """The text with question marks for surrogates that stand for no byte."""
+    return NO_BYTE.sub("?", text)
 
 
 def lines_of(text: str, budget: Budget) -> Iterator[tuple[int, str]]:
