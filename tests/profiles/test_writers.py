@@ -19,6 +19,32 @@ def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places
     assert folded.write(made(), 0) == "main;libz.so.1+0x1f20 1\nmain;work;inner<1:2> 2\n"
 
 
+def test_folded_stacks_are_read_again_whatever_names_hold_and_where_there_is_no_stack() -> None:
+    profile = Profile([SampleType("samples", "count")])
+    profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("a\0b\x1b[2J"),))], [3])
+    profile.samples.add([], [4])
+    data = formats.to_bytes(profile, "folded")
+    assert data == b"[unknown] 4\na\\x00b\\x1b[2J 3\n"
+    again = formats.from_bytes(data)
+    assert (again.format, sorted(again.samples.values[0])) == ("folded", [3, 4])
+
+
+@pytest.mark.parametrize("format", [one for one in (*formats.WRITTEN, formats.PAGE) if one != "arrow"])
+def test_a_lone_surrogate_that_json_told_is_written_in_every_format(format: str) -> None:
+    text = json.dumps(
+        {
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "shared": {"frames": [{"name": "f\ud800", "file": "\udfff.js"}]},
+            "profiles": [{"type": "sampled", "unit": "none", "name": "t", "samples": [[0]], "weights": [1]}],
+        }
+    )
+    data = formats.to_bytes(formats.from_bytes(text.encode()), format)
+    if format in ("pprof", "otlp", "otlp-json", "folded", "firefox", "speedscope"):
+        assert [chain[0].function[0] for chain in formats.from_bytes(data).frames] == ["f"]
+    else:
+        assert b"f" in data
+
+
 def test_folded_stacks_name_each_location_once_however_many_samples_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = Profile([SampleType("samples", "count")])
     locations = [profile.location(NO_MAPPING, 0, (Frame(f"f{at}"),)) for at in range(3)]
@@ -34,7 +60,7 @@ def test_folded_stacks_name_each_location_once_however_many_samples_hold_it(monk
 
     monkeypatch.setattr(Stacks, "frames", noted)
     text = folded.write(profile)
-    assert text == " 30\napp 30\n" + "".join(f"{at}f0;f{one} 40\n" for at in ("app;", "") for one in range(3))
+    assert text == "[unknown] 30\napp 30\n" + "".join(f"{at}f0;f{one} 40\n" for at in ("app;", "") for one in range(3))
     assert sorted(asked) == locations
 
 

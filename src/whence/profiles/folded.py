@@ -26,6 +26,8 @@ VALUE = re.compile(r"(?P<value>-?\d{1,18})(?:\.\d+)?")
 LONGEST_VALUE = 64
 OFFSET = re.compile(r"[0-9a-fA-F]{1,16}")
 PYTHON = re.compile(r"\S.* \(([^()]*\.pyx?):(\d{1,9})\)$")
+ESCAPES = {code: f"\\x{code:02x}" for code in range(32) if code != ord("\t")}
+ESCAPES |= {ord(";"): ":", ord("\n"): " ", ord("\r"): " "}
 UNKNOWN = ("[unknown]", "[Unknown]", "??", "")
 
 
@@ -115,12 +117,18 @@ def write(profile: Profile, kind: int | None = None) -> str:
                 longest = max(longest, len(names[one]))
         if stacks.budget.spent + longest * len(locations) > stacks.budget.most:
             stacks.budget.charge(sum(len(names[one]) for one in locations))  # before it is put together
-        line = command + ";".join([names[one] for one in reversed(locations)]) if locations else command[:-1]
+        line = (
+            command + ";".join([names[one] for one in reversed(locations)]) if locations else command[:-1] or UNKNOWN[0]
+        )
         stacks.budget.charge(bounds.STRING + len(line))
         lines[line] = lines.get(line, 0) + value
     return "".join([f"{line} {lines[line]}\n" for line in sorted(lines)])
 
 
 def escaped(name: str) -> str:
-    """A name that can't be taken for two frames or two lines."""
-    return name.replace(";", ":").replace("\n", " ").replace("\r", " ")
+    r"""A name that can't be taken for two frames or two lines, nor its file for a binary one.
+
+    >>> escaped("a;b\nc\0")
+    'a:b c\\x00'
+    """
+    return name.translate(ESCAPES)

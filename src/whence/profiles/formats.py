@@ -16,6 +16,7 @@ from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
 from whence.profiles.others import HEAD, INSTRUMENTS, INSTRUMENTS_FILE, Other, json_kind, other, word_form
+from whence.profiles.text import utf8
 from whence.profiles.wire import Messages
 
 WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
@@ -265,7 +266,7 @@ def to_bytes(
             from whence.profiles import top
 
             found = top.write(profile, top.ROWS if rows is None else rows, sort)
-            return found.encode("utf-8", "surrogateescape")
+            return utf8(found)
         case "json":
             from whence.profiles import plain_json
 
@@ -292,5 +293,5 @@ def to_bytes(
         case "folded":
             from whence.profiles import folded
 
-            return folded.write(profile).encode("utf-8", "surrogateescape")
+            return utf8(folded.write(profile))
     raise ValueError(f"a profile is written as {', '.join(WRITTEN)} or {PAGE}, not {format!r}")

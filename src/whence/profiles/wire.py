@@ -19,6 +19,7 @@ from whence.profiles.kernels import encode as encode_kernel
 from whence.profiles.kernels import fields
 from whence.profiles.kernels import splice as splice_kernel
 from whence.profiles.kernels import wire as wire_kernel
+from whence.profiles.text import encodable, utf8
 from whence.records import Record, field
 
 RULES = {
@@ -238,7 +239,7 @@ def payload(field: int, body: bytes) -> bytes:
 
 
 def text(field: int, value: str) -> bytes:
-    return payload(field, value.encode("utf-8", "surrogateescape"))
+    return payload(field, utf8(value))
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:
@@ -249,7 +250,10 @@ def packed(field: int, values: Iterable[int]) -> bytes:
 
 def texts(field: int, values: list[str]) -> bytes:
     """A repeated string field."""
-    return bytes(encode_kernel.texts(tag(field), values))
+    try:
+        return bytes(encode_kernel.texts(tag(field), values))
+    except UnicodeEncodeError:
+        return bytes(encode_kernel.texts(tag(field), list(map(encodable, values))))
 
 
 def rows(field: int, table: array[int], width: int) -> bytearray:
