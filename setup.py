@@ -1,14 +1,13 @@
 """Build the compiled kernels. Everything else about the package is in pyproject.toml.
 
 A kernel is ordinary Python with Cython's type annotations (pure-Python mode). Every Python file of a folder named
-`kernels` is one; tests/test_packaging.py compares what was built with the files on disk. Those of a folder are linked
-into one shared object, ROOM, where whence/kernels/__init__.py finds them.
+`kernels` is one; tests/test_packaging.py compares what was built with the files on disk. All are linked into one shared
+object, COMPILED, where whence/kernels/__init__.py finds them.
 """
 
 import os
 import sys
 import sysconfig
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,7 +34,7 @@ if sys.platform != "linux":
 # it costs seconds of compile time each time it is repeated.
 SHARED = "whence.kernels._cyutility"
 
-ROOM = "compiled"  # the name of each shared object
+COMPILED = "whence.kernels.compiled"  # the shared object
 
 # What every kernel's C reads first: keeps Cython's start-up code from importing a big module for seven constants.
 START = str(Path("src", "whence", "limited_api.h"))
@@ -45,13 +44,14 @@ FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED_API = [] if FREE_THREADED else [("Py_LIMITED_API", "0x030b0000")]
 CHECKED = bool(os.environ.get("WHENCE_CHECKED"))  # bounds-checked kernels, for the fuzzers (make checked)
 SANITIZED = bool(os.environ.get("WHENCE_SANITIZED"))  # kernels under AddressSanitizer (make sanitized)
+QUICK = bool(os.environ.get("WHENCE_QUICK"))  # compiled in half the time, by a compiler that optimizes less (make demo)
 
 # What setuptools asks the compiler for first comes from Python's own build; these come after it and win.
 SANITIZER = ["-fsanitize=address"] if SANITIZED else []
 if sys.platform == "win32":  # Microsoft's compiler
     COMPILE_ARGS = ["/O2", "/FI", str(Path(START).absolute())]
 else:
-    COMPILE_ARGS = ["-O1", "-g1"] if CHECKED or SANITIZED else ["-O3", "-g0"]
+    COMPILE_ARGS = ["-O1", "-g1"] if CHECKED or SANITIZED else ["-O1" if QUICK else "-O3", "-g0"]
     COMPILE_ARGS += [*SANITIZER, "-Wno-unused-function", "-fno-strict-aliasing", "-include", START]
 
 
@@ -70,7 +70,7 @@ def extension(name: str, sources: list[str]) -> Extension:
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 # Kernels built differently keep apart.
-BUILD_BASE = "build/checked" if CHECKED else "build/sanitized" if SANITIZED else "build"
+BUILD_BASE = "build/checked" if CHECKED else "build/sanitized" if SANITIZED else "build/quick" if QUICK else "build"
 
 
 class AbiWheel(bdist_wheel):
@@ -82,16 +82,25 @@ class AbiWheel(bdist_wheel):
         super().finalize_options()
 
 
-class BuildRooms(build_ext):
-    """Compiles what is newer than its object, on all cores; then links what a room has."""
+def start_function(source: str) -> str:
+    """The name of a kernel's start function, that of its whole module: in one shared object no two may be the same."""
+    parts = Path(source).with_suffix("").parts
+    return "PyInit_" + "_".join(parts[parts.index("whence") :] if "whence" in parts else SHARED.split("."))
+
+
+class BuildKernels(build_ext):
+    """Compiles what is newer than its object, on all cores; then links all."""
 
     def build_extensions(self) -> None:
         compile_all = self.compiler.compile
 
-        def compile_newer(sources: list[str], output_dir: str, depends: list[str], **settings: object) -> list[str]:
+        def compile_newer(
+            sources: list[str], output_dir: str, macros: list[tuple[str, str]], depends: list[str], **settings: object
+        ) -> list[str]:
             objects = self.compiler.object_filenames(sources, output_dir=output_dir)
+            started = {source: (f"PyInit_{Path(source).stem}", start_function(source)) for source in sources}
             jobs = [
-                pool.submit(compile_all, [source], output_dir=output_dir, **settings)
+                pool.submit(compile_all, [source], output_dir=output_dir, macros=[*macros, started[source]], **settings)
                 for source, made in zip(sources, objects)
                 if self.force or newer_group([source, "setup.py", START], made)
             ]
@@ -104,7 +113,7 @@ class BuildRooms(build_ext):
             super().build_extensions()
 
     def get_export_symbols(self, ext: Extension) -> list[str]:
-        return [f"PyInit_{Path(source).stem}" for source in ext.sources]
+        return [start_function(source) for source in ext.sources]
 
 
 class WithoutKernelSources(build_py):
@@ -150,15 +159,11 @@ ENTRY_POINTS = [
     "whence-llvm-symbolizer = whence.cli.main:llvm_symbolizer",
 ]
 
-rooms: dict[str, list[str]] = defaultdict(list)
-for kernel in translated:
-    rooms[kernel.name.rpartition(".")[0]] += kernel.sources
-
 setup(
     scripts=SCRIPTS,
     entry_points={"console_scripts": ENTRY_POINTS},
-    ext_modules=[extension(f"{room}.{ROOM}", sources) for room, sources in rooms.items()],
-    cmdclass={"bdist_wheel": AbiWheel, "build_ext": BuildRooms, "build_py": WithoutKernelSources},
+    ext_modules=[extension(COMPILED, [source for kernel in translated for source in kernel.sources])],
+    cmdclass={"bdist_wheel": AbiWheel, "build_ext": BuildKernels, "build_py": WithoutKernelSources},
     options={
         "build": {"build_base": BUILD_BASE},  # no build may take another's objects
         "build_ext": {"parallel": CORES},

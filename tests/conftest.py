@@ -1,4 +1,5 @@
-"""Settings for every test: hypothesis keeps no time limit, for a busy machine is no failure.
+"""Settings for every test: hypothesis keeps no time limit, for a busy machine is no failure, and draws the same
+examples in every run, for what was not changed may not fail; `--hypothesis-profile exploring` draws new ones.
 
 An exception inside a batch that is not one of ours is raised, not answered as internal-error.
 
@@ -8,11 +9,12 @@ background.
 
 import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from whence.symbolize import internal_error
 
-settings.register_profile("house", deadline=None)
+settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("exploring", settings.get_profile("house"), derandomize=False)
 settings.load_profile("house")
 internal_error.reraise = True
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -41,9 +41,9 @@ def test_a_name_that_doubles_with_every_reference_stays_as_it_is() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for levels in range(10, 40):
         name = bomb(levels)
-        began = time.monotonic()
+        began = time.process_time()
         demangle(name)
-        assert time.monotonic() - began < 5
+        assert time.process_time() - began < 5
     assert (
         demangle(bomb(3))
         == "f(a<int, int>, a<a<int, int>, a<int, int>>, "

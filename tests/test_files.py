@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.live import until
 from tests.helpers.programs import compiled
 from whence import files, profiles
 from whence.binary import is_archive
@@ -604,13 +605,9 @@ def test_an_interrupted_conversion_leaves_the_file_that_was_there(tmp_path: Path
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process, open(pipe, "w") as writer:
         writer.write(TRACE)
         writer.flush()
-        for _ in range(200):
-            if len(left(out.parent)) > 1:
-                break
-            time.sleep(0.05)
-        assert len(left(out.parent)) == 2
+        assert until(lambda: len(left(out.parent)) == 2)
         process.send_signal(signal.SIGINT)
-        process.wait(20)
+        process.wait(60)
     assert process.returncode == 130
     assert out.read_bytes() == b"old"
     assert left(out.parent) == ["out"]

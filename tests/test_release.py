@@ -1,5 +1,6 @@
 """What lies in packaging/ and beside it names commands, options, targets and the version that there are."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -90,6 +91,27 @@ def test_a_wheel_packed_better_holds_the_same_files(tmp_path: Path) -> None:
         for one, old in zip(packed.infolist(), archive.infolist()):
             assert (one.filename, one.external_attr, one.date_time) == (old.filename, old.external_attr, old.date_time)
     assert (tmp_path / "out" / wheel.name).stat().st_size < wheel.stat().st_size
+
+
+ZIG = """
+import sys
+if sys.argv[1] == "cc":
+    print("ld.lld -o /cache/libc.so.6 libc.o", file=sys.stderr)
+    print("ld.lld --build-id=none -o made.so one.o /cache/libc.so.6", file=sys.stderr)
+else:
+    print(*sys.argv[1:])
+"""
+
+
+def test_kernels_are_linked_for_compression_also_when_zig_links_its_libc_first(tmp_path: Path) -> None:
+    (tmp_path / "ziglang.py").write_text(ZIG)
+    words = [sys.executable, str(ROOT / "tools" / "zig_linker.py"), "x86_64-linux-musl", "one.o", "-o", "made.so"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == [
+        *("ld.lld", "-o", "made.so", "one.o", "/cache/libc.so.6"),
+        *("--bp-compression-sort=both", "--build-id=sha1"),
+    ]
 
 
 def test_the_citation_names_this_version() -> None:

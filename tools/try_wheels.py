@@ -4,7 +4,7 @@
 
 Each environment has the wheel, what the wheel depends on, pytest, hypothesis and mypy, and no more. There the tests of
 QUICK run: those of the kernels and formats, which need no other package. Under qemu, where one start of Python takes
-seconds, those of EMULATED run. musl's wheels are loaded by musl's own loader, each kernel with every name it needs: no
+seconds, those of EMULATED run. The kernels for musl are loaded by musl's own loader, with every name they need: no
 Python for musl is at hand.
 """
 
@@ -44,9 +44,8 @@ names = {names!r}
 for name in names:
     assert importlib.import_module(name).__file__.endswith(".so")
 lock = getattr(sys, "_is_gil_enabled", lambda: True)()
-shared = len([*top.rglob("*.so")])
 version = sys.version.split()[0] + ("" if lock else " without the global lock")
-print(len(names), "kernels in", shared, "shared objects under Python", version)
+print(len(names), "kernels under Python", version)
 """
 
 
@@ -118,25 +117,25 @@ LOADER = """
 #include <dlfcn.h>
 #include <stdio.h>
 int main(int count, char **names) {
-    for (int at = 1; at < count; at++) {
-        void *kernel = dlopen(names[at], RTLD_NOW | RTLD_LOCAL);
-        if (!kernel) { fprintf(stderr, "%s\\n", dlerror()); return 1; }
+    if (!dlopen(names[1], RTLD_NOW | RTLD_LOCAL)) {
+        fprintf(stderr, "%s\\n", dlerror());
+        return 1;
     }
-    printf("%d shared objects of kernels loaded by musl\\n", count - 1);
+    puts("loaded by musl");
     return 0;
 }
 """
 
 
 def try_musl() -> None:
-    """Every kernel by musl's loader, all names bound at once. Python's own names are those of a stand-in."""
+    """The kernels by musl's loader, all names bound at once. Python's own names are those of a stand-in."""
     compiler = shutil.which("musl-gcc") or sys.exit("musl-gcc is missing (Debian: apt-get install musl-tools)")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with zipfile.ZipFile(wheel_of("abi3-musllinux_1_2_x86_64")) as archive:
             archive.extractall(folder)
-        kernels = sorted(folder.rglob("*.so"))
-        wanted = run("readelf", "--dyn-syms", "--wide", *kernels)
+        (kernels,) = folder.rglob("*.so")
+        wanted = run("readelf", "--dyn-syms", "--wide", kernels)
         python = sorted({*re.findall(r" UND (_?Py\w+)", wanted)})
         (folder / "python.c").write_text("".join(f"char {symbol}[8];\n" for symbol in python))
         (folder / "loader.c").write_text(LOADER)
@@ -147,9 +146,9 @@ def try_musl() -> None:
         )
         # zig calls musl's libc by the name that Alpine has; the loader is the libc
         libc = re.findall(r"interpreter: (.*)\]", run("readelf", "--program-headers", "--wide", folder / "loader"))
-        for needed in {*re.findall(r"NEEDED.*\[(libc\.musl[^]]*)\]", run("readelf", "-d", "--wide", *kernels))}:
+        for needed in {*re.findall(r"NEEDED.*\[(libc\.musl[^]]*)\]", run("readelf", "-d", "--wide", kernels))}:
             (folder / needed).symlink_to(libc[0])
-        print(run(folder / "loader", *kernels, LD_LIBRARY_PATH=str(folder)), end="")
+        print(kernels.name, run(folder / "loader", kernels, LD_LIBRARY_PATH=str(folder)), end="")
 
 
 TRIES: dict[str, Callable[[], None]] = {

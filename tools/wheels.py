@@ -58,8 +58,9 @@ ELSEWHERE = {
     "windows": ("x86_64-windows-gnu", ("unwind/kernels/ptrace.c", "whence/kernels/mapped.c")),
 }
 
-# Calls into Python go through the table of addresses at once, and what no kernel calls is left out.
-COMPILE_OPTIONS = "-fno-plt"
+# Calls into Python go through the table of addresses at once; what no kernel calls is left out, and functions, each a
+# section of its own, are laid out to be packed well (tools/zig_linker.py). zig compiles with -O2 if asked for -O3.
+COMPILE_OPTIONS = "-fno-plt -ffunction-sections -fdata-sections"
 LINK_OPTIONS = "-s -Wl,--gc-sections -Wl,--hash-style=gnu"
 
 
@@ -122,7 +123,7 @@ def build(source: Path, target: Target, out: Path) -> Path:
             *words,
             DIST_EXTRA_CONFIG=str(Path(name) / "parallel.cfg"),
             CC=compiler,
-            LDSHARED=f"{compiler} -shared {LINK_OPTIONS}",
+            LDSHARED=f"{sys.executable} {ROOT / 'tools' / 'zig_linker.py'} {target.zig} {LINK_OPTIONS}",
             CFLAGS=COMPILE_OPTIONS,
             _PYTHON_HOST_PLATFORM=platform,
         )

@@ -58,7 +58,7 @@ def is_mine(status: os.stat_result) -> bool:
 
 
 def stamp(status: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from every other of this machine, and from itself once something was written to it."""
+    """What distinguishes a file from every other of this machine, and from itself once something was written to it."""
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 

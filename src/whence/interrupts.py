@@ -2,10 +2,10 @@
 
 Python handles signals in the main thread, between two of its instructions: a kernel that works for ten seconds makes
 Ctrl-C wait for ten. So work that may take long is done on a thread of its own while the main thread waits, which a
-signal ends at once. The thread is told, too: the same exception is raised in it as soon as it comes back to Python, and
-until then, for at most PATIENCE_SECONDS, the main thread waits for it, so that it can clean up. A kernel's call that
-takes longer ends by itself, as everything here is bounded by its input's bytes; its results are dropped, and the
-process may end meanwhile.
+signal ends at once. The same exception is raised in the thread, too, as soon as it comes back to Python, and until
+then, for at most PATIENCE_SECONDS, the main thread waits for it, so that it can clean up. A kernel's call that takes
+longer ends by itself, as everything here is bounded by its input's bytes; its results are dropped, and the process
+may end meanwhile.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     PathStyle = Literal["joined", "once", "relative", "listed"]
     """How the paths of files are put together: the unit's compilation directory before each relative one; not before
     one in that very directory, which version 5 names once more (so that a relative one comes once); without it; with
-    the directory that the list of directories tells alone."""
+    the directory that is only in the list of directories."""
 
 
 class Frame(NamedTuple):

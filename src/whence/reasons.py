@@ -82,7 +82,7 @@ class Reason(enum.Enum):
     )
     AMBIGUOUS = (
         "several functions have this name, and nothing says which it is",
-        "give the file itself, with its code, not the debug file alone: its calls tell functions of one name apart",
+        "give the file itself, with its code, not the debug file alone: its calls distinguish functions of one name",
     )
     BUILD_ID_MISMATCH = (
         "the file at hand has another build-id than the one that was mapped",
@@ -130,7 +130,7 @@ class Missing(NamedTuple):
 
 # What was seen, and advice that is better than a reason's own remedy
 
-NOT_VERIFIED = "the mapped one was deleted, and no build-id tells whether this is the same"
+NOT_VERIFIED = "the mapped one was deleted, and no build-id shows whether this is the same"
 GIVE_FILE = "give the file it was with --binary, or record with build-ids (perf record --buildid-mmap)"
 OWN_PAGE = "nothing: the kernel lends this page to processes, and no file of it was recorded"
 NO_FRAME = (

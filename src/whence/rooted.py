@@ -48,7 +48,7 @@ def split(path: str, sysroot: str = "") -> tuple[str, str]:
 
 def is_foreign(process: str) -> bool:
     """Whether the process in directory `process` sees other files under their names than we do: by its root or its
-    mount namespace. False where that can't be told: then its root can't be reached, either."""
+    mount namespace. False where that can't be found out: then its root can't be reached, either."""
     with suppress(OSError):
         if not os.path.samestat(os.stat(f"{process}/root/"), os.stat("/")):
             return True

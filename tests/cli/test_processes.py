@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.live import compiled, python, running
+from tests.helpers.live import compiled, python, running, until
 from whence.cli import addr
 from whence.cli.main import main
 from whence.cli.snapshot import answer_snapshot
@@ -116,8 +116,13 @@ def test_what_ended_or_is_the_kernel_s_is_said_not_to_run(capsys: pytest.Capture
 
 def test_a_thread_on_a_processor_is_said_to_run(capsys: pytest.CaptureFixture[str]) -> None:
     with running([sys.executable, "-c", "print('ready', flush=True)\nwhile True: pass"]) as (pid, _):
-        assert main(["pid", str(pid)]) == 1
-        assert "?? running" in capsys.readouterr().out
+
+        def is_said() -> bool:
+            """It may wait for a page of its own a while."""
+            found = main(["pid", str(pid)])
+            return "?? running" in capsys.readouterr().out and found == 1
+
+        assert until(is_said)
 
 
 @pytest.mark.parametrize("words", [["maps"], ["pid"], ["pid", "--save-snapshot", "-"]])

@@ -323,12 +323,12 @@ def test_every_truncation_ends_in_an_answer_or_an_elf_error(bits: int, order: By
 @kinds
 def test_every_flipped_header_bit_ends_in_an_answer_or_an_elf_error_quickly(bits: int, order: ByteOrder) -> None:
     data = sample(bits, order)
-    began = time.monotonic()
+    began = time.process_time()
     for bit in range(8 * 64):
         broken = bytearray(data)
         broken[bit >> 3] ^= 1 << (bit & 7)
         explore(bytes(broken))
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_the_running_python_is_mapped_and_closed_while_views_live_on() -> None:

@@ -253,7 +253,7 @@ def test_stale_sizes_are_found_and_mended_and_dangling_ids_are_found() -> None:
         "3: generation 2 follows generation 1 (3)",
         "1: a stack that an event names is in the generation's table (7)",
         "1: a string that an event names is in the generation's table (1, 2, 9)",
-        "3: a generation tells its clock's frequency (none)",
+        "3: a generation records its clock's frequency (none)",
     ]
 
 

@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +24,23 @@ int main(void) {
     return getchar() == 'x' ? other(1) : 0;
 }
 """
+
+
+def until(holds: Callable[[], bool], seconds: float = 60) -> bool:
+    """Wait until something holds; returns whether it does within a time that only what never comes takes."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def has_mapped(pid: int, path: str | Path) -> bool:
+    """Whether a process has the code of a file in its memory: one that was just started may not be that far."""
+    return any(
+        " r-xp " in line and line.endswith(f" {path}") for line in Path(f"/proc/{pid}/maps").read_text().splitlines()
+    )
 
 
 @contextmanager

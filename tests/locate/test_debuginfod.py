@@ -19,6 +19,7 @@ import pytest
 from tests.forge import server as behave
 from tests.forge.elf import Section, build_id_note, forge
 from tests.forge.server import serving
+from tests.helpers.stores import free_port
 from whence.errors import WrongUse
 from whence.locate.cache import Cache
 from whence.locate.debuginfod import OVERLAP, Debuginfod, Limits, allowing, checked_server
@@ -27,7 +28,8 @@ ID = "ab" * 20
 FILE = forge([build_id_note(ID), Section(".debug_info", os.urandom(20000))])
 OTHER = forge([build_id_note("cd" * 20), Section(".debug_info", bytes(20000))])
 CUT = 15000  # where tests cut a download
-QUICK = Limits(connect=0.5, silence=0.3, whole=1.0, size=1 << 20, tries=3, back_off=0.01)
+FOR_EVER, LATE = 600.0, 60.0  # seconds: what a server takes, and when a client that gives it up has long done so
+SMALL = Limits(size=1 << 20, tries=3, back_off=0.01)  # and the usual times, which no test but of times runs into
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def cache(tmp_path: Path) -> Cache:
 class Client(Debuginfod):
     """A client that keeps what it said and how long it waited between tries."""
 
-    def __init__(self, cache: Cache, *servers: str, limits: Limits = QUICK, allow: list[str] | None = None) -> None:
+    def __init__(self, cache: Cache, *servers: str, limits: Limits = SMALL, allow: list[str] | None = None) -> None:
         self.said: list[str] = []
         self.waited: list[float] = []
         super().__init__(
@@ -245,11 +247,11 @@ def test_a_body_without_end_stops_at_the_limit(cache: Cache) -> None:
 
 
 def test_a_silent_server_is_given_up(cache: Cache) -> None:
-    with serving(behave.silent(1.0)) as server:
+    with serving(behave.silent(FOR_EVER)) as server:
         began = time.monotonic()
         client = Client(cache, server.url, limits=Limits(silence=0.1, tries=1))
         assert client.fetch(ID) is None
-        assert time.monotonic() - began < 0.9
+        assert time.monotonic() - began < LATE
     assert "no answer" in client.said[-1]
 
 
@@ -258,14 +260,11 @@ def test_a_server_that_drips_is_given_up(cache: Cache) -> None:
         began = time.monotonic()
         client = Client(cache, server.url, limits=Limits(silence=5, whole=0.3, tries=1))
         assert client.fetch(ID) is None
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < LATE
 
 
 def test_a_server_that_is_not_there_is_no_error(cache: Cache) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    assert Client(cache, url).fetch(ID) is None
+    assert Client(cache, f"http://127.0.0.1:{free_port()}").fetch(ID) is None
 
 
 def test_a_build_id_that_is_not_on_the_allow_list_never_leaves(cache: Cache) -> None:
@@ -296,7 +295,7 @@ def test_an_answer_without_end_is_over_when_its_time_is_and_the_lock_is_free(
         client = Client(cache, server.url, limits=Limits(silence=5, whole=0.5, tries=1))
         began = time.monotonic()
         assert client.fetch(ID) is None
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < LATE
         assert f"{server.url} {ID}: " in client.said[-1]
         with cache.locked(f"{ID}.debuginfo"):
             pass
@@ -309,7 +308,7 @@ def test_headers_have_a_time_of_their_own(cache: Cache) -> None:
         client = Client(cache, server.url, limits=Limits(silence=5, head=0.3, tries=1))
         began = time.monotonic()
         assert client.fetch(ID) is None
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < LATE
 
 
 def test_a_tls_handshake_without_end_is_over_when_its_time_is(cache: Cache) -> None:
@@ -330,7 +329,7 @@ def test_a_tls_handshake_without_end_is_over_when_its_time_is(cache: Cache) -> N
         client = Client(cache, url, limits=Limits(connect=5, silence=5, whole=0.5, tries=1))
         began = time.monotonic()
         assert client.fetch(ID) is None
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < LATE
         client.close()
         server.join(5)
 
@@ -348,7 +347,7 @@ def test_a_connection_is_used_again_and_still_ends_in_time(cache: Cache) -> None
         assert client.fetch("cd" * 20) is None
         began = time.monotonic()
         assert client.fetch(ID) is None
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < LATE
 
 
 @pytest.mark.parametrize("length", ["9" * 5000, "0" * 5000 + "1", "-1", "1e9", "9" * 19, "٣"])
@@ -437,19 +436,17 @@ def test_the_real_debuginfod_serves_a_file_by_its_build_id(cache: Cache, tmp_pat
     program = files / "program.debug"
     program.write_bytes(FILE)
     program.chmod(0o755)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = ["debuginfod", "-F", str(files), "-d", str(tmp_path / "db"), "-p", str(port), "-t", "0", "-g", "0"]
     environment = {name: value for name, value in os.environ.items() if name != "DEBUGINFOD_URLS"}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
         try:
             url = f"http://127.0.0.1:{port}"
             found = None
-            for _ in range(100):
+            for _ in range(600):
                 time.sleep(0.1)
                 try:
-                    urllib.request.urlopen(f"{url}/metrics", timeout=1).close()
+                    urllib.request.urlopen(f"{url}/metrics", timeout=30).close()
                 except OSError:
                     continue
                 found = Client(cache, url, limits=Limits(absent=0, dead=0, tries=1)).fetch(ID)

@@ -156,7 +156,7 @@ def test_what_is_no_core_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
         read(core(program(), type=constants.ET_DYN))
     (tmp_path / "empty").write_bytes(core([]))
     assert main(["core", str(tmp_path / "empty")]) == 1
-    assert capsys.readouterr().err == f"whence: {tmp_path}/empty tells of no thread\n"
+    assert capsys.readouterr().err == f"whence: {tmp_path}/empty has no thread\n"
     assert main(["core", str(tmp_path / "empty"), "zz"]) == 2
     assert main(["core", str(tmp_path / "none")]) == 3
 

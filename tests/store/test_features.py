@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.live import has_mapped, until
 from tests.helpers.programs import SOURCE
 from tests.helpers.stores import Files
 from whence import lidia
@@ -53,11 +54,7 @@ def test_files_of_a_snapshot_count_by_their_build_id_alone(tmp_path: Path, files
     shutil.copy("/bin/sleep", program)
     child = subprocess.Popen([program, "60"])
     try:
-        for _ in range(200):
-            if os.readlink(f"/proc/{child.pid}/exe") == str(program):
-                break
-            time.sleep(0.01)
-        time.sleep(0.1)
+        assert until(lambda: has_mapped(child.pid, program))
         Process(child.pid).snapshot().save(tmp_path / "snapshot")
         program.rename(tmp_path / "away")
         with Store(tmp_path / "store") as store:
@@ -267,7 +264,7 @@ def test_the_commands_for_processes_questions_and_room(
 ) -> None:
     place = str(tmp_path / "store")
     with subprocess.Popen(["/bin/sleep", "60"]) as child:
-        time.sleep(0.2)
+        assert until(lambda: has_mapped(child.pid, "[vdso]"))
         assert main(["store", "add", place, "--pid", str(child.pid), "--json"]) in (0, 3)
         child.kill()
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
     if options.maps:
         from whence.cli.maps import show_mappings
 
-        return show_mappings(core.mappings(), options.json, f"{options.core} tells of no executable memory")
+        return show_mappings(core.mappings(), options.json, f"{options.core} has no executable memory")
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:
@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
             answers = symbolizer.symbolize(core, addresses, return_address=options.return_addresses)
             return show(answers, options.json)
         if not core.threads:
-            print(f"whence: {plain(options.core)} tells of no thread", file=sys.stderr)
+            print(f"whence: {plain(options.core)} has no thread", file=sys.stderr)
             return SOME_UNKNOWN
         stacks = core.stacks(symbolizer, tids=tids, scan=options.scan)
         about = About.core(core)

@@ -1,7 +1,7 @@
 """elfutils' addr2line (eu-addr2line 0.188) over the files of `modules`: its options, what it reads, its text.
 
 `main` is `whence` started through a link named eu-addr2line. What differs from GNU's: columns stand behind lines, -f
-tells where the innermost call was inlined, -S names the symbol with an offset, questions may be symbols.
+prints where the innermost call was inlined, -S names the symbol with an offset, questions may be symbols.
 
     question      0x1180, 1180, main, main+0x4
     -f            mix inlined at /t.c:3:115 in spin⏎/t.c:2:89

@@ -94,7 +94,7 @@ def parser_of(name: str, debug: bool, command: Any) -> Parser:
 def parsed(words: list[str], debug: bool, command: Any) -> Namespace:
     """What argparse makes of a command's words, its name first."""
     parser = parser_of(words[0], debug, command)
-    # options may stand between FILE and the addresses: argparse allows that only where it is told to
+    # options may stand between FILE and the addresses: argparse allows that only where it is configured so
     parse = parser.parse_intermixed_args if getattr(command, "INTERMIXED", False) else parser.parse_args
     return parse(words[1:])
 

@@ -1,7 +1,7 @@
 """`llvm-symbolizer --filter-markup`: LLVM's symbolizer markup on stdin, the same text with names in place on stdout.
 
 What comes out is llvm-symbolizer 19's, on stderr too. Elements are `{{{tag:field:...}}}`: `module`, `mmap` and `reset`
-tell what lies where (the rest of their line is dropped, and what they tell of one module becomes one line); `bt`, `pc`,
+say what lies where (the rest of their line is dropped, and what they say of one module becomes one line); `bt`, `pc`,
 `data` and `symbol` are replaced. An element that can't be named is kept in square brackets, a malformed one is dropped
 and reported, any other is kept. Modules are found by build-id alone. Colours are taken out.
 
@@ -99,7 +99,7 @@ class MarkupFilter:
     def _written(self, nodes: Iterable[str | Element]) -> str:
         return "".join(node if isinstance(node, str) else self._presented(node) for node in nodes)
 
-    # what tells of modules
+    # what describes modules
 
     def _context(self, node: Element, before: list[str | Element]) -> str:
         if node.tag == "reset":

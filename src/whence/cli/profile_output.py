@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
-    """-o, --format, --sample-type and --flamegraph; `otherwise` says what is written where no ending tells it."""
+    """-o, --format, --sample-type and --flamegraph; `otherwise` says what is written where no ending says it."""
     from whence.profiles.formats import WRITTEN
 
     parser.add_argument("-o", "--output", metavar="OUT", help='where the profile goes; "-" is stdout')

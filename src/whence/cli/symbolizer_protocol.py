@@ -343,7 +343,7 @@ class Responder:
         return self._from_module(question, lambda module, address: module.locals_at(address)) or []
 
     def _starts(self, question: Question, frames: Frames) -> Sequence[FrameStart]:
-        """Where the functions of the frames start, as llvm-symbolizer tells it; unknown ones without debug info. The
+        """Where the functions of the frames start, as llvm-symbolizer reports it; unknown ones without debug info. The
         outermost function is a symbol's, and starts where that does."""
 
         def looked_up(module: OpenModule, vaddr: int) -> tuple[list[FrameStart], Symbol | None]:

@@ -20,11 +20,11 @@ from typing import Any, BinaryIO, NamedTuple
 from whence.columns.thrift import Field, Items, Struct, Type, read_struct, written
 
 MAGIC = b"PAR1"
-LENGTH_SIZE = 4  # of the footer, as it is told
+LENGTH_SIZE = 4  # of the footer, as it is written
 MOST_FOOTER = 1 << 22  # bytes of a footer of a table whose columns are copied
 BLOCK = 1 << 22  # bytes that are copied at once
-MOST_ORDINAL = (1 << 15) - 1  # of a row group that tells its number
-# Tells the size of a chunk without its dictionary's header (PARQUET-816)
+MOST_ORDINAL = (1 << 15) - 1  # of a row group that has a number
+# Writers that leave the header of the dictionary out of the size of a chunk (PARQUET-816)
 SHORT_CHUNKS = re.compile(rb"parquet-mr( version (0\.|1\.[01]\.|1\.2\.[0-8]\b)|$)")
 ARROW_SCHEMA = b"ARROW:schema"
 
@@ -142,7 +142,7 @@ class StoredTable(NamedTuple):
     @classmethod
     def to_copy(cls, file: BinaryIO) -> StoredTable | None:
         """The table in a file on disk; None for one whose chunks can't be copied: encrypted, in other files, beyond
-        the file's end or over one another, of a writer that told wrong sizes, or with a very long footer."""
+        the file's end or over one another, of a writer that wrote wrong sizes, or with a very long footer."""
         if not hasattr(os, "pread"):
             return None
         descriptor = file.fileno()

@@ -29,7 +29,7 @@ DEEPEST = 32  # structs and lists in one another
 LONGEST_VARINT = 10  # bytes
 MORE = 0x80  # in a byte of a varint: another follows
 DOUBLE_SIZE, UUID_SIZE = 8, 16
-SHORT_DELTA = 15  # the farthest field whose number is told in its type's byte
+SHORT_DELTA = 15  # the farthest field whose number is part of its type's byte
 LONG_LIST = 15  # the size that says that another follows
 
 

@@ -44,7 +44,7 @@ NAMES_TIMES, NAMES_ALLOWANCE = 16, 1 << 20  # of the names in the file, what tho
 
 ENDBR64, BND, JUMP, PUSH = b"\xf3\x0f\x1e\xfa", 0xF2, b"\xff\x25", 0x68
 BTI_C, AUTIA1716 = 0xD503245F, 0xD503219F
-# which bits of an instruction tell it, and what they are: adrp x16, page; ldr x17, [x16, offset]
+# which bits of an instruction identify it, and what they are: adrp x16, page; ldr x17, [x16, offset]
 ADRP_X16_MASK, ADRP_X16 = 0x9F00001F, 0x90000010
 LDR_X17_X16_MASK, LDR_X17_X16 = 0xFFC003FF, 0xF9400211
 

@@ -170,7 +170,7 @@ class Translation:
             shared = min(file_end, end) - max(segment.file_offset, start)
             return first == start and last == end, first == start, holds, shared
 
-        # The machine's page is not known here: the smallest page tells most apart, the segment's own is the way out.
+        # The machine's page is not known here: the smallest one separates most segments, else the segment's own counts.
         for small in (True, False):
             found = [s for s in self.segments if s.covers(start, end, SMALLEST_PAGE if small else s.page)]
             if found:

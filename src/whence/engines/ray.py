@@ -57,25 +57,25 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
     from whence.columns.tables import TableKind, TableReader, name_table
     from whence.errors import WhenceError
 
-    told: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
+    report: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
     namer = namer_of(places, **options)
     namer.count_coverage()
     build_id, address = str(options.get("build_id", "build_id")), str(options.get("address", "address"))
     try:
         if exists(target):
-            return {**told, "skipped": True}
+            return {**report, "skipped": True}
         with (
             to_write(target) as written,
             to_read(source) as read,
             TableReader(read, None, build_id=build_id, address=address) as reader,
         ):
             kind = TableKind.of_name(target) or reader.kind
-            told["rows"] = name_table(reader, namer, written, kind, threads=False)  # a task has one CPU
+            report["rows"] = name_table(reader, namer, written, kind, threads=False)  # a task has one CPU
     except (WhenceError, OSError) as error:
-        return {**told, "error": str(error)}
-    told["addresses"] = sum(one.rows for one in namer.coverage)
-    told["named"] = sum(one.named for one in namer.coverage)
-    return told
+        return {**report, "error": str(error)}
+    report["addresses"] = sum(one.rows for one in namer.coverage)
+    report["named"] = sum(one.named for one in namer.coverage)
+    return report
 
 
 def name_profile_file(source: str, target: str, places: Places | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -86,19 +86,23 @@ def name_profile_file(source: str, target: str, places: Places | None, options: 
     from whence.profiles.binaries import Binaries
     from whence.profiles.naming import name as name_profile
 
-    told: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
+    report: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
     try:
         if exists(target):
-            return {**told, "skipped": True}
-        with to_write(target) as written, to_read(source) as read, Binaries(locator_of(**(places or {}))) as binaries:
+            return {**report, "skipped": True}
+        with (
+            to_write(target) as written,
+            to_read(source) as read,
+            Binaries(locator_of(**(places or {})), once=True) as binaries,
+        ):
             profile = formats.open_profile(read)
             reports = name_profile(profile, binaries, demangle=options.get("demangle", True))
             formats.write(profile, written, formats.format_for(profile, written))
     except (WhenceError, OSError) as error:
-        return {**told, "error": str(error)}
-    told["rows"] = told["addresses"] = sum(one.locations for one in reports)
-    told["named"] = sum(one.named for one in reports)
-    return told
+        return {**report, "error": str(error)}
+    report["rows"] = report["addresses"] = sum(one.locations for one in reports)
+    report["named"] = sum(one.named for one in reports)
+    return report
 
 
 def name_files(

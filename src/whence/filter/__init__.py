@@ -7,7 +7,7 @@
     json_text.py the text in the strings of a JSON object, and where in the object it is
     engine.py    LogFilter: bytes line by line as they come; what is not recognized stays byte for byte
 
-A log's words decide which files are opened, so a file counts only if it is a regular one and, where the log tells a
+A log's words decide which files are opened, so a file counts only if it is a regular one and, where the log gives a
 build-id, has that build-id. Filtering a filtered log changes nothing.
 """
 

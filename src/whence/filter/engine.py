@@ -2,7 +2,7 @@
 
 Blocks are searched for the needles of the forms; lines without any pass in whole slices. A form whose lines can't be
 named for want of what is loaded where, or of a file, is no longer looked for once it was met and the reason is known;
-nor is the address looked at where the file is one that can't be opened. A report that tells its modules at its end (a
+nor is the address looked at where the file is one that can't be opened. A report that lists its modules at its end (a
 Java hs_err file, a heap profile, ThreadSanitizer's) is held back until they have come, at most MAX_HELD bytes of it. A
 line longer than MAX_LINE passes as it is.
 """
@@ -43,7 +43,7 @@ MAX_HELD = 1 << 23  # bytes of a report
 
 
 class Report(NamedTuple):
-    """What is held back: how it begins (a needle), and what its modules are told by: the title of a list, or a line
+    """What is held back: how it begins (a needle), and what announces its modules: the title of a list, or a line
     that ends it and has the path of the program."""
 
     begins: bytes
@@ -59,13 +59,13 @@ REPORTS = (
     Report(b"%^heap_v2/%d", titles=LISTS),  # jemalloc's
     Report(b"WARNING: ThreadSanitizer: ", ends=(b"SUMMARY: ThreadSanitizer: ", b"==================")),
 )
-PROGRAM = re.compile(rb" \((?P<path>/[^\n]{1,4096}?)\+0x[0-9a-f]{1,16}\)")  # as a summary tells it
+PROGRAM = re.compile(rb" \((?P<path>/[^\n]{1,4096}?)\+0x[0-9a-f]{1,16}\)")  # as a summary has it
 MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
-MODULES = b"{{{m"  # LLVM markup that tells of a module or where it lies
+MODULES = b"{{{m"  # LLVM markup that describes a module or where it lies
 RESET = b"{{{reset"
 GO_WHOLE = b"\t/"  # what a place of Go's begins with where its path is whole
 GO_NO_LINE = b":0 +0x"
-TOLD = {  # needles of lines that tell where a file lies, or its build-id: of systemd-coredump and coredumpctl
+TOLD = {  # needles of lines that say where a file lies, or its build-id: of systemd-coredump and coredumpctl
     b" Executable: /": re.compile(rb" Executable: (?P<path>/[^\r\n\x1b(]{1,4096}+)"),
     b"odule %w with": re.compile(
         rb"\b(?:Found m|M)odule (?P<path>\S{1,4096}) with(?:out)? build-id(?::? (?P<build_id>[0-9a-f]{4,64}))?"
@@ -89,7 +89,7 @@ MARKUP = re.compile(
 
 KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
 MAX_WORDS = 1 << 16  # answers that are kept as text
-MAX_BEFORE = 256  # bytes before a frame that may tell whether its address is exact
+MAX_BEFORE = 256  # bytes before a frame that may say whether its address is exact
 MAX_LOST = 1 << 12  # files that can't be opened and are remembered
 SHORTEST = 5  # bytes of a frame: [0x1]
 MAX_MISSES = 1000  # lines with a form's needle that it does not match, until its other needs are looked at
@@ -141,7 +141,7 @@ class LogFilter:
 
     `feed` takes blocks of any size and returns what can be written by now; `finish` returns the rest. With `every`,
     every address that stands by itself is looked up as well; with `links`, files become hyperlinks of the terminal
-    (OSC 8). `kernel_offsets` are what the whole text tells of where kernels were loaded (`kernel_offsets_in`), for a
+    (OSC 8). `kernel_offsets` are what the whole text says about where kernels were loaded (`kernel_offsets_in`), for a
     caller who has read it before: a kernel prints it behind its trace. Without them an offset counts from its line on.
     """
 
@@ -208,7 +208,7 @@ class LogFilter:
         return passed + named
 
     def finish(self) -> bytes:
-        """The rest: a last line without newline, and a report that told no modules."""
+        """The rest: a last line without newline, and a report that listed no modules."""
         tail, self._tail = self._tail, b""
         rest = (self._lines(tail) if tail else b"") + self._release()
         self._count_lost()
@@ -242,19 +242,19 @@ class LogFilter:
         return text[at:]
 
     def _hold(self, text: bytes, out: list[bytes]) -> bytes:
-        """Hold lines back until their modules have been told. Returns the text behind them."""
+        """Hold lines back until their modules have been listed. Returns the text behind them."""
         assert self._held is not None
         if self._maps is not None:
             return self._hold_maps(text, out)
-        told = [at for title in (*self._held_report.titles, *self._held_report.ends) if (at := text.find(title)) >= 0]
-        if told and min(told) <= MAX_HELD - self._held_size:
-            end = text.find(b"\n", min(told)) + 1 or len(text)
+        ends = [at for title in (*self._held_report.titles, *self._held_report.ends) if (at := text.find(title)) >= 0]
+        if ends and min(ends) <= MAX_HELD - self._held_size:
+            end = text.find(b"\n", min(ends)) + 1 or len(text)
             self._held.append(text[:end])
             self._held_size += end
             if self._held_report.titles:
                 self._maps = []
             else:
-                program = PROGRAM.search(text, min(told), end)
+                program = PROGRAM.search(text, min(ends), end)
                 if program:
                     self._places.add_program(os.fsdecode(program["path"]))
                     self._learnt()
@@ -411,7 +411,7 @@ class LogFilter:
             self._lost[file] = Lost(*lost)
 
     def _give_up(self, matcher: Matcher, present: int) -> None:
-        """Look no longer for the needles of a form that wait for what nobody has told."""
+        """Look no longer for the needles of a form that wait for what no line has said."""
         unmet = 0 if self._places.knows_addresses else matcher.bits[Needs.PLACED]
         if not self._places.knows_files:
             unmet |= matcher.bits[Needs.FILES]

@@ -39,7 +39,7 @@ class Back(enum.Enum):
 class Needs(enum.Enum):
     """What must be known, beside the line, for any frame of a needle to be named."""
 
-    NOTHING = enum.auto()  # the line tells the file
+    NOTHING = enum.auto()  # the line names the file
     PLACED = enum.auto()  # what is loaded where: a process, a core file, a list of modules, a single given file
     FILES = enum.auto()  # a file that was given, or a list of modules
 
@@ -432,8 +432,8 @@ ANY_ADDRESS = Form(
 )
 
 GO_NEEDLE = Needle(b":%d +0x%x", Needs.FILES)
-# Go's panics tell a file and a line; where the path was trimmed or the line is 0, the entry of the function and the
-# offset behind it tell more.
+# Go's panics name a file and a line; where the path was trimmed or the line is 0, the entry of the function and the
+# offset behind it say more.
 GO_FUNCTION = _pattern(
     r"BOL(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)"
     r"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?:\x1b\[[0-9;]*+m)*+\r?$"

@@ -56,9 +56,9 @@ class LocatesFiles(FileLocator, Protocol):
 class Places(Closing):
     """Names for addresses of modules, of a process and of functions. A context manager: it holds binaries open.
 
-    `locator` finds the files that a log tells; the files given to it answer for their build-ids and file names before
+    `locator` finds the files that a log names; the files given to it answer for their build-ids and file names before
     the log's own paths do. `runtime` answers for runtime addresses (of a process, a core file, a snapshot). Without it
-    the mappings that the log itself tells do, and a single given file for addresses as its own headers count. Names are
+    the mappings that the log itself lists do, and a single given file for addresses as its own headers count. Names are
     readable unless `demangle` is false. `reasons` counts why addresses have no frames, by reason and module.
 
     Raises OSError and WhenceError for a given file that can't be opened.
@@ -77,7 +77,7 @@ class Places(Closing):
         self._functions: dict[int, Functions] = {}  # by the binary's identity
         self._mappings: list[Mapping] = []
         self._modules: dict[int, tuple[str, str]] = {}
-        self._programs: dict[str, tuple[str, str]] = {}  # by file name: the path, the build-id; "" where not told
+        self._programs: dict[str, tuple[str, str]] = {}  # by file name: the path, the build-id; "" where not known
         self._range_starts: list[int] = []  # of the ranges
         self._ranges: list[tuple[int, int, int, int]] = []  # start, end, module, vaddr of the start; none overlap
         try:
@@ -102,7 +102,7 @@ class Places(Closing):
                 found.release()
         self._opened.clear()
 
-    # what the log tells of modules
+    # what the log says about modules
 
     def learn(self, text: bytes) -> None:
         """Read from lines of a maps file where modules are, in place of what was read before."""
@@ -123,7 +123,7 @@ class Places(Closing):
 
     @property
     def knows_mappings(self) -> bool:
-        """Whether a process, or the log itself, tells where in it files are mapped."""
+        """Whether a process, or the log itself, says where in it files are mapped."""
         return self._runtime is not None or bool(self._ranges or self._mappings)
 
     @property
@@ -140,7 +140,7 @@ class Places(Closing):
         return None
 
     def forget(self) -> None:
-        """Another process begins: what was told of modules is no longer true."""
+        """Another process begins: what was said about modules is no longer true."""
         self._modules.clear()
         self._range_starts.clear()
         self._ranges.clear()
@@ -182,7 +182,7 @@ class Places(Closing):
         return self._remembered(key, lambda: self._in_module(module, build_id, number, holds, back))
 
     def at_runtime(self, address: int, module: str = "", back: int = 0) -> Frames:
-        """The frames of a runtime address, which a log may tell the module of; () with the reason counted."""
+        """The frames of a runtime address, whose module a log may name; () with the reason counted."""
         return self._remembered((address, module, back), lambda: self._at_runtime(address, module, back))
 
     def in_function(
@@ -335,12 +335,12 @@ class Places(Closing):
     # files
 
     def _path(self, module: str) -> str:
-        """Where a file lies that the log tells by its name alone: as the log itself says elsewhere, or, of a shared
+        """Where a file lies that the log names without its folder: as the log itself says elsewhere, or, of a shared
         library, in the folders of the system. The name itself if it is nowhere."""
         if "/" in module:
             return module
-        told = next((m.path for m in self._mappings if os.path.basename(m.path) == module), "")
-        return told or self._programs.get(module, ("", ""))[0] or system_library(module) or module
+        mapped = next((m.path for m in self._mappings if os.path.basename(m.path) == module), "")
+        return mapped or self._programs.get(module, ("", ""))[0] or system_library(module) or module
 
     def _binary(self, module: str, build_id: str) -> Names:
         """The binary of a module. Raises OpenError."""

@@ -1,7 +1,7 @@
 """What Go's own unwinder knows of a function: how far the stack pointer is below its return address, and what it is.
 
     pcsp    a pc-value table: from each pc of a function on, by how many bytes it has moved the stack pointer
-    flag    TOPFRAME: nothing called it; SPWRITE: it switches stacks, in a way that pcsp does not tell
+    flag    TOPFRAME: nothing called it; SPWRITE: it switches stacks, in a way that pcsp does not describe
 
 A pc-value table is pairs of varints: by how much the value changes (zigzag, from -1 on), and for how many quanta of
 code it holds; a change of 0 behind the first pair ends it. Document: Go's runtime/symtab.go (step, pcvalue).

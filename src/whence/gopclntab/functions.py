@@ -39,8 +39,8 @@ ROW_COLUMNS = ("entry", "end", "tree", "name", "pcsp", "pcfile", "pcln", "cu", "
 class FunctionColumns:
     """What the records say, a row per row of functab.
 
-    `name` is an offset, NO_FUNCTION in a damaged row; `start` the line the function starts on, 0 where records do not
-    tell. `tree` is where the inline tree lies, as funcdata has it, NO_TREE where there is none.
+    `name` is an offset, NO_FUNCTION in a damaged row; `start` the line the function starts on, 0 where records have
+    none. `tree` is where the inline tree lies, as funcdata has it, NO_TREE where there is none.
     `longest` and `together` are bytes of code: of the longest function, and of all. `damaged` counts rows.
     """
 
@@ -108,7 +108,7 @@ class RecordLayout(Record, frozen=True):
     last_at: int
     start_at: int
     wide_last: bool  # the number of funcdata is all of the last word, not its last byte
-    pcdata: int  # which of the pcdata and funcdata tell of inlined calls
+    pcdata: int  # which of the pcdata and funcdata describe inlined calls
     funcdata: int
     pointer: int  # the width of a funcdata pointer; 0 where funcdata are 32-bit offsets
 
@@ -116,7 +116,7 @@ class RecordLayout(Record, frozen=True):
 def read_functions(
     data: memoryview, header: PclntabHeader, inlined_in: tuple[int, int], base: int, code: int
 ) -> FunctionColumns:
-    """The columns. `inlined_in` are the indexes of the pcdata and the funcdata that tell of inlined calls. `base` is
+    """The columns. `inlined_in` are the indexes of the pcdata and the funcdata of inlined calls. `base` is
     added to entries; the functions may claim at most twice `code` bytes of code."""
     columns = FunctionColumns(header.functions)
     version = header.version

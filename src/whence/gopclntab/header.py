@@ -32,7 +32,7 @@ class PclntabVersion:
     relative: bool  # entries are 32-bit offsets from the text base; before, addresses
     cu_at: int  # in the record: which unit's files its file numbers count in; -1: there are no units
     last_at: int  # in the record: the word whose last byte is the number of funcdata
-    start_at: int = -1  # in the record: the line the function starts on; -1: it is not told
+    start_at: int = -1  # in the record: the line the function starts on; -1: it is not recorded
 
     @property
     def has_units(self) -> bool:

@@ -54,7 +54,7 @@ class Shape:
     name_at: int
     parent_width: int  # of the parent's index at the node's start; 0: found through the pc
     pc_at: int = 0
-    start_at: int = -1  # of the line the inlined function starts on; -1: it is not told
+    start_at: int = -1  # of the line the inlined function starts on; -1: it is not recorded
 
 
 # size, name_at, parent_width of a node

@@ -1,8 +1,8 @@
 """The whole generations of a damaged trace.
 
 A generation is whole if its bytes verify: batches fit their sizes, events are of the version, ids lead somewhere, its
-clock is told and, from 1.26 on, its end. After damage the search goes on at the next place where batches follow each
-other. Go's parser wants generations without a gap, so the longest stretch of whole ones is what is written.
+clock is recorded and, from 1.26 on, its end. After damage the search goes on at the next place where batches follow
+each other. Go's parser wants generations without a gap, so the longest stretch of whole ones is what is written.
 """
 
 from __future__ import annotations

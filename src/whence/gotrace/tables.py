@@ -54,7 +54,7 @@ class Tables:
     strings: dict[int, bytes] = field(default_factory=dict)
     stacks: dict[int, tuple[TraceFrame, ...]] = field(default_factory=dict)
     samples: list[CpuSample] = field(default_factory=list)
-    frequency: int = 0  # clock units per second, 0 when not told
+    frequency: int = 0  # clock units per second, 0 when not recorded
     clock: Clock | None = None
 
     def text(self, string: int) -> str:

@@ -72,7 +72,7 @@ class _Generation:
     """What is noted of a generation until all its blocks have come."""
 
     tables: Tables
-    clocks: int = 0  # batches that tell of its clock
+    clocks: int = 0  # batches that record its clock
     stacks: set[int] = field(default_factory=set)  # ids that events use
     strings: set[int] = field(default_factory=set)
 
@@ -171,11 +171,11 @@ class _Checker:
                 some = ", ".join(map(str, sorted(missing)[:5])) + (", ..." if len(missing) > 5 else "")
                 self.note(tables.generation, f"a {what} that an event names is in the generation's table", some)
         if not tables.frequency:
-            self.note(tables.generation, "a generation tells its clock's frequency", "none")
+            self.note(tables.generation, "a generation records its clock's frequency", "none")
         if self.version >= Version.GO1_25 and tables.clock is None:
             self.note(tables.generation, "a generation has a snapshot of the clocks", "none")
         if generation.clocks > 1:
-            self.note(tables.generation, "a generation tells of its clock once", f"{generation.clocks} batches")
+            self.note(tables.generation, "a generation records its clock once", f"{generation.clocks} batches")
 
     def end(self) -> None:
         """Check what is left when the trace ends."""

@@ -1,8 +1,8 @@
 """The compiled hot loops that all rooms share, and the finder of every room's.
 
-A kernel is a file of a folder `kernels` and is imported as one. Those of a folder are compiled into one shared object
-there, `compiled`, with a start function for each. The folder's `__path__` is that file, and `Kernels` is what Python's
-import asks about it: 54 small shared objects would take a sixth more of a wheel, and more time to load.
+A kernel is a file of a folder `kernels` and is imported as a module of it. All are compiled into one shared object
+here, `compiled`, with a start function for each. It is the `__path__` of every folder `kernels`, and `Kernels` finds
+the modules in it. Many small ones would make a wheel larger and take longer to load (docs/decisions/kernels.md).
 """
 
 from __future__ import annotations
@@ -20,30 +20,39 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-ROOM = "compiled"
+COMPILED = "compiled"
+
+
+class Kernel(ExtensionFileLoader):
+    """The loader of a module whose start function has its whole name: rooms may have kernels of the same name."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        start = type(spec)(f"{spec.parent}.{spec.name.replace('.', '_')}", self, origin=spec.origin)
+        module = super().create_module(start)
+        module.__name__ = spec.name
+        return module
 
 
 class Kernels:
     """The path entry finder of a shared object with several modules."""
 
     def __init__(self, path: str) -> None:
-        if not os.path.basename(path).startswith(f"{ROOM}."):
-            raise ImportError(f"{path}: not a room's shared object")
+        if not os.path.basename(path).startswith(f"{COMPILED}."):
+            raise ImportError(f"{path}: not the shared object of kernels")
         self.path = path
 
     def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        return spec_from_file_location(name, self.path, loader=ExtensionFileLoader(name, self.path))
+        return spec_from_file_location(name, self.path, loader=Kernel(name, self.path))
 
 
-def shared_object(package: str) -> str:
-    """The shared object beside a room's `__init__.py`, built for this Python."""
-    folder = os.path.dirname(package)
+def shared_object(folder: str) -> str:
+    """The shared object in this folder that was built for this Python."""
     for suffix in EXTENSION_SUFFIXES:
-        path = os.path.join(folder, ROOM + suffix)
+        path = os.path.join(folder, COMPILED + suffix)
         if os.path.exists(path):
             return path
     raise ImportError(f"{folder}: the kernels are not built for this Python: `pip install .` in a clone builds them")
 
 
 sys.path_hooks.insert(0, Kernels)
-__path__ = [shared_object(__file__)]
+__path__ = [shared_object(os.path.dirname(__file__))]

@@ -33,7 +33,7 @@ class Builder:
 
     def __init__(self, *, build_id: str = "", machine: str = "") -> None:
         """`build_id` (hex) and `machine` (as `readelf -h` names it, or any word) are those of the binary that the
-        ranges are of; the archive tells them. ValueError for what is no hex."""
+        ranges are of; the archive records it. ValueError for what is no hex."""
         self._about = Extra(build_id=bytes.fromhex(build_id).hex(), machine=machine)
         self._space = StringSpace()
         self._names = Arena(self._space)

@@ -32,7 +32,7 @@ def _stored(descriptor: int, offset: int, size: int) -> tuple[int, int]:
     try:
         start = os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
-        return (size, size) if error.errno == errno.ENXIO else (offset, size)  # or a file system that can't tell
+        return (size, size) if error.errno == errno.ENXIO else (offset, size)  # or a file system that doesn't know
     return min(start, size), min(os.lseek(descriptor, start, os.SEEK_HOLE), size)
 
 

@@ -1,8 +1,8 @@
 """A debuginfod client: the debug file or the executable of a build-id, from servers a person named.
 
-Nothing is asked unless someone made a client, and every request is told to `log` before anything leaves. Servers are
-asked in order. A download is refused when it grows too large or too slow, and becomes an entry of the cache only when
-it is whole and carries the build-id that was asked for. One that was cut continues where the server tells of its file
+Nothing is asked unless someone made a client, and `log` gets every request before anything leaves. Servers are asked
+in order. A download is refused when it grows too large or too slow, and becomes an entry of the cache only when
+it is whole and carries the build-id that was asked for. One that was cut continues where the server says of its file
 by a validator (ETag, Last-Modified: RFC 9110, 13.1.5), the file is the same still, and the last bytes of what is here
 come again. A server that does not answer is left alone for a while, and so is a build-id it does not have. `allow`
 decides which build-ids may leave the machine.
@@ -81,7 +81,7 @@ class Origin:
 
     @classmethod
     def of(cls, response: urllib3.BaseHTTPResponse, size: int) -> Origin | None:
-        """None when the answer has no validator that tells one file from another."""
+        """None when the answer has no validator that distinguishes one file from another."""
         tag = response.headers.get("ETag", "")
         validator = tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
         usable = validator.isascii() and validator.isprintable() and len(validator) <= LONGEST_VALIDATOR
@@ -208,7 +208,7 @@ class Debuginfod(Closing):
         self, build_id: str, path: str, headers: Mapping[str, str] | None = None, most: int = LONGEST_SOURCE
     ) -> bytes | None:
         """A source file, by the absolute path that the debug info names, from the first server that has it; None when
-        there is none. It is read into memory and not kept: nothing tells whether it is the right one."""
+        there is none. It is read into memory and not kept: nothing shows whether it is the right one."""
         build_id = build_id.lower()
         if not BUILD_ID.fullmatch(build_id) or not path.startswith("/") or not self.allow(build_id, path):
             return None

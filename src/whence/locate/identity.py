@@ -36,14 +36,14 @@ def comparable(build_id: str) -> str:
     return lower
 
 
-def is_same(told: str, own: str) -> bool:
-    """Whether what is told of a build-id is of the file with this one: all of it, or the 16 bytes that Breakpad keeps.
+def is_same(given: str, own: str) -> bool:
+    """Whether a build-id as it was given is that of a file: all of it, or the 16 bytes that Breakpad keeps.
 
     >>> is_same("AB12", "ab12"), is_same("12" * 16, "12" * 20), is_same("12" * 15, "12" * 20)
     (True, True, False)
     """
-    told, own = comparable(told), comparable(own)
-    return told == own or (len(told) == BREAKPAD_DIGITS and own.startswith(told) and is_hex(own))
+    given, own = comparable(given), comparable(own)
+    return given == own or (len(given) == BREAKPAD_DIGITS and own.startswith(given) and is_hex(own))
 
 
 def key(build_id: str) -> str:

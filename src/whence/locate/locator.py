@@ -6,7 +6,7 @@ The order, in which everything tried is noted with a code:
     2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
     3. the archive cache             archives that this machine made or fetched before
     4. further sources               stores
-    5. the file's own path           when the build-id is the same, or none was told
+    5. the file's own path           when the build-id is the same, or none was given
     6. debug folders                 .build-id/ab/cdef.debug
     7. debuginfod                    when a client was given
 
@@ -435,7 +435,7 @@ class Locator(Closing):
                     producers.close()
                     return Opened(archive, segments, path, how, candidate.build_id, elf)
             instead = None if described or wanted.key else self._archive_for(elf, demangle)
-            if instead is not None:  # of the build-id that nobody told
+            if instead is not None:  # of the build-id that nobody gave
                 producers.close()
                 return Opened(instead.binary, segments, instead.path, instead.how, instead.build_id, elf)
             producers.prepare()

@@ -3,7 +3,7 @@
     usr/bin/app/BUILD-ID/elf            also debug, vdso, kallsyms; [kernel.kallsyms]/BUILD-ID/kallsyms
     .build-id/ab/cdef...                links to the folders above
 
-Nothing is written under a name that the package tells: what lies in the folder of a build-id is put where debug folders
+Nothing is written under a name that the package gives: what lies in the folder of a build-id is put where debug folders
 have it. All together may unpack to TIMES its bytes and ALLOWANCE more.
 """
 

@@ -74,7 +74,7 @@ class Tried(Record, frozen=True):
 
 
 class Wanted(Record, frozen=True):
-    """The identity of a file: its build-id as it was told, the path it was mapped from, and which kinds will do.
+    """The identity of a file: its build-id as it was given, the path it was mapped from, and which kinds will do.
 
     With `local` false what lies under the path on this machine is not looked at. `addresses` says for how many the file
     has to answer; 0: nobody knows.
@@ -100,7 +100,7 @@ class Opened(Closing):
     """A file that answers, open. `how` says in words which it is and how it was found. `binary` is a `whence.Binary`:
     its type is not named here, for a Binary is made of what searches find.
 
-    `segments` place addresses of the file; None when only an archive is at hand that does not tell them. `elf` is the
+    `segments` place addresses of the file; None when only an archive is at hand that does not hold them. `elf` is the
     ELF file behind an archive that was made of it just now; it is closed with the rest.
     """
 

@@ -3,7 +3,7 @@
     GivenFiles       files that a person named: by build-id; by name where one of the two has none
     ArchiveFolders   BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
     CachedArchives   archives that this machine made or fetched before
-    OwnPath          the path that was mapped, when the build-id is the same or none was told
+    OwnPath          the path that was mapped, when the build-id is the same or none was given
     BuildIdFolders   DIR/.build-id/ab/cdef.debug
     Servers          debuginfod, when a client was given
 

@@ -71,7 +71,7 @@ def whole_elf(descriptor: int, name: str = "") -> ElfFile:
 
 
 def _from_first_page(descriptor: int) -> str | None:
-    """The build-id if the first page and what it leads to tell it; None when the whole reader must look."""
+    """The build-id if the first page and what it leads to hold it; None when the whole reader must look."""
     try:
         head = read_at(descriptor, _HEAD, 0)
     except OSError:

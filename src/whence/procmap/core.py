@@ -98,7 +98,7 @@ class FileEntry(NamedTuple):
 
 
 def read_core(elf: ElfFile, programs: Iterable[str] = (), sysroot: str = "") -> CoreMappings:
-    """What a core file tells. Raises MapsError when it is no core or its notes are damaged, ElfError.
+    """What a core file records. Raises MapsError when it is no core or its notes are damaged, ElfError.
 
     `programs` are paths of files that may be the program that left it, should it not say itself which files it had.
     Paths of the process are looked for below `sysroot`.
@@ -186,7 +186,7 @@ def _who(elf: ElfFile, note: Note) -> tuple[int, str, str]:
 def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list[Mapping], list[SnapshotFile | None]]:
     """Executable mappings by address, and the file of each.
 
-    gdb leaves out the PT_LOAD of what the file has anyway: there the file's own segments tell what is code.
+    gdb leaves out the PT_LOAD of what the file has anyway: there the file's own segments say what is code.
     """
     loads = {segment.vaddr: segment for segment in elf.segments if segment.is_loaded}
     starts = [entry.start for entry in mapped]
@@ -289,7 +289,7 @@ def _text_at(elf: ElfFile, address: int) -> str:
 
 
 def _auxiliary(elf: ElfFile) -> dict[int, int]:
-    """What the kernel told the program when it began, by number (getauxval(3))."""
+    """What the kernel passed to the program when it began, by number (getauxval(3))."""
     form = ("<" if elf.order == "little" else ">") + ("QQ" if elf.bits == ELF64 else "II")
     for note in elf.notes():
         if note.owner == "CORE" and note.type == constants.NT_AUXV:

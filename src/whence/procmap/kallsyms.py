@@ -23,7 +23,7 @@ _BEFORE_NAME = 16 + len(b" T ")
 
 class KernelNames(NamedAddresses):
     """Functions of a kernel and its modules; empty when addresses are hidden. `begins` says where _text and _stext lie,
-    as far as that is told. A function reaches to the next one. Aliases of one address: the first counts, as the kernel
+    as far as that is said. A function reaches to the next one. Aliases of one address: the first counts, as the kernel
     prints it.
 
     >>> KernelNames(b"ffffffff81000000 T a\\nffffffff81000010 t b\\t[mod]\\n").lookup(0xffffffff8100000f)

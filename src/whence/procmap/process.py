@@ -1,4 +1,4 @@
-"""Who a pid is: enough of /proc/PID to tell a process from its successors, and to find files it wrote.
+"""Who a pid is: enough of /proc/PID to distinguish a process from its successors, and to find files it wrote.
 
 A pid is used again, and exec replaces the memory while pid and start time stay. The identity is the start time with the
 places where exec put the program, its stack and its heap (fields 22, 26-28, 47 of /proc/PID/stat; zero when we may not

@@ -1,6 +1,6 @@
 """From (pid, runtime address) to the mapping there, with its build-id: cached, for many processes at once.
 
-What the kernel can tell about one address is asked for one address at a time, so that a fresh process costs one
+What the kernel can say about one address is asked for one address at a time, so that a fresh process costs one
 question; where it can't, the text of maps is read once (reader.py). Either way answers are kept, sorted, and found by
 binary search. Nothing that failed is kept: a process we may not look into now may let us in a second later.
 
@@ -235,7 +235,7 @@ class Resolver(Closing):
         return known
 
     def _with_build_id(self, mapping: Mapping) -> Mapping:
-        """The mapping with the build-id of its file, where the kernel did not tell it."""
+        """The mapping with the build-id of its file, where the kernel did not give it."""
         if mapping.build_id or not mapping.kind.has_file:
             return mapping
         build_id = self.build_id_of(mapping)

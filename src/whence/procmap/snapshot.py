@@ -8,8 +8,8 @@
 
 Numbers that may be 64 bits wide are text in hex: JSON readers round them otherwise. `segments` are the executable
 PT_LOADs (file_offset, vaddr, file_size, align): with them an archive answers where the binary itself is missing.
-`stamp` is the file's device, inode, time of last change in nanoseconds and size: on the same machine they tell a file
-that has no build-id. `file` is an index into `files`, null where there is no file.
+`stamp` is the file's device, inode, time of last change in nanoseconds and size: on the same machine they identify a
+file that has no build-id. `file` is an index into `files`, null where there is no file.
 """
 
 from __future__ import annotations

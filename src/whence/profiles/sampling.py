@@ -41,9 +41,9 @@ def sample(
     """Sample the stacks of a process's threads `every` so many seconds, for so many `seconds` (None: until it ends).
 
     `symbolizer` names the frames in the end (default: one of its own). Where taking a sample takes longer than `every`,
-    there are fewer, and each counts for more. Raises ProcessLookupError and PermissionError when there is nothing to
-    sample, WhenceError with the cause and a remedy where no thread may be stopped; ValueError for times that are not
-    positive.
+    there are fewer, and each counts for more; the first is always taken. Raises ProcessLookupError and PermissionError
+    when there is nothing to sample, WhenceError with the cause and a remedy where no thread may be stopped; ValueError
+    for times that are not positive.
     """
     if not every >= SHORTEST or (seconds is not None and not seconds > 0):
         raise ValueError(f"every is {SHORTEST} seconds at least, and seconds is more than 0")
@@ -78,7 +78,7 @@ class Sampler:
         while seconds is None or at * every < seconds:
             time.sleep(max(0.0, began + at * every - time.monotonic()))
             now = time.monotonic()
-            if seconds is not None and now - began >= seconds:
+            if seconds is not None and now - began >= seconds and self.rounds:
                 break
             try:
                 stacks = self._live.copies()

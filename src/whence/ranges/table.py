@@ -131,7 +131,7 @@ class Starts(Record):
     """Where functions are declared: `function` (a name) starts on `line` (from 1) of `file` (a name).
 
     In any order, with repetitions; a function may have several rows (static ones of one name). Only a frame that lies
-    in that very file is told to start there.
+    in that very file is reported to start there.
     """
 
     function: array[int] = field(default_factory=_q)

@@ -2,7 +2,7 @@
 
     app.py            the application: routes, what every answer has in common
     state.py          what the endpoints share: the store, what is open of it, limits, counts
-    settings.py       what a server is told when it starts: the store, limits, tokens, upstreams
+    settings.py       what a server is started with: the store, limits, tokens, upstreams
     access.py         who may do what: tokens with scopes
     bodies.py         bodies of requests, bounded in bytes and time; what is refused, and how
     access_log.py     a JSON object for each answer

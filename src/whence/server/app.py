@@ -22,11 +22,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whence.errors import plain
+from whence.memory import give_back_freed
 from whence.server.access import ADMIN, READ, UPLOAD, is_loopback
 from whence.server.access_log import AccessLog
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import DebuginfodEndpoints
-from whence.server.memory import give_back_freed
 from whence.server.metrics import CONTENT_TYPE, METRICS
 from whence.server.naming import Naming
 from whence.server.page import Page
@@ -158,8 +158,8 @@ class Gate:
         headers = dict(scope["headers"])
         quick = self.quick.answer(scope, headers)
         if quick is not None:
-            status, told, body, kind, result = quick
-            await send({"type": "http.response.start", "status": status, "headers": told + EVERYWHERE})
+            status, fields, body, kind, result = quick
+            await send({"type": "http.response.start", "status": status, "headers": fields + EVERYWHERE})
             await send({"type": "http.response.body", "body": body})
             self._note(scope, headers, status, len(body), "", kind, result, time.monotonic() - began)
             return

@@ -202,8 +202,8 @@ class InMemory:
 
 def most_of(request: Request) -> int:
     """The most bytes that the client wants."""
-    told = request.headers.get("x-debuginfod-maxsize", "")
-    return int(told) if told.isascii() and told.isdecimal() and len(told) < 19 and int(told) else 1 << 63
+    most = request.headers.get("x-debuginfod-maxsize", "")
+    return int(most) if most.isascii() and most.isdecimal() and len(most) < 19 and int(most) else 1 << 63
 
 
 def is_known(request: Request, tag: str, modified: float) -> bool:
@@ -226,7 +226,7 @@ def ascii_of(text: str) -> str:
 
 
 def headers_of(name: str, tag: str, modified: float, begin: int, end: int, *, is_file: bool) -> dict[str, str]:
-    """What is told of a file of this name and tag, or of its bytes [begin, end)."""
+    """The headers of a file with this name and tag, or of its bytes [begin, end)."""
     headers = {
         "ETag": f'"{tag}"' if is_file else f'"{tag}-{begin:x}"', "Accept-Ranges": "bytes", "Cache-Control": "public",
         "X-DEBUGINFOD-SIZE": str(end - begin), "X-DEBUGINFOD-FILE": name,

@@ -46,11 +46,11 @@ class Traffic:
 
     def collect(self) -> Iterator[Metric]:
         """The families, as Prometheus' registry asks for them."""
-        for counter, told in (
+        for counter, counts in (
             (CounterMetricFamily("http_requests", "requests by kind", labels=["type"]), self.requests),
             (CounterMetricFamily("http_responses", "answers by what was found", labels=["result"]), self.results),
         ):  # fmt: skip
-            for label, number in [*told.items()]:
+            for label, number in [*counts.items()]:
                 counter.add_metric([label], number)
             yield counter
         labels = ["code", "type"]
@@ -64,7 +64,7 @@ class Traffic:
 
 
 class Held:
-    """What the store holds, and how much room there is, as debuginfod's `groom` and `filesys_free_ratio` tell it."""
+    """What the store holds, and how much room there is, as debuginfod's `groom` and `filesys_free_ratio` report it."""
 
     def __init__(self, statistics: Callable[[], dict[str, float]], folders: dict[str, str]) -> None:
         self._statistics = statistics

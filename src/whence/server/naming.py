@@ -133,14 +133,14 @@ class Naming:
         asked = request.query_params.get("format", "")
         if asked and asked not in (*formats.WRITTEN, formats.PAGE):
             raise Refusal(400, f"format is one of {', '.join((*formats.WRITTEN, formats.PAGE))}, not {asked[:80]!r}")
-        data, format, told = await self._server.heavy(SYMBOLIZE, self._profile, body, asked)
-        return Response(data, media_type=MEDIA.get(format, "application/octet-stream"), headers=told)
+        data, format, headers = await self._server.heavy(SYMBOLIZE, self._profile, body, asked)
+        return Response(data, media_type=MEDIA.get(format, "application/octet-stream"), headers=headers)
 
     def _profile(self, body: bytes, asked: str) -> tuple[bytes, str, dict[str, str]]:
-        profile, told = self.named_profile(body)
+        profile, headers = self.named_profile(body)
         format = asked or formats.format_for(profile, "")
         try:
-            return formats.to_bytes(profile, format, "profile"), format, told
+            return formats.to_bytes(profile, format, "profile"), format, headers
         except WhenceError as error:
             raise Refusal(422, str(error)) from None
 
@@ -150,7 +150,7 @@ class Naming:
             profile = formats.from_bytes(body)
         except ProfileError as error:
             raise Refusal(422, str(error)) from None
-        with Binaries(self._server.locator) as binaries:
+        with Binaries(self._server.locator, once=True) as binaries:
             reports = name_profile(profile, binaries, demangle=True)
         total, named = sum(one.locations for one in reports), sum(one.named for one in reports)
         self._server.metrics.addresses.labels("asked").inc(total)

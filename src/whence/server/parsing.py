@@ -91,7 +91,7 @@ class ConfinedParser:
             self._end()
 
     def look(self, path: Path) -> Looked:
-        """What a file is (quality.look), told by a new process. Raises WhenceError."""
+        """What a file is (quality.look), found out by a new process. Raises WhenceError."""
         self._end()
         self._start()
         self._threads.path = path
@@ -121,11 +121,11 @@ class ConfinedParser:
             given: dict[str, Path | None] = {**files, ALT: alt}
             opened = {kind: stack.enter_context(open(path, "rb")) for kind, path in given.items() if path}
             same = alt is None and looked_at is not None and looked_at == self._threads.path
-            told = {
+            message = {
                 "ask": ARCHIVE, "kinds": [*map(str, opened)], "alone": is_better_alone(known), "alt": known.alt,
                 "same": same,
             }  # fmt: skip
-            answer = self._ask(told, [*(one.fileno() for one in opened.values()), output.fileno()])
+            answer = self._ask(message, [*(one.fileno() for one in opened.values()), output.fileno()])
         try:
             return MadeArchive(
                 int(answer["ranges"]), answer["alt_there"] is True, plain(str(answer["note"]))[:LONGEST_NOTE]
@@ -185,11 +185,11 @@ class ConfinedParser:
         mine.close()
         raise NotParsed("no process to parse it could be started")
 
-    def _ask(self, told: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _ask(self, message: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
         line = self._line
         assert line is not None
         try:
-            send(line, told, descriptors)
+            send(line, message, descriptors)
             answer, _ = receive(line)
         except TimeoutError:
             raise NotParsed(f"it was not parsed within {self._limits.parse_seconds:g} seconds") from None
@@ -230,8 +230,8 @@ def looked_of(answer: dict[str, Any]) -> Looked:
 # between the two
 
 
-def send(line: socket.socket, told: Mapping[str, Any], descriptors: list[int] | None = None) -> None:
-    content = json.dumps(told).encode()
+def send(line: socket.socket, message: Mapping[str, Any], descriptors: list[int] | None = None) -> None:
+    content = json.dumps(message).encode()
     packed = LENGTH.pack(len(content)) + content
     sent = socket.send_fds(line, [packed], descriptors) if descriptors else line.send(packed)
     if sent < len(packed):
@@ -249,10 +249,10 @@ def receive(line: socket.socket) -> tuple[dict[str, Any], list[int]]:
     content = b""
     while len(content) < size:
         content += more(line, size - len(content))
-    told = json.loads(content)
-    if not isinstance(told, dict):
+    message = json.loads(content)
+    if not isinstance(message, dict):
         raise ValueError("a message that is no object")
-    return told, list(descriptors)
+    return message, list(descriptors)
 
 
 def more(line: socket.socket, size: int) -> bytes:
@@ -351,9 +351,9 @@ class Asked:
     def answer(self) -> None:
         work = {LOOK: self._look, ARCHIVE: self._archive, CHECK: self._check}
         while True:
-            told, descriptors = receive(self._line)
+            message, descriptors = receive(self._line)
             try:
-                answer = work[told["ask"]](told, descriptors)
+                answer = work[message["ask"]](message, descriptors)
             except WhenceError as error:
                 answer = {"fault": without_file(error)}
             except MemoryError:
@@ -366,7 +366,7 @@ class Asked:
                 os.close(one)
             send(self._line, answer)
 
-    def _look(self, told: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _look(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         elf = self._stack.enter_context(mapped(descriptors[0]))
         looked, self._producers = self._stack.enter_context(looking_at(elf, Supplements(), 1))
         return {
@@ -374,31 +374,31 @@ class Asked:
             "machine": looked.machine, "little_endian": looked.little_endian, "alt": looked.alt,
         }  # fmt: skip
 
-    def _check(self, told: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _check(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         with mapped(descriptors[0]) as elf:
             try:
-                check_elf(elf, str(told["build_id"]))
+                check_elf(elf, str(message["build_id"]))
             except CutError:
                 return {"cut": True}
             except Mismatch:
                 return {"right": False}
         return {"right": True}
 
-    def _archive(self, told: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _archive(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         *given, out = descriptors
-        files = dict(zip(told["kinds"], given, strict=True))
+        files = dict(zip(message["kinds"], given, strict=True))
         main, debug = files.get(EXECUTABLE), files.get(DEBUGINFO)
-        if main is None or told["alone"]:
+        if main is None or message["alone"]:
             main, debug = debug, None
         if main is None:
             raise NotParsed("there is no file to archive")
         with open(os.dup(out), "w+b") as output, contextlib.ExitStack() as stack:
             producers = self._producers
-            if producers is None or not told["same"]:
+            if producers is None or not message["same"]:
                 opened = {DEBUG_PATH: debug, ALT_PATH: files.get(ALT)}
                 finder = Supplements(
                     DEBUG_PATH if debug is not None else None,
-                    lambda build_id, name: ALT_PATH if build_id == told["alt"] and ALT in files else None,
+                    lambda build_id, name: ALT_PATH if build_id == message["alt"] and ALT in files else None,
                     open_elf=lambda name: mapped(opened[name]),
                 )
                 elf = stack.enter_context(mapped(main))

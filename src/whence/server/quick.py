@@ -109,8 +109,8 @@ class QuickAnswers:
                     body = store.objects.read_range(status.key, *found, status.tag)
                 except OSError:
                     return None
-                told = headers_of(f"{build_id}.{kind}", status.tag, status.modified, *found, is_file=False)
-                answer = made(OK, told | {"Content-Type": BINARY}, body, "section", "file")
+                described = headers_of(f"{build_id}.{kind}", status.tag, status.modified, *found, is_file=False)
+                answer = made(OK, described | {"Content-Type": BINARY}, body, "section", "file")
                 self._keep(key, answer)
             if len(self._fresh) >= KEPT_SECTIONS:
                 self._fresh.clear()
@@ -143,6 +143,6 @@ class QuickAnswers:
 
 
 def made(status: int, headers: dict[str, str], body: bytes, kind: str, result: str) -> Answer:
-    told = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    told.append((b"Content-Length", b"%d" % len(body)))
-    return status, told, body, kind, result
+    fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    fields.append((b"Content-Length", b"%d" % len(body)))
+    return status, fields, body, kind, result

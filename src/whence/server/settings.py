@@ -1,4 +1,4 @@
-"""What a server is told when it starts."""
+"""What a server is started with."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class ServerSettings(Record, frozen=True):
 
     def to_environment(self) -> None:
         """Leave the settings to worker processes."""
-        told = {name: getattr(self, name) for name in type(self)._fields if name != "limits"}
-        os.environ[ENVIRONMENT] = json.dumps({**told, "limits": self.limits.as_json()})
+        values = {name: getattr(self, name) for name in type(self)._fields if name != "limits"}
+        os.environ[ENVIRONMENT] = json.dumps({**values, "limits": self.limits.as_json()})
 
     @classmethod
     def from_environment(cls) -> ServerSettings:
         """What `to_environment` left. Raises KeyError where it left nothing."""
-        told: dict[str, Any] = json.loads(os.environ[ENVIRONMENT])
+        values: dict[str, Any] = json.loads(os.environ[ENVIRONMENT])
         for name in ("debug_dirs", "upstreams", "upstream_allow"):
-            told[name] = tuple(told[name])
-        return cls(**{**told, "limits": RequestLimits(**told["limits"])})
+            values[name] = tuple(values[name])
+        return cls(**{**values, "limits": RequestLimits(**values["limits"])})

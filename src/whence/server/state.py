@@ -206,14 +206,14 @@ class Server:
 
 
 def passed_on(request: Request) -> dict[str, str]:
-    """What upstream is told of who asks: the User-Agent, and the address behind those that came."""
+    """The headers that pass on to upstream who asks: the User-Agent, and the address behind those that came."""
     client = [request.client.host] if request.client is not None else []
-    told = {"X-Forwarded-For": ", ".join([*forwarders_of(request.headers), *client])}
+    headers = {"X-Forwarded-For": ", ".join([*forwarders_of(request.headers), *client])}
     agent = request.headers.get("user-agent", "")
-    return told | ({"User-Agent": agent} if agent.isascii() and agent.isprintable() and agent else {})
+    return headers | ({"User-Agent": agent} if agent.isascii() and agent.isprintable() and agent else {})
 
 
 def forwarders_of(headers: Headers) -> list[str]:
     """The servers and clients that a request came by."""
-    told = ",".join(headers.getlist("x-forwarded-for"))
-    return [one.strip() for one in told.split(",") if one.strip()]
+    hops = ",".join(headers.getlist("x-forwarded-for"))
+    return [one.strip() for one in hops.split(",") if one.strip()]

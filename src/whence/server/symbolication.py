@@ -110,8 +110,8 @@ class Symbolication:
                     if not chain:
                         continue
                     outermost = table[found.range_index[found.starts[index + 1] - 1]]
-                    told = shown(chain, base + offset - outermost.vaddr, outermost.length)
-                    module.answers[offset] = "," + json.dumps(told)[1:-1]
+                    fields = shown(chain, base + offset - outermost.vaddr, outermost.length)
+                    module.answers[offset] = "," + json.dumps(fields)[1:-1]
         except (WhenceError, OSError) as error:
             module.found, module.error = False, str(error)
 
@@ -235,9 +235,9 @@ def answered(modules: list[MapEntry], stacks: list[list[tuple[int, int]]]) -> st
     for stack in stacks:
         frames = []
         for number, (index, offset) in enumerate(stack):
-            told = modules[index].answers.get(offset, "") if index != UNKNOWN else ""
+            named = modules[index].answers.get(offset, "") if index != UNKNOWN else ""
             shown_offset = hex(offset) if offset != UNKNOWN else "-0x1"
-            frames.append(f'{{"frame":{number},"module":{names[index]},"module_offset":"{shown_offset}"{told}}}')
+            frames.append(f'{{"frame":{number},"module":{names[index]},"module_offset":"{shown_offset}"{named}}}')
         out.append(f"[{','.join(frames)}]")
     result: dict[str, Any] = {"found_modules": {one.key: one.found for one in modules}}
     errors = {one.key: [{"name": "unreadable", "message": one.error}] for one in modules if one.error}

@@ -112,7 +112,7 @@ class Uploads:
             return not_hex()
         known = await self._server.heavy(SYMBOLIZE, self._server.store.find, build_id)
         now = time.monotonic()
-        self._announced = {one: told for one, told in self._announced.items() if now - told[0] < STALE_SECONDS}
+        self._announced = {one: note for one, note in self._announced.items() if now - note[0] < STALE_SECONDS}
         if known is not None and known.quality.units:
             reason = "there is a file with debug info already"
         elif len(self._announced) >= ANNOUNCED:

@@ -6,7 +6,7 @@ any web server over it is one (docs/store.md).
     store.py      Store: asking, putting, removing; the steps of a write
     keeper.py     what a store is to its parts
     names.py      the names of the objects, made of checked ids only
-    objects.py    what a place for objects does: folder.py a folder, bucket.py a bucket; places.py tells which
+    objects.py    what a place for objects does: folder.py a folder, bucket.py a bucket; places.py decides which
     leases.py     the right to change a build-id, with an owner and an end
     quality.py    an ELF file looked at: build-id, kinds, which of two is better
     outcomes.py   what becomes of a file that is put

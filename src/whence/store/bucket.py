@@ -25,7 +25,7 @@ try:
     import obstore
     from obstore import exceptions
     from obstore import store as stores
-except ImportError as error:  # pragma: no cover - told by whoever asks for a bucket
+except ImportError as error:  # pragma: no cover - reported to whoever asks for a bucket
     raise WrongUse("a bucket needs obstore, which is not installed").with_hint("pip install 'whence[store]'") from error
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def worded(error: Exception) -> str:
 
 
 def tag_of(known: Any) -> str:
-    """What changes when an object does, as a bucket tells of it: an ETag, and a version where there are some."""
+    """What changes when an object does, as a bucket reports it: an ETag, and a version where there are some."""
     version = known.get("version")
     return (known.get("e_tag") or "") + (f"{VERSION}{version}" if version else "")
 

@@ -4,7 +4,7 @@
     CACHE/ab/ID-PLACE.KIND.PLACE.origin  the mark of its tag; its time is when the bucket was asked last
     CACHE/ab/ID-PLACE.KIND.PLACE.absent  its time is when the bucket did not have it
 
-A file that was compared within FRESH_SECONDS is opened without a request; after that one request tells whether it
+A file that was compared within FRESH_SECONDS is opened without a request; after that one request shows whether it
 changed. What is missing is not asked for again for ABSENT_SECONDS.
 """
 

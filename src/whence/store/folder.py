@@ -266,7 +266,7 @@ class Folder:
 
     @property
     def _umask(self) -> int:
-        """The umask, which can only be read by setting it: from /proc, where that tells; asked once."""
+        """The umask, which can only be read by setting it: from /proc, where that has it; asked once."""
         if self._known_umask is None:
             self._known_umask = 0o022
             with suppress(OSError), open("/proc/self/status") as status:

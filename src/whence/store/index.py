@@ -127,8 +127,8 @@ class Index:
         found = {row[0]: row for row in rows_in(base[0])} if base is not None else {}
         logs = [one.key for one in self._objects.list(LOG)]
         for key in logs:
-            told = self._objects.read(key, LONGEST_LOG)
-            for row in rows_in(told[0]) if told is not None else ():
+            log = self._objects.read(key, LONGEST_LOG)
+            for row in rows_in(log[0]) if log is not None else ():
                 before = found.get(row.build_id)
                 if before is None or before.revision < row.revision:
                     found[row.build_id] = row

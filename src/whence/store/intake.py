@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from whence.store.processes import Mapped
     from whence.store.taking import Taken, Takes
 
-HEAD = 512  # bytes that tell a package
+HEAD = 512  # bytes that show a package
 MANY = 48  # ELF files, from which on starting processes pays
 PROCESSES_A_CORE = 2  # one works while another waits for the disk to have what was written
 PATIENCE_SECONDS = 0.5  # after Ctrl-C, before processes are killed

@@ -20,7 +20,7 @@ LAYOUTS = ("gdb", "pyroscope")
 
 
 def layout_of(name: str, tenant: str = "") -> str:
-    """A layout as a store is told of it: "gdb", or "pyroscope/TENANT". Raises WrongUse."""
+    """A layout as it is given to a store: "gdb", or "pyroscope/TENANT". Raises WrongUse."""
     if name not in LAYOUTS:
         raise WrongUse(f"a layout is {' or '.join(LAYOUTS)}, not {name!r}")
     if name == "gdb":

@@ -198,7 +198,7 @@ def is_over(known: dict[str, object], modified: float) -> bool:
 
 
 def start_of(pid: int) -> int:
-    """When a process began, in ticks since the machine did; 0 when there is none, or nothing tells."""
+    """When a process began, in ticks since the machine did; 0 when there is none, or nothing says when."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[19])
@@ -207,7 +207,7 @@ def start_of(pid: int) -> int:
 
 
 def is_alive(pid: object, started: object) -> bool:
-    """Whether a process of this machine still runs; true when nothing tells."""
+    """Whether a process of this machine still runs; true when that can't be found out."""
     if not isinstance(pid, int) or not isinstance(started, int) or not started:
         return True
     return start_of(pid) == started

@@ -1,6 +1,6 @@
 """Packages of ELF files: .deb, .tar (plain, gzip, bzip2, xz, zstd) and .zip, read member by member; packed ELF files.
 
-Nothing of a package is written under a name that it tells: members are read as streams, and only those that begin as
+Nothing of a package is written under a name that it gives: members are read as streams, and only those that begin as
 ELF files do are handed on. Links, devices and folders are passed over. A .deb is an `ar` file (deb(5)): an eight-byte
 magic, then members with a head of 60 bytes each, padded to two; `data.tar.*` has the files.
 
@@ -93,7 +93,7 @@ def broken(error: Exception) -> PackageError:
 
 
 def kind_of(path: str, head: bytes) -> str | None:
-    """Which package a file is, told by its first bytes (and of a packed tar by its name); None when it is none."""
+    """Which package a file is, by its first bytes (and of a packed tar by its name); None when it is none."""
     if head.startswith(AR_MAGIC) and head[len(AR_MAGIC) :].startswith(DEB_FIRST):
         return DEB
     if head.startswith(ZIP_MAGIC):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Mapped(Record, frozen=True):
-    """A file of a process: its path on this machine, or its bytes; its build-id where one was told; or why it can't be
+    """A file of a process: its path on this machine, or its bytes; its build-id where one was given; or why it can't be
     had."""
 
     origin: str
@@ -71,7 +71,7 @@ def _local(process: ProcessView, name: str, memory: ElfFile | None) -> Iterator[
             except WhenceError as error:
                 yield Mapped(origin, missing=error.message)
         elif not build_id:
-            yield Mapped(origin, missing="no build-id was told, so nothing says which file it was")
+            yield Mapped(origin, missing="no build-id was given, so nothing says which file it was")
         else:
             yield Mapped(origin, mapping.path, build_id=build_id)
 

@@ -677,8 +677,8 @@ class Store(Closing):
     def build_id_of(self, debug_id: str) -> str:
         """The build-id of a debug id; "" when none is known. Raises WrongUse, OSError."""
         found = self.objects.read(names.debug_id_key(debug_id), 2 * names.ID_BYTES)
-        told = found[0].decode("ascii", "replace") if found is not None else ""
-        return told if is_id(told) else ""
+        text = found[0].decode("ascii", "replace") if found is not None else ""
+        return text if is_id(text) else ""
 
 
 class Content(Closing):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LONGEST = 1 << 14  # bytes of a note
 LONGEST_NAME = 1 << 10
-ASKERS = 32  # that are told apart
+ASKERS = 32  # that are counted apart
 TRIES = 4
 DAY_SECONDS = 86400
 

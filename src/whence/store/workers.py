@@ -86,7 +86,7 @@ class Worker:
             return self._process
 
     def _ended(self, process: subprocess.Popen[bytes]) -> str:
-        """Why a process ended by itself, in words. Raises Stopped when it was told to."""
+        """Why a process ended by itself, in words. Raises Stopped when it was asked to end."""
         with self._lock:
             if self._stopped:
                 raise Stopped

@@ -182,7 +182,7 @@ def _close(held: PooledBinary) -> None:
 
 
 def key_of(mapping: Mapping) -> object:
-    """What tells a mapped file from every other. Raises OSError when there is no build-id and it can't be opened."""
+    """The identity of a mapped file. Raises OSError when there is no build-id and it can't be opened."""
     if mapping.kind is Kind.VDSO:
         return "vdso", mapping.size
     if mapping.build_id:

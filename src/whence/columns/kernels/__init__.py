@@ -1,5 +1,5 @@
 """The compiled hot loops of whence.columns: Arrow's C data interface, texts by number, and the answers of a namer."""
 
-from whence.kernels import shared_object
+from whence.kernels import __path__
 
-__path__ = [shared_object(__file__)]
+__all__ = ["__path__"]

@@ -96,7 +96,7 @@ class Batches:
 def message_of(stream: cython.pointer(ArrowArrayStream)) -> str:
     """What a stream says of its last error."""
     text = stream.get_last_error(stream)
-    return "no reason is told" if text == cython.NULL else cython.cast(bytes, text).decode("utf-8", "replace")
+    return "no reason is given" if text == cython.NULL else cython.cast(bytes, text).decode("utf-8", "replace")
 
 
 @cython.cfunc

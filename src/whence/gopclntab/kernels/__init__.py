@@ -1,5 +1,5 @@
 """The compiled hot loops of whence.gopclntab: one file per state machine or section of the standard."""
 
-from whence.kernels import shared_object
+from whence.kernels import __path__
 
-__path__ = [shared_object(__file__)]
+__all__ = ["__path__"]

@@ -1,1 +1,1 @@
-"""The numbers of the trace format, and what the kernels of this room tell each other; constants.pxd has them."""
+"""The numbers of the trace format, and the codes that kernels of this room share; constants.pxd has them."""

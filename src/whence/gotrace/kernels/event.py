@@ -38,7 +38,7 @@ class Event:
 
     `type` is the number on the wire (a name does too, here); `args` are the arguments in the order of the spec, for a
     stack followed by pc, func, file and line of each frame; `data` is bytes where the spec has data, else None.
-    `padding` tells how many bytes more than it needs each number took on the wire (the length of the data last), or is
+    `padding` is how many bytes more than it needs each number took on the wire (the length of the data last), or is
     None when all took as few as they can, or when the reader was not asked to keep it. `str(event)` is its text form.
     """
 
@@ -186,7 +186,7 @@ def checked_padding(spec, numbers, padding) -> bytes:
     extra: cython.int
     found = bytes(padding)
     if len(found) != len(numbers):
-        raise TraceError(spec.name, None, "padding tells of each number", len(found))
+        raise TraceError(spec.name, None, "padding has a value for each number", len(found))
     for i, value in enumerate(numbers):
         extra = found[i]
         if extra > LONGEST - whence_uvarint_size(value):

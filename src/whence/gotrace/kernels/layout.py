@@ -46,7 +46,7 @@ class Layout:
             raise ValueError(f"no room for event {kind}, {name!r}")
         slot = name_slot(name, len(name))
         if self.slots[slot]:
-            raise ValueError(f"{name!r} has the slot of event {self.slots[slot]}: the hash is to tell all names apart")
+            raise ValueError(f"{name!r} has the slot of event {self.slots[slot]}: each name needs another hash")
         self.slots[slot] = kind
         self.counts[kind] = count
         self.flags[kind] = flags

@@ -982,7 +982,7 @@ def to_wire(
     out: cython.uchar[::1],
     keep_padding: cython.bint,
 ) -> tuple:
-    """Write the events that the lines in data[start:stop] tell into `out`.
+    """Write the events that the lines in data[start:stop] describe into `out`.
 
     Returns (where it stopped, always before an event; bytes written; events; lines; fault; where the fault is; the
     event type and the number of the argument it is about). FINE: the bytes are used up. CUT: an event goes on past

@@ -100,7 +100,7 @@ def is_space(c: cython.uchar) -> cython.bint:
 def function_name(
     text: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t, address: cython.p_ulonglong
 ) -> cython.Py_ssize_t:
-    """Where the name of the function begins that the line at `at` tells of; -1 where it tells of none."""
+    """Where the name of the function begins of the line at `at` begins; -1 where it has none."""
     total: cython.ulonglong = 0
     first: cython.Py_ssize_t = at
     name: cython.Py_ssize_t

@@ -151,7 +151,7 @@ def parse_maps(
                 ends[rows] = end
                 permissions[rows] = bits
                 offsets[rows] = offset
-                # makedev(3): stat(2) tells devices so
+                # makedev(3): stat(2) reports devices so
                 devices[rows] = (minor & 0xFF) | ((major & 0xFFF) << 8) | ((minor >> 8) << 20) | ((major >> 12) << 44)
                 inodes[rows] = inode
                 name_starts[rows] = position

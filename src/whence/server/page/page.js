@@ -1,6 +1,6 @@
 // Dropping of files, and plots of the server's health.
 
-const told = (kind) => document.querySelector(`[data-told="${kind}"]`);
+const statusLine = (kind) => document.querySelector(`[data-status="${kind}"]`);
 
 async function answerOf(response) {
   try {
@@ -14,7 +14,7 @@ async function upload(files) {
   for (const file of files) {
     const line = document.createElement("li");
     line.textContent = `${file.name}: being sent`;
-    told("upload").append(line);
+    statusLine("upload").append(line);
     try {
       const response = await fetch(`/upload?name=${encodeURIComponent(file.name)}`, { method: "PUT", body: file });
       const answer = await answerOf(response);
@@ -30,7 +30,7 @@ async function upload(files) {
 async function profile(files) {
   const [file] = files;
   if (!file) return;
-  const line = told("profile");
+  const line = statusLine("profile");
   const frame = document.getElementById("flame");
   line.textContent = `${file.name}: being named`;
   frame.hidden = true;

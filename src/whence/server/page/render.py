@@ -91,7 +91,7 @@ def index(
     shown = f"{count:,}" if count == len(rows) else f"the youngest {len(rows):,} of {count:,}"
     drop = (
         '<p><label class="drop" data-drop="upload">Drop debug files or programs here, or choose them'
-        '<input type="file" multiple></label></p><ul class="told" data-told="upload" aria-live="polite"></ul>'
+        '<input type="file" multiple></label></p><ul class="status" data-status="upload" aria-live="polite"></ul>'
         if uploads
         else "<p>This server takes no files.</p>"
     )
@@ -101,7 +101,7 @@ def index(
 <section aria-labelledby="profile"><h2 id="profile">Name a profile</h2>
 <p><label class="drop" data-drop="profile">Drop a profile here, or choose it: pprof, perf.data, OTLP, Firefox, folded
 <input type="file"></label></p>
-<p class="told" data-told="profile" aria-live="polite"></p>
+<p class="status" data-status="profile" aria-live="polite"></p>
 <iframe id="flame" title="the named profile" sandbox="allow-scripts" hidden></iframe></section>
 <section aria-labelledby="held"><h2 id="held">In the store</h2>
 <form role="search"><label for="q">Name, build-id or package</label>
@@ -135,13 +135,13 @@ def binary(
             for name, vaddr, length in sections
         ],
     )
-    told = [
+    details = [
         ("build-id", known.build_id),
         ("debug id", known.debug_id),
         ("machine", known.machine),
         ("note", known.note),
     ]
-    facts = "".join(f"<dt>{name}</dt><dd><code>{escape(text)}</code></dd>" for name, text in told if text)
+    facts = "".join(f"<dt>{name}</dt><dd><code>{escape(text)}</code></dd>" for name, text in details if text)
     return page(
         f"{known.name or known.build_id} - whence",
         f"""<h1>{escape(known.name or known.build_id)}</h1>
