@@ -1,5 +1,7 @@
 """The heap that threads of a command share."""
 
+from __future__ import annotations
+
 import platform
 import subprocess
 import sys
@@ -42,6 +44,6 @@ def reserved_by_threads(shared: str) -> int:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are not told about heaps")
-def test_threads_share_one_heap_once_a_command_has_asked_for_it():
+def test_threads_share_one_heap_once_a_command_has_asked_for_it() -> None:
     assert reserved_by_threads("") >= 2 * RESERVED
     assert reserved_by_threads("assert share_heap()") < RESERVED
