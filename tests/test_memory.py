@@ -1,5 +1,7 @@
 """The heap that threads of a command share."""
 
+from __future__ import annotations
+
 import platform
 import subprocess
 import sys

@@ -184,7 +184,7 @@ def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.Mo
     unpacking = elf.unpacking(info)
     assert unpacking is not None
     unpacking.keep_near(lead)
-    thread = threading.Thread(target=unpacking.run)
+    thread = threading.Thread(target=unpacking.complete)
     thread.start()
     assert unpacking.wait(lead) >= lead
     time.sleep(0.02)
@@ -196,6 +196,28 @@ def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.Mo
     thread.join()
     assert unpacking.done == size
     assert unpacking.content[3 * lead :] == plain[3 * lead :]
+
+
+def test_who_waits_for_the_end_of_a_thread_that_unpacks_does_not_hurry_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compress, "STEP", 1000)
+    plain = random.Random(2).randbytes(100_000)
+    elf = ElfFile.from_bytes(forge([packed(Section(".debug_info", plain), "zlib")]))
+    info = elf.section(".debug_info")
+    assert info is not None
+    unpacking = elf.unpacking(info)
+    assert unpacking is not None
+    unpacking.keep_near(0)
+    threads = [threading.Thread(target=unpacking.complete) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.02)
+    assert unpacking.done <= 2000
+    unpacking.advance(50_000)
+    assert 50_000 <= unpacking.done <= 53_000
+    assert bytes(elf.content(".debug_info")) == plain  # an unpacking of its own
+    assert bytes(unpacking.run()) == plain
+    for thread in threads:
+        thread.join()
 
 
 def test_a_forked_child_unpacks_by_itself_what_its_parent_unpacks_ahead() -> None:

@@ -67,6 +67,7 @@ class InfoPrefix:
 
     def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
         self._elf, self._file, self._unpacking = elf, file, unpacking
+        unpacking.keep_near(0)  # what was begun ahead goes on as far as somebody waits for it
         self._lock = Lock()
         self._sections: Sections | None = None
 
@@ -147,7 +148,7 @@ class StreamingInfo:
 
     def _unpack(self) -> None:
         try:
-            self._unpacking.run()
+            self._unpacking.complete()
         except ElfError:
             self._failed = True
 

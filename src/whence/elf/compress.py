@@ -149,8 +149,10 @@ class Unpacking:
         follows."""
         size = min(size, self.size)
         if self._thread not in (None, threading.current_thread()):
-            self._await(size)
+            self._await(size, wanted=size)
             return
+        if self._thread is None:
+            self._want(size)
         try:
             self._advance(size)
         except BaseException as error:
@@ -164,11 +166,22 @@ class Unpacking:
         """From now on this thread unpacks, the others wait for what comes."""
         self._thread, self._process = thread, os.getpid()
 
-    def _await(self, size: int) -> None:
+    def complete(self) -> None:
+        """Unpack it all on this thread, or wait until the thread that has begun is done, which may keep near to what is
+        read. ElfError when it can't be unpacked."""
+        with self._turn:
+            if self._thread is None:
+                self.start(threading.current_thread())
+        if self._thread is threading.current_thread():
+            self.run()
+        else:
+            self._await(self.size)
+
+    def _await(self, size: int, wanted: int = 0) -> None:
         if self._process != os.getpid():
             raise ElfError(self.part, None, "what a thread unpacks is read by its own process")
+        self._want(wanted)
         with self._turn:  # when all of it is there, more may follow: that is known at the end
-            self._want(size)
             self._turn.wait_for(lambda: self._ended or size <= self.done < self.size)
         if self._error is not None:
             raise self._error
@@ -187,8 +200,10 @@ class Unpacking:
             self._turn.notify_all()
 
     def _want(self, size: int) -> None:
-        self._wanted = max(self._wanted, size)
-        self._turn.notify_all()
+        """Somebody waits for so many bytes."""
+        with self._turn:
+            self._wanted = max(self._wanted, size)
+            self._turn.notify_all()
 
     def _is_near(self) -> bool:
         if self._lead is None or self._stopped or self.done == self.size:  # then its end is looked at
@@ -232,8 +247,8 @@ class Unpacking:
 
     def wait(self, size: int) -> int:
         """Wait until so many bytes are there, or all that will be. Returns how many are."""
+        self._want(size)
         with self._turn:
-            self._want(size)
             self._turn.wait_for(lambda: self.done >= size or self._ended)
             return self.done
 
