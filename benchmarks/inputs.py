@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import sysconfig
+from functools import cache
 from pathlib import Path
 
 from whence.elf import ElfFile, functions
@@ -43,12 +44,18 @@ def is_debug_file(path: Path) -> bool:
         return elf.section(".debug_info") is not None and elf.type in (2, 3)
 
 
+@cache
+def spans_of(path: Path) -> list[tuple[int, int]]:
+    """The vaddr and length of each of a file's functions."""
+    with ElfFile.open(path) as elf:
+        table = functions(elf, StringSpace())
+        return [(vaddr, length) for vaddr, length in zip(table.vaddr, table.length) if length]
+
+
 def addresses(path: Path, count: int, seed: int = 1) -> list[int]:
     """vaddrs drawn uniformly over the bytes of the file's functions, in random order."""
     dice = random.Random(seed)
-    with ElfFile.open(path) as elf:
-        table = functions(elf, StringSpace())
-        spans = [(vaddr, length) for vaddr, length in zip(table.vaddr, table.length) if length]
+    spans = spans_of(path)
     chosen = dice.choices(spans, weights=[length for _, length in spans], k=count)
     return [vaddr + dice.randrange(length) for vaddr, length in chosen]
 

@@ -319,6 +319,7 @@ class Binary(Closing):
             if self._whole is not None:
                 self._whole.close()
             if self.producers is not None:
+                self._whole = None  # in memory
                 self.producers.close()
                 self.producers.elf.close()
 

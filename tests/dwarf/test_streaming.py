@@ -28,6 +28,7 @@ def _small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which a few kilobytes come in many waves and pages are forgotten one by one."""
     monkeypatch.setattr(streaming, "SMALLEST", 1)
     monkeypatch.setattr(streaming, "SMALLEST_PREFIX", 1)
+    monkeypatch.setattr(streaming, "LEAD", 3000)
     monkeypatch.setattr(streaming, "BATCH", 1000)
     monkeypatch.setattr(unit_set, "BATCH", 500)
     monkeypatch.setattr(compress, "STEP", 64)
@@ -80,6 +81,16 @@ def test_units_read_as_they_arrive_give_the_ranges_they_give_when_all_are_there(
     assert len(whole) > 2 * UNITS
     assert not info.problems
     assert len(info.units) == UNITS  # whoever asks for units has them unpacked again
+
+
+def test_a_unit_longer_than_what_is_unpacked_ahead_is_read_as_it_arrives() -> None:
+    debug = many()
+    low = TEXT[0] + UNITS * 0x100
+    functions = [function(f"one_of_many{number:030}", low + number * 16, 16) for number in range(200)]
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "long.c")], functions))
+    info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
+    assert was_read_as_it_came(info)
+    assert arrived == whole
 
 
 def test_units_that_refer_to_each_other_are_read_when_all_are_there() -> None:

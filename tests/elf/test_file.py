@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import struct
 import sys
+import threading
 import time
 import zlib
 from dataclasses import replace
@@ -15,7 +17,7 @@ import pytest
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, note, packed
 from tests.helpers.survive import survives
 from whence.binary import Binary
-from whence.elf import ElfFile
+from whence.elf import ElfFile, compress
 from whence.elf.kernels import constants
 from whence.errors import ElfError
 from whence.window import ORDERS, ByteOrder
@@ -169,6 +171,31 @@ def test_what_is_wrong_with_a_section_that_is_unpacked_ahead_is_met_by_who_asks_
         with pytest.raises(ElfError, match=r"cut\.so: .*unpack"):
             elf.content(".debug_info")
     assert bytes(elf.content(".debug_line")) == AHEAD[2].data
+
+
+def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, lead, size = 1000, 20_000, 200_000
+    monkeypatch.setattr(compress, "STEP", step)
+    monkeypatch.setattr(compress, "KEPT_TOGETHER", 1 << 12)  # a page
+    plain = random.Random(1).randbytes(size)  # which does not get smaller: a step unpacks to as many bytes
+    elf = ElfFile.from_bytes(forge([packed(Section(".debug_info", plain), "zlib")]))
+    info = elf.section(".debug_info")
+    assert info is not None
+    unpacking = elf.unpacking(info)
+    assert unpacking is not None
+    unpacking.keep_near(lead)
+    thread = threading.Thread(target=unpacking.run)
+    thread.start()
+    assert unpacking.wait(lead) >= lead
+    time.sleep(0.02)
+    assert unpacking.done <= lead + 2 * step
+    assert unpacking.wait(3 * lead) >= 3 * lead  # who waits for more has it
+    unpacking.forget(3 * lead)
+    assert unpacking.wait(3 * lead + lead // 2) <= 4 * lead + 2 * step
+    unpacking.keep_near(None)
+    thread.join()
+    assert unpacking.done == size
+    assert unpacking.content[3 * lead :] == plain[3 * lead :]
 
 
 def test_a_forked_child_unpacks_by_itself_what_its_parent_unpacks_ahead() -> None:

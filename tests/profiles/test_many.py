@@ -22,7 +22,7 @@ from whence.profiles import Profile, folded, formats, merge, naming, pprof, read
 from whence.profiles.binaries import Binaries
 from whence.profiles.difference import both, diff
 from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
-from whence.symbolize.naming import chains_of
+from whence.symbolize.naming import table_of
 
 
 @pytest.fixture
@@ -343,9 +343,9 @@ def test_what_a_file_answered_is_kept_for_the_next_profile(monkeypatch: pytest.M
 
     def noted(binary: Any, vaddrs: Any, **options: Any) -> Any:
         asked.append(len(vaddrs))
-        return chains_of(binary, vaddrs, **options)
+        return table_of(binary, vaddrs, **options)
 
-    monkeypatch.setattr(naming, "chains_of", noted)
+    monkeypatch.setattr(naming, "table_of", noted)
     with Binaries(remember=True) as binaries:
         first, second, raw = (program_profile(compiled()) for _ in range(3))
         naming.name(first, binaries, demangle=True)
@@ -354,6 +354,51 @@ def test_what_a_file_answered_is_kept_for_the_next_profile(monkeypatch: pytest.M
     assert asked == [3, 3]  # readable names, and those of the linker
     assert first.frames == second.frames
     assert all(first.frames)
+
+
+def test_a_file_of_a_single_profile_is_closed_once_all_its_mappings_are_named() -> None:
+    first, second = program_profile(compiled()), program_profile(compiled())
+    where = first.mappings[0]
+    first.mappings += [Mapping(0, 0, where.file_offset, where.path, where.build_id), Mapping(path="/gone")]
+    first.mapping[2] = 1
+    with Binaries(once=True) as binaries:
+        reports = naming.name(first, binaries)
+        assert binaries.searches == []
+        naming.name(second, binaries)  # whoever asks once more has it opened once more
+    assert [(one.path, one.locations) for one in reports] == [(str(compiled()), 3)]
+    assert all(first.frames[:2])
+    assert all(second.frames)
+
+
+def test_what_is_more_than_is_kept_is_named_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profile that asks for some places a second time and for more new ones than there is room for."""
+    with Binaries(remember=True) as binaries:
+        first, second = (program_profile(compiled()) for _ in range(2))
+        first.address.pop()
+        first.mapping.pop()
+        first.frames.pop()
+        naming.name(first, binaries)
+        monkeypatch.setattr(naming, "MOST_KNOWN", len(first.address))
+        naming.name(second, binaries)
+    assert all(second.frames)
+    assert second.frames[: len(first.frames)] == first.frames
+
+
+def test_frames_are_columns_until_somebody_asks_for_them() -> None:
+    profile = Profile.of(program_profile(compiled()))
+    with Binaries() as binaries:
+        (report,) = naming.name(profile, binaries)
+    assert (report.named, report.with_lines, sum(report.sources.values())) == (3, 2, 3)
+    written = read(profile.to_bytes("pprof")).frames
+    assert [len(one.locations) for one in profile.named] == [3]
+    assert not any(profile.own_frames)
+    assert all(profile.frames)
+    assert not profile.named
+    assert sum(bool(chain[0].line) for chain in profile.frames) == report.with_lines
+    shown = [[(frame.function, frame.file, frame.line) for frame in chain] for chain in profile.frames]
+    assert shown == [[(frame.function, frame.file, frame.line) for frame in chain] for chain in written]
+    again = read(profile.to_bytes("pprof")).frames  # from objects
+    assert again == written
 
 
 def test_a_file_that_can_not_be_written_costs_only_itself(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import shutil
 import struct
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.forge.perfdata import KERNEL, KIND, USER, Forge
+from tests.forge.perfdata import KERNEL, KERNEL_PID, KIND, USER, Forge
 from tests.helpers.perfdata import APP, APP_ID, EXPECTED, LIB, LIB_ID, recording, stacks
 from whence.cli import main
 from whence.errors import ProfileError
@@ -17,6 +19,7 @@ from whence.model import Frame
 from whence.profiles import read
 from whence.profiles.perfdata.kernels import constants
 
+KERNEL_CODE = 0xFFFFFFFF81000010
 GUEST_KERNEL, GUEST_USER, HYPERVISOR, DEFERRED = ((1 << 64) - one for one in (2176, 2560, 32, 640))
 
 
@@ -364,3 +367,76 @@ def test_times_become_labels_where_they_are_asked_for(tmp_path: Path) -> None:
     again = read(out).samples
     assert [{one.key: one.number for one in labels}["time"] for labels in again.labels] == [5, 7, 9]
     assert [list(column) for column in again.values] == [[1, 1, 1], [5, 7, 9]]
+
+
+# beside perf script, where no processor of ours makes such recordings
+
+
+def printed_by_perf(path: Path, fields: str) -> list[list[str]]:
+    """The words of each sample that perf script prints of a recording."""
+    perf = shutil.which("perf")
+    if perf is None:
+        pytest.skip("perf is not installed")
+    command = [perf, "script", "-i", str(path), "-F", fields]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [one.split() for one in text.split("\n\n") if one.strip()]
+
+
+@pytest.mark.parametrize("hardware_index", [0, constants.BRANCH_HW_INDEX])
+@pytest.mark.parametrize("calls", [0, constants.BRANCH_CALL_STACK])
+def test_stacks_beside_branches_are_those_that_perf_script_prints(
+    tmp_path: Path, hardware_index: int, calls: int
+) -> None:
+    """-j any keeps the call chain; --call-graph lbr makes the user's part of the branches that called, of which perf
+    prints the entry of the innermost function where whence has the place in it that the sample was taken at."""
+    forge = Forge(kind=KIND | constants.HAS_BRANCH_STACK)
+    attribute = forge.attribute(branch_type=calls | hardware_index | 1)
+    base, branches = 0x400000, [(0x510, 0x600), (0x410, 0x500), (0x310, 0x400)]
+    behind = forge.pack("Q", len(branches)) + (forge.pack("Q", 0) if hardware_index else b"")
+    behind += b"".join(forge.pack("QQQ", base + start, base + end, 0) for start, end in branches)
+    chains: list[list[int]] = [[USER, base + 0x610, base + 0x111], [KERNEL, KERNEL_CODE, USER, base + 0x610]]
+    records = [forge.mmap2(7, base, 0x10000, 0, APP, 1), forge.comm(7, 7, "app")]
+    records += [forge.sample(7, 7, 2 + at, chain, behind=behind, ip=chain[1]) for at, chain in enumerate(chains)]
+    path = tmp_path / "perf.data"
+    path.write_bytes(forge.file(records, [(attribute, [1])]))
+
+    words = printed_by_perf(path, "ip,brstack")
+    stacks_of_perf = [[int(word, 16) for word in one if "/" not in word] for one in words]
+    shown = [
+        [tuple(int(part, 16) - base for part in word.split("/")[:2]) for word in one if "/" in word] for one in words
+    ]
+    assert shown == [branches, branches]
+    profile = read(path)
+    ours = [[profile.address[at] for at in profile.samples.locations(row)] for row in range(2)]
+    if calls:
+        callers = [start for start, _ in branches]
+        assert stacks_of_perf == [[0x600, *callers], [KERNEL_CODE, 0x600, *callers]]
+        in_file = [0x610, *callers]
+    else:
+        assert stacks_of_perf == [[0x610, 0x111], [KERNEL_CODE, 0x610]]
+        in_file = [0x610, 0x110]  # the call is before its return address
+    assert ours[0] == [base + one for one in in_file]
+    assert ours[1] == [KERNEL_CODE, *(base + one for one in (in_file if calls else in_file[:1]))]
+
+
+def test_a_recording_with_kcore_is_named_as_perf_script_names_it(tmp_path: Path) -> None:
+    text = 0xFFFFFFFF9A000000
+    symbols = {"_stext": 0, "do_one": 0x1000, "do_two": 0x1100, "_etext": 0x2000}
+    folder = tmp_path / "perf.data"
+    (folder / "kcore_dir").mkdir(parents=True)
+    folder.chmod(0o700)  # or perf refuses it
+    lines = [f"{text + at:016x} T {name}\n" for name, at in symbols.items()]
+    (folder / "kcore_dir" / "kallsyms").write_text("".join(lines))
+    forge = Forge()
+    records = [
+        forge.mmap(KERNEL_PID, text, 0x200000, text, "[kernel.kallsyms]_stext", misc=1),
+        forge.comm(7, 7, "app"),
+        forge.sample(7, 7, 5, [KERNEL, text + 0x1010, text + 0x1105], misc=1),
+    ]
+    (folder / "data").write_bytes(forge.file(records))
+    profile = read(folder)
+    profile.symbolize()
+    ours = [profile.frames[at][0].function for at in profile.samples.locations(0)]
+    assert ours == ["do_one", "do_two"]
+    (words,) = printed_by_perf(folder, "ip,sym")
+    assert words[1::2] == ours  # each behind its address

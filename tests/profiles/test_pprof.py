@@ -11,6 +11,7 @@ from array import array
 import pytest
 
 from tests.forge import pprof as forge
+from tests.helpers.profiles import made
 from tests.helpers.survive import survives
 from whence.budget import Budget
 from whence.errors import ProfileError
@@ -230,3 +231,19 @@ def test_locations_are_written_as_their_schema_says() -> None:
             location = {"id": row + 1, "mapping_id": mapping[row] + 1, "address": address[row], "line": lines}
             expected += wire.payload(4, PPROF.encoded(location, "Location"))
         assert bytes(encode.locations(mapping, address, first, function, line, fields)) == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_samples_are_looked_at_in_parts_with_one_result(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    data = pprof.encoded(made())
+    once = pprof.read(data)
+    monkeypatch.setattr(pprof, "PART_BYTES", 16)
+    monkeypatch.setattr("whence.cores.available", lambda: threads)
+    found = pprof.read(data)
+    assert (list(found.samples.stack), found.samples.values) == (list(once.samples.stack), once.samples.values)
+    unknown = wire.payload(2, wire.packed(1, [99]) + wire.packed(2, [1, 1]))
+    with pytest.raises(ProfileError, match="location_id is 99, expected the id of a location"):
+        pprof.read(data + unknown)
+    short = wire.payload(2, wire.packed(1, [1]) + wire.packed(2, [1]))
+    with pytest.raises(ProfileError, match=f"sample {len(once.samples)}: .*2 sample types"):
+        pprof.read(data + short)

@@ -102,7 +102,9 @@ def opened(path: str, options: Namespace) -> Iterator[Binary]:
             yield binary
         return
     from whence.cli.options import locator_of
+    from whence.kernels.memory import share_heap
 
+    share_heap()
     with locator_of(options) as locator, locator.open(path, columns=options.style != "gnu", ahead=True) as binary:
         yield binary
 

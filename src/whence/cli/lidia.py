@@ -103,6 +103,7 @@ def run(options: Namespace) -> int:
 def create(options: Namespace) -> int:
     from whence.cli.streams import refuse_terminal
     from whence.elf import ElfFile
+    from whence.kernels.memory import share_heap
 
     output = options.output or os.path.basename(options.file) + ".lidia"
     if os.path.exists(output) and os.path.samefile(output, options.file):
@@ -115,6 +116,7 @@ def create(options: Namespace) -> int:
         print("whence lidia create: --compact leaves no choice of --compat and --strings", file=sys.stderr)
         return WRONG_USE
     refuse_terminal(output, "an archive")
+    share_heap()
     with ElfFile.open(options.file) as elf:
         if options.compat is None and not options.no_dwarf and options.jobs != 1:
             elf.unpack_ahead()  # while the rest is imported

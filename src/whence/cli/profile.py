@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+from _thread import start_new_thread
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from whence import cores
+from whence.blocks import suppress
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
 from whence.cli.profile_output import (
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
     from whence.profiles.naming import Named
+
+
+RECORDING = "perf.data"
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -95,6 +101,8 @@ def run(options: Namespace) -> int:
 
     format = format_asked(options)
     title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
+    if cores.available() > 1:
+        start_new_thread(import_ahead, (not options.no_demangle,))
     profile = read_all(options)
     choose_type(profile, options.sample_type)
     format = format or formats.format_for(profile, options.output or "")
@@ -114,6 +122,19 @@ def run(options: Namespace) -> int:
     return SOME_UNKNOWN if tell_shortfall(report, options) else ANSWERED
 
 
+def import_ahead(demangle: bool) -> None:
+    """Import what names a profile, while another core unpacks and checks its bytes."""
+    with suppress(ImportError):  # it is told where it is missed
+        import whence.lidia.results
+        import whence.profiles.chains
+        import whence.profiles.naming  # noqa: F401
+
+        if demangle:
+            from whence.demangle import ready
+
+            ready()
+
+
 def check_use(options: Namespace) -> None:
     """Raises WrongUse for options that make no sense together."""
     if options.normalize and not options.base:
@@ -131,9 +152,13 @@ def named(profile: Profile, options: Namespace) -> tuple[Profile, list[Named]]:
     from whence.profiles.symbol_lists import SymbolLists
 
     lists = SymbolLists(options.perf_map, options.kallsyms)
+    if profile.format == RECORDING:  # of many files, each of which takes memory while it is read
+        from whence.memory import give_back_freed
+
+        give_back_freed()
     with (
         locator_of(options) as locator,
-        Binaries(locator, symbol_lists=lists) as binaries,
+        Binaries(locator, symbol_lists=lists, once=not options.base) as binaries,
         Progress("naming", quiet=options.quiet) as progress,
     ):
         files = name(

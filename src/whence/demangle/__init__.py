@@ -52,6 +52,12 @@ def _load() -> Callable[[str], str]:
     return found
 
 
+def ready() -> None:
+    """Load the demangler now: the first name that needs it then waits for nothing."""
+    if _text_of is None:
+        _load()
+
+
 def demangle(name: str) -> str:
     """The readable form of a linkage name; the name itself when there is none. Remembers the last 65,536 of them."""
     return _demangled(name) if name.startswith(MANGLED) and len(name) <= MAX_NAME else name

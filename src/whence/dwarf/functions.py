@@ -15,6 +15,7 @@ then read by itself.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from itertools import accumulate, chain
 
 from whence.dwarf.kernels import constants
@@ -39,6 +40,7 @@ from whence.errors import DwarfError
 from whence.ranges import Ranges, Rows, Scopes, Starts
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
+from whence.ranges.table import zeros
 from whence.source import Source
 
 SCOPE_COLUMNS = ("vaddr", "end", "depth", "function", "call_file", "call_line", "call_column", "call_discriminator")
@@ -132,15 +134,15 @@ class UnitReader:
         if any(units[index * WIDTH + DWO_NAME] for index in chosen):
             scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
         if self._lines:
-            other_files = self._declarations.files_of_other_units(starts, self.set.units)
+            other_files = dies_kernel.OtherFiles(starts.file, FILE_NUMBER)
+            names_of_files = self._declarations.files_of_other_units(other_files.keys.numbers(), self.set.units)
             firsts = array("I", [group[0] for group in groups])
             named = scopes, ends, starts, start_ends
             rows, row_ends = self._programs.read(self.set.units.rows, firsts, *named, self.problems)
-            for row, name in other_files.items():
-                starts.file[row] = name
+            other_files.put(starts.file, names_of_files)
         else:
-            scopes.call_file = array("Q", bytes(8 * len(scopes)))
-            rows, row_ends, starts = Rows(), array("I", bytes(4 * len(groups))), Starts()
+            scopes.call_file = zeros("Q", len(scopes))
+            rows, row_ends, starts = Rows(), zeros("I", len(groups)), Starts()
         for index, fault, offset in zip(chosen, faults, fault_offsets, strict=True):
             if fault:
                 self._add_problem(index, fault, offset)
@@ -160,7 +162,7 @@ class UnitReader:
         scopes = Scopes()
         for name in SCOPE_COLUMNS:
             getattr(scopes, name).frombytes(getattr(reader, name))
-        starts = Starts(array("Q", bytes(8 * begun)), array("Q", bytes(8 * begun)), array("I", bytes(4 * begun)))
+        starts = Starts(zeros("Q", begun), zeros("Q", begun), zeros("I", begun))
         reader.take_starts(starts)
         if copy_names:
             own = {name for name in scopes.function if name >> OFFSET_BITS != names_kernel.PLAIN_SOURCE}
@@ -168,7 +170,7 @@ class UnitReader:
             for columns in (scopes, starts):
                 columns.function = array("Q", [copied.get(name, name) for name in columns.function])
         if plain_names:
-            keys = array("Q", bytes(8 * plain_names))
+            keys = zeros("Q", plain_names)
             reader.take_plain(keys)
             bare = [row for row, key in enumerate(keys) if key & BARE_KEY]
             for row in bare:
@@ -185,7 +187,7 @@ class UnitReader:
 
     def _copy_names(self, names: array[int]) -> None:
         """Copy the names of the source that will not stay."""
-        rows = array("I", bytes(4 * len(names)))
+        rows = zeros("I", len(names))
         copied: dict[int, int] = {}
         for row in rows[: dies_kernel.rows_of_source(names, self._copied_source, rows)]:
             name = names[row]
@@ -263,7 +265,7 @@ def _qualified(units: UnitSet, keys: array[int]) -> tuple[dict[int, bytes], bool
     ancestors = array("Q", bytes(names_kernel.ancestors(units.kernel, keys)))
     scopes = sorted({die & offset_mask for die in ancestors if die >> shift in SCOPE_TAGS})
     wanted = keys + array("Q", scopes)
-    refs = array("Q", bytes(8 * len(wanted)))
+    refs = zeros("Q", len(wanted))
     unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, None, wanted, refs)
     if unresolved_refs and units.types is not None:
         unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, units.types.kernel, wanted, refs)
@@ -293,19 +295,16 @@ class Declarations:
         self._alt_programs = LinePrograms(sections, file.order, file.lowest, paths.beside(sections), file.strings)
         self._known: dict[tuple[bool, int, int], FileNames] = {}  # by supplementary file or not, program, directory
 
-    def files_of_other_units(self, starts: Starts, own: Units) -> dict[int, int]:
-        """The file's name of each start (by row) whose file number counts in another unit than the one read: of `own`,
-        or of the supplementary file."""
-        if not in_other_units(starts):
-            return {}
-        names = {key: self._files(key, own).ref(key & FILE_NUMBER) for key in set(starts.file) if key > FILE_NUMBER}
-        return {row: names[key] for row, key in enumerate(starts.file) if key > FILE_NUMBER}
+    def files_of_other_units(self, keys: Iterable[int], own: Units) -> array[int]:
+        """The name of each file (see names.pxd) that counts in another unit than the one read: of `own`, or of the
+        supplementary file."""
+        return array("Q", [self._files(key, own).ref(key & FILE_NUMBER) for key in keys])
 
     @staticmethod
     def forget_other_units(starts: Starts) -> None:
         """What a split unit takes from others of its file is not known: those have no line program."""
-        if in_other_units(starts):  # the last number stands for no file: no table is that long
-            starts.file = array("Q", [min(key, FILE_NUMBER) for key in starts.file])
+        found = dies_kernel.OtherFiles(starts.file, FILE_NUMBER)
+        found.put(starts.file, array("Q", [FILE_NUMBER]) * len(found.keys))  # no file: no table is that long
 
     def _files(self, key: int, own: Units) -> FileNames:
         """The files of the unit that a start's file counts in."""
@@ -318,8 +317,3 @@ class Declarations:
         if program not in self._known:
             self._known[program] = (self._alt_programs if alt else self._programs).file_names(units.rows, index)
         return self._known[program]
-
-
-def in_other_units(starts: Starts) -> bool:
-    """Whether any start's file number counts in another unit."""
-    return bool(max(starts.file, default=0) > FILE_NUMBER)

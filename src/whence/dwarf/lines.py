@@ -31,7 +31,7 @@ from whence.dwarf.problems import Problems
 from whence.errors import DwarfError, cut_off
 from whence.ranges import Rows, Scopes, Starts, StringSpace
 from whence.ranges.strings import Arena
-from whence.ranges.table import NO_FILE, Locations
+from whence.ranges.table import NO_FILE, Locations, zeros
 from whence.records import Record, field
 from whence.window import ByteOrder
 
@@ -104,9 +104,9 @@ class LinePrograms:
         numbers: dict[int, int] = {}
         number_of = array("I", [numbers.setdefault(ref, len(numbers)) if ref else NO_FILE for ref in names])
         room = self._kernel.room()
-        rows = Rows(array("Q", bytes(8 * room)), array("I", bytes(4 * room)), array("I", bytes(4 * room)))
+        rows = Rows(zeros("Q", room), zeros("I", room), zeros("I", room))
         rows.files.extend(numbers)
-        ends = array("I", bytes(4 * len(chosen)))
+        ends = zeros("I", len(chosen))
         count = self._kernel.emit_rows(number_of, names, *named, rows, ends)
         del rows.vaddr[count:], rows.file[count:], rows.line[count:]
         if self._with_columns:
@@ -186,7 +186,7 @@ def read_lines(
     the program's size.
     """
     space = StringSpace()
-    unit = array("Q", bytes(8 * WIDTH))
+    unit = zeros("Q", WIDTH)
     unit[HAS], unit[STMT_LIST] = HAS_STMT_LIST, offset
     unit[ADDRESS_SIZE], unit[STR_BASE] = address_size, str_base
     unit[COMP_DIR], unit[NAME] = (space.ref(space.add(text + b"\0"), 0) for text in (comp_dir, name))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win
+LEAD = 16 << 20  # bytes that are unpacked and not yet read, at most: what is read late stays in memory as long
 SMALLEST_PREFIX = 1 << 20  # the same where a question needs the first units alone
 
 
@@ -127,6 +128,7 @@ class StreamingInfo:
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
+        unpacking.keep_near(LEAD)
         self._thread.start()
         try:
             self.sections: Sections = read_sections(elf, self.problems, info=unpacking.content, alt=file.alt_sections)
@@ -199,6 +201,7 @@ class StreamingInfo:
 
     def close(self) -> None:
         """Wait for the thread. What is whole stays with the file; names that lie in the rest are no more."""
+        self._unpacking.keep_near(None)
         self._thread.join()
         section = self._elf.section(".debug_info")
         unpacking = self._unpacking

@@ -130,6 +130,8 @@ class Unpacking:
         self.content = memoryview(self._mapping or b"").toreadonly()
         self.size, self.done = size, 0
         self.forgotten = 0  # bytes from the start that are no longer there
+        self._lead: int | None = None  # how many bytes there may be beyond those that were forgotten
+        self._wanted = 0  # somebody waits for so many
         self._at = 0  # of the packed bytes
         self._ended = self._stopped = False
         self._turn = threading.Condition()
@@ -166,13 +168,32 @@ class Unpacking:
         if self._process != os.getpid():
             raise ElfError(self.part, None, "what a thread unpacks is read by its own process")
         with self._turn:  # when all of it is there, more may follow: that is known at the end
+            self._want(size)
             self._turn.wait_for(lambda: self._ended or size <= self.done < self.size)
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
         """Have the thread that unpacks end soon, with an ElfError."""
-        self._stopped = True
+        with self._turn:
+            self._stopped = True
+            self._turn.notify_all()
+
+    def keep_near(self, lead: int | None) -> None:
+        """Let the thread that unpacks wait when it is so many bytes ahead of what was forgotten, and nobody waits for
+        more (None: it goes on to the end)."""
+        with self._turn:
+            self._lead = lead
+            self._turn.notify_all()
+
+    def _want(self, size: int) -> None:
+        self._wanted = max(self._wanted, size)
+        self._turn.notify_all()
+
+    def _is_near(self) -> bool:
+        if self._lead is None or self._stopped or self.done == self.size:  # then its end is looked at
+            return True
+        return self.done < max(self.forgotten + self._lead, self._wanted)
 
     def _end(self) -> None:
         with self._turn:
@@ -186,6 +207,9 @@ class Unpacking:
         done = self.done
         try:
             while not unpacker.eof and self._at < len(packed) and (done < size or size == self.size):
+                if not self._is_near():
+                    with self._turn:
+                        self._turn.wait_for(self._is_near)
                 if self._stopped:
                     break
                 piece = unpacker.decompress(packed[self._at : self._at + STEP], self.size - done + 1)
@@ -209,6 +233,7 @@ class Unpacking:
     def wait(self, size: int) -> int:
         """Wait until so many bytes are there, or all that will be. Returns how many are."""
         with self._turn:
+            self._want(size)
             self._turn.wait_for(lambda: self.done >= size or self._ended)
             return self.done
 
@@ -217,7 +242,9 @@ class Unpacking:
         end -= end % KEPT_TOGETHER
         if self._mapping is not None and end > self.forgotten:
             self._mapping.madvise(mmap.MADV_DONTNEED, self.forgotten, end - self.forgotten)
-            self.forgotten = end
+            with self._turn:
+                self.forgotten = end
+                self._turn.notify_all()
 
 
 def unpack_all(several: Iterable[Unpacking]) -> None:

@@ -206,7 +206,8 @@ class ElfFile:
             return self._unpacking(section)
 
     def unpack_ahead(self, most: int | None = None) -> None:
-        """Unpack the sections of debug info on a thread, the small ones first, while the caller does something else.
+        """Unpack the sections of debug info while the caller does something else: .debug_info on one thread, the small
+        ones on another.
 
         `most`: .debug_info is left alone when it has more bytes, as stored. Whoever wants a section meanwhile waits for
         it, and meets what is wrong with it. Nothing is done where nothing is compressed.
@@ -216,18 +217,21 @@ class ElfFile:
         chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
         if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
             return
-        begun: list[Unpacking] = []
-        for section in sorted(chosen, key=lambda one: one is sections[0]):
-            with suppress(ElfError):  # who wants it meets the error
-                unpacking = self.unpacking(section)
-                if unpacking is not None:
-                    self._ahead[section.file_offset, section.size] = unpacking
-                    begun.append(unpacking)
-        self._ahead_in = os.getpid()
-        thread = threading.Thread(target=unpack_all, args=(begun,), daemon=True)
-        for unpacking in begun:
-            unpacking.start(thread)
-        thread.start()
+        small = [one for one in chosen if one is not sections[0]]
+        for several in ([one for one in chosen if one is sections[0]], small):
+            begun: list[Unpacking] = []
+            for section in several:
+                with suppress(ElfError):  # who wants it meets the error
+                    unpacking = self.unpacking(section)
+                    if unpacking is not None:
+                        self._ahead[section.file_offset, section.size] = unpacking
+                        begun.append(unpacking)
+            if begun:
+                self._ahead_in = os.getpid()
+                thread = threading.Thread(target=unpack_all, args=(begun,), daemon=True)
+                for unpacking in begun:
+                    unpacking.start(thread)
+                thread.start()
 
     def _unpacking(self, section: Section) -> Unpacking | None:
         raw = stored(self.data, section)

@@ -25,6 +25,7 @@ from whence.errors import ElfError, WhenceError
 from whence.interrupts import interruptible
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena
+from whence.ranges.table import zeros
 from whence.records import Record
 from whence.source import Source
 
@@ -159,7 +160,7 @@ def functions(
             read.append((holder, table, source, CodeSymbols(table, code_layout(holder, program or elf))))
         except WhenceError as error:
             problems.append(error.in_file(holder.path))
-    queries = SymbolQueries(array("Q", near), array("Q", bytes(8 * len(near)))) if near else None
+    queries = SymbolQueries(array("Q", near), zeros("Q", len(near))) if near else None
     if queries is not None:
         for *_, symbols in read:
             queries.find_starts(symbols)
@@ -196,8 +197,8 @@ def as_ranges(strings: StringSpace, *columns: Column) -> Ranges:
         out_column.frombytes(column)
     count = len(vaddr)
     out = Ranges(strings, vaddr=vaddr, length=length, function=name, source=source)
-    out.depth, out.line_index, out.line_count, out.call_line = (array("I", bytes(4 * count)) for _ in range(4))
-    out.file, out.call_file = array("Q", bytes(8 * count)), array("Q", bytes(8 * count))
+    out.depth, out.line_index, out.line_count, out.call_line = (zeros("I", count) for _ in range(4))
+    out.file, out.call_file = zeros("Q", count), zeros("Q", count)
     return out
 
 

@@ -90,7 +90,11 @@ def name_profile_file(source: str, target: str, places: Places | None, options: 
     try:
         if exists(target):
             return {**report, "skipped": True}
-        with to_write(target) as written, to_read(source) as read, Binaries(locator_of(**(places or {}))) as binaries:
+        with (
+            to_write(target) as written,
+            to_read(source) as read,
+            Binaries(locator_of(**(places or {})), once=True) as binaries,
+        ):
             profile = formats.open_profile(read)
             reports = name_profile(profile, binaries, demangle=options.get("demangle", True))
             formats.write(profile, written, formats.format_for(profile, written))

@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.cpython.buffer import PyBuffer_FillInfo
+from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.kernels.vector import grow, release
 
 ITEM = {"B": 1, "I": 4, "Q": 8}
@@ -75,13 +76,12 @@ class Column:
         """Append the numbers of a buffer of the same item size, such as an array. MemoryError, BufferError."""
         data: cython.const[cython.uchar][::1] = memoryview(numbers).cast("B")
         count: cython.Py_ssize_t = data.shape[0] // self.item
-        index: cython.Py_ssize_t
         if self.kept:
             raise BufferError("the column is a kernel's own")
         if not self.reserve(count):
             raise BufferError("a view of the column lives") if self.exports else MemoryError
-        for index in range(count * self.item):
-            self.vector.items[self.vector.count * self.item + index] = cython.cast(cython.char, data[index])
+        if count:
+            memcpy(self.vector.items + self.vector.count * self.item, cython.address(data[0]), count * self.item)
         self.vector.count += count
 
     def __len__(self):

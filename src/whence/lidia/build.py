@@ -228,8 +228,8 @@ def _sources(table: Ranges) -> dict[str, int]:
     counts: dict[str, int] = {}
     stored = bytes(table.source)
     for source in Source:
-        if count := stored.count(source.number):
-            counts[source or "unknown"] = count
+        if source.number in stored:  # which is found out sooner than how often
+            counts[source or "unknown"] = stored.count(source.number)
     return counts
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import compress, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from whence.lidia.chains import SEED, SOURCE_OF_BYTE, ChainTable, words
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
-from whence.model import SOURCES, Frame, Frames, Source
+from whence.model import Frame, Frames, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from whence.kernels.columns import Column
     from whence.lidia.kernels.queries import Archive, FrameColumns
     from whence.mapped import MappedFile
-
-
-SOURCE_OF_BYTE = SOURCES + (Source.UNKNOWN,) * (256 - len(SOURCES))
 
 
 class LineTableEntry(NamedTuple):
@@ -309,16 +306,47 @@ class FrameTable(Sequence[Frames]):
         `function` and `file`, where given, make another text of each function and of each file; each distinct one is
         asked once. Equal chains of addresses asked one behind the other are one object.
         """
+        table, which = self.distinct(function=function, file=file)
+        return list(map(table.chains().__getitem__, which))
+
+    def distinct(
+        self, *, function: Callable[[str], str] | None = None, file: Callable[[str], str] | None = None
+    ) -> tuple[ChainTable, memoryview]:
+        """The chains as a table of columns, and which of its chains each address has; the options are those of
+        `chains`."""
+        from whence.kernels.rows import taken
         from whence.lidia.kernels import chains as chains_kernel
 
         columns = self.starts, self.range_index, self.line, self.column, self.discriminator
         run_of, kept, starts = (column.numbers() for column in chains_kernel.runs(*columns))
-        functions, files = _through(function, self.function), _through(file, self.file)
-        located = self.column, self.discriminator
-        fields = zip(functions, files, self.line, self.inlined, self.source, self.start_line, *located)
-        frames: Frames = tuple(map(tuple.__new__, repeat(Frame), compress(fields, kept)))
-        chains = [frames[low:high] for low, high in pairwise(starts)]
-        return list(map(chains.__getitem__, run_of))
+
+        def of_kept(numbers: memoryview) -> memoryview:
+            return taken(numbers.cast("B"), numbers.format, kept).numbers()  # type: ignore[no-any-return]
+
+        offsets = of_kept(self._function_at), of_kept(self._file_at)
+        line = of_kept(self.line)
+        starting = self._starts(*offsets, line) if self._start_line is None else of_kept(self._start_line)
+        functions, function_numbers = self._distinct_texts(self._function, offsets[0], kept, True)
+        files, file_numbers = self._distinct_texts(self._file, offsets[1], kept, False)
+        table = ChainTable(
+            _through(function, functions), _through(file, files), words(starts), words(function_numbers),
+            words(file_numbers), words(line), words(starting), words(of_kept(self.column)),
+            words(of_kept(self.discriminator)), bytearray(of_kept(self.inlined.cast("B"))),
+            bytearray(of_kept(self._source)),
+        )  # fmt: skip
+        return table, run_of
+
+    def _distinct_texts(
+        self, made: list[str] | None, offsets: memoryview, rows: memoryview, function: bool
+    ) -> tuple[list[str], memoryview]:
+        """The distinct texts of some rows, whose offsets are given, and which of them each row has."""
+        from whence.kernels.rows import numbered
+
+        if made is not None:
+            texts, numbers = _numbered(list(map(made.__getitem__, rows)))
+            return texts, memoryview(numbers).cast("I")
+        of_rows, distinct = numbered(offsets.cast("B"), "Q", SEED)
+        return self._texts(distinct.numbers(), function), of_rows.numbers()
 
     def _sources(self, low: int, high: int) -> Iterator[Source]:
         return map(SOURCE_OF_BYTE.__getitem__, self._source[low:high])
@@ -392,12 +420,12 @@ def _texts_of(distinct: list[str], rows: bytes) -> list[str]:
     return list(map(distinct.__getitem__, memoryview(rows).cast("I")))
 
 
-def _through(make: Callable[[str], str] | None, texts: list[str]) -> Iterable[str]:
+def _through(make: Callable[[str], str] | None, texts: list[str]) -> list[str]:
     """The texts put through a function, each distinct one once."""
     if make is None:
         return texts
     made = {text: make(text) for text in dict.fromkeys(texts)}  # in order: what is made may be noted
-    return map(made.__getitem__, texts)
+    return list(map(made.__getitem__, texts))
 
 
 def imported(module: str, what: str, extra: str) -> Any:

@@ -22,6 +22,8 @@ from collections.abc import Iterable, Sequence
 from whence.elf.kernels.constants import PT_LOAD
 from whence.elf.segments import SMALLEST_PAGE as PAGE
 from whence.elf.segments import Segment, Translation
+from whence.kernels import rows
+from whence.lidia.chains import longs
 from whence.profiles.model import Mapping
 
 MASK = (1 << 64) - 1
@@ -53,7 +55,7 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
     if segments is not None and addresses:
         moved = _moved_alike(mapped, mapping, min(addresses), max(addresses))
         if moved is not None:
-            return array("Q", [address + moved & MASK for address in addresses])
+            return longs(rows.moved(addresses, moved & MASK))
     out = array("Q", bytes(8 * len(addresses)))
     known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
     for index, address in enumerate(addresses):

@@ -13,9 +13,9 @@ from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.elf.segments import Segment
 from whence.errors import WhenceError
+from whence.lidia.chains import ChainTable
 from whence.locate.locator import Locator
 from whence.locate.search import Opened, Tried, Wanted
-from whence.model import Frames
 from whence.procmap.vdso import own_vdso
 from whence.profiles.addresses import can_translate, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, placing
@@ -26,8 +26,17 @@ from whence.records import Record, field
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import Names
 
-Known = dict[Callable[[str], str] | None, dict[int, Frames]]
 VDSO = "[vdso]"  # how recorders call it
+
+
+class KnownChains(Record):
+    """What a file answered: chains, and which of them each vaddr has that was asked for."""
+
+    table: ChainTable = field(default_factory=ChainTable)
+    chain: dict[int, int] = field(default_factory=dict)
+
+
+Known = dict[Callable[[str], str] | None, KnownChains]
 
 
 class Placed(Record):
@@ -58,13 +67,15 @@ class Binaries(Closing):
     """The files of a profile's mappings, found by `locator` and opened once each.
 
     `symbol_lists` has the names that are in no file. With `remember` what a file answered is kept for the next profile:
-    profiles of one program ask for the same places. A context manager: closing closes the files.
+    profiles of one program ask for the same places. With `once` there is one profile, and a file is closed as soon as
+    it was asked for all of its mappings. A context manager: closing closes the files.
     """
 
     def __init__(
-        self, locator: Locator | None = None, *, symbol_lists: SymbolLists | None = None, remember: bool = False
-    ) -> None:
-        self.remembers = remember
+        self, locator: Locator | None = None, *, symbol_lists: SymbolLists | None = None, remember: bool = False,
+        once: bool = False,
+    ) -> None:  # fmt: skip
+        self.remembers, self.once = remember, once
         self.system_names: dict[str, str] = {}  # of all profiles named, where files' answers are kept
         self.locator = locator or Locator()
         self.symbol_lists = symbol_lists or SymbolLists()
@@ -93,9 +104,18 @@ class Binaries(Closing):
             del self._searches[key]
             if search.opened is not None:
                 held -= search.opened.binary.memory
-                opened = next(one for one in self._open if one.binary is search.opened.binary)
-                self._open.remove(opened)
-                opened.close()
+                self._close(search.opened)
+
+    def done(self, mapping: Mapping) -> None:
+        """A profile asks for no more of a mapping's file: where there is one profile, it is closed."""
+        found = self._searches.pop((mapping.path, mapping.build_id), None) if self.once else None
+        if found is not None and found.opened is not None:
+            self._close(found.opened)
+
+    def _close(self, placed: Placed) -> None:
+        opened = next(one for one in self._open if one.binary is placed.binary)
+        self._open.remove(opened)
+        opened.close()
 
     @property
     def searches(self) -> list[MappingSearch]:

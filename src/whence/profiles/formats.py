@@ -15,7 +15,7 @@ from whence.files import atomic_write, open_input
 from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
-from whence.profiles.others import INSTRUMENTS, INSTRUMENTS_FILE, Other, json_kind, other
+from whence.profiles.others import HEAD, INSTRUMENTS, INSTRUMENTS_FILE, Other, json_kind, other, word_form
 from whence.profiles.wire import Messages
 
 WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
@@ -36,6 +36,7 @@ AS_IT_CAME = {
     "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope",
     "perf.data": "folded",
 }  # fmt: skip
+BEGINNING, IN_NO_TEXT = 16, 8  # bytes below 8 stand at the beginning of no text, and of nearly all messages
 JSON_FORMS = ("firefox", "speedscope", "v8")
 
 
@@ -55,11 +56,13 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
     found = other(data)
     if found is not None:
         raise refused(found)
-    head = data[:4096]
+    head = data[:HEAD]
+    if word_form(head) is not None:
+        return "cpu"
+    if any(byte < IN_NO_TEXT for byte in head[:BEGINNING]):
+        return "otlp" if otlp_inside(data, budget) else "pprof"
     from whence.profiles import legacy, stack_texts
 
-    if legacy.word_form(head) is not None:
-        return "cpu"
     text = head.decode("utf-8", "replace")
     old = legacy.kind_of(text) or stack_texts.kind_of(text)
     if old:

@@ -53,7 +53,7 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def deflated(data: bytes | bytearray) -> bytes:
+def deflated(data: bytes | bytearray | memoryview) -> bytes:
     """One gzip member, packed for speed as Go's runtime does, without a time: equal profiles are equal files.
 
     Parts of the data are packed on a thread each and joined at byte boundaries: any reader takes them for one stream.
@@ -73,4 +73,4 @@ def deflated(data: bytes | bytearray) -> bytes:
 
     workers = min(len(starts), cores.available()) if len(starts) > 1 else 1
     cores.share(range(workers), range(len(starts)), pack)
-    return HEADER + b"".join(parts) + struct.pack("<II", zlib.crc32(view), len(data) & 0xFFFFFFFF)
+    return HEADER + b"".join(parts) + struct.pack("<II", engine.crc32(view), len(data) & 0xFFFFFFFF)

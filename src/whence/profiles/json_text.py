@@ -86,12 +86,12 @@ def blank(text: str, offset: int) -> int:
 
 
 def value(text: str, offset: int) -> tuple[Any, int]:
-    """The value at `at`, and where it ends. ValueError where there is none."""
+    """The value at `offset`, and where it ends. ValueError where there is none."""
     return _decode(text, offset)
 
 
 def members(text: str, offset: int, visit: Callable[[str, int], int]) -> int:
-    """Walk the object at `at`: `visit` is called with each name and where its value starts, and returns where it ends.
+    """Walk the object at `offset`; `visit` is called with each name and where its value starts, and returns its end.
 
     Returns where the object ends. Raises ValueError where the text is no JSON.
     """

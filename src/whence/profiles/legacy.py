@@ -34,6 +34,7 @@ from whence.errors import ProfileError
 from whence.model import Frame, Frames
 from whence.profiles import bounds, memory_maps
 from whence.profiles.model import Label, Mapping, Profile, SampleType
+from whence.profiles.others import CPLUSPLUS, HEADER_WORDS, word_form
 from whence.profiles.text import lines_of
 
 HEAP = re.compile(
@@ -523,30 +524,18 @@ READERS = {
 
 # CPU profiles: words
 
-WORDS = ((4, "little"), (4, "big"), (8, "little"), (8, "big"))
-HEADER_WORDS = 3  # behind the two that say how many there are
 MICROSECOND = 1_000  # nanoseconds
 ARTIFACTS = 2  # frames of a signal's handler that are looked for
 SIMILAR = 32  # one sample of so many may lack such a frame
-
-
-def word_form(head: bytes) -> tuple[int, str] | None:
-    """How wide the words of a CPU profile are, and their order; None for other bytes (Java's have a 1 as version)."""
-    for size, order in WORDS:
-        if len(head) >= 5 * size:
-            first = [int.from_bytes(head[at : at + size], order) for at in range(0, 5 * size, size)]  # type: ignore[arg-type]
-            if first[:3] == [0, HEADER_WORDS, 0] and first[3] and not first[4]:
-                return size, order
-    return None
 
 
 def read_cpu(data: bytes, budget: Budget | None = None) -> Profile:
     """A CPU profile of gperftools: how often each stack was met, and that many periods of time."""
     budget = budget or bounds.reading(len(data))
     form = word_form(data)
-    if form is None:
+    if form is None or form.version != CPLUSPLUS:
         raise ProfileError("cpu", 0, "words 0, 3, 0, a period and 0 begin it", data[:16])
-    size, order = form
+    size, order, _ = form
     whole = len(data) // size
     budget.charge(8 * whole)
     words = array("I" if size == 4 else "Q", data[: whole * size])

@@ -28,6 +28,7 @@ from whence.profiles.bounds import NO_BOUND
 from whence.records import Record, as_dict, field
 
 if TYPE_CHECKING:
+    from whence.lidia.chains import ChainTable
     from whence.unwind.modules import Finds
 
 NO_MAPPING = -1
@@ -182,6 +183,14 @@ class Samples(Record):
         self.labels.append(labels)
 
 
+class NamedLocations(Record):
+    """Locations that a file named, and which chain of a table each of them has."""
+
+    locations: memoryview
+    chains: memoryview
+    table: ChainTable
+
+
 class Sample:
     """One sample of a profile, as a person asks about it: a view, made anew for each one."""
 
@@ -229,13 +238,16 @@ class Unwinding(Protocol):
 
 
 class Profile(Record):
-    """One profile. Locations are columns: location i is mapping[i], address[i], frames[i], reasons.get(i)."""
+    """One profile. Locations are columns: location i is mapping[i], address[i], frames[i], reasons.get(i).
+
+    What files answered is kept as columns, in `named`, until somebody asks for the frames.
+    """
 
     sample_types: list[SampleType] = field(default_factory=list)
     mappings: list[Mapping] = field(default_factory=list)
     mapping: array[int] = field(default_factory=lambda: array("q"))
     address: array[int] = field(default_factory=lambda: array("Q"))
-    frames: list[Frames] = field(default_factory=list)
+    own_frames: list[Frames] = field(default_factory=list)  # of the locations that are in no column of `named`
     reasons: dict[int, str] = field(default_factory=dict)
     default_type: int = 0
     time_ns: int = 0
@@ -254,6 +266,7 @@ class Profile(Record):
     notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
     unwinding: Unwinding | None = None  # samples whose stacks wait for the files that say how to unwind them
     kernel_names: str = ""  # a list of the kernel's names (kallsyms) that was kept with it, by its path
+    named: list[NamedLocations] = field(default_factory=list)  # what files answered, the last of a location counts
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made
@@ -265,6 +278,22 @@ class Profile(Record):
         samples = "samples unread" if self._samples is None and self.load else f"{len(self.samples):,} samples"
         size = f"{len(self.mappings):,} mappings, {len(self.address):,} locations, {samples}"
         return f"<Profile {ascii(self.format or 'made')[1:-1]}: {ascii(types)[1:-1][:SHOWN_CHARACTERS]}; {size}>"
+
+    @property
+    def frames(self) -> list[Frames]:
+        """The frames of every location, () where there are none; a list that may be changed."""
+        frames = self.own_frames
+        for one in self.named:
+            chains = one.table.chains()
+            for location, number in zip(one.locations, one.chains, strict=True):
+                frames[location] = chains[number]
+        self.named.clear()
+        return frames
+
+    @frames.setter
+    def frames(self, frames: list[Frames]) -> None:
+        self.named.clear()
+        self.own_frames = frames
 
     @property
     def samples(self) -> Samples:
@@ -368,13 +397,21 @@ class Profile(Record):
 
     def name(self, location: int, frames: Frames) -> None:
         """Give a location its frames."""
-        self.frames[location] = frames
+        held = self.frames if location in self.changed else self.own_frames  # those in columns are all changed
+        held[location] = frames
         self.changed.add(location)
         self.reasons.pop(location, None)
 
     def __reduce__(self) -> tuple[object, ...]:
         """What pickle and copy keep: all but what the profile was read from, which nobody needs elsewhere."""
-        left = {"_samples": self.samples, "load": None, "origin": None, "unwinding": None}
+        left = {
+            "own_frames": self.frames,
+            "named": [],
+            "_samples": self.samples,
+            "load": None,
+            "origin": None,
+            "unwinding": None,
+        }
         return type(self), tuple((as_dict(self) | left).values())
 
     def mapping_of(self, location: int) -> Mapping | None:

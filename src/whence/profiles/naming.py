@@ -7,26 +7,35 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
-from itertools import compress
-from operator import attrgetter, itemgetter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import TypeAlias
 
+from whence.kernels.rows import ascending, grouped, numbered, taken
+from whence.lidia.chains import NO_CHAIN, SEED, SOURCE_OF_BYTE, ChainTable
 from whence.lidia.table import demangler
 from whence.locate.locator import Locator
 from whence.locate.segments import has_nobits
 from whence.profiles.addresses import NOWHERE
-from whence.profiles.binaries import VDSO, Binaries, MappingSearch
+from whence.profiles.binaries import VDSO, Binaries, KnownChains, MappingSearch, Placed
 from whence.profiles.kernel import HALF
+from whence.profiles.kernels.lines import census
 from whence.profiles.kinds import AddressKind, kind_of
-from whence.profiles.model import NO_MAPPING, Mapping, Profile
+from whence.profiles.model import NO_MAPPING, Mapping, NamedLocations, Profile
 from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
 from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
 from whence.records import Record, field
-from whence.symbolize.naming import Unnamed, chains_of
+from whence.symbolize.naming import Unnamed, table_of
 
-FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, the function itself
-MOST_KNOWN = 500_000  # chains of a file that are kept for the next profile
-LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
+MOST_KNOWN = 500_000  # vaddrs of a file whose chains are kept for the next profile
+
+
+NO_FILE = ("", "")
+
+
+def file_of(mapping: Mapping) -> tuple[str, str]:
+    """What tells the files of mappings apart."""
+    return mapping.path, mapping.build_id
 
 
 class Named(Record):
@@ -64,7 +73,7 @@ def name(
     called with a file's path, how many files are done and how many there are.
     """
     if isinstance(binaries, Locator):
-        with Binaries(binaries) as opened:
+        with Binaries(binaries, once=True) as opened:
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
     if profile.unwinding is not None:
         waiting, profile.unwinding = profile.unwinding, None
@@ -74,27 +83,43 @@ def name(
     if binaries.remembers:
         profile.system_names = binaries.system_names
     readable = _readable(demangled, profile.system_names)
-    groups: dict[int, list[int]] = {}
-    for location, row in enumerate(profile.mapping):
-        groups.setdefault(row, []).append(location)
+    frames = profile.frames
+    unnamed = overwrite or not any(frames)
     reports: dict[tuple[str, str], Named] = {}
     processes = Processes(profile)
-    for done, (index, members) in enumerate(sorted(groups.items())):
+    groups = _by_mapping(profile.mapping)
+    keys = [file_of(profile.mappings[index]) if index != NO_MAPPING else NO_FILE for index, _ in groups]
+    last = {key: done for done, key in enumerate(keys)}
+    for done, (key, (index, members)) in enumerate(zip(keys, groups, strict=True)):
         mapping = None if index == NO_MAPPING else profile.mappings[index]
-        key = (mapping.path, mapping.build_id) if mapping else ("", "")
         report = reports.setdefault(key, Named(*key))
         if progress:
             progress(report.path, done, len(groups))
         report.members += members
-        wanted = [one for one in members if overwrite or not profile.frames[one]]
+        wanted = members if unnamed else array("I", [one for one in members if not frames[one]])
         if wanted:
             _name_mapping(processes, mapping, wanted, binaries, report, readable, demangled)
+        if mapping is not None and last[key] == done:
+            binaries.done(mapping)
+    in_columns = {location for one in profile.named for location in one.locations} if any(frames) else None
     for report in reports.values():
-        _count(profile, report)
+        report.locations = len(report.members)
+        report.missing = Counter(report.left.values())
+        if in_columns is not None:
+            _count_objects(profile, report, in_columns)
     return list(reports.values())
 
 
+def _by_mapping(mappings: array[int]) -> list[tuple[int, memoryview]]:
+    """The locations of each mapping, in order of mappings."""
+    numbers, distinct = numbered(memoryview(mappings).cast("B"), "Q", SEED)
+    rows, starts = (column.numbers() for column in grouped(numbers.numbers(), len(distinct)))
+    kinds = distinct.numbers().cast("B").cast("q")
+    return sorted((index, rows[low:high]) for index, (low, high) in zip(kinds, pairwise(starts), strict=True))
+
+
 Readable = Callable[[str], str] | None
+Locations: TypeAlias = "memoryview | array[int]"
 
 
 def _readable(demangle: Readable, system_names: dict[str, str]) -> Readable:
@@ -114,20 +139,22 @@ def _readable(demangle: Readable, system_names: dict[str, str]) -> Readable:
 def _name_mapping(
     processes: Processes,
     mapping: Mapping | None,
-    members: list[int],
+    members: Locations,
     binaries: Binaries,
     report: Named,
     readable: Readable,
     demangled: Readable,
 ) -> None:
     profile = processes.profile
-    kinds: dict[AddressKind, list[int]] = {}
+    kinds: dict[AddressKind, Locations] = {}
     lower, upper = kind_of(mapping, 0), kind_of(mapping, HALF)
     if lower is upper or max(map(profile.address.__getitem__, members)) < HALF:
         kinds[lower] = members
     else:
-        for location in members:
-            kinds.setdefault(upper if profile.address[location] >= HALF else lower, []).append(location)
+        for kind in (lower, upper):
+            chosen = array("I", [one for one in members if (profile.address[one] >= HALF) == (kind is upper)])
+            if chosen:
+                kinds[kind] = chosen
     for kind, part in kinds.items():
         if mapping is not None and kind is AddressKind.PAGE and mapping.path == VDSO and mapping.build_id:
             report.search = search = binaries.search(mapping, len(part))
@@ -167,7 +194,7 @@ def _ask(
     profile: Profile,
     search: MappingSearch,
     mapping: Mapping,
-    members: list[int],
+    members: Locations,
     report: Named,
     readable: Readable,
     demangled: Readable,
@@ -175,38 +202,74 @@ def _ask(
     """Name the members from the file that was found for their mapping."""
     assert search.opened is not None
     opened = search.opened
-    vaddrs = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
-    distinct = sorted({*vaddrs} - {NOWHERE})
-    known = opened.known.setdefault(demangled, {}) if opened.known is not None else {}
-    new = [vaddr for vaddr in distinct if vaddr not in known] if known else distinct
+    addresses = array("Q", bytes(taken(memoryview(profile.address).cast("B"), "Q", members)))
+    distinct, at = (column.numbers() for column in ascending(opened.vaddrs(mapping, addresses)))
+    nowhere = len(distinct) > 0 and distinct[-1] == NOWHERE
+    table, found, unnamed = _chains_of(opened, distinct[:-1] if nowhere else distinct, readable, demangled)
+    chain_of = array("I", found)
+    if nowhere:
+        chain_of.append(NO_CHAIN)
+    chains = taken(memoryview(chain_of).cast("B"), "I", at).numbers()
+    named, given = members, chains
+    if NO_CHAIN in chain_of:
+        kept = array("I", [row for row, chain in enumerate(chains) if chain != NO_CHAIN])
+        named = taken(memoryview(members).cast("B"), "I", kept).numbers()
+        given = taken(chains.cast("B"), "I", kept).numbers()
+    profile.named.append(NamedLocations(memoryview(named), given, table))
+    profile.changed.update(named)
+    for location in profile.reasons.keys() & set(named) if profile.reasons else ():
+        del profile.reasons[location]
+    counts = array("Q", bytes(8 * len(SOURCE_OF_BYTE)))
+    report.with_lines += census(given, table.first, table.line, table.source, counts)
+    report.named += len(given)
+    for byte in set(table.source):
+        if counts[byte]:
+            report.sources[SOURCE_OF_BYTE[byte]] += counts[byte]
+    if len(named) < len(members):
+        _leave_unnamed(profile, opened, mapping, zip(members, chains, map(distinct.__getitem__, at)), unnamed, report)
+
+
+def _chains_of(
+    opened: Placed, vaddrs: memoryview, readable: Readable, demangled: Readable
+) -> tuple[ChainTable, Sequence[int], Unnamed]:
+    """The chains of some distinct vaddrs: those that the file answered for a profile before are not asked for again."""
+    if not vaddrs:
+        return ChainTable(), (), {}
+    if opened.known is None:
+        return table_of(opened.binary, vaddrs, function=readable, file=own_file)
+    known = opened.known.get(demangled)
+    if known is None:
+        known = opened.known[demangled] = KnownChains()
+    chains = list(map(known.chain.get, vaddrs))
+    new = array("Q", [vaddr for vaddr, chain in zip(vaddrs, chains, strict=True) if chain is None])
+    if len(known.chain) + len(new) > MOST_KNOWN:
+        return table_of(opened.binary, vaddrs, function=readable, file=own_file)
     unnamed: Unnamed = {}
     if new:
-        chains, unnamed = chains_of(opened.binary, new, function=readable, file=own_file)
-        if len(known) + len(new) > MOST_KNOWN:
-            known = {}  # for this profile alone
-        known.update(compress(zip(new, chains, strict=True), chains))
-    answers = list(map(known.get, vaddrs))
-    frames_of, reasons = profile.frames, profile.reasons
-    found = [frames for frames in answers if frames]
-    named = members
-    if len(found) < len(answers):
-        named = [index for index, frames in zip(members, answers, strict=True) if frames]
-    for location, frames in zip(named, found, strict=True):
-        frames_of[location] = frames
-    profile.changed.update(named)
-    for location in reasons.keys() & set(named) if reasons else ():
-        del reasons[location]
-    report.sources.update(map(SOURCE_OF, map(LAST, found)))
-    if named is members:
-        return
+        table, found, unnamed = table_of(opened.binary, new, function=readable, file=own_file)
+        base = known.table.add(table)
+        known.chain.update((vaddr, base + chain) for vaddr, chain in zip(new, found, strict=True) if chain)
+        chains = [known.chain.get(vaddr, NO_CHAIN) for vaddr in vaddrs]
+    return known.table, [chain or NO_CHAIN for chain in chains], unnamed
+
+
+def _leave_unnamed(
+    profile: Profile,
+    opened: Placed,
+    mapping: Mapping,
+    answers: Iterable[tuple[int, int, int]],
+    unnamed: Unnamed,
+    report: Named,
+) -> None:
+    """A reason for each location that has no chain, of (location, chain, vaddr)."""
     placed = mapping.start and opened.segments is not None
     advice = "" if opened.segments is not None else MAKE_AGAIN
     if has_nobits(opened.segments or ()):
         advice = GIVE_PROGRAM
     nowhere = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, opened.how, advice)
     why = {vaddr: Missing(reason, detail or opened.how) for vaddr, (reason, detail) in unnamed.items()}
-    for location, vaddr, answer in zip(members, vaddrs, answers, strict=True):
-        if not answer:
+    for location, chain, vaddr in answers:
+        if chain == NO_CHAIN:
             _leave(profile, location, nowhere if vaddr == NOWHERE else why[vaddr], report)
 
 
@@ -224,7 +287,7 @@ def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, bette
 
 def _leave(profile: Profile, location: int, missing: Missing, report: Named) -> None:
     """A location that got nothing new: with old frames it keeps them, without it has a reason."""
-    if not profile.frames[location]:
+    if not profile.own_frames[location]:
         profile.reasons[location] = str(missing)
         report.left[location] = missing
 
@@ -239,12 +302,12 @@ def own_file(path: str) -> str:
     return name if name.startswith("<") and name.endswith(">") else path
 
 
-def _count(profile: Profile, report: Named) -> None:
-    report.locations = len(report.members)
-    report.missing = Counter(report.left.values())
-    found = [frames for frames in map(profile.frames.__getitem__, report.members) if frames]
-    report.named = len(found)
-    report.with_lines = sum(map(bool, map(LINE_OF, map(FIRST, found))))
-    kept = [location for location in set(report.members) - profile.changed if profile.frames[location]]
+def _count_objects(profile: Profile, report: Named, in_columns: set[int]) -> None:
+    """Count the locations that have frames and were named by no file: those that were are counted."""
+    frames = profile.own_frames
+    found = [location for location in report.members if frames[location] and location not in in_columns]
+    report.named += len(found)
+    report.with_lines += sum(bool(frames[location][0].line) for location in found)
+    kept = len({*found} - profile.changed)
     if kept:
-        report.sources["profile"] += len(kept)
+        report.sources["profile"] += kept

@@ -6,11 +6,15 @@ Text forms of gperftools' family are described in google/pprof (profile/legacy_p
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from whence.elf.layout import MAGIC as ELF_MAGIC
 
 HEAD = 4096  # bytes that tell
+HEADER_WORDS = 3  # of a CPU profile, behind the two that say how many there are
+CPLUSPLUS, JAVA = 0, 1  # versions of it
+SIZES: tuple[Literal[4, 8], ...] = (4, 8)
+ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 
 
 class Other(NamedTuple):
@@ -41,10 +45,7 @@ MAGICS: tuple[tuple[bytes, Other], ...] = (
     (ELF_MAGIC, Other("an ELF file", "give it with --binary, and a profile first")),
     (b"FLR\0", Other("a JFR recording", JFR)),
     (b"JAVA PROFILE 1.0", Other("a Java heap dump (hprof)", "it has objects, no stacks of samples: use a heap viewer")),
-    (
-        b"memray",
-        Other("a memray recording", MEMRAY),
-    ),
+    (b"memray", Other("a memray recording", MEMRAY)),
     (b"\x28\xb5\x2f\xfd", Other("packed by zstd", "zstd -dc FILE | whence profile -")),
     (b"\xfd7zXZ", Other("packed by xz", "xz -dc FILE | whence profile -")),
     (b"BZh", Other("packed by bzip2", "bzip2 -dc FILE | whence profile -")),
@@ -134,12 +135,32 @@ def other(data: bytes) -> Other | None:
 
 
 def java_cpu(head: bytes) -> Other | None:
-    """Words of 4 or 8 bytes in either order: 0, 3, 1 (C++'s have a 0 there), a period, 0."""
-    for size in (4, 8):
-        for order in ("little", "big"):
-            words = [int.from_bytes(head[at : at + size], order) for at in range(0, 5 * size, size)]
-            if len(head) >= 5 * size and words[:3] == [0, 3, 1] and words[3] and not words[4]:
-                return Other("a Java CPU profile of gperftools' form", PPROF)
+    """What C++ has a 0 for in the words that begin a CPU profile is 1 in Java's."""
+    form = word_form(head)
+    if form is None or form.version != JAVA:
+        return None
+    return Other("a Java CPU profile of gperftools' form", PPROF)
+
+
+class WordForm(NamedTuple):
+    """How wide the words of gperftools' CPU profiles are, their order, and who wrote them."""
+
+    size: int
+    order: Literal["little", "big"]
+    version: int
+
+
+def word_form(head: bytes) -> WordForm | None:
+    """Words of 4 or 8 bytes in either order: 0, 3, the version, a period, 0. None for other bytes."""
+    for size in SIZES:
+        if len(head) < 5 * size:
+            break
+        for order in ORDERS:
+            zero, count, version, period, end = (
+                int.from_bytes(head[at : at + size], order) for at in range(0, 5 * size, size)
+            )
+            if (zero, count, end) == (0, HEADER_WORDS, 0) and version in (CPLUSPLUS, JAVA) and period:
+                return WordForm(size, order, version)
     return None
 
 
@@ -173,6 +194,8 @@ def json_kind(data: bytes) -> str:
 
 def members(text: str) -> set[str]:
     """Names of an object's own members, as far as a cut text shows them."""
+    import json  # which only JSON's forms need
+
     found: set[str] = set()
     depth, offset = 0, 0
     while offset < len(text):
@@ -184,8 +207,6 @@ def members(text: str) -> set[str]:
             if depth == 1 and text[end + 1 :].lstrip()[:1] == ":":
                 with_quotes = text[offset : end + 1]
                 try:
-                    import json
-
                     found.add(json.loads(with_quotes))
                 except ValueError:
                     break
@@ -199,7 +220,7 @@ def members(text: str) -> set[str]:
 
 
 def closing(text: str, offset: int) -> int:
-    """Where the string that starts at `at` ends; -1 where it is cut."""
+    """Where the string that starts at `offset` ends; -1 where it is cut."""
     end = offset + 1
     while end < len(text) and text[end] != '"':
         end += 2 if text[end] == "\\" else 1

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from whence._version import __version__
 from whence.budget import Budget
 from whence.errors import ProfileError
+from whence.model import Frame
 from whence.profiles import bounds, gz, json_text, otlp_json, wire
 from whence.profiles.chains import Chains
 from whence.profiles.kernels import stacks as stacks_kernel
@@ -282,11 +283,15 @@ def renamed_binary(profile: Profile, whole: Messages, names: OtlpNames, skip: in
     if not profile.changed:
         return whole.data
     dictionary = dictionary_of(whole)
-    bounds.writing(profile.stored, "the lines of named locations").charge(
-        bounds.JSON_VALUE * sum(map(len, map(profile.frames.__getitem__, profile.changed)))
-    )
-    chains = Chains.of([()] * skip + profile.frames, {location + skip for location in profile.changed})
-    first, functions, lines = chains.lines(array("Q", map(names.function, chains.frames)))
+    chains = Chains.of(profile, profile.changed, skip)
+    budget = bounds.writing(profile.stored, "the lines of named locations")
+    budget.charge(bounds.JSON_VALUE * chains.lines_in_all())
+    numbers, found = chains.functions()
+    texts = list(found.texts)
+    ids = array("Q")
+    for name, file, start_line in zip(found.name, found.file, found.start_line, strict=True):
+        ids.append(names.function(Frame(texts[name], texts[file], start_line=start_line)))
+    first, functions, lines = chains.lines(ids, numbers)
     body = wire.splice(
         dictionary,
         NewNames(
@@ -300,7 +305,7 @@ def renamed_binary(profile: Profile, whole: Messages, names: OtlpNames, skip: in
         ),
     )
     more = {"functionTable": names.new_functions, "stringTable": names.new_strings}
-    body += OTLP.encoded(more, "ProfilesDictionary")
+    body.extend(OTLP.encoded(more, "ProfilesDictionary"))
     start, end = dictionary.start[0], dictionary.end[0]
     return whole.data[: field_start(whole.data, start)] + wire.payload(DICTIONARY, bytes(body)) + whole.data[end:]
 

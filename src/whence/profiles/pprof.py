@@ -20,14 +20,17 @@ Reference: github.com/google/pprof, proto/profile.proto.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from itertools import count, pairwise
-from operator import itemgetter
 
+from whence import cores
 from whence.budget import Budget
 from whence.errors import ProfileError
+from whence.kernels.rows import numbered, taken
+from whence.lidia.chains import SEED, longs, words
 from whence.model import Frame, Frames
 from whence.profiles import bounds, gz, wire
-from whence.profiles.chains import Chains
+from whence.profiles.chains import ALL_KINDS, HAS_FILE, HAS_LINE, IS_INLINED, Chains, Functions, bytes_of
 from whence.profiles.kernels import encode as encode_kernel
 from whence.profiles.kernels.fields import NO_ROOM
 from whence.profiles.kernels.stacks import count_up
@@ -45,6 +48,7 @@ TEXTS = {
     "Label": ("key", "str", "num_unit"),
 }
 TABLES = ("sample_type", "sample", "mapping", "location", "function", "string_table")
+PART_BYTES = 1 << 20  # of a profile, for a core to look at
 TEXTS_OF_PROFILE = ("drop_frames", "keep_frames", "default_sample_type", "doc_url")
 
 
@@ -98,8 +102,8 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
     _about(profile, tables, whole)
     profile.stored = bounds.stored(budget)
     kinds = len(profile.sample_types)
-    lists = ids.lists(samples, PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value"), kinds)
-    held, others = lists.check()
+    lists = _lists(samples, ids, kinds)
+    held, others = _checked(samples, ids, kinds, lists)
     if held < 0:
         _refuse(samples, ids, kinds)
     labels = PPROF.inside(samples if others else samples.none(), "Sample", "label")
@@ -112,7 +116,7 @@ def write(profile: Profile, *, compress: bool | None = None) -> bytes:
     """The profile as pprof; in gzip unless it was read from plain bytes or `compress` says otherwise."""
     origin = profile.unchanged_origin
     if isinstance(origin, PprofOrigin):
-        plain: bytes | bytearray = renamed(profile, origin.whole, origin.strings, origin.function_ids.ids)
+        plain: bytes | memoryview = renamed(profile, origin.whole, origin.strings, origin.function_ids.ids)
         compress = origin.compressed if compress is None else compress
     else:
         plain = encoded(profile)
@@ -209,6 +213,32 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
+def _checked(samples: Messages, ids: Ids, kinds: int, lists: IdLists) -> tuple[int, int]:
+    """How many locations all samples have, -1 where one breaks a rule, and whether they have more than that and values.
+
+    Of a large profile each core looks at a part of the samples.
+    """
+    workers = min(cores.available(), len(samples.data) // PART_BYTES) if len(samples.data) >= 2 * PART_BYTES else 1
+    if workers < 2:
+        found: tuple[int, int] = lists.check()
+        return found
+    size = -(-len(samples) // workers)
+    parts = [_lists(samples.some(low, low + size), ids, kinds) for low in range(0, len(samples), max(1, size))]
+    results = [(0, 0)] * len(parts)
+
+    def check(_worker: int, part: int) -> None:
+        results[part] = parts[part].check()
+
+    cores.share(range(len(parts)), range(len(parts)), check)
+    if any(held < 0 for held, _ in results):
+        return -1, 0
+    return sum(held for held, _ in results), sum(others for _, others in results)
+
+
+def _lists(samples: Messages, ids: Ids, kinds: int) -> IdLists:
+    return ids.lists(samples, PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value"), kinds)
+
+
 def _refuse(samples: Messages, ids: Ids, kinds: int) -> None:
     """Raise the error of the first sample that breaks a rule."""
     stack, _ = PPROF.lists(samples, "Sample", "location_id")
@@ -258,10 +288,14 @@ def _samples(
 RENAMED_LINE = 64  # bytes of columns and of the message
 HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINES, HAS_INLINES = 1, 2, 4, 8  # has_functions and the three fields behind it
 FLAGS = ("has_functions", "has_filenames", "has_line_numbers", "has_inline_frames")
-
+FLAGS_OF_KIND = bytes(
+    HAS_FUNCTIONS
+    | (HAS_FILENAMES if kind & HAS_FILE else 0)
+    | (HAS_LINES | HAS_INLINES if kind & HAS_LINE else HAS_INLINES if kind & IS_INLINED else 0)
+    for kind in range(ALL_KINDS)
+)  # of a mapping, by what its frames have
 
 FUNCTION = ("id", "name", "system_name", "filename", "start_line")  # fields 1 to 5
-FUNCTION_OF = itemgetter(*map(Frame._fields.index, ("function", "file", "start_line")))  # of a frame
 
 
 class PprofNames:
@@ -270,8 +304,7 @@ class PprofNames:
     def __init__(self, profile: Profile, strings: Messages | None = None, next_function: int = 1) -> None:
         self.system_names = profile.system_names
         self.strings: dict[str, int] = {}
-        self.functions: dict[tuple[str, str, int], int] = {}
-        self._new_strings: list[bytes] = []
+        self._new_strings: list[str] = []
         self._new_functions = array("Q")  # rows of FUNCTION
         self._next_string = len(strings) if strings else 0
         self._next_function = next_function
@@ -283,31 +316,42 @@ class PprofNames:
     def string(self, text: str) -> int:
         return self.strings_of([text])[0]
 
-    def strings_of(self, texts: list[str]) -> list[int]:
-        """The index of each text."""
+    def strings_of(self, texts: Iterable[str]) -> list[int]:
+        """The index of each of some distinct texts."""
         known = self.strings
-        new = [text for text in dict.fromkeys(texts) if text not in known]
+        found = list(texts)
+        new = [text for text in found if text not in known]
         known.update(zip(new, count(self._next_string)))
         self._next_string += len(new)
-        self._new_strings += [text.encode("utf-8", "surrogateescape") for text in new]
-        return list(map(known.__getitem__, texts))
+        self._new_strings += new
+        return list(map(known.__getitem__, found))
 
-    def functions_of(self, frames: list[Frame]) -> array[int]:
-        """The id of each frame's function."""
-        known, system_names = self.functions, self.system_names
-        keys = list(map(FUNCTION_OF, frames))
-        new = [key for key in dict.fromkeys(keys) if key not in known]
-        known.update(zip(new, count(self._next_function)))
-        texts: list[str] = []
-        for name, file, _ in new:
-            texts += name, system_names.get(name, name), file
-        numbers = self.strings_of(texts)
-        starts = [start_line for _, _, start_line in new]
-        ids = range(self._next_function, self._next_function + len(new))
-        for row in zip(ids, numbers[::3], numbers[1::3], numbers[2::3], starts, strict=True):
-            self._new_functions.extend(row)
-        self._next_function += len(new)
-        return array("Q", map(known.__getitem__, keys))
+    def functions_of(self, found: Functions) -> array[int]:
+        """New functions: the id of each."""
+        known, names, system_names = found.texts, found.name, self.system_names
+        systems = names
+        if system_names:
+            numbers, distinct = numbered(bytes_of(names), "I", SEED)
+            place = words(distinct)
+            texts = list(known)
+            for at, name in enumerate(place):
+                if texts[name] in system_names:
+                    place[at] = known.setdefault(system_names[texts[name]], len(known))
+            systems = words(taken(bytes_of(place), "I", numbers.numbers()))
+        texts = list(known)
+        three = array("I", bytes(12 * len(names)))
+        three[::3], three[1::3], three[2::3] = names, systems, found.file
+        numbers, distinct = numbered(bytes_of(three), "I", SEED)
+        indices = array("Q", self.strings_of([texts[number] for number in distinct.numbers()]))
+        of_three = longs(taken(bytes_of(indices), "Q", numbers.numbers()))
+        ids = array("Q", range(self._next_function, self._next_function + len(names)))
+        self._next_function += len(names)
+        new = array("Q", bytes(8 * len(FUNCTION) * len(names)))
+        columns = ids, of_three[::3], of_three[1::3], of_three[2::3], found.start_line
+        for at, column in enumerate(columns):
+            new[at :: len(FUNCTION)] = column
+        self._new_functions += new
+        return ids
 
     def tables(self) -> bytes:
         """What came new to the two tables, as fields of the profile."""
@@ -315,15 +359,14 @@ class PprofNames:
         return bytes(functions) + wire.texts(PPROF.number("Profile", "string_table"), self._new_strings)
 
 
-def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: array[int]) -> bytes | bytearray:
+def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: array[int]) -> bytes | memoryview:
     """The bytes of `whole` with the frames of profile.changed in place of the lines those locations had."""
     if not profile.changed:
         return whole.data
-    bounds.writing(profile.stored, "the lines of named locations").charge(
-        RENAMED_LINE * sum(map(len, map(profile.frames.__getitem__, profile.changed)))
-    )
+    chains = Chains.of(profile, profile.changed)
+    bounds.writing(profile.stored, "the lines of named locations").charge(RENAMED_LINE * chains.lines_in_all())
     names = PprofNames(profile, strings, max(function_ids, default=0) + 1)
-    first, functions, lines, flags = _lines(profile, names, profile.changed)
+    first, functions, lines, flags = _lines(profile, names, chains)
     out = wire.splice(
         whole,
         NewNames(
@@ -339,25 +382,15 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
             flags,
         ),
     )
-    out += names.tables()
-    return out
+    out.extend(names.tables())
+    return memoryview(out)
 
 
-def _lines(
-    profile: Profile, names: PprofNames, chosen: set[int] | None = None
-) -> tuple[memoryview, memoryview, memoryview, bytes]:
-    """The lines of the chosen locations (None: of all) as `NewNames` has them, and the flags of the mappings."""
-    chains = Chains.of(profile.frames, chosen)
-    bits = bytes(
-        [
-            HAS_FUNCTIONS
-            | (HAS_FILENAMES if file else 0)
-            | (HAS_LINES | HAS_INLINES if line > 0 else HAS_INLINES if inlined else 0)
-            for _, file, line, inlined, _, _, _, _ in chains.frames
-        ]
-    )
-    first, functions, lines = chains.lines(names.functions_of(chains.frames))
-    return first, functions, lines, chains.marks(profile.mapping, bits, len(profile.mappings))
+def _lines(profile: Profile, names: PprofNames, chains: Chains) -> tuple[memoryview, memoryview, memoryview, bytes]:
+    """The lines of all locations that have a chain as `NewNames` has them, and the flags of the mappings."""
+    numbers, found = chains.functions()
+    first, functions, lines = chains.lines(names.functions_of(found), numbers)
+    return first, functions, lines, chains.marks(profile.mapping, FLAGS_OF_KIND, len(profile.mappings))
 
 
 def encoded(profile: Profile) -> bytes:
@@ -368,7 +401,7 @@ def encoded(profile: Profile) -> bytes:
         return {"type": names.string(one.type), "unit": names.string(one.unit)}
 
     head: Document = {"sample_type": [kind(one) for one in profile.sample_types]}
-    first, functions, lines, flags = _lines(profile, names)
+    first, functions, lines, flags = _lines(profile, names, Chains.of(profile))
     fields = (
         PPROF.number("Profile", "location"),
         *(PPROF.number("Location", field) for field in ("id", "mapping_id", "address", "line")),

@@ -56,7 +56,7 @@ class Profile(model.Profile):
 
         if isinstance(locator, Binaries):
             return Report(self, name(self, locator, overwrite=overwrite, demangle=demangle, progress=progress))
-        with Binaries(locator) as binaries:
+        with Binaries(locator, once=True) as binaries:
             return Report(self, name(self, binaries, overwrite=overwrite, demangle=demangle, progress=progress))
 
     def write(self, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:

@@ -144,10 +144,8 @@ def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
     for number, line in lines:
         begin = BPFTRACE_OPEN.match(line) if stack is None else None
         if begin is not None:
-            closed = BPFTRACE_CLOSE.match(line)
-            stack, keys = [], [begin["keys"]] if closed is None else []
-            if closed is not None:
-                stack = None  # no stack at all
+            if BPFTRACE_CLOSE.match(line) is None:  # else there is no stack
+                stack, keys = [], [begin["keys"]]
             continue
         if stack is None:
             continue

@@ -13,7 +13,9 @@ from itertools import accumulate
 
 from whence.budget import Budget
 from whence.errors import ProfileError
+from whence.kernels.columns import Column
 from whence.profiles import bounds
+from whence.profiles.kernels import encode as encode_kernel
 from whence.profiles.kernels import fields
 from whence.profiles.kernels import splice as splice_kernel
 from whence.profiles.kernels import wire as wire_kernel
@@ -69,6 +71,11 @@ class Messages(Record):
     def one(self, index: int) -> Messages:
         start, end = self.start[index : index + 1], self.end[index : index + 1]
         return Messages(self.data, self.part, start, end, array("I", [0]), self.budget)
+
+    def some(self, low: int, high: int) -> Messages:
+        """Those from `low` to before `high`."""
+        columns = self.start[low:high], self.end[low:high], self.parent[low:high]
+        return Messages(self.data, self.part, *columns, self.budget)
 
     def none(self) -> Messages:
         """None of these."""
@@ -240,18 +247,9 @@ def packed(field: int, values: Iterable[int]) -> bytes:
     return payload(field, body) if body else b""
 
 
-SHORT = 0x80
-
-
-def texts(field: int, values: list[bytes]) -> bytes:
-    """A repeated string or bytes field."""
-    start = tag(field)
-    heads = [start + bytes([size]) for size in range(SHORT)]
-    out: list[bytes] = []
-    for raw in values:
-        size = len(raw)
-        out += (heads[size], raw) if size < SHORT else (start, varint(size), raw)
-    return b"".join(out)
+def texts(field: int, values: list[str]) -> bytes:
+    """A repeated string field."""
+    return bytes(encode_kernel.texts(tag(field), values))
 
 
 def rows(field: int, table: array[int], width: int) -> bytearray:
@@ -281,10 +279,11 @@ class NewNames(Record):
     flags: bytes = b""
 
 
-def splice(message: Messages, new: NewNames) -> bytearray:
-    """The one message again, its locations with new lines and its mappings with new flags."""
+def splice(message: Messages, new: NewNames) -> Column:
+    """The one message again, its locations with new lines and its mappings with new flags: bytes, which may be added
+    to."""
     start, end = message.start[0], message.end[0]
-    out = bytearray(splice_kernel.splice_room(end - start, len(new.first), len(new.lines), len(new.flags)))
-    size = message.checked(splice_kernel.splice(message.data, start, end, new, out))
-    del out[size:]
+    out = Column("B")
+    result = splice_kernel.splice(message.data, start, end, new, out)
+    message.checked(result)
     return out

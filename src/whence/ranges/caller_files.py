@@ -12,13 +12,11 @@ In: a table in order of (vaddr, depth), as `merge` leaves it. Out: the same, wit
 
 from __future__ import annotations
 
-from array import array
-
 from whence.interrupts import interruptible
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels.caller_files import Pieces
 from whence.ranges.merge import Picks, gathered
-from whence.ranges.table import Ranges
+from whence.ranges.table import Ranges, zeros
 
 
 @interruptible
@@ -26,12 +24,12 @@ def caller_files(table: Ranges) -> Ranges:
     """The table with the files of callers. The one given is used up. Linear in ranges, and in lines of cut ranges."""
     pieces = Pieces(len(table))
     count = pieces.cut(table)
-    pick, owned = array("I", bytes(4 * count)), bytearray(count)
-    vaddr, length, file = (array("Q", bytes(8 * count)) for _ in range(3))
+    pick, owned = zeros("I", count), bytearray(count)
+    vaddr, length, file = (zeros("Q", count) for _ in range(3))
     pieces.fill(pick, vaddr, length, file, owned)
     del pieces
     if count > len(table):
-        depth = array("I", bytes(4 * count))
+        depth = zeros("I", count)
         columns_kernel.gather_u32(pick, table.depth, depth)
         table = gathered(table, Picks(pick, pick, depth, vaddr, length))
         columns_kernel.clear_unless(owned, table.line_count)

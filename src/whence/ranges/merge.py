@@ -19,7 +19,7 @@ from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import merge as merge_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.ranges.strings import StringSpace
-from whence.ranges.table import ColumnNumbers, Ranges, Starts
+from whence.ranges.table import ColumnNumbers, Ranges, Starts, zeros
 from whence.records import Record
 
 
@@ -34,7 +34,7 @@ class Stretches(Record):
 
     @classmethod
     def room(cls, count: int) -> Stretches:
-        return cls(_u64s(count), _u64s(count), _u32s(count), _u32s(count))
+        return cls(zeros("Q", count), zeros("Q", count), zeros("I", count), zeros("I", count))
 
     def first(self, count: int) -> Stretches:
         """The first ones of these."""
@@ -79,7 +79,7 @@ def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
         best = out.first(merge_kernel.layer(joined.function, best, lower, out))
     plan = merge_kernel.MergePlan(len(joined), len(best))
     rows = plan.make(joined, bounds, best)
-    picks = Picks(_u32s(rows), _u32s(rows), _u32s(rows), _u64s(rows), _u64s(rows))
+    picks = Picks(zeros("I", rows), zeros("I", rows), zeros("I", rows), zeros("Q", rows), zeros("Q", rows))
     if plan.fill(picks) and rows == len(joined):
         joined.depth = picks.depth
         return joined
@@ -120,12 +120,14 @@ def _stretches(joined: Ranges, low: int, high: int, last_wins: bool) -> Stretche
         roots.name = roots.place
         return roots
     order = array("I", range(count) if last_wins else range(count - 1, -1, -1))
-    for key in (array("Q", [0xFFFFFFFFFFFFFFFF - value for value in roots.end]), roots.start):
-        room = _u32s(count)
+    shorter_last = zeros("Q", count)
+    columns_kernel.complement(roots.end, shorter_last)
+    for key in (shorter_last, roots.start):
+        room = zeros("I", count)
         order = room if order_kernel.order(key, order, room, False) else order
     out = Stretches.room(2 * count)
-    out = out.first(merge_kernel.cover(roots, order, _u32s(count), out))
-    places = _u32s(len(out))
+    out = out.first(merge_kernel.cover(roots, order, zeros("I", count), out))
+    places = zeros("I", len(out))
     columns_kernel.gather_u32(out.place, roots.place, places)
     out.place = out.name = places
     return out
@@ -140,18 +142,18 @@ def gathered(joined: Ranges, picks: Picks) -> Ranges:
     out = Ranges(joined.strings, vaddr=picks.vaddr, length=picks.length, depth=picks.depth, starts=joined.starts)
     joined.length = joined.depth = array("I")
     for column, by in (("function", picks.name), ("file", picks.place), ("call_file", picks.place)):
-        setattr(out, column, _u64s(rows))
+        setattr(out, column, zeros("Q", rows))
         columns_kernel.gather_u64(by, getattr(joined, column), getattr(out, column))
         setattr(joined, column, array("Q"))
     for column in ("line_index", "line_count", "call_line"):
-        setattr(out, column, _u32s(rows))
+        setattr(out, column, zeros("I", rows))
         columns_kernel.gather_u32(picks.place, getattr(joined, column), getattr(out, column))
         setattr(joined, column, array("I"))
     out.source = array("B", bytes(rows))
     columns_kernel.gather_u8(picks.name, joined.source, out.source)
     out.line_offset, out.line_number = joined.line_offset, joined.line_number
     if (columns := joined.columns) is not None:
-        out.columns = ColumnNumbers(columns.line_column, columns.line_discriminator, _u32s(rows), _u32s(rows))
+        out.columns = ColumnNumbers(columns.line_column, columns.line_discriminator, zeros("I", rows), zeros("I", rows))
         columns_kernel.gather_u32(picks.place, columns.call_column, out.columns.call_column)
         columns_kernel.gather_u32(picks.place, columns.call_discriminator, out.columns.call_discriminator)
     lines = len(out.line_offset)
@@ -162,11 +164,3 @@ def gathered(joined: Ranges, picks: Picks) -> Ranges:
         out.columns.grow(0, more)
     columns_kernel.move_lines(picks.place, joined.vaddr, out, lines, True)
     return out
-
-
-def _u64s(count: int) -> array[int]:
-    return array("Q", bytes(8 * count))
-
-
-def _u32s(count: int) -> array[int]:
-    return array("I", bytes(4 * count))

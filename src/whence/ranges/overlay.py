@@ -22,7 +22,7 @@ from array import array
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.ranges.kernels import overlay as overlay_kernel
-from whence.ranges.table import ColumnNumbers, check_ends
+from whence.ranges.table import ColumnNumbers, check_ends, zeros
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def overlay_groups(
     if len(scope_ends) != len(row_ends):
         raise ValueError(f"each group has scopes and rows: {len(scope_ends)} and {len(row_ends)} ends")
     sweep = overlay_kernel.Sweep(len(scopes), len(rows), len(scope_ends))
-    order = array("I", bytes(4 * len(scopes)))
-    order_kernel.order_groups(scopes.vaddr, scope_ends, order, array("I", bytes(4 * len(scopes))))
+    order = zeros("I", len(scopes))
+    order_kernel.order_groups(scopes.vaddr, scope_ends, order, zeros("I", len(scopes)))
     sweep.run(scopes, order, rows, scope_ends, row_ends)
     ranges, lines = sweep.join(scopes)
     base, line_base = len(out), len(out.line_offset)
@@ -72,7 +72,7 @@ def overlay_groups(
 
 def by_key(keys: array[int]) -> array[int]:
     """The indexes of the keys in ascending order of key; equal keys keep their order."""
-    first, second = array("I", bytes(4 * len(keys))), array("I", bytes(4 * len(keys)))
+    first, second = zeros("I", len(keys)), zeros("I", len(keys))
     return second if order_kernel.order(keys, first, second, True) else first
 
 

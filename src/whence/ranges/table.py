@@ -21,6 +21,14 @@ def column(code: str) -> array[int]:
     return array(code)
 
 
+_ZERO = {code: array(code, [0]) for code in "QIB"}
+
+
+def zeros(code: str, count: int) -> array[int]:
+    """A column of so many zeros, written once: array(code, bytes(size)) would write and read a copy besides."""
+    return _ZERO[code] * count
+
+
 def _q() -> array[int]:
     return array("Q")
 

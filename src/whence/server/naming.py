@@ -150,7 +150,7 @@ class Naming:
             profile = formats.from_bytes(body)
         except ProfileError as error:
             raise Refusal(422, str(error)) from None
-        with Binaries(self._server.locator) as binaries:
+        with Binaries(self._server.locator, once=True) as binaries:
             reports = name_profile(profile, binaries, demangle=True)
         total, named = sum(one.locations for one in reports), sum(one.named for one in reports)
         self._server.metrics.addresses.labels("asked").inc(total)

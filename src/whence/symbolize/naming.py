@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from whence.lidia.chains import NO_CHAIN, ChainTable
 from whence.lidia.results import FrameTable
 from whence.model import Frames
 from whence.reasons import Reason
@@ -47,6 +48,29 @@ def chains_of(
     each vaddr that meets it.
     """
     return _chains_of(binary, vaddrs, (function, file), log=True)
+
+
+def table_of(
+    binary: Names,
+    vaddrs: Sequence[int],
+    *,
+    function: Callable[[str], str] | None = None,
+    file: Callable[[str], str] | None = None,
+) -> tuple[ChainTable, Sequence[int], Unnamed]:
+    """The same as columns: a table of chains, which of them each vaddr has (0: none), and why some have none."""
+    try:
+        found = binary.lookup_many(vaddrs)
+        if isinstance(found, FrameTable):
+            table, which = found.distinct(function=function, file=file)
+            missing: Unnamed = {}
+            if NO_CHAIN in which:
+                nothing = why_nothing(binary)
+                missing = {vaddr: (nothing, "") for vaddr, chain in zip(vaddrs, which, strict=True) if not chain}
+            return table, which, missing
+    except Exception:  # `chains_of` meets it again, says what it is, and names what can be named
+        pass
+    chains, missing = chains_of(binary, vaddrs, function=function, file=file)
+    return ChainTable.of(chains), [at if frames else NO_CHAIN for at, frames in enumerate(chains, 1)], missing
 
 
 def _chains_of(binary: Names, vaddrs: Sequence[int], through: Through, *, log: bool) -> tuple[list[Frames], Unnamed]:

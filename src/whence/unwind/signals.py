@@ -8,6 +8,7 @@ from typing import NamedTuple
 from whence.window import ByteOrder
 
 SENT_BY_KERNEL = 0x80  # si_code SI_KERNEL: among others, for an address that no hardware has
+SENT_BY_PROCESS = {0, -1, -3, -6}  # SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL; others tell no pid: SI_TIMER an id
 ADDRESS_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"}
 FIELDS_AT = {64: 16, 32: 12}  # the union: an address, or a pid and a uid
 
@@ -71,7 +72,7 @@ def read_signal(number: int, info: bytes, bits: int, order: ByteOrder) -> Signal
     code = int.from_bytes(info[8:12], order, signed=True)
     field = int.from_bytes(info[offset : offset + size], order)
     if code <= 0:
-        sender = int.from_bytes(info[offset : offset + 4], order)
+        sender = int.from_bytes(info[offset : offset + 4], order) if code in SENT_BY_PROCESS else 0
         return Signal(number, name, f"sent by process {sender}" if sender else "", None, sender or None)
     if name not in ADDRESS_SIGNALS:
         return Signal(number, name)

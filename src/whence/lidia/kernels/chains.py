@@ -12,14 +12,14 @@ def runs(
     column: cython.const[cython.uint][::1],
     discriminator: cython.const[cython.uint][::1],
 ) -> tuple[Column, Column, Column]:
-    """Which run of equal chains each address is in, whether each frame is kept, and where each run's frames start.
+    """Which run of equal chains each address is in, the rows of each run's frames, and where each run's begin there.
 
-    The frames of address i are rows [starts[i], starts[i + 1]). Those of a run's first address are kept; the starts
-    count the kept ones, and the last is how many they are. ValueError for columns that do not belong together,
-    MemoryError.
+    The frames of address i are rows [starts[i], starts[i + 1]); a run has those of its first address. Run 0 has none,
+    and addresses without frames are in it. The last of the starts is the number of rows. ValueError for columns that
+    do not belong together, MemoryError.
     """
     run_of: Column = Column("I")
-    kept: Column = Column("B")
+    kept: Column = Column("I")
     run_starts: Column = Column("I")
     frames: cython.Py_ssize_t = line.shape[0]
     count: cython.Py_ssize_t = starts.shape[0] - 1
@@ -30,9 +30,8 @@ def runs(
     row: cython.Py_ssize_t
     frame: cython.Py_ssize_t = 0
     before: cython.Py_ssize_t = -1  # how many frames the run's chain has
-    rows: cython.uint = 0
     same: cython.bint
-    room: cython.bint = run_of.reserve(count + 1) and run_starts.reserve(count + 2) and kept.reserve(frames + 1)
+    room: cython.bint = run_of.reserve(count + 1) and run_starts.reserve(count + 3) and kept.reserve(frames + 1)
     belong(
         count >= 0
         and starts[0] == 0
@@ -44,11 +43,14 @@ def runs(
     )
     if not room:
         raise MemoryError
-    keeps: cython.p_uchar = cython.cast(cython.p_uchar, kept.vector.items)
     with cython.nogil:
+        run_starts.push_u32(0)
         for address in range(count):
             row = starts[address]
             size = starts[address + 1] - row
+            if size == 0:
+                run_of.push_u32(0)
+                continue
             same = size == before
             at = 0
             while same and at < size:
@@ -60,12 +62,10 @@ def runs(
                 )
                 at += 1
             if not same:
-                run_starts.push_u32(rows)
-                rows += cython.cast(cython.uint, size)
+                run_starts.push_u32(cython.cast(cython.uint, kept.vector.count))
+                for frame in range(row, row + size):
+                    kept.push_u32(cython.cast(cython.uint, frame))
                 first, before = row, size
-            for frame in range(row, row + size):
-                keeps[frame] = not same
             run_of.push_u32(cython.cast(cython.uint, run_starts.vector.count - 1))
-        run_starts.push_u32(rows)
-        kept.vector.count = frames
+        run_starts.push_u32(cython.cast(cython.uint, kept.vector.count))
     return run_of, kept, run_starts

@@ -1,6 +1,9 @@
 """Samples as pprof has them: protocol buffers written from columns."""
 
 import cython
+from cython.cimports.cpython.bytes import PyBytes_AsString
+from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
+from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.kernels.checks import are_inside, belong
 from cython.cimports.whence.kernels.columns import Column
 
@@ -32,6 +35,32 @@ def put(at: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
         at += 1
     at[0] = cython.cast(cython.uchar, value)
     return at + 1
+
+
+def texts(tag: bytes, values: list) -> Column:
+    """Each text as a field: its tag, its length, its bytes. What is no UTF-8 is kept. ValueError, MemoryError."""
+    out: Column = Column("B")
+    key: cython.p_char = tag
+    key_size: cython.Py_ssize_t = len(tag)
+    to: cython.p_uchar
+    raw: cython.pointer(cython.const[cython.char])
+    size: cython.Py_ssize_t = 0
+    kept: bytes
+    for value in values:
+        belong(isinstance(value, str))
+        raw = PyUnicode_AsUTF8AndSize(value, cython.address(size)) if value.isascii() else cython.NULL
+        if raw == cython.NULL:
+            kept = value.encode("utf-8", "surrogateescape")
+            raw = PyBytes_AsString(kept)
+            size = len(kept)
+        if not out.reserve(key_size + 10 + size):
+            raise MemoryError
+        to = cython.cast(cython.p_uchar, out.vector.items) + out.vector.count
+        memcpy(to, key, key_size)
+        to = put(to + key_size, size)
+        memcpy(to, raw, size)
+        out.vector.count = to + size - cython.cast(cython.p_uchar, out.vector.items)
+    return out
 
 
 def samples(

@@ -1,84 +1,215 @@
-"""The lines of every location: chains that locations share, written out for each of them."""
+"""The lines of every location: chains that locations share, written out for each of them, and what is counted of them.
+
+Location i has chain[i]; chain c has the frames in rows [first[c], first[c + 1]) of its columns.
+"""
 
 import cython
-from cython.cimports.whence.kernels.checks import are_inside, belong
+from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.hashtable import (
+    HashTable,
+    fill_slot,
+    first_slot,
+    make_slots,
+    mix,
+    next_slot,
+    release_slots,
+)
 
 
 @cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 @cython.inline
-def holds(first: cython.const[cython.ulonglong][::1], chain: cython.uint) -> cython.bint:
-    """Whether there is such a chain."""
-    return cython.cast(cython.Py_ssize_t, chain) + 1 < first.shape[0]
+def are_chains(
+    chain: cython.const[cython.uint][::1], first: cython.const[cython.uint][::1], rows: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether there are such chains, and their frames are among so many rows."""
+    chains: cython.Py_ssize_t = first.shape[0] - 1
+    return (
+        chains >= 0
+        and are_ends(first, rows)
+        and all_below(chain, chain.shape[0], cython.cast(cython.ulonglong, chains))
+    )
+
+
+def count(chain: cython.const[cython.uint][::1], first: cython.const[cython.uint][::1]) -> int:
+    """How many lines all locations have. ValueError for columns that do not belong together."""
+    location: cython.Py_ssize_t
+    lines: cython.Py_ssize_t = 0
+    belong(first.shape[0] > 0 and are_chains(chain, first, first[first.shape[0] - 1]))
+    with cython.nogil:
+        for location in range(chain.shape[0]):
+            lines += first[chain[location] + 1] - first[chain[location]]
+    return lines
 
 
 def of_locations(
     chain: cython.const[cython.uint][::1],
-    first: cython.const[cython.ulonglong][::1],
+    first: cython.const[cython.uint][::1],
     function: cython.const[cython.ulonglong][::1],
     line: cython.const[cython.ulonglong][::1],
 ) -> tuple[Column, Column, Column]:
     """Where the lines of each location start (and the last one's end), and all their functions and line numbers.
 
-    Location i has those of chain[i]; chain c has rows [first[c], first[c + 1]) of `function` and `line`. ValueError for
-    columns that do not belong together, MemoryError.
+    ValueError for columns that do not belong together, MemoryError.
     """
     starts: Column = Column("Q")
     functions: Column = Column("Q")
     lines: Column = Column("Q")
     location: cython.Py_ssize_t
-    row: cython.ulonglong
-    begin: cython.ulonglong
-    end: cython.ulonglong
-    good: cython.bint = True
+    row: cython.uint
     room: cython.bint = starts.reserve(chain.shape[0] + 1)
-    belong(first.shape[0] > 0 and function.shape[0] == line.shape[0] and are_inside(first, first, line.shape[0]))
+    belong(function.shape[0] == line.shape[0] and are_chains(chain, first, line.shape[0]))
     with cython.nogil:
         room = room and starts.push_u64(0)
         for location in range(chain.shape[0]):
-            good = holds(first, chain[location])
-            if not (good and room):
-                break
-            begin = first[chain[location]]
-            end = first[chain[location] + 1]
-            if begin < end:
-                room = functions.reserve(end - begin) and lines.reserve(end - begin)
-            for row in range(begin, end):
-                if not room:
-                    break
-                room = functions.push_u64(function[row]) and lines.push_u64(line[row])
+            for row in range(first[chain[location]], first[chain[location] + 1]):
+                room = room and functions.push_u64(function[row]) and lines.push_u64(line[row])
             room = room and starts.push_u64(functions.vector.count)
-    belong(good)
     if not room:
         raise MemoryError
     return starts, functions, lines
 
 
+def functions_of(
+    chain: cython.const[cython.uint][::1],
+    first: cython.const[cython.uint][::1],
+    name: cython.const[cython.uint][::1],
+    file: cython.const[cython.uint][::1],
+    start_line: cython.const[cython.ulonglong][::1],
+    seed: cython.ulonglong,
+) -> tuple[Column, Column]:
+    """The number of the function that each frame is of, and for each function a row that has it.
+
+    Functions are told apart by name, file and start line, and numbered from 0 on as the locations come to them. Frames
+    of chains that no location has are of function 0. `seed` is random. ValueError for columns that do not belong
+    together, MemoryError.
+    """
+    frames: cython.Py_ssize_t = name.shape[0]
+    numbers: Column = Column("I")
+    samples: Column = Column("I")
+    table: HashTable = HashTable(cython.NULL, 0, 0)
+    location: cython.Py_ssize_t
+    row: cython.uint
+    other: cython.uint
+    slot: cython.ulonglong
+    hash: cython.ulonglong
+    belong(file.shape[0] == frames and start_line.shape[0] == frames and are_chains(chain, first, frames))
+    seen: cython.p_uchar = cython.cast(cython.p_uchar, calloc(first.shape[0] + 1, 1))
+    room: cython.bint = (
+        seen != cython.NULL
+        and numbers.reserve(frames + 1)
+        and samples.reserve(frames + 1)
+        and make_slots(cython.address(table), frames)
+    )
+    if room:
+        number_of: cython.p_uint = cython.cast(cython.p_uint, numbers.vector.items)
+        row_of: cython.p_uint = cython.cast(cython.p_uint, samples.vector.items)
+        with cython.nogil:
+            for row in range(cython.cast(cython.uint, frames)):
+                number_of[row] = 0
+            for location in range(chain.shape[0]):
+                if seen[chain[location]]:
+                    continue
+                seen[chain[location]] = 1
+                for row in range(first[chain[location]], first[chain[location] + 1]):
+                    hash = mix(cython.cast(cython.ulonglong, name[row]) << 32 | file[row], seed)
+                    slot = first_slot(cython.address(table), mix(hash ^ start_line[row], seed))
+                    while table.slots[slot]:
+                        other = row_of[table.slots[slot] - 1]
+                        if (
+                            name[other] == name[row]
+                            and file[other] == file[row]
+                            and (start_line[other] == start_line[row])
+                        ):
+                            break
+                        slot = next_slot(cython.address(table), slot)
+                    if table.slots[slot] == 0:
+                        row_of[table.count] = row
+                        fill_slot(cython.address(table), slot, table.count)
+                    number_of[row] = table.slots[slot] - 1
+        numbers.vector.count = frames
+        samples.vector.count = table.count
+    release_slots(cython.address(table))
+    free(seen)
+    if not room:
+        raise MemoryError
+    return numbers, samples
+
+
+def kinds(
+    file: cython.const[cython.uint][::1],
+    line: cython.const[cython.ulonglong][::1],
+    inlined: cython.const[cython.uchar][::1],
+    has_file: cython.uchar,
+    has_line: cython.uchar,
+    is_inlined: cython.uchar,
+) -> Column:
+    """Of each frame the last three together, as far as they are true of it. Text 0 is no file.
+
+    ValueError for columns that do not belong together, MemoryError.
+    """
+    out: Column = Column("B")
+    row: cython.Py_ssize_t
+    belong(file.shape[0] == line.shape[0] == inlined.shape[0])
+    if not out.reserve(file.shape[0] + 1):
+        raise MemoryError
+    for row in range(file.shape[0]):
+        out.vector.items[row] = (
+            (has_file if file[row] else 0) | (has_line if line[row] else 0) | (is_inlined if inlined[row] else 0)
+        )
+    out.vector.count = file.shape[0]
+    return out
+
+
 def mark(
     mapping: cython.const[cython.longlong][::1],
     chain: cython.const[cython.uint][::1],
-    first: cython.const[cython.ulonglong][::1],
+    first: cython.const[cython.uint][::1],
     bits: cython.const[cython.uchar][::1],
     out: cython.uchar[::1],
 ) -> None:
     """Set in out[j] the bits of all frames of each location of mapping j; locations of no mapping have -1.
 
-    Location i has chain[i]; chain c has frames [first[c], first[c + 1]). ValueError for columns that do not belong
-    together.
+    ValueError for columns that do not belong together.
     """
     location: cython.Py_ssize_t
-    frame: cython.ulonglong
+    frame: cython.uint
     good: cython.bint = True
-    belong(mapping.shape[0] == chain.shape[0] and are_inside(first, first, bits.shape[0]))
+    belong(mapping.shape[0] == chain.shape[0] and are_chains(chain, first, bits.shape[0]))
     with cython.nogil:
         for location in range(chain.shape[0]):
             if mapping[location] < 0:
                 continue
-            good = mapping[location] < out.shape[0] and holds(first, chain[location])
+            good = mapping[location] < out.shape[0]
             if not good:
                 break
             for frame in range(first[chain[location]], first[chain[location] + 1]):
                 out[mapping[location]] |= bits[frame]
     belong(good)
+
+
+def census(
+    chain: cython.const[cython.uint][::1],
+    first: cython.const[cython.uint][::1],
+    line: cython.const[cython.uint][::1],
+    source: cython.const[cython.uchar][::1],
+    counts: cython.ulonglong[::1],
+) -> int:
+    """How many locations have a line in their innermost frame; `counts` are how many have each outermost source.
+
+    ValueError for columns that do not belong together.
+    """
+    location: cython.Py_ssize_t
+    with_lines: cython.Py_ssize_t = 0
+    begin: cython.uint
+    end: cython.uint
+    belong(line.shape[0] == source.shape[0] and counts.shape[0] == 256 and are_chains(chain, first, line.shape[0]))
+    with cython.nogil:
+        for location in range(chain.shape[0]):
+            begin = first[chain[location]]
+            end = first[chain[location] + 1]
+            if begin < end:
+                with_lines += line[begin] != 0
+                counts[source[end - 1]] += 1
+    return with_lines

@@ -5,6 +5,7 @@ Nothing here knows pprof or OTLP: `wire` names the fields, and says how much roo
 
 import cython
 from cython.cimports.libc.string import memcpy
+from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.profiles.kernels.fields import (
     LENGTH,
     NO_ROOM,
@@ -31,14 +32,14 @@ def splice(
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     new,
-    out: cython.uchar[::1],
+    out: Column,
 ) -> tuple[int, int, int]:
     """Copy the message data[start:stop], giving its locations new lines and its mappings new flags.
 
     `new` is wire.NewNames. Location i (the i-th field `new.location`) with first[i] < first[i + 1] loses its lines
     (field `new.line`) and gets one for each of functions/lines[first[i]:first[i + 1]]; others are copied as they lie.
     Mapping j (field `new.mapping`, 0: there are none) gets a true field `new.flag` + k for each set bit k of flags[j].
-    Everything else is copied as it lies. `out` has the bytes that `splice_room` tells.
+    Everything else is copied as it lies. It goes into `out`, a column of bytes that has none yet. MemoryError.
     """
     location_number: cython.uint = new.location
     line_number: cython.uint = new.line
@@ -79,10 +80,12 @@ def splice(
             return 0, NO_ROOM, 0
     if first[first.shape[0] - 1] > cython.cast(cython.ulonglong, lines.shape[0]):
         return 0, NO_ROOM, 0
-    if out.shape[0] < splice_room(stop - start, first.shape[0], lines.shape[0], flags.shape[0]):
+    if not out.takes(1) or out.vector.count:
         return 0, NO_ROOM, 0
+    if not out.reserve(splice_room(stop - start, first.shape[0], lines.shape[0], flags.shape[0])):
+        raise MemoryError
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
-    target: cython.p_uchar = cython.address(out[0])
+    target: cython.p_uchar = cython.cast(cython.p_uchar, out.vector.items)
     with cython.nogil:
         while offset < stop:
             read_field(base, offset, stop, cython.address(field))
@@ -154,6 +157,7 @@ def splice(
         if not field.fault:
             memcpy(target + to, base + pending, stop - pending)
             to += stop - pending
+            out.vector.count = to
     return to, field.fault, offset
 
 

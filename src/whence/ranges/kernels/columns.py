@@ -30,6 +30,15 @@ def gather_u8(pick: cython.const[cython.uint][::1], column: cython.const[cython.
             out[index] = column[pick[index]]
 
 
+def complement(column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]):
+    """The numbers whose order is the other way round."""
+    index: cython.Py_ssize_t
+    belong(out.shape[0] >= column.shape[0])
+    with cython.nogil:
+        for index in range(column.shape[0]):
+            out[index] = ~column[index]
+
+
 def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
     """Add `base` to the column from `start` on."""
     index: cython.Py_ssize_t

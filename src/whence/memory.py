@@ -1,7 +1,8 @@
 """Freed memory goes back to the system.
 
 glibc keeps freed memory for each thread, and raises the size from which blocks are mapped on their own with each such
-block that is freed, up to 32 MB (mallopt(3)): what one large body took would stay for good, in every thread once.
+block that is freed, up to 32 MB (mallopt(3)): what one large body took would stay for good, in every thread once, and
+what one file's debug info took would lie beside what the next one's takes.
 """
 
 from __future__ import annotations

@@ -1,0 +1,90 @@
+"""The kernel of rows does what a loop in Python would do."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whence.kernels import rows
+
+SEED = 12345
+SMALL = st.integers(0, 6)
+WORD = st.sampled_from([0, 1, 5, 1 << 31, (1 << 32) - 1])
+LONG = WORD | st.sampled_from([1 << 32, 1 << 63, (1 << 64) - 1])
+
+
+def octets(numbers: array[int]) -> memoryview:
+    return memoryview(numbers).cast("B")
+
+
+@given(st.lists(LONG), st.data())
+def test_rows_are_taken_in_the_order_asked(numbers: list[int], data: st.DataObject) -> None:
+    wanted = data.draw(st.lists(st.integers(0, len(numbers) - 1))) if numbers else []
+    column = array("Q", numbers)
+    assert list(rows.taken(octets(column), "Q", array("I", wanted))) == [numbers[row] for row in wanted]
+
+
+@given(st.lists(WORD), st.data())
+def test_numbers_of_32_bits_are_taken_as_ones_of_64(numbers: list[int], data: st.DataObject) -> None:
+    wanted = data.draw(st.lists(st.integers(0, len(numbers) - 1))) if numbers else []
+    out = rows.taken(octets(array("I", numbers)), "I", array("I", wanted), "Q")
+    assert (out.typecode, list(out)) == ("Q", [numbers[row] for row in wanted])
+
+
+@given(st.lists(LONG))
+def test_equal_keys_have_one_number_in_the_order_they_come_first(keys: list[int]) -> None:
+    numbers, distinct = rows.numbered(octets(array("Q", keys)), "Q", SEED)
+    expected = list(dict.fromkeys(keys))
+    assert list(distinct) == expected
+    assert list(numbers) == [expected.index(key) for key in keys]
+
+
+@given(st.lists(LONG))
+def test_distinct_keys_ascend_and_each_key_finds_its_own(keys: list[int]) -> None:
+    distinct, at = rows.ascending(array("Q", keys))
+    assert list(distinct) == sorted({*keys})
+    assert [distinct[one] for one in at] == keys
+
+
+@given(st.lists(SMALL))
+def test_rows_are_grouped_in_their_order(groups: list[int]) -> None:
+    order, starts = rows.grouped(array("I", groups), 7)
+    found = [list(order.numbers()[starts[group] : starts[group + 1]]) for group in range(7)]
+    assert found == [[row for row, one in enumerate(groups) if one == group] for group in range(7)]
+
+
+@given(st.lists(SMALL, min_size=1, max_size=6), st.data())
+def test_lists_are_put_one_behind_the_other(sizes: list[int], data: st.DataObject) -> None:
+    first = array("I", [sum(sizes[:at]) for at in range(len(sizes) + 1)])
+    chosen = data.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=8))
+    starts, found = rows.spans(first, array("I", chosen))
+    lists = [list(found.numbers()[low:high]) for low, high in pairwise(starts)]
+    assert lists == [list(range(first[one], first[one + 1])) for one in chosen]
+
+
+@given(st.lists(LONG), LONG)
+def test_sums_are_those_of_64_bits(numbers: list[int], by: int) -> None:
+    assert list(rows.moved(array("Q", numbers), by)) == [(one + by) % (1 << 64) for one in numbers]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rows.taken(b"\0" * 4, "I", array("I", [1])),
+        lambda: rows.put(array("I", [0]), array("I", [1]), array("I", [5])),
+        lambda: rows.put(array("I", [0]), array("I", [0]), array("I")),
+        lambda: rows.raised(array("I", [(1 << 32) - 1]), 1),
+        lambda: rows.grouped(array("I", [2]), 2),
+        lambda: rows.spans(array("I", [0, 2]), array("I", [1])),
+        lambda: rows.spans(array("I", [2, 1]), array("I", [0])),
+        lambda: rows.spans(array("I"), array("I")),
+    ],
+)
+def test_rows_that_are_not_there_are_refused(call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match="belong together"):
+        call()
