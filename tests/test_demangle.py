@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -87,3 +89,11 @@ def test_the_bound_holds_for_every_name_of_a_real_library() -> None:
     for name in names:
         assert bounded(name)
         assert len(demangle(name)) <= 3 * max(64, expansion(name[2:]))
+
+
+def test_names_stay_as_they_are_where_the_demangler_is_not_installed() -> None:
+    program = (
+        "import sys; sys.modules['pydemumble'] = None; from whence import demangle as d; print(d.demangle('_Z1fv'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("_Z1fv\n", "")

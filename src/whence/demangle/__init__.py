@@ -41,9 +41,13 @@ _texts = Budget("names", "readable names", 0, times=TIMES, allowance=ALLOWANCE)
 
 def _load() -> Callable[[str], str]:
     global _text_of
-    from pydemumble import demangle
-
-    found: Callable[[str], str] = demangle
+    found: Callable[[str], str] = str
+    try:
+        from pydemumble import demangle
+    except ImportError:  # no wheel for a free-threaded Python, no package in Debian: names stay as they are stored
+        pass
+    else:
+        found = demangle
     _text_of = found
     return found
 
