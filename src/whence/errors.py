@@ -12,7 +12,7 @@ A message names the file, then what is wrong with it, then the rule:
 
     empty.bin: the file is empty
     app.cpp: neither an ELF file nor an archive
-    libc.lidia: not an archive: the magic at 0x0 is 45 4c 46 21, expected 2e 64 69 61 (".dia")
+    libc.debug: not an ELF file: the magic at 0x0 is 45 4c 46 21, expected 7f 45 4c 46 ("\\x7fELF")
     cut.trace: the last generation is cut off at byte 4711
     libc.lidia: lidia header+0x4: the version is 3, expected 1
     libc.debug: dwarf debug_info+0x2f: found an end beyond it (rule: a unit's length stays inside the section)
@@ -202,9 +202,9 @@ def empty_file(error: type[Kind]) -> Kind:
     return error("file", None, "the file has bytes", "none", fault="the file is empty", code=EMPTY_FILE)
 
 
-def wrong_magic(error: type[Kind], what: str, magic: bytes, found: bytes | memoryview) -> Kind:
-    """The error for a file that does not start as `what` ("an archive") does."""
-    expected = f'{magic.hex(" ")} ("{shown(magic.decode("latin-1"))}")'
+def wrong_magic(error: type[Kind], what: str, found: bytes | memoryview, *magics: bytes) -> Kind:
+    """The error for a file that does not start as `what` ("an archive") does: with one of so many magics."""
+    expected = " or ".join(f'{magic.hex(" ")} ("{shown(magic.decode("latin-1"))}")' for magic in magics)
     fault = f"not {what}: the magic at 0x0 is {shown(found)}, expected {expected}"
     return error("header", 0, f"the magic is {expected}", found, fault=fault, code=WRONG_KIND)
 

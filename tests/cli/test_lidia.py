@@ -60,7 +60,7 @@ def test_compact_makes_an_archive_of_fewer_bytes_that_every_command_reads(tmp_pa
     assert small.read_bytes()[:4] == b".dic"
     assert run("verify", small).stdout == f"{small}: whole; structure and checksums hold\n"
     info = json.loads(run("info", small, "--json").stdout)
-    assert (info["encoding"], info["ranges"] > 10, info["column_width"]) == ("shared", True, 1)
+    assert (info["encoding"], info["ranges"] > 10, info["column_width"]) == ("shared", True, 4)
     with lidia.open(plain) as table:
         asked = [f"{vaddr:x}" for vaddr in table.vaddrs()]
     addr = [sys.executable, "-m", "whence.cli", "addr", "--style", "gnu"]

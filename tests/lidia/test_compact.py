@@ -19,7 +19,7 @@ from tests.helpers.programs import compiled
 from tests.hostile.inputs.lidia import shared_beginnings
 from whence import Locator, lidia
 from whence.errors import ChecksumError, LidiaError
-from whence.lidia.layout import PACKED_STARTS
+from whence.lidia.layout import COLUMNS, DISCRIMINATORS, PACKED_COLUMNS, PACKED_DISCRIMINATORS, PACKED_STARTS
 from whence.lidia.render import render_many
 from whence.lidia.writer import to_bytes
 
@@ -64,6 +64,38 @@ def test_blocks_of_64_ranges_and_16_strings_end_where_they_end(count: int) -> No
         lines = [(0, row), (3, row + 1)]
         builder.add(vaddr=8 * row, length=8, function=f"f{row:03}", file="a.c", line_table=lines, start_line=row)
     assert_equal_answers(builder.to_bytes(), builder.to_bytes(compact=True))
+
+
+def test_tables_that_unpack_to_much_more_are_read_as_they_lie() -> None:
+    builder = lidia.Builder()
+    for row in range(20_000):  # 36 bytes each, and 2 packed
+        builder.add(vaddr=8 * row, length=8, function="f", file="a.c")
+    small = builder.to_bytes(compact=True)
+    assert len(small) * 9 < 36 * 20_000
+    asked = array("Q", range(0, 160_008, 7))  # many: links are made, and tables unpacked where that is bounded
+    with lidia.from_bytes(builder.to_bytes()) as one, lidia.from_bytes(small) as other:
+        assert other.lookup_many(asked) == one.lookup_many(asked)
+        assert [other.lookup(vaddr) for vaddr in asked] == [one.lookup(vaddr) for vaddr in asked]
+
+
+def test_a_damaged_block_has_the_same_answers_for_one_address_and_for_many() -> None:
+    builder = lidia.Builder()
+    for row in range(200):
+        lines = [(0, row), (3, row + 1)]
+        builder.add(vaddr=8 * row, length=8, function=f"f{row:03}", file="a.c", line_table=lines)
+    whole = builder.to_bytes(compact=True)
+    with lidia.from_bytes(whole) as table:
+        places = [table.header.va_table.offset, table.header.ranges.offset, table.header.lines.offset]
+    asked = array("Q", range(1608))
+    for place in places:
+        data = bytearray(whole)
+        struct.pack_into("<I", data, place + 4, 0x7FFFFFFF)  # where the second block begins
+        with lidia.from_bytes(bytes(data)) as table:
+            many = table.lookup_many(asked)
+            one = [lidia.from_bytes(bytes(data))._archive.lookup(vaddr) for vaddr in asked[::25]]
+            for found, again in zip(one, (many[at] for at in range(0, len(asked), 25)), strict=True):
+                if found is not None:  # else a name or line entry lies outside, which many answers show as "" and 0
+                    assert tuple(again) == found
 
 
 def test_columns_and_discriminators_are_those_of_the_documented_form() -> None:
@@ -147,6 +179,17 @@ def test_fields_of_64_bits_that_begin_inside_a_byte_are_read() -> None:
 
 
 # Refused
+
+
+def test_columns_and_discriminators_are_packed_as_the_description_says() -> None:
+    with lidia.from_bytes(to_bytes(located())) as one, lidia.from_bytes(to_bytes(located(), compact=True)) as other:
+        columns, rows = one._extra.content(COLUMNS), one._extra.content(DISCRIMINATORS)
+        count, pairs = int.from_bytes(rows[:4], "little"), list(struct.iter_unpack("<II", rows[8:]))
+        assert columns[:4] == b"\1\0\0\0"
+        table = packed([(column,) for column in columns[8:]], 1)
+        assert other._extra.content(PACKED_COLUMNS) == struct.pack("<II", len(columns) - 8, 0) + table
+        assert other._extra.content(PACKED_DISCRIMINATORS) == struct.pack("<II", count, len(pairs)) + packed(pairs, 2)
+        assert not other._extra.content(COLUMNS) + other._extra.content(DISCRIMINATORS)
 
 
 def test_readers_of_the_documented_form_see_another_magic() -> None:
@@ -256,6 +299,29 @@ def test_a_directory_that_lies_is_found_by_verify(section: str, place: int, valu
         rule = "a string shares no more" if section == "strings" else "each as long as its rows need"
         assert any(f"({section}+" in line and rule in line for line in table.verify())
     answers(bytes(data))
+
+
+@pytest.mark.parametrize("tag", [PACKED_COLUMNS, PACKED_DISCRIMINATORS])
+def test_damaged_columns_are_reported_where_they_break_a_rule_and_lookups_go_on(tag: bytes) -> None:
+    data = to_bytes(located(), compact=True, crc=False)
+    at = data.index(tag)
+    size = int.from_bytes(data[at + 8 : at + 16], "little")
+    asked = array("Q", range(0x1000, 0x1020)) * 40  # many: unpacked, too
+    for place in range(at + 16, at + 16 + size):
+        for flip in (0x01, 0x80, 0xFF):
+            changed = bytearray(data)
+            changed[place] ^= flip
+            with lidia.from_bytes(bytes(changed)) as archive:
+                said = archive.verify()
+                if at + 24 <= place < at + 32:  # the directory
+                    assert any(tag.decode() in line for line in said), (place - at, flip)
+                first = [archive.lookup(vaddr) for vaddr in asked[:32]]
+                assert [frame.line for frame in archive.lookup(0x1019)] == [7, 4]
+                assert list(archive.lookup_many(asked))[:32] == first
+    for cut in range(size):
+        with lidia.from_bytes(data[: at + 8] + cut.to_bytes(8, "little") + data[at + 16 :]) as archive:
+            assert archive.verify()
+            assert [frame.line for frame in archive.lookup(0x1019)] == [7, 4]
 
 
 def test_a_string_that_shares_more_than_there_is_is_an_error_for_those_who_need_it() -> None:

@@ -364,6 +364,7 @@ complete -c whence -n '_shtab_whence_using store add' -l core -xka "(__fish_comp
 complete -c whence -n '_shtab_whence_using store add' -l maps -xka "(__fish_complete_path (commandline -ct))" -d 'what the process of a snapshot had mapped'
 complete -c whence -n '_shtab_whence_using store add' -l sources -xka "(__fish_complete_directories)" -d 'bundle the source files below DIR that the debug info names (repeatable)'
 complete -c whence -n '_shtab_whence_using store add' -l compress -d 'store files packed by zstd where that pays'
+complete -c whence -n '_shtab_whence_using store add' -l compact -d 'make archives in the compact form (lidia create)'
 complete -c whence -n '_shtab_whence_using store add' -l layout -xka "gdb pyroscope" -d 'keep further copies: for gdb, or where Pyroscope looks for archives (repeatable)'
 complete -c whence -n '_shtab_whence_using store add' -l tenant -x -d 'Pyroscope'"'"'s tenant (anonymous, where it has none)'
 complete -c whence -n '_shtab_whence_using store add' -l json -d 'a JSON object per file'

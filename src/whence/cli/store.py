@@ -49,6 +49,7 @@ def configure(parser: ArgumentParser) -> None:
         help="bundle the source files below DIR that the debug info names (repeatable)",
     )
     add.add_argument("--compress", action="store_true", help="store files packed by zstd where that pays")
+    add.add_argument("--compact", action="store_true", help="make archives in the compact form (lidia create)")
     add_layout_options(add, "keep further copies: for gdb, or where Pyroscope looks for archives (repeatable)")
     add_json_option(add, "a JSON object per file")
     ls = action("ls", "the build-ids that are there, with sizes, quality and dates", "[STORE] [options]")
@@ -114,7 +115,9 @@ def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
     named = len(words) > takes and (takes or not is_id(words[0].lower()))
     place = words.pop(0) if named else OWN
     return Store(
-        store_place(FROM_ENVIRONMENT if place == OWN else place), compress=getattr(options, "compress", False)
+        store_place(FROM_ENVIRONMENT if place == OWN else place),
+        compress=getattr(options, "compress", False),
+        compact=getattr(options, "compact", False),
     ), words
 
 

@@ -54,7 +54,7 @@ def read_header(data: memoryview) -> Header:
     ident = Window(data, "header", "little", ElfError)
     magic = ident.raw(0, min(4, len(data)))
     if magic != layout.MAGIC:
-        raise wrong_magic(ElfError, "an ELF file", layout.MAGIC, magic).with_hint(HINTS.get(magic, ""))
+        raise wrong_magic(ElfError, "an ELF file", magic, layout.MAGIC).with_hint(HINTS.get(magic, ""))
     ident.need(0, constants.EI_NIDENT)
     bits = layout.BITS_OF_CLASS.get(data[constants.EI_CLASS])
     if bits is None:

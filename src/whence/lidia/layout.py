@@ -43,6 +43,8 @@ What stands behind the line tables is an extra section that readers of the docum
     SRCR  the same as runs: u32 count, so many u32 first ranges, so many bytes
     STRT  where functions start: rows of u32 function, u32 file (offsets in the strings), u32 line, in that order
     STRP  STRT of a compact archive: u32 count of rows, u32 0, and the rows, packed
+    COLP  COLS of a compact archive: u32 count of columns, u32 0, and the columns, packed
+    DISP  DISC of a compact archive: u32 count of line entries that have one, u32 count of all rows, and these, packed
     COLS  columns, where they were asked for: u32 bytes of a column (1, 2 or 4), u32 0, then the column of each line
           entry, then that of each range's call; 0 is unknown
     DISC  discriminators, where there are any: u32 count of line entries that have one, u32 0, then for each of them u32
@@ -60,6 +62,7 @@ import sys
 from whence.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
 from whence.lidia.kernels.queries import (
     COLUMNS_HEAD,
+    DISCRIMINATOR_FIELDS,
     DISCRIMINATOR_SIZE,
     LINE_FIELDS,
     RANGE_FIELDS,
@@ -98,7 +101,10 @@ TIDY: Final = 1  # of FLAG
 BUILD_ID, MACHINE, PRODUCER, MADE_FROM, SEGMENTS = b"BLID", b"MACH", b"PROD", b"FROM", b"SEGS"
 FLAGS, SOURCE_BYTES, SOURCE_RUNS, STARTS = b"FLAG", b"SRCB", b"SRCR", b"STRT"
 PACKED_STARTS: Final = b"STRP"
-PACKED_STARTS_HEAD: Final = struct.Struct("<II")
+PACKED_COLUMNS: Final = b"COLP"
+PACKED_DISCRIMINATORS: Final = b"DISP"
+PACKED_WIDTH: Final = 4  # bytes of a base of theirs
+PACKED_HEAD: Final = struct.Struct("<II")  # of STRP, COLP and DISP
 COLUMNS, DISCRIMINATORS = b"COLS", b"DISC"
 UNWIND = b"UNWD"
 COLUMN_WIDTHS: Final = (1, 2, 4)
@@ -205,7 +211,7 @@ class ArchiveHeader(Record, frozen=True):
             raise empty_file(LidiaError)
         if data[:4] not in MAGICS:
             hint = "whence lidia create makes an archive of an ELF file" if data[:4] == b"\x7fELF" else ""
-            raise wrong_magic(LidiaError, "an archive", MAGIC, data[:4]).with_hint(hint)
+            raise wrong_magic(LidiaError, "an archive", data[:4], *MAGICS).with_hint(hint)
         if len(data) < HEADER_SIZE:
             raise cut_off(LidiaError, "header", 0, HEADER_SIZE, len(data))
         (magic, version, va_width, va_count, va_offset, va_crc, va_base, width, count, offset, crc, base, size,
@@ -441,12 +447,13 @@ class ArchiveSections:
 
     Offsets are in the file, widths in bytes, the rest are counts; all of it lies inside the bytes. `sources` counts the
     bytes that say which table named each range, `runs` those of the other form; at most one of them is not 0.
-    `column_width` is 0 where columns were not stored. In the `compact` form the places (offset, size) of packed tables
-    count in place of their offsets.
+    `column_width` is 0 where columns were not stored, and that of a base where they are packed. In the `compact` form
+    the places (offset, size) of packed tables count in place of their offsets.
     """
 
     __slots__ = (
-        "call_discriminators", "column_offset", "column_width", "compact", "discriminator_offset", "entries",
+        "call_discriminators", "column_offset", "column_place", "column_width", "compact", "discriminator_offset",
+        "discriminator_place", "entries",
         "field_width", "line_discriminators", "line_offset", "line_place", "line_width", "nul", "range_offset",
         "range_place", "ranges", "run_offset", "runs", "source_offset", "sources", "start_offset", "start_place",
         "starts", "string_count", "string_offset", "string_size", "tidy", "va_offset", "va_place", "va_width",
@@ -478,12 +485,16 @@ class ArchiveSections:
         self.starts, self.start_place = size // START.size, (0, 0)
         if self.compact:
             offset, size = extra.chunks.get(PACKED_STARTS, (0, 0))
-            self.start_place = offset + PACKED_STARTS_HEAD.size, size - PACKED_STARTS_HEAD.size
-            self.starts = PACKED_STARTS_HEAD.unpack_from(data, offset)[0] if self.start_place[1] >= 0 else 0
+            self.start_place = offset + PACKED_HEAD.size, size - PACKED_HEAD.size
+            self.starts = PACKED_HEAD.unpack_from(data, offset)[0] if self.start_place[1] >= 0 else 0
             if not fits_packed(self.starts, START_FIELDS, 4, self.start_place[1]):
                 self.starts = 0
         self.column_offset = self.column_width = 0
         self.discriminator_offset = self.line_discriminators = self.call_discriminators = 0
+        self.column_place = self.discriminator_place = 0, 0
+        if self.compact:
+            self._find_packed_columns(data, extra)
+            return
         offset, size = extra.chunks.get(COLUMNS, (0, 0))
         width = int.from_bytes(data[offset : offset + 4], "little") if size >= COLUMNS_HEAD else 0
         if width in COLUMN_WIDTHS and size == COLUMNS_HEAD + width * (self.entries + self.ranges):
@@ -493,6 +504,21 @@ class ArchiveSections:
         count = int.from_bytes(data[offset : offset + 4], "little") if rows >= 0 else 0
         if self.column_width and count <= rows and not rest:
             self.discriminator_offset = offset + COLUMNS_HEAD
+            self.line_discriminators, self.call_discriminators = count, rows - count
+
+    def _find_packed_columns(self, data: memoryview, extra: ExtraSection) -> None:
+        offset, size = extra.chunks.get(PACKED_COLUMNS, (0, 0))
+        count, place = self.entries + self.ranges, (offset + PACKED_HEAD.size, size - PACKED_HEAD.size)
+        if place[1] < 0 or PACKED_HEAD.unpack_from(data, offset)[0] != count:
+            return
+        if not fits_packed(count, 1, PACKED_WIDTH, place[1]):
+            return
+        self.column_place, self.column_width, self.column_offset = place, PACKED_WIDTH, place[0]
+        offset, size = extra.chunks.get(PACKED_DISCRIMINATORS, (0, 0))
+        place = offset + PACKED_HEAD.size, size - PACKED_HEAD.size
+        count, rows = PACKED_HEAD.unpack_from(data, offset) if place[1] >= 0 else (0, 0)
+        if count <= rows and fits_packed(rows, DISCRIMINATOR_FIELDS, PACKED_WIDTH, place[1]):
+            self.discriminator_place, self.discriminator_offset = place, place[0]
             self.line_discriminators, self.call_discriminators = count, rows - count
 
 

@@ -14,6 +14,8 @@ from whence.lidia.layout import (
     COLUMNS,
     DISCRIMINATOR,
     DISCRIMINATORS,
+    PACKED_COLUMNS,
+    PACKED_DISCRIMINATORS,
     PACKED_STARTS,
     START,
     STARTS,
@@ -172,7 +174,9 @@ def problems_of_packing(
     shared = "blocks follow each other, and a string shares no more than the one before it has"
     part = PACKED_STARTS.decode()
     starts, size = extra.chunks.get(PACKED_STARTS, (0, 0))
-    names = header.va_table.name, header.ranges.name, header.lines.name, part, header.strings.name
+    columns, discriminators = PACKED_COLUMNS.decode(), PACKED_DISCRIMINATORS.decode()
+    tables = (section.name for section in (header.va_table, header.ranges, header.lines))
+    names = (*tables, part, columns, discriminators, header.strings.name)
     out = [
         _broken(name, place, "a block", shared if name == header.strings.name else rule)
         for name, place in zip(names, rows.packed_faults(), strict=True)
@@ -180,6 +184,7 @@ def problems_of_packing(
     ]
     if size and not sections.starts:
         out.append(_broken(part, starts, f"{size} bytes", "its rows, of which there are some, fit in it"))
+    out += _problems_of_packed_columns(rows, sections, extra)
     before = (-1,)
     for row in range(sections.starts):
         found = rows.start_row(row)
@@ -192,6 +197,23 @@ def problems_of_packing(
             break
         before = found
     return list(map(str, out))
+
+
+def _problems_of_packed_columns(
+    rows: inspect_kernel.StoredRows, sections: ArchiveSections, extra: ExtraSection
+) -> list[LidiaError]:
+    out = []
+    for tag, there in ((PACKED_COLUMNS, sections.column_place), (PACKED_DISCRIMINATORS, sections.discriminator_place)):
+        offset, size = extra.chunks.get(tag, (0, 0))
+        if size and not there[1]:
+            out.append(_broken(tag.decode(), offset, f"{size} bytes", "as many rows as there should be fit in it"))
+    for what, numbers, most in zip(
+        ("line entries", "ranges"), rows.discriminator_numbers(), (sections.entries, sections.ranges), strict=True
+    ):
+        if any(before >= after for before, after in pairwise(numbers)) or (numbers and numbers[-1] >= most):
+            rule = f"its rows name {what}, of which there are {most}, in order, each once"
+            out.append(LidiaError(PACKED_DISCRIMINATORS.decode(), 0, rule, f"{len(numbers)} rows"))
+    return out
 
 
 def _count_strings(strings: memoryview, header: ArchiveHeader, sections: ArchiveSections) -> int:

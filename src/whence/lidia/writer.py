@@ -29,15 +29,19 @@ from whence.interrupts import interruptible
 from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import pack as pack_kernel
 from whence.lidia.kernels import strings as strings_kernel
-from whence.lidia.kernels.queries import LINE_FIELDS, RANGE_FIELDS, START_FIELDS
+from whence.lidia.kernels.queries import DISCRIMINATOR_FIELDS, LINE_FIELDS, RANGE_FIELDS, START_FIELDS
 from whence.lidia.layout import (
     COLUMNS,
     DISCRIMINATOR,
     DISCRIMINATORS,
     HEADER_SIZE,
     LINE_TABLES,
-    PACKED_STARTS_HEAD,
+    PACKED_COLUMNS,
+    PACKED_DISCRIMINATORS,
+    PACKED_HEAD,
+    PACKED_WIDTH,
     RANGE_TABLE,
+    START,
     STRINGS,
     VA_TABLE,
     ArchiveHeader,
@@ -319,9 +323,9 @@ class _Body:
             setattr(self.columns, name, self.sorted.renumber(numbers).numbers() if self.sorted else numbers)
         self.starts = start_rows(ranges, self.names, self.sorted) if lines and files and not go else b""
         if self.sorted and self.starts:
-            packed = pack_kernel.PackedTable(START_FIELDS, 4)
-            packed.add(self.starts, 4)
-            self.packed_starts, self.starts = PACKED_STARTS_HEAD.pack(packed.rows, 0) + packed.take(), b""
+            rows = len(self.starts) // START.size
+            body = _packed_table(START_FIELDS, self.starts, PACKED_WIDTH)
+            self.packed_starts, self.starts = PACKED_HEAD.pack(rows, 0) + body, b""
 
     def _add_lines(self, lines: bool, go: bool, seed: int) -> None:
         """Survey the ranges, and store their line runs."""
@@ -373,18 +377,35 @@ class _Body:
         by_line, discriminators = (column.numbers() for column in self.located.line_columns())
         most = max(highest(by_line), highest(columns.call_column))
         width = 4 if most > _U16 else 2 if most > _U8 else 1
-        content = struct.pack("<II", width, 0) + packed(by_line, width) + packed(columns.call_column, width)
-        chunks = [(COLUMNS, content)]
+        if self.sorted is not None:
+            width = max(width, 2)  # which a table being packed takes
+        content = packed(by_line, width) + packed(columns.call_column, width)
+        chunks = [(COLUMNS, struct.pack("<II", width, 0) + content)]
         of_lines, of_calls = numbered(discriminators), numbered(columns.call_discriminator)
         if of_lines or of_calls:
             count = len(of_lines) // DISCRIMINATOR.size
             chunks.append((DISCRIMINATORS, struct.pack("<II", count, 0) + of_lines + of_calls))
+        if self.sorted is not None:
+            rows = len(by_line) + len(columns.call_column)
+            chunks = [(PACKED_COLUMNS, PACKED_HEAD.pack(rows, 0) + _packed_table(1, content, width))]
+            if of_lines or of_calls:
+                rows = len(of_lines + of_calls) // DISCRIMINATOR.size
+                body = _packed_table(DISCRIMINATOR_FIELDS, of_lines + of_calls, PACKED_WIDTH)
+                chunks.append((PACKED_DISCRIMINATORS, PACKED_HEAD.pack(count, rows) + body))
         return chunks
 
     def source_runs(self) -> tuple[Sequence[int], bytes] | None:
         """The sources of the ranges as runs (first ranges, values), where those are few."""
         runs = encode_kernel.SourceRuns(self.ranges.source)
         return (runs.first.numbers(), bytes(runs.value)) if runs.few else None
+
+
+def _packed_table(fields: int, rows: bytes, width: int) -> bytes:
+    """Rows of numbers of `width` bytes as a packed table."""
+    packed = pack_kernel.PackedTable(fields, PACKED_WIDTH)
+    packed.add(rows, width)
+    table: bytes = packed.take()
+    return table
 
 
 def _steps(count: int, step: int) -> Iterator[tuple[int, int]]:

@@ -86,10 +86,16 @@ def alt_in(store: Keeper, stack: ExitStack) -> Callable[[str, str], Path | None]
 
 
 def make_archive(
-    store: Keeper, known: Meta, files: dict[str, Path], output: BinaryIO, folders: Iterable[str] = ()
+    store: Keeper,
+    known: Meta,
+    files: dict[str, Path],
+    output: BinaryIO,
+    folders: Iterable[str] = (),
+    *,
+    compact: bool = False,
 ) -> MadeArchive:
-    """Archive the files of a build-id; split units may lie below `folders` (real paths). Raises WhenceError
-    when nothing can be made of them, OSError."""
+    """Archive the files of a build-id, in the compact form or the documented one; split units may lie below `folders`
+    (real paths). Raises WhenceError when nothing can be made of them, OSError."""
     main, debug = files.get(EXECUTABLE), files.get(DEBUGINFO)
     if main is None or is_better_alone(known):
         main, debug = debug, None
@@ -97,12 +103,12 @@ def make_archive(
     with ExitStack() as stack, ElfFile.open(main) as elf:
         finder = Supplements(debug, alt_in(store, stack), folders)
         with Producers(elf, finder=finder, jobs=store.jobs) as producers:
-            return archive_of(producers, output)
+            return archive_of(producers, output, compact=compact)
 
 
-def archive_of(producers: Producers, output: BinaryIO) -> MadeArchive:
+def archive_of(producers: Producers, output: BinaryIO, *, compact: bool = False) -> MadeArchive:
     """Archive what is open, completed by Supplements. Raises WhenceError when nothing can be made of it, OSError."""
-    created = archive_producers(producers, output)
+    created = archive_producers(producers, output, compact=compact)
     problems, finder = created.problems, producers.finder
     note = f"{len(problems)} problems, the first: {problems[0]}" if problems else ""
     return MadeArchive(created.written.ranges, isinstance(finder, Supplements) and finder.alt_found, note)

@@ -92,9 +92,12 @@ class Intake:
         terms = Terms(by_hash, layouts, sources, tuple(sorted({os.path.realpath(one) for one in folders})), wait)
         place = self.store.objects
         if self._threads > 1 and len(self._ids) >= MANY and type(place) is Folder and sys.executable:
-            root, jobs, compress = str(place.root), self.store.jobs, self.store.compress
+            root, store = str(place.root), self.store
             self._threads *= PROCESSES_A_CORE
-            self._workers = [Worker(root, jobs=jobs, compress=compress, terms=terms) for _ in range(self._threads)]
+            self._workers = [
+                Worker(root, jobs=store.jobs, compress=store.compress, compact=store.compact, terms=terms)
+                for _ in range(self._threads)
+            ]
         takers: Sequence[Takes] = self._workers or [Taker(self.store, terms)] * self._threads
         for taker in takers:
             self._takers.put(taker)

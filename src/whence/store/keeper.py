@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         url: str
         jobs: int | None
         compress: bool
+        compact: bool
 
         def find(self, build_id: str) -> Meta | None: ...
 

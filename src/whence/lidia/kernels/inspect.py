@@ -1,6 +1,7 @@
 """What is in an archive: one row after the other, and walks over all of it that find the rules it breaks."""
 
 import cython
+from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.kernels.bytes import u16, u32, uleb
 from cython.cimports.whence.kernels.checks import belong
@@ -31,16 +32,18 @@ from cython.cimports.whence.lidia.kernels.queries import (
     View,
     call_column,
     call_discriminator,
+    discriminator_field,
     end_of,
+    entry_field,
     field,
     line_column,
     line_discriminator,
-    line_field,
     load,
     size_of,
     source_of,
     start_field,
     start_of,
+    unpack,
     vaddr_of,
     view_of,
 )
@@ -110,7 +113,7 @@ class StoredRows:
             return None
         out: list = []
         for number in range(index, index + count):
-            out.append(make(line_field(self._v, number, 0), line_field(self._v, number, 1)))
+            out.append(make(entry_field(self._v, number, 0), entry_field(self._v, number, 1)))
         return tuple(out)
 
     def start(self, function: cython.ulonglong, file: cython.ulonglong, line: cython.ulonglong):
@@ -123,6 +126,15 @@ class StoredRows:
             return None
         return tuple([start_field(self._v, row, number) for number in range(START_FIELDS)])
 
+    def discriminator_numbers(self):
+        """The line entries that have a discriminator, and the ranges whose calls have one: two lists."""
+        row: cython.Py_ssize_t
+        first: cython.Py_ssize_t = self._view.line_discriminators
+        rows: list = []
+        for row in range(first + self._view.call_discriminators):
+            rows.append(discriminator_field(self._v, row, 0))
+        return rows[:first], rows[first:]
+
     def vaddrs(self):
         """The vaddr of every range, a Column. MemoryError."""
         column = Column("Q")
@@ -134,14 +146,20 @@ class StoredRows:
         return column
 
     def packed_faults(self):
-        """The blocks that do not hold together in a compact archive's tables of VAs, ranges, line entries and starts,
-        and in its strings: of each where its directory has the first one, or -1."""
+        """The blocks that do not hold together in a compact archive's tables of VAs, ranges, line entries, starts,
+        columns and discriminators, and in its strings: of each where its directory has the first one, or -1."""
         belong(self._view.compact)
         return (
             place_of(packed_fault(cython.address(self._view.packed_vaddrs))),
             place_of(packed_fault(cython.address(self._view.packed_ranges))),
             place_of(packed_fault(cython.address(self._view.packed_lines))),
             place_of(packed_fault(cython.address(self._view.packed_starts)) if self._view.starts else -1),
+            place_of(packed_fault(cython.address(self._view.packed_columns)) if self._view.packed_columns.data else -1),
+            place_of(
+                packed_fault(cython.address(self._view.packed_discriminators))
+                if self._view.packed_discriminators.data
+                else -1
+            ),
             place_of(shared_fault(cython.address(self._view.shared))),
         )
 
@@ -251,7 +269,9 @@ class Inspection:
         if data.shape[0]:
             view_of(cython.address(v), cython.address(data[0]), data.shape[0], sections)
         with cython.nogil:
+            unpack(cython.address(v), data.shape[0])
             self._walk(cython.address(v))
+            free(v.unpacked)
         self.inlined = v.count - self.functions
 
     @property

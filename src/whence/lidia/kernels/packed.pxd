@@ -9,6 +9,7 @@
 from libc.string cimport memcpy
 
 from whence.kernels.bytes cimport u16, u32, u64, uleb
+from whence.lidia.kernels.store cimport store
 
 cdef enum:
     PACKED_ROWS = 64  # of a block
@@ -16,12 +17,26 @@ cdef enum:
     SHARED_STRINGS = 16  # strings of a block: the first is whole
     DIRECTORY_ENTRY = 4  # bytes
     FIELD_END = 2  # bytes that say at which bit of a row a field ends
+    MOST_FIELDS = 8  # of a row
 
 cdef extern from *:
     """
     #define WHENCE_DAMAGED 0xFFFFFFFFFFFFFFFFULL
     """
     const unsigned long long WHENCE_DAMAGED  # the value of every field of a block that does not hold together
+
+
+cdef struct BlockField:  # of a block
+    unsigned long long base
+    unsigned long long mask  # as many ones as it has bits
+    unsigned int first  # bit of a row
+    unsigned int size  # in bits
+
+
+cdef struct Block:  # the head of one, checked
+    const unsigned char *bits  # of its rows
+    unsigned long long step  # bits of a row
+    BlockField field[MOST_FIELDS]
 
 
 cdef struct Packed:
@@ -64,57 +79,165 @@ cdef inline void open_packed(
     t.head = head_words(fields, width)
 
 
-cdef struct Row:  # where the fields of a row are
-    const unsigned char *bases
-    const unsigned char *ends
-    const unsigned char *bits  # of the block's rows; NULL where the block does not hold together
-    unsigned long long first  # bit of the row
-    unsigned long long size  # bits of all rows
-
-
-cdef inline void find_row(const Packed *t, Py_ssize_t row, Row *out) noexcept nogil:
-    """Find a row that there is."""
-    cdef const unsigned char *at = t.data + DIRECTORY_ENTRY * (row // PACKED_ROWS)
+cdef inline void read_block(const Packed *t, unsigned long long number, Block *out) noexcept nogil:
+    """Read the head of a block that there is. Where it does not hold together, or has no room for its rows, every field
+    of each is WHENCE_DAMAGED."""
+    cdef const unsigned char *at = t.data + DIRECTORY_ENTRY * number
+    cdef const unsigned char *ends
     cdef unsigned long long start = u32(at, False), stop = u32(at + DIRECTORY_ENTRY, False)
-    out.bits = NULL
-    if stop > t.words or start + t.head > stop:
-        return
-    out.bases = t.data + WORD * start
-    out.ends = out.bases + t.fields * t.width
-    out.bits = out.bases + WORD * t.head
-    out.size = (stop - start - t.head) * 64
-    out.first = (row % PACKED_ROWS) * u16(out.ends + FIELD_END * (t.fields - 1), False)
+    cdef unsigned long long rows = t.rows - number * PACKED_ROWS
+    cdef unsigned int begin = 0, end = 0
+    cdef int field
+    cdef bint whole = stop <= t.words and start + t.head <= stop
+    if whole:
+        at = t.data + WORD * start
+        ends = at + t.fields * t.width
+        out.bits = at + WORD * t.head
+        for field in range(t.fields):
+            out.field[field].base = u32(at + 4 * field, False) if t.width == 4 else u64(at + 8 * field, False)
+            end = u16(ends + FIELD_END * field, False)
+            whole = whole and begin <= end <= begin + 64
+            out.field[field].first, out.field[field].size = begin, end - begin
+            out.field[field].mask = <unsigned long long>-1 >> (64 - (end - begin)) if begin < end <= begin + 64 else 0
+            begin = end
+        out.step = end
+        whole = whole and end * (rows if rows < PACKED_ROWS else PACKED_ROWS) <= (stop - start - t.head) * 64
+    if not whole:
+        out.bits, out.step = t.data + WORD * t.words, 0
+        for field in range(t.fields):
+            out.field[field].base = WHENCE_DAMAGED
+            out.field[field].mask = out.field[field].first = out.field[field].size = 0
 
 
-cdef inline unsigned long long row_field(const Packed *t, const Row *row, int number) noexcept nogil:
-    """A field of a row; WHENCE_DAMAGED where its block does not hold together."""
-    cdef unsigned long long bit, value
-    cdef unsigned int begin, end, size
-    cdef const unsigned char *at
-    if row.bits == NULL:
-        return WHENCE_DAMAGED
-    value = u32(row.bases + 4 * number, False) if t.width == 4 else u64(row.bases + 8 * number, False)
-    begin = u16(row.ends + FIELD_END * (number - 1), False) if number else 0
-    end = u16(row.ends + FIELD_END * number, False)
-    if begin == end:
-        return value
-    bit = row.first + begin
-    size = end - begin
-    if begin > end or size > 64 or bit + size > row.size:
-        return WHENCE_DAMAGED
-    at = row.bits + (bit >> 3)
+cdef struct Row:
+    Block block  # that it is in
+    unsigned long long number  # of the block
+    unsigned long long first  # bit of the row
+
+
+cdef inline void no_row(Row *row) noexcept nogil:
+    """Let `find_row` find the first one."""
+    row.number = WHENCE_DAMAGED
+
+
+cdef inline void find_row(const Packed *t, unsigned long long row, Row *out) noexcept nogil:
+    """Find a row that there is."""
+    cdef unsigned long long number = row // PACKED_ROWS
+    if out.number != number:
+        read_block(t, number, &out.block)
+        out.number = number
+    out.first = (row % PACKED_ROWS) * out.block.step
+
+
+cdef inline unsigned long long row_field(const Row *row, int number) noexcept nogil:
+    """A field of a row."""
+    cdef const BlockField *field = &row.block.field[number]
+    cdef unsigned long long bit = row.first + field.first, value
+    cdef const unsigned char *at = row.block.bits + (bit >> 3)
     bit &= 7
-    value += (u64(at, False) >> bit) & (<unsigned long long>-1 >> (64 - size))
-    if bit + size > 64:
-        value += (<unsigned long long>at[8] << (64 - bit)) & (<unsigned long long>-1 >> (64 - size))
-    return value
+    value = u64(at, False) >> bit
+    if bit + field.size > 64:
+        value |= <unsigned long long>at[8] << (64 - bit)
+    return field.base + (value & field.mask)
 
 
-cdef inline unsigned long long packed_field(const Packed *t, Py_ssize_t row, int number) noexcept nogil:
-    """A field of a row that there is; WHENCE_DAMAGED where its block does not hold together."""
+cdef inline unsigned long long packed_field(const Packed *t, unsigned long long row, int number) noexcept nogil:
+    """A field of a row that there is, of a table of which no more is read."""
     cdef Row found
+    no_row(&found)
     find_row(t, row, &found)
-    return row_field(t, &found, number)
+    return row_field(&found, number)
+
+
+cdef inline void packed_column(
+    const Packed *t, unsigned long long first, Py_ssize_t count, int number, unsigned long long *out
+) noexcept nogil:
+    """A field of rows of one block."""
+    cdef Py_ssize_t index
+    cdef Row row
+    no_row(&row)
+    find_row(t, first, &row)
+    for index in range(count):
+        out[index] = row_field(&row, number)
+        row.first += row.block.step
+
+
+cdef inline unsigned long long unpack_field(
+    const Row *row, Py_ssize_t count, int number, unsigned char *out, Py_ssize_t step, int width
+) noexcept nogil:
+    """Write a field of rows of one block, numbers of `width` bytes that lie `step` bytes apart. Returns all bits that any
+    of them has."""
+    cdef BlockField field = row.block.field[number]
+    cdef unsigned long long bit = row.first + field.first, value = field.base, seen = field.base
+    cdef unsigned long long more = row.block.step
+    cdef const unsigned char *bits = row.block.bits
+    cdef Row here
+    cdef Py_ssize_t index
+    if field.size == 0:
+        for index in range(count):
+            store(out + index * step, value, width)
+    elif field.size <= 64 - 7:  # whatever bit of a byte it begins at
+        for index in range(count):
+            value = field.base + ((u64(bits + (bit >> 3), False) >> (bit & 7)) & field.mask)
+            seen |= value
+            store(out + index * step, value, width)
+            bit += more
+    else:
+        here = row[0]
+        for index in range(count):
+            value = row_field(&here, number)
+            seen |= value
+            store(out + index * step, value, width)
+            here.first += more
+    return seen
+
+
+cdef inline bint unpack_table(const Packed *t, unsigned char *out, int width) noexcept nogil:
+    """Write the rows as numbers of 2, 4 or 8 bytes. False where a value has more, as those of a block that does not hold
+    together have."""
+    cdef Py_ssize_t block, count, step = t.fields * width
+    cdef unsigned long long seen = 0, most = <unsigned long long>-1 >> (64 - 8 * width)
+    cdef int field
+    cdef Row row
+    no_row(&row)
+    for block in range(blocks_of(t.rows)):
+        count = t.rows - block * PACKED_ROWS
+        if count > PACKED_ROWS:
+            count = PACKED_ROWS
+        find_row(t, block * PACKED_ROWS, &row)
+        for field in range(t.fields):
+            if width == 4:
+                seen |= unpack_field(&row, count, field, out + 4 * field, step, 4)
+            elif width == 2:
+                seen |= unpack_field(&row, count, field, out + 2 * field, step, 2)
+            else:
+                unpack_field(&row, count, field, out + 8 * field, step, 8)
+        if seen > most:
+            return False
+        out += count * step
+    return True
+
+
+cdef inline unsigned long long least_of(const Packed *t, unsigned long long number) noexcept nogil:
+    """The least value of the first field in a block that there is; WHENCE_DAMAGED where its head is not in the table."""
+    cdef unsigned long long start
+    start = u32(t.data + DIRECTORY_ENTRY * number, False)
+    if start + t.head > t.words:
+        return WHENCE_DAMAGED
+    return u32(t.data + WORD * start, False) if t.width == 4 else u64(t.data + WORD * start, False)
+
+
+cdef inline Py_ssize_t blocks_before(const Packed *t, unsigned long long value) noexcept nogil:
+    """How many blocks begin with a value of the first field before this one; those ascend."""
+    cdef Py_ssize_t low = 0, left = blocks_of(t.rows), half
+    while left > 0:
+        half = left >> 1
+        if least_of(t, low + half) < value:
+            low += half + 1
+            left -= half + 1
+        else:
+            left = half
+    return low
 
 
 cdef inline Py_ssize_t packed_last(
@@ -123,16 +246,13 @@ cdef inline Py_ssize_t packed_last(
     """The last of the `count` rows of one block, from its first on, whose first field is at or below a value, or the row
     before them. The fields ascend."""
     cdef Py_ssize_t low = 0, left = count, half
-    cdef unsigned int size
     cdef Row row
+    no_row(&row)
     find_row(t, first, &row)
-    if row.bits == NULL:
-        return first - 1
-    size = u16(row.ends + FIELD_END * (t.fields - 1), False)
     while left > 0:
         half = left >> 1
-        row.first = (low + half) * size
-        if row_field(t, &row, 0) <= value:
+        row.first = (low + half) * row.block.step
+        if row_field(&row, 0) <= value:
             low += half + 1
             left -= half + 1
         else:

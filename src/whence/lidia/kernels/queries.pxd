@@ -4,14 +4,15 @@
 # Everything read from the archive is checked where it is used. What a chain of frames is, queries.py says.
 
 from cpython.object cimport PyObject
+from libc.stdlib cimport malloc
 from libc.string cimport memchr
 
 from whence.kernels.bytes cimport u16, u32, u64
 from whence.kernels.columns cimport Column
 from whence.kernels.vector cimport Bytes
 from whence.lidia.kernels.packed cimport (
-    PACKED_ROWS, Packed, Row, SharedStrings, find_row, open_packed, packed_field, packed_fits, packed_last, row_field,
-    shared_fit, shared_text,
+    PACKED_ROWS, Packed, Row, SharedStrings, blocks_before, find_row, least_of, no_row, open_packed, packed_column,
+    packed_field, packed_fits, packed_last, row_field, shared_fit, shared_text, unpack_table,
 )
 
 cpdef enum:  # fields of a range
@@ -28,6 +29,7 @@ cpdef enum:  # fields of a range
 cpdef enum:
     LINE_FIELDS = 2  # of a line entry: offset, line
     COLUMNS_HEAD = 8  # bytes in front of columns: their width, and 0
+    DISCRIMINATOR_FIELDS = 2
     DISCRIMINATOR_SIZE = 8  # bytes of a row of discriminators: a number, and its discriminator
     START_FIELDS = 3  # of a row of starts, 32 bits each: function, file, line
     LENGTH_PREFIX = 4  # bytes in front of a string that is not ended by NUL
@@ -57,7 +59,19 @@ cdef enum:
     MOST_TEXT = 65536  # bytes of a name that are read: longer ones are cut
     FREE_STEPS = 20000  # a search may step back so far without links
     FEW_STEPS = 64  # and so far once all searches together have stepped as often as there are ranges
+    # How much of an archive's bytes its tables may take when they are unpacked; those of real programs take 2.7 times theirs
+    UNPACKED_TIMES = 8
+    UNPACKED_ALLOWANCE = 65536
     SAMPLED = PACKED_ROWS  # many vaddrs are searched for among every so many VAs first: those stay near the processor
+
+
+# What a function that reads tables is compiled for: each of the two forms has its own, so that nothing is asked about the
+# form from one field to the next. An argument of these types carries no value.
+ctypedef char plain_t
+ctypedef short packed_t
+ctypedef fused Form:
+    plain_t
+    packed_t
 
 
 cdef struct View:
@@ -83,12 +97,19 @@ cdef struct View:
     int column_width
     bint nul
     bint tidy  # functions lie apart: a search ends at the first
-    bint compact  # these four tables and the strings are what is read, not those above
+    bint compact  # these strings are what is read, not those above
+    bint packed  # these four tables, too
     Packed packed_vaddrs
     Packed packed_ranges
     Packed packed_lines
     Packed packed_starts
+    Packed packed_columns
+    Packed packed_discriminators
     SharedStrings shared  # names are numbers of them
+    Row vaddr_row  # that one thread read last
+    Row range_row
+    Row line_row
+    unsigned char *unpacked  # the tables of a compact archive that many are asked of, or NULL
     unsigned int *up  # links to enclosing ranges, or NULL
     unsigned long long *sample
     Py_ssize_t samples
@@ -125,6 +146,17 @@ cdef inline bint open_compact(View *v, const unsigned char *base, Py_ssize_t siz
             not sections.starts
             or _open_packed(&v.packed_starts, base, size, sections.start_place, sections.starts, START_FIELDS, 4)
         )
+        and (
+            not sections.column_width
+            or _open_packed(&v.packed_columns, base, size, sections.column_place, sections.entries + ranges, 1, 4)
+        )
+        and (
+            not sections.line_discriminators + sections.call_discriminators
+            or _open_packed(
+                &v.packed_discriminators, base, size, sections.discriminator_place,
+                sections.line_discriminators + sections.call_discriminators, DISCRIMINATOR_FIELDS, 4,
+            )
+        )
         and _lies_inside(sections.string_offset, sections.string_size, 1, size)
         and shared_fit(count, string_size)
     ):
@@ -132,7 +164,10 @@ cdef inline bint open_compact(View *v, const unsigned char *base, Py_ssize_t siz
     v.shared.data = base + <Py_ssize_t>sections.string_offset
     v.shared.size = string_size
     v.shared.count = count
-    v.compact = True
+    v.compact = v.packed = True
+    no_row(&v.vaddr_row)
+    no_row(&v.range_row)
+    no_row(&v.line_row)
     return True
 
 
@@ -158,11 +193,14 @@ cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, obj
             and not _lies_inside(sections.start_offset, sections.starts, START_SIZE, size)
         )
         or column_width not in (0, 1, 2, 4)
-        or (column_width and not _lies_inside(sections.column_offset, sections.entries + ranges, column_width, size))
-        or not 0 <= sections.line_discriminators <= size
-        or not _lies_inside(
-            sections.discriminator_offset, sections.line_discriminators + sections.call_discriminators,
-            DISCRIMINATOR_SIZE, size,
+        or (column_width and not compact and not _lies_inside(sections.column_offset, sections.entries + ranges, column_width, size))
+        or sections.line_discriminators < 0
+        or (
+            not compact
+            and not _lies_inside(
+                sections.discriminator_offset, sections.line_discriminators + sections.call_discriminators,
+                DISCRIMINATOR_SIZE, size,
+            )
         )
         or sections.call_discriminators < 0
     ):
@@ -192,6 +230,41 @@ cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, obj
     return 0
 
 
+cdef inline void unpack(View *v, Py_ssize_t stored) noexcept nogil:
+    """Unpack the tables of a compact archive of `stored` bytes where that takes few times as many and they hold
+    together; else they are read as they lie. The rows are those of the documented form then, in `unpacked`, which is to
+    be released."""
+    cdef unsigned char *at
+    cdef Py_ssize_t vaddrs = v.count * v.va_width, ranges = v.count * RANGE_FIELDS * v.width
+    cdef Py_ssize_t starts = v.starts * START_SIZE, lines = <Py_ssize_t>v.lines * LINE_FIELDS * v.line_width
+    cdef Py_ssize_t columns = v.packed_columns.rows * v.column_width
+    cdef Py_ssize_t discriminators = v.packed_discriminators.rows * DISCRIMINATOR_SIZE
+    cdef Py_ssize_t size = vaddrs + ranges + starts + lines + columns + discriminators
+    if not v.packed or size > UNPACKED_TIMES * stored + UNPACKED_ALLOWANCE:
+        return
+    at = v.unpacked = <unsigned char *>malloc(size + 1)
+    if at == NULL:
+        return
+    v.vaddrs, v.range, v.start, v.line = at, at + vaddrs, at + vaddrs + ranges, at + vaddrs + ranges + starts
+    if unpack_table(&v.packed_lines, <unsigned char *>v.line, 2):  # as nearly all fit, and are read the sooner for it
+        v.line_width = 2
+    elif not unpack_table(&v.packed_lines, <unsigned char *>v.line, v.line_width):
+        return
+    at += vaddrs + ranges + starts + lines
+    if columns and unpack_table(&v.packed_columns, at, v.column_width):
+        v.column = at
+        v.packed_columns.data = NULL
+    if discriminators and unpack_table(&v.packed_discriminators, at + columns, DISCRIMINATOR_SIZE // DISCRIMINATOR_FIELDS):
+        v.discriminator = at + columns
+        v.packed_discriminators.data = NULL
+    at = v.unpacked
+    v.packed = not (
+        unpack_table(&v.packed_vaddrs, at, v.va_width)
+        and unpack_table(&v.packed_ranges, at + vaddrs, v.width)
+        and (not starts or unpack_table(&v.packed_starts, at + vaddrs + ranges, START_SIZE // START_FIELDS))
+    )
+
+
 cdef inline unsigned long long load(const unsigned char *at, int width) noexcept nogil:
     """A little-endian number of 2, 4 or 8 bytes."""
     if width == 2:
@@ -201,16 +274,20 @@ cdef inline unsigned long long load(const unsigned char *at, int width) noexcept
     return u64(at, False)
 
 
-cdef inline unsigned long long vaddr_of(View *v, Py_ssize_t index) noexcept nogil:
-    if v.compact:
+cdef inline unsigned long long vaddr_in(View *v, Py_ssize_t index, Form form) noexcept nogil:
+    """The vaddr that a range begins with."""
+    if Form is packed_t:
         return packed_field(&v.packed_vaddrs, index, 0)
-    return load(v.vaddrs + index * v.va_width, v.va_width)
+    else:
+        return load(v.vaddrs + index * v.va_width, v.va_width)
 
 
-cdef inline unsigned long long field(View *v, Py_ssize_t index, int number) noexcept nogil:
-    if v.compact:
-        return packed_field(&v.packed_ranges, index, number)
-    return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
+cdef inline unsigned long long vaddr_of(View *v, Py_ssize_t index) noexcept nogil:
+    """The same of either form, for one thread at a time."""
+    if not v.packed:
+        return vaddr_in(v, index, <plain_t>0)
+    find_row(&v.packed_vaddrs, index, &v.vaddr_row)
+    return row_field(&v.vaddr_row, 0)
 
 
 cdef inline void load_every(
@@ -230,14 +307,12 @@ cdef inline void load_every(
 
 
 cdef inline void read_extents(
-    View *v, Py_ssize_t first, Py_ssize_t count, unsigned long long *vaddrs, unsigned long long *lengths
+    View *v, Py_ssize_t first, Py_ssize_t count, unsigned long long *vaddrs, unsigned long long *lengths, Form form
 ) noexcept nogil:
-    """VAs and lengths of ranges in a row, with one look at the archive's form and widths."""
-    cdef Py_ssize_t index
-    if v.compact:
-        for index in range(count):
-            vaddrs[index] = packed_field(&v.packed_vaddrs, first + index, 0)
-            lengths[index] = packed_field(&v.packed_ranges, first + index, LENGTH)
+    """VAs and lengths of ranges in a row, SAMPLED at most from a multiple of it on."""
+    if Form is packed_t:
+        packed_column(&v.packed_vaddrs, first, count, 0, vaddrs)
+        packed_column(&v.packed_ranges, first, count, LENGTH, lengths)
     else:
         load_every(v.vaddrs + first * v.va_width, v.va_width, v.va_width, count, vaddrs)
         load_every(
@@ -245,17 +320,28 @@ cdef inline void read_extents(
         )
 
 
-cdef inline void range_row(View *v, Py_ssize_t index, Row *out) noexcept nogil:
-    """Find the row of a range, of which several fields are read."""
-    if v.compact:
+cdef inline void range_row(View *v, Py_ssize_t index, Row *out, Form form) noexcept nogil:
+    """Find the row of a range; `out` has no row yet, or that of another one."""
+    if Form is packed_t:
         find_row(&v.packed_ranges, index, out)
 
 
-cdef inline unsigned long long range_field(View *v, Py_ssize_t index, const Row *row, int number) noexcept nogil:
-    """A field of a range whose row was found; only compact archives look at that."""
-    if v.compact:
-        return row_field(&v.packed_ranges, row, number)
-    return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
+cdef inline unsigned long long range_field(
+    View *v, Py_ssize_t index, const Row *row, int number, Form form
+) noexcept nogil:
+    """A field of a range whose row was found."""
+    if Form is packed_t:
+        return row_field(row, number)
+    else:
+        return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
+
+
+cdef inline unsigned long long field(View *v, Py_ssize_t index, int number) noexcept nogil:
+    """A field of a range of either form, for one thread at a time."""
+    if not v.packed:
+        return range_field(v, index, NULL, number, <plain_t>0)
+    find_row(&v.packed_ranges, index, &v.range_row)
+    return row_field(&v.range_row, number)
 
 
 cdef inline unsigned long long end_at(unsigned long long vaddr, unsigned long long length) noexcept nogil:
@@ -281,42 +367,71 @@ cdef inline int source_of(View *v, Py_ssize_t index) noexcept nogil:
     return v.run_start[4 * v.runs + low - 1] if low else 0
 
 
-cdef inline unsigned long long start_field(View *v, Py_ssize_t row, int number) noexcept nogil:
+cdef inline unsigned long long start_in(View *v, Py_ssize_t row, int number, Form form) noexcept nogil:
     """Function, file or line of a row of starts, 32 bits."""
-    if v.compact:
+    if Form is packed_t:
         return <unsigned int>packed_field(&v.packed_starts, row, number)
-    return load(v.start + START_SIZE * row + 4 * number, 4)
+    else:
+        return load(v.start + START_SIZE * row + 4 * number, 4)
 
 
-cdef inline unsigned long long declared_at(View *v, Py_ssize_t row) noexcept nogil:
+cdef inline unsigned long long start_field(View *v, Py_ssize_t row, int number) noexcept nogil:
+    """The same of either form."""
+    return start_in(v, row, number, <packed_t>0) if v.packed else start_in(v, row, number, <plain_t>0)
+
+
+cdef inline unsigned long long declared_at(View *v, Py_ssize_t row, Form form) noexcept nogil:
     """Function and file of a row of starts, as one number."""
-    return start_field(v, row, 0) << 32 | start_field(v, row, 1)
+    return start_in(v, row, 0, form) << 32 | start_in(v, row, 1, form)
 
 
-cdef inline unsigned int start_of(
-    View *v, unsigned long long function, unsigned long long file, unsigned long long line
+cdef inline unsigned int start_line(
+    View *v, unsigned long long function, unsigned long long file, unsigned long long line, Form form
 ) noexcept nogil:
     """The line a function of a file starts on, for a frame of it at `line`; 0 when it is not known.
 
     Where a file has several functions of that name it is the last one that starts at or before the line."""
     cdef unsigned long long wanted = function << 32 | file, here
     cdef Py_ssize_t low = 0, high = v.starts, middle
+    cdef Row row
     if function > <unsigned int>-1 or file > <unsigned int>-1:
         return 0
+    if Form is packed_t:  # the rows of the function are in few blocks: nearly always in one
+        middle = blocks_before(&v.packed_starts, function + 1)
+        high = middle * PACKED_ROWS if middle * PACKED_ROWS < high else high
+        low = middle - 1
+        if low > 0 and least_of(&v.packed_starts, low) == function:
+            low = blocks_before(&v.packed_starts, function) - 1
+        low = low * PACKED_ROWS if low > 0 else 0
+        no_row(&row)
     while low < high:
         middle = (low + high) >> 1
-        here = declared_at(v, middle)
-        if here < wanted or (here == wanted and start_field(v, middle, 2) <= line):
+        if Form is packed_t:
+            find_row(&v.packed_starts, middle, &row)
+            here = <unsigned int>row_field(&row, 0)
+            here = here << 32 | <unsigned int>row_field(&row, 1) if here == function else here << 32
+        else:
+            here = declared_at(v, middle, form)
+        if here < wanted or (here == wanted and start_in(v, middle, 2, form) <= line):
             low = middle + 1
         else:
             high = middle
-    if low and declared_at(v, low - 1) == wanted:
-        return <unsigned int>start_field(v, low - 1, 2)
-    if low == v.starts or declared_at(v, low) != wanted:
+    if low and declared_at(v, low - 1, form) == wanted:
+        return <unsigned int>start_in(v, low - 1, 2, form)
+    if low == v.starts or declared_at(v, low, form) != wanted:
         return 0
-    if low + 1 < v.starts and declared_at(v, low + 1) == wanted:
+    if low + 1 < v.starts and declared_at(v, low + 1, form) == wanted:
         return 0
-    return <unsigned int>start_field(v, low, 2)
+    return <unsigned int>start_in(v, low, 2, form)
+
+
+cdef inline unsigned int start_of(
+    View *v, unsigned long long function, unsigned long long file, unsigned long long line
+) noexcept nogil:
+    """The same of either form."""
+    if v.packed:
+        return start_line(v, function, file, line, <packed_t>0)
+    return start_line(v, function, file, line, <plain_t>0)
 
 
 cdef enum:
@@ -324,36 +439,45 @@ cdef enum:
     ENTRY_OUTSIDE = -2  # the range's entries are not in the tables
 
 
-cdef inline unsigned long long line_field(View *v, unsigned long long entry, int number) noexcept nogil:
+cdef inline unsigned long long line_field(View *v, unsigned long long entry, int number, Form form) noexcept nogil:
     """The offset (0) or the line (1) of a line entry that there is."""
-    if v.compact:
+    if Form is packed_t:
         return packed_field(&v.packed_lines, entry, number)
-    return load(v.line + (entry * LINE_FIELDS + number) * v.line_width, v.line_width)
+    else:
+        return load(v.line + (entry * LINE_FIELDS + number) * v.line_width, v.line_width)
 
 
-cdef inline long long entry_of(View *v, Py_ssize_t index, unsigned long long offset) noexcept nogil:
-    """The number of the line entry for an offset from the range's vaddr; NO_ENTRY or ENTRY_OUTSIDE where there is none."""
-    cdef Row row
-    cdef unsigned long long first, count, low = 0, high, middle
-    range_row(v, index, &row)
-    first, count = range_field(v, index, &row, LINE_INDEX), range_field(v, index, &row, LINE_COUNT)
-    high = count
+cdef inline unsigned long long entry_field(View *v, unsigned long long entry, int number) noexcept nogil:
+    """The same of either form, for one thread at a time."""
+    if not v.packed:
+        return line_field(v, entry, number, <plain_t>0)
+    find_row(&v.packed_lines, entry, &v.line_row)
+    return row_field(&v.line_row, number)
+
+
+cdef inline long long entry_of(
+    View *v, Py_ssize_t index, const Row *row, unsigned long long offset, Form form
+) noexcept nogil:
+    """The number of the line entry for an offset from the vaddr of a range whose row was found; NO_ENTRY or
+    ENTRY_OUTSIDE where there is none."""
+    cdef unsigned long long first = range_field(v, index, row, LINE_INDEX, form), low = 0, middle
+    cdef unsigned long long count = range_field(v, index, row, LINE_COUNT, form), high = count
     if count == 0:
         return NO_ENTRY
     if first > v.lines or count > v.lines - first:
         return ENTRY_OUTSIDE
     while low < high:
         middle = (low + high) >> 1
-        if line_field(v, first + middle, 0) <= offset:
+        if line_field(v, first + middle, 0, form) <= offset:
             low = middle + 1
         else:
             high = middle
     return <long long>(first + low) - 1 if low else NO_ENTRY
 
 
-cdef inline unsigned int line_of(View *v, long long entry) noexcept nogil:
+cdef inline unsigned int line_of(View *v, long long entry, Form form) noexcept nogil:
     """The line of an entry; 0 without one."""
-    return <unsigned int>line_field(v, entry, 1) if entry >= 0 else 0
+    return <unsigned int>line_field(v, entry, 1, form) if entry >= 0 else 0
 
 
 cdef inline unsigned int column_at(View *v, unsigned long long number) noexcept nogil:
@@ -362,22 +486,31 @@ cdef inline unsigned int column_at(View *v, unsigned long long number) noexcept 
         return 0
     if v.column_width == 1:
         return v.column[number]
+    if v.packed_columns.data != NULL:
+        return <unsigned int>packed_field(&v.packed_columns, number, 0)
     return <unsigned int>load(v.column + number * v.column_width, v.column_width)
 
 
+cdef inline unsigned int discriminator_field(View *v, Py_ssize_t row, int number) noexcept nogil:
+    """The number (0) or the discriminator (1) of a row that there is."""
+    if v.packed_discriminators.data != NULL:
+        return <unsigned int>packed_field(&v.packed_discriminators, row, number)
+    return u32(v.discriminator + DISCRIMINATOR_SIZE * row + 4 * number, False)
+
+
 cdef inline unsigned int discriminator_of(
-    const unsigned char *rows, Py_ssize_t count, unsigned long long number
+    View *v, Py_ssize_t first, Py_ssize_t count, unsigned long long number
 ) noexcept nogil:
-    """The discriminator in the row of a number; 0 when it has none."""
-    cdef Py_ssize_t low = 0, high = count, middle
+    """The discriminator of a number among so many rows from the first on; 0 when it has none."""
+    cdef Py_ssize_t low = first, high = first + count, middle
     while low < high:
         middle = (low + high) >> 1
-        if load(rows + DISCRIMINATOR_SIZE * middle, 4) < number:
+        if discriminator_field(v, middle, 0) < number:
             low = middle + 1
         else:
             high = middle
-    if low < count and load(rows + DISCRIMINATOR_SIZE * low, 4) == number:
-        return <unsigned int>load(rows + DISCRIMINATOR_SIZE * low + 4, 4)
+    if low < first + count and discriminator_field(v, low, 0) == number:
+        return discriminator_field(v, low, 1)
     return 0
 
 
@@ -390,13 +523,11 @@ cdef inline unsigned int call_column(View *v, Py_ssize_t index) noexcept nogil:
 
 
 cdef inline unsigned int line_discriminator(View *v, long long entry) noexcept nogil:
-    return discriminator_of(v.discriminator, v.line_discriminators, entry) if entry >= 0 else 0
+    return discriminator_of(v, 0, v.line_discriminators, entry) if entry >= 0 else 0
 
 
 cdef inline unsigned int call_discriminator(View *v, Py_ssize_t index) noexcept nogil:
-    return discriminator_of(
-        v.discriminator + DISCRIMINATOR_SIZE * v.line_discriminators, v.call_discriminators, index
-    )
+    return discriminator_of(v, v.line_discriminators, v.call_discriminators, index)
 
 
 cdef inline long long size_of(View *v, unsigned long long offset) noexcept nogil:
@@ -436,21 +567,27 @@ cdef inline Py_ssize_t last_not_above(
     return low - 1
 
 
-cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr) noexcept nogil:
+cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr, Form form) noexcept nogil:
     """The last range whose vaddr is at or below the address, or -1."""
     cdef Py_ssize_t low = 0, left = v.count, half
-    if v.va_width == 4 and vaddr > <unsigned int>-1 and not v.compact:
-        return v.count - 1
+    if Form is plain_t:
+        if v.va_width == 4 and vaddr > <unsigned int>-1:
+            return v.count - 1
     if v.sample != NULL:
         low = last_not_above(v.sample, v.samples, vaddr) * SAMPLED
         if low < 0:
             return -1
+    elif Form is packed_t:
+        low = (blocks_before(&v.packed_vaddrs, vaddr + 1 if ~vaddr else vaddr) - 1) * SAMPLED
+        if low < 0:
+            return -1
+    if Form is packed_t or v.sample != NULL:
         left = v.count - low if v.count - low < SAMPLED else SAMPLED
-        if v.compact:
-            return packed_last(&v.packed_vaddrs, low, left, vaddr)
+    if Form is packed_t:
+        return packed_last(&v.packed_vaddrs, low, left, vaddr)
     while left > 0:
         half = left >> 1
-        if vaddr_of(v, low + half) <= vaddr:
+        if vaddr_in(v, low + half, form) <= vaddr:
             low += half + 1
             left -= half + 1
         else:
@@ -458,7 +595,9 @@ cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr) noexcept no
     return low - 1
 
 
-cdef inline int chain_at(View *v, Py_ssize_t index, unsigned long long vaddr, unsigned int *out) noexcept nogil:
+cdef inline int chain_at(
+    View *v, Py_ssize_t index, unsigned long long vaddr, unsigned int *out, Form form
+) noexcept nogil:
     """The ranges that are the frames of `vaddr`, innermost first, into `out` (room for MOST_FRAMES); returns how many.
 
     `index` is its last_range. Without links the search steps back range by range: at most FREE_STEPS, or FEW_STEPS once
@@ -466,15 +605,22 @@ cdef inline int chain_at(View *v, Py_ssize_t index, unsigned long long vaddr, un
     """
     cdef int found = 0
     cdef unsigned long long depth = <unsigned long long>-1, mine, start
-    cdef Row row
+    cdef Row row, place
     cdef Py_ssize_t steps = 0
     cdef Py_ssize_t most = FREE_STEPS if v.stepped < v.count else FEW_STEPS
     cdef unsigned int *links = v.up
+    if Form is packed_t:
+        no_row(&row)
+        no_row(&place)
     while index >= 0 and found < MOST_FRAMES:
-        range_row(v, index, &row)
-        mine = range_field(v, index, &row, DEPTH)
-        start = vaddr_of(v, index)
-        if mine < depth and start <= vaddr and vaddr < end_at(start, range_field(v, index, &row, LENGTH)):
+        range_row(v, index, &row, form)
+        mine = range_field(v, index, &row, DEPTH, form)
+        if Form is packed_t:
+            find_row(&v.packed_vaddrs, index, &place)
+            start = row_field(&place, 0)
+        else:
+            start = vaddr_in(v, index, form)
+        if mine < depth and start <= vaddr and vaddr < end_at(start, range_field(v, index, &row, LENGTH, form)):
             out[found] = <unsigned int>index
             found += 1
             depth = mine
@@ -517,7 +663,8 @@ cdef class FrameColumns
 cdef class Archive:
     cdef const unsigned char[::1] _bytes
     cdef View _view
-    cdef View *view
+    cdef View _linked  # the same with what `link` learns
+    cdef View *view  # which of the two is read; a search that began with one ends with it
     cdef readonly Py_ssize_t count  # ranges
     cdef readonly int fault  # of the last lookup that returned None: NAME_OUTSIDE or LINES_OUTSIDE
     cdef readonly Py_ssize_t fault_index  # the range it was met in
@@ -537,10 +684,16 @@ cdef class Archive:
     cdef object _load_frames(self)
     cdef object _text(self, unsigned long long offset, bint function)
     cdef object _decoded(self, unsigned long long offset)
-    cdef int find_chain(self, unsigned long long vaddr, unsigned int *chain) except -1
+    cdef int find_chain(self, unsigned long long vaddr, unsigned int *chain, Form form) except -1
+    cdef object _lookup(self, unsigned long long vaddr, Form form)
     cdef object _unpacked(self, unsigned long long number)
-    cdef object _frame_of(self, unsigned int index, long long inner, long long entry)
-    cdef object _describe(self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back)
+    cdef object _frame_of(self, unsigned int index, long long inner, long long entry, Form form)
+    cdef object _find_chains(
+        self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form
+    )
+    cdef object _describe(
+        self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form
+    )
 
 
 cdef class FrameColumns:

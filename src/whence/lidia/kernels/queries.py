@@ -29,8 +29,8 @@ from cython.cimports.whence.kernels.hashtable import (
     next_slot,
     release_slots,
 )
-from cython.cimports.whence.kernels.vector import push_bytes, release, reserve
-from cython.cimports.whence.lidia.kernels.packed import Row, packed_fits, shared_fit, shared_text
+from cython.cimports.whence.kernels.vector import U64s, push_bytes, release, reserve
+from cython.cimports.whence.lidia.kernels.packed import Row, no_row, packed_fits, shared_fit, shared_text
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the vaddr of a line that is none
@@ -178,6 +178,51 @@ def sized(column: Column, count: cython.Py_ssize_t) -> cython.p_char:
     return column.vector.items
 
 
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_links(v: cython.pointer(View), ends: cython.pointer(U64s), form: Form) -> cython.bint:
+    """Fill `up` and `sample`. `ends` is where the ranges end that hold the last one: that one, and up its links. False
+    when there is no memory for them."""
+    top: cython.uint = NONE
+    end: cython.ulonglong = 0  # of range `top`
+    index: cython.Py_ssize_t
+    vaddrs: cython.ulonglong[SAMPLED]
+    lengths: cython.ulonglong[SAMPLED]
+    block: cython.Py_ssize_t
+    first: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    for block in range(v.samples):
+        first = block * SAMPLED
+        count = v.count - first if v.count - first < SAMPLED else SAMPLED
+        read_extents(v, first, count, vaddrs, lengths, form)
+        v.sample[block] = vaddrs[0]
+        if not reserve(ends, count, 8):
+            return False
+        for index in range(count):
+            while top != NONE and end <= vaddrs[index]:
+                top = v.up[top]
+                ends.count -= 1
+                end = ends.items[ends.count - 1] if top != NONE else 0
+            v.up[first + index] = top
+            if lengths[index]:
+                top = cython.cast(cython.uint, first + index)
+                end = end_at(vaddrs[index], lengths[index])
+                ends.items[ends.count] = end
+                ends.count += 1
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def forget(v: cython.pointer(View)) -> cython.void:
+    """Release what `Archive.link` learnt."""
+    free(v.up)
+    free(v.sample)
+    free(v.unpacked)
+
+
 @cython.final
 @cython.cclass
 class Archive:
@@ -203,8 +248,7 @@ class Archive:
         self._characters = 0
 
     def __dealloc__(self):
-        free(self._view.up)
-        free(self._view.sample)
+        forget(cython.address(self._linked))
 
     def set_frame_factory(self, load: object, demangle: object):
         """What frames are made of: `load` returns their class and the sources by number when the first is made; and
@@ -213,47 +257,31 @@ class Archive:
         self._demangle = demangle
 
     def link(self):
-        """Find the up links of all ranges and sample the VAs; once. MemoryError when there is no room for them."""
-        up: cython.p_uint
-        sample: cython.p_ulonglong
-        samples: cython.Py_ssize_t = (self.count + SAMPLED - 1) // SAMPLED
-        index: cython.Py_ssize_t
-        top: cython.uint = NONE
-        end: cython.ulonglong = 0  # of range `top`
-        vaddrs: cython.ulonglong[SAMPLED]
-        lengths: cython.ulonglong[SAMPLED]
-        block: cython.Py_ssize_t
-        first: cython.Py_ssize_t
-        count: cython.Py_ssize_t
-        if self._view.up != cython.NULL:
+        """Find the up links of all ranges, sample the VAs, and unpack packed tables; once. MemoryError when there is no
+        room for links and samples."""
+        linked: View = self._view
+        ends: U64s = U64s(cython.NULL, 0, 0)
+        room: cython.bint
+        if self.view != cython.address(self._view):
             return
-        up = cython.cast(cython.p_uint, malloc((self.count + 1) * 4))
-        sample = cython.cast(cython.p_ulonglong, malloc((samples + 1) * 8))
-        if up == cython.NULL or sample == cython.NULL:
-            free(up)
-            free(sample)
-            raise MemoryError
+        linked.samples = (self.count + SAMPLED - 1) // SAMPLED
+        linked.up = cython.cast(cython.p_uint, malloc((self.count + 1) * 4))
+        linked.sample = cython.cast(cython.p_ulonglong, malloc((linked.samples + 1) * 8))
+        room = linked.up != cython.NULL and linked.sample != cython.NULL
         with cython.nogil:
-            for block in range(samples):
-                first = block * SAMPLED
-                count = self.count - first if self.count - first < SAMPLED else SAMPLED
-                read_extents(self.view, first, count, vaddrs, lengths)
-                sample[block] = vaddrs[0]
-                for index in range(count):
-                    while top != NONE and end <= vaddrs[index]:
-                        top = up[top]
-                        end = end_of(self.view, top) if top != NONE else 0
-                    up[first + index] = top
-                    if lengths[index]:
-                        top = cython.cast(cython.uint, first + index)
-                        end = end_at(vaddrs[index], lengths[index])
-        if self._view.up == cython.NULL:
-            self._view.samples = samples
-            self._view.sample = sample
-            self._view.up = up
-        else:  # another thread was first
-            free(up)
-            free(sample)
+            unpack(cython.address(linked), self._bytes.shape[0])
+            if linked.packed:
+                room = room and find_links(cython.address(linked), cython.address(ends), cython.cast(packed_t, 0))
+            else:
+                room = room and find_links(cython.address(linked), cython.address(ends), cython.cast(plain_t, 0))
+        release(cython.address(ends))
+        if not room or self.view != cython.address(self._view):  # no memory; or another thread was first
+            forget(cython.address(linked))
+        else:
+            self._linked = linked
+            self.view = cython.address(self._linked)
+        if not room:
+            raise MemoryError
 
     # One address
 
@@ -302,26 +330,30 @@ class Archive:
         return None if size < 0 else cython.cast(cython.p_char, room)[:size].decode("utf-8", "surrogateescape")
 
     @cython.cfunc
-    def _frame_of(self, index: cython.uint, inner: cython.longlong, entry: cython.longlong):
+    def _frame_of(self, index: cython.uint, inner: cython.longlong, entry: cython.longlong, form: Form):
         """A frame: of the range itself (inner -1, at a line entry), or around the range `inner`. None on a fault."""
         key: cython.ulonglong = cython.cast(cython.ulonglong, index) << 32
         number: cython.uint
+        called: Row
+        row: Row
         if inner >= 0:
-            number = cython.cast(cython.uint, field(self.view, inner, CALL_LINE))
+            no_row(cython.address(called))
+            range_row(self.view, inner, cython.address(called), form)
+            number = cython.cast(cython.uint, range_field(self.view, inner, cython.address(called), CALL_LINE, form))
             key = ~(key | cython.cast(cython.ulonglong, inner))
         else:
-            number = line_of(self.view, entry)
+            number = line_of(self.view, entry, form)
             key = key | (number if self._view.column == cython.NULL else cython.cast(cython.uint, entry + 1))
         found = self._frames.get(key)
         if found is not None:
             return found
-        row: Row = Row(cython.NULL, cython.NULL, cython.NULL, 0, 0)
-        range_row(self.view, index, cython.address(row))
-        name: cython.ulonglong = range_field(self.view, index, cython.address(row), FUNCTION)
+        no_row(cython.address(row))
+        range_row(self.view, index, cython.address(row), form)
+        name: cython.ulonglong = range_field(self.view, index, cython.address(row), FUNCTION, form)
         path: cython.ulonglong = (
-            range_field(self.view, index, cython.address(row), FILE)
+            range_field(self.view, index, cython.address(row), FILE, form)
             if inner < 0
-            else field(self.view, inner, CALL_FILE)
+            else range_field(self.view, inner, cython.address(called), CALL_FILE, form)
         )
         function, file = self._text(name, True), self._text(path, False)
         if function is None or file is None:
@@ -339,9 +371,9 @@ class Archive:
         put(found, 0, function)
         put(found, 1, file)
         put(found, 2, number)
-        put(found, 3, range_field(self.view, index, cython.address(row), DEPTH) != 0)
+        put(found, 3, range_field(self.view, index, cython.address(row), DEPTH, form) != 0)
         put(found, 4, self._sources[source if source < len(self._sources) else 0])
-        put(found, 5, start_of(self.view, name, path, number))
+        put(found, 5, start_line(self.view, name, path, number, form))
         put(found, 6, column)
         put(found, 7, discriminator)
         untrack(found)
@@ -358,7 +390,7 @@ class Archive:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def find_chain(self, vaddr: cython.ulonglong, chain: cython.p_uint) -> cython.int:
+    def find_chain(self, vaddr: cython.ulonglong, chain: cython.p_uint, form: Form) -> cython.int:
         """The ranges that are the frames of one address, innermost first, into `chain` (room for MOST_FRAMES); returns
         how many. MemoryError."""
         count: cython.int
@@ -366,29 +398,38 @@ class Archive:
         self._lookups += 1
         if self._lookups == 1024 + self.count // 32:  # by now the links and samples will pay
             self.link()
-        index = last_range(self.view, vaddr)
-        count = chain_at(self.view, index, vaddr, chain)
+        index = last_range(self.view, vaddr, form)
+        count = chain_at(self.view, index, vaddr, chain, form)
         if count < 0:
             self.link()
-            count = chain_at(self.view, index, vaddr, chain)
+            count = chain_at(self.view, index, vaddr, chain, form)
         return count if count > 0 else 0
 
     def lookup(self, vaddr: cython.ulonglong):
         """The frames of an address, a tuple; None on a fault, which `fault` and `fault_index` then describe."""
+        if self.view.packed:
+            return self._lookup(vaddr, cython.cast(packed_t, 0))
+        return self._lookup(vaddr, cython.cast(plain_t, 0))
+
+    @cython.cfunc
+    def _lookup(self, vaddr: cython.ulonglong, form: Form):
         chain: cython.uint[MOST_FRAMES]
-        count: cython.int = self.find_chain(vaddr, chain)
+        count: cython.int = self.find_chain(vaddr, chain, form)
         level: cython.int
         entry: cython.longlong
+        row: Row
         if count == 0:
             return ()
-        entry = entry_of(self.view, chain[0], vaddr - vaddr_of(self.view, chain[0]))
+        no_row(cython.address(row))
+        range_row(self.view, chain[0], cython.address(row), form)
+        entry = entry_of(self.view, chain[0], cython.address(row), vaddr - vaddr_in(self.view, chain[0], form), form)
         if entry == ENTRY_OUTSIDE:
             self.fault = LINES_OUTSIDE
             self.fault_index = chain[0]
             return None
         frames = PyTuple_New(count)
         for level in range(count):
-            frame = self._frame_of(chain[level], -1 if level == 0 else chain[level - 1], entry)
+            frame = self._frame_of(chain[level], -1 if level == 0 else chain[level - 1], entry, form)
             if frame is None:
                 self.fault = NAME_OUTSIDE
                 self.fault_index = chain[level]
@@ -402,6 +443,26 @@ class Archive:
     def find_frames(self, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
         """The frames of each address (less `back`), as FrameColumns. MemoryError, also beyond 2^32 frames."""
         found: FrameColumns = FrameColumns()
+        if vaddrs.shape[0] > self.count // 256:
+            self.link()
+        if self.view.packed:
+            self._find_chains(found, vaddrs, back, cython.cast(packed_t, 0))
+            self._describe(found, vaddrs, back, cython.cast(packed_t, 0))
+        else:
+            self._find_chains(found, vaddrs, back, cython.cast(plain_t, 0))
+            self._describe(found, vaddrs, back, cython.cast(plain_t, 0))
+        return found
+
+    @cython.cfunc
+    def _find_chains(
+        self,
+        found: FrameColumns,
+        vaddrs: cython.const[cython.ulonglong][::1],
+        back: cython.ulonglong,
+        form: Form,
+    ):
+        """Find the ranges of each address: `starts`, `range_index` and `unknown`."""
+        view: cython.pointer(View)
         ranges: Column = found.range_index
         starts: cython.p_uint = cython.cast(cython.p_uint, sized(found.starts, vaddrs.shape[0] + 1))
         index: cython.Py_ssize_t = 0
@@ -409,12 +470,11 @@ class Archive:
         unknown: cython.Py_ssize_t = 0
         vaddr: cython.ulonglong
         room: cython.bint = ranges.reserve(2 * vaddrs.shape[0] + MOST_FRAMES)
-        if vaddrs.shape[0] > self.count // 256:
-            self.link()
         starts[0] = 0
         while room and index < vaddrs.shape[0]:
             if count < 0:
                 self.link()
+            view = self.view
             with cython.nogil:
                 while index < vaddrs.shape[0]:
                     vaddr = vaddrs[index]
@@ -425,10 +485,11 @@ class Archive:
                             break
                         vaddr -= back
                         count = chain_at(
-                            self.view,
-                            last_range(self.view, vaddr),
+                            view,
+                            last_range(view, vaddr, form),
                             vaddr,
                             cython.cast(cython.p_uint, ranges.vector.items) + ranges.vector.count,
+                            form,
                         )
                         if count < 0:
                             break
@@ -439,12 +500,17 @@ class Archive:
         if not room:
             raise MemoryError
         found.unknown = unknown
-        self._describe(found, vaddrs, back)
-        return found
 
     @cython.cfunc
-    def _describe(self, found: FrameColumns, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
+    def _describe(
+        self,
+        found: FrameColumns,
+        vaddrs: cython.const[cython.ulonglong][::1],
+        back: cython.ulonglong,
+        form: Form,
+    ):
         """Fill in the columns of the ranges that were found."""
+        view: cython.pointer(View) = self.view
         frames: cython.Py_ssize_t = found.range_index.vector.count
         ranges: cython.p_uint = cython.cast(cython.p_uint, found.range_index.vector.items)
         starts: cython.p_uint = cython.cast(cython.p_uint, found.starts.vector.items)
@@ -458,40 +524,45 @@ class Archive:
         to: cython.Py_ssize_t
         index: cython.uint
         entry: cython.longlong
-        here: Row = Row(cython.NULL, cython.NULL, cython.NULL, 0, 0)
-        inner: Row = here
+        call_line: cython.uint = 0  # of the frame before
+        call_file: cython.ulonglong = 0
+        here: Row
         room: cython.bint = True
         column: cython.p_uint = cython.NULL
         discriminator: cython.p_uint = cython.NULL
-        if self._view.column != cython.NULL:
+        if view.column != cython.NULL:
             column = cython.cast(cython.p_uint, sized(found.column, frames))
             discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
+        no_row(cython.address(here))
         with cython.nogil:
             for row in range(vaddrs.shape[0]):
                 for to in range(starts[row], starts[row + 1]):
                     index = ranges[to]
-                    inner = here
-                    range_row(self.view, index, cython.address(here))
+                    range_row(view, index, cython.address(here), form)
                     if to == starts[row]:
-                        entry = entry_of(self.view, index, vaddrs[row] - back - vaddr_of(self.view, index))
+                        entry = entry_of(
+                            view, index, cython.address(here), vaddrs[row] - back - vaddr_in(view, index, form), form
+                        )
                         if entry == ENTRY_OUTSIDE:
                             room = faulty.push_u32(cython.cast(cython.uint, row)) and room
-                        lines[to] = line_of(self.view, entry)
-                        file[to] = range_field(self.view, index, cython.address(here), FILE)
+                        lines[to] = line_of(view, entry, form)
+                        file[to] = range_field(view, index, cython.address(here), FILE, form)
                         if column != cython.NULL:
-                            column[to] = line_column(self.view, entry)
-                            discriminator[to] = line_discriminator(self.view, entry)
+                            column[to] = line_column(view, entry)
+                            discriminator[to] = line_discriminator(view, entry)
                     else:
-                        lines[to] = cython.cast(
-                            cython.uint, range_field(self.view, ranges[to - 1], cython.address(inner), CALL_LINE)
-                        )
-                        file[to] = range_field(self.view, ranges[to - 1], cython.address(inner), CALL_FILE)
+                        lines[to], file[to] = call_line, call_file
                         if column != cython.NULL:
-                            column[to] = call_column(self.view, ranges[to - 1])
-                            discriminator[to] = call_discriminator(self.view, ranges[to - 1])
-                    function[to] = range_field(self.view, index, cython.address(here), FUNCTION)
-                    inlined[to] = range_field(self.view, index, cython.address(here), DEPTH) != 0
-                    source[to] = cython.cast(cython.uchar, source_of(self.view, index))
+                            column[to] = call_column(view, ranges[to - 1])
+                            discriminator[to] = call_discriminator(view, ranges[to - 1])
+                    function[to] = range_field(view, index, cython.address(here), FUNCTION, form)
+                    inlined[to] = range_field(view, index, cython.address(here), DEPTH, form) != 0
+                    source[to] = cython.cast(cython.uchar, source_of(view, index))
+                    if to + 1 < starts[row + 1]:
+                        call_file = range_field(view, index, cython.address(here), CALL_FILE, form)
+                        call_line = cython.cast(
+                            cython.uint, range_field(view, index, cython.address(here), CALL_LINE, form)
+                        )
         if not room:
             raise MemoryError
 

@@ -33,10 +33,11 @@ from cython.cimports.whence.lidia.kernels.queries import (
     last_not_above,
     line_column,
     line_of,
+    plain_t,
     size_of,
     source_of,
     start_of,
-    vaddr_of,
+    vaddr_in,
 )
 
 ROOM = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes that are not given back from one text to the next
@@ -590,7 +591,7 @@ class Replies:
         vaddr: cython.ulonglong = self._address(cython.cast(cython.p_uchar, question), len(question))
         if vaddr == NO_ADDRESS:
             return None
-        count: cython.int = self._archive.find_chain(vaddr, chain)
+        count: cython.int = self._archive.find_chain(vaddr, chain, cython.cast(plain_t, 0))
         symbol = self._symbol(vaddr)
         writer._out.count = 0
         if count == 0:
@@ -601,7 +602,8 @@ class Replies:
             self._file(0, file)
             writer._literal(b":0:0\n\n")
             return self._taken()
-        entry = entry_of(view, chain[0], vaddr - vaddr_of(view, chain[0]))
+        offset: cython.ulonglong = vaddr - vaddr_in(view, chain[0], cython.cast(plain_t, 0))
+        entry = entry_of(view, chain[0], cython.NULL, offset, cython.cast(plain_t, 0))
         if entry == ENTRY_OUTSIDE:
             return None
         for level in range(count):
@@ -617,7 +619,11 @@ class Replies:
             if not self._file(field(view, inner, CALL_FILE if level else FILE), file):
                 return None
             writer._literal(b":")
-            writer._decimal(cython.cast(cython.uint, field(view, inner, CALL_LINE)) if level else line_of(view, entry))
+            writer._decimal(
+                cython.cast(cython.uint, field(view, inner, CALL_LINE))
+                if level
+                else line_of(view, entry, cython.cast(plain_t, 0))
+            )
             writer._literal(b":")
             writer._decimal(call_column(view, inner) if level else line_column(view, entry))
             writer._literal(b"\n")
