@@ -9,7 +9,7 @@ PYTHONS ?= 3.11 3.12 3.13 3.14
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
 UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
-.PHONY: help demo show test test-pythons lint style types check browser page frontends steady buckets oracle engines bench fuzz
+.PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench fuzz
 .PHONY: checked sanitized shell-files docs wheels try-wheels release clean
 .DEFAULT_GOAL := help
 
@@ -26,7 +26,7 @@ $(VENV)/.made: pyproject.toml
 $(VENV)/.installed: $(SOURCES) | $(VENV)/.made
 	@echo "building whence (a minute or so on the first run)"
 	@$(PIP) --no-build-isolation --no-warn-conflicts $(HOW) .
-	@$(if $(HOW),$(BIN)/python -m compileall -q src)  # where Python is told to write no bytecode, every start would compile it all
+	@$(BIN)/python -m compileall -q src  # where Python is told to write no bytecode, every start would compile it all
 	@touch $@
 
 # What the tests need. Downloading takes no processor, so it is done while whence is built.
@@ -39,13 +39,7 @@ $(VENV)/.tested: $(SOURCES) | $(VENV)/.made
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed $(VENV)/.grouped
 	@touch $@
 
-# Where nothing is installed yet, the demo's kernels are compiled quickly, into an environment of their own.
-DEMO := $(if $(wildcard $(VENV)/.installed),,VENV=.venv-demo HOW=)
-
-demo:  ## set up, then name a live process, an archive and a profile, and draw a flame graph
-	@WHENCE_QUICK=$(if $(DEMO),1) $(MAKE) --no-print-directory $(DEMO) show
-
-show: $(VENV)/.installed
+demo: $(VENV)/.installed  ## set up, then name a live process, an archive and a profile, and draw a flame graph
 	@$(BIN)/python -m whence.cli.demo
 
 test: $(VENV)/.tested  ## set up, then the whole test suite

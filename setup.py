@@ -44,14 +44,13 @@ FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED_API = [] if FREE_THREADED else [("Py_LIMITED_API", "0x030b0000")]
 CHECKED = bool(os.environ.get("WHENCE_CHECKED"))  # bounds-checked kernels, for the fuzzers (make checked)
 SANITIZED = bool(os.environ.get("WHENCE_SANITIZED"))  # kernels under AddressSanitizer (make sanitized)
-QUICK = bool(os.environ.get("WHENCE_QUICK"))  # compiled in half the time, by a compiler that optimizes less (make demo)
 
 # What setuptools asks the compiler for first comes from Python's own build; these come after it and win.
 SANITIZER = ["-fsanitize=address"] if SANITIZED else []
 if sys.platform == "win32":  # Microsoft's compiler
     COMPILE_ARGS = ["/O2", "/FI", str(Path(START).absolute())]
 else:
-    COMPILE_ARGS = ["-O1", "-g1"] if CHECKED or SANITIZED else ["-O1" if QUICK else "-O3", "-g0"]
+    COMPILE_ARGS = ["-O1", "-g1"] if CHECKED or SANITIZED else ["-O3", "-g0"]
     COMPILE_ARGS += [*SANITIZER, "-Wno-unused-function", "-fno-strict-aliasing", "-include", START]
 
 
@@ -70,7 +69,7 @@ def extension(name: str, sources: list[str]) -> Extension:
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 # Kernels built differently keep apart.
-BUILD_BASE = "build/checked" if CHECKED else "build/sanitized" if SANITIZED else "build/quick" if QUICK else "build"
+BUILD_BASE = "build/checked" if CHECKED else "build/sanitized" if SANITIZED else "build"
 
 
 class AbiWheel(bdist_wheel):

@@ -415,3 +415,25 @@ def test_each_input_goes_through_the_command_into_every_format(
     assert read(tmp_path / "out").format == formats.AS_IT_CAME.get(name, name)
     for format in (*formats.WRITTEN, formats.PAGE):
         assert Profile.of(read(path)).to_bytes(format)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_function_that_was_inlined_into_itself_is_in_the_chain_as_often_as_it_was(version: int) -> None:
+    """Two stacks have the chain, and a third one a part of it."""
+    document = json.loads(firefox.write(made()))
+    shared = document["shared"]
+    stacks, frames = shared["stackTable"], shared["frameTable"]
+    inner = next(at for at in range(stacks["length"]) if frames["inlineDepth"][stacks["frame"][at]] == 1)
+    for depth, above in ((2, inner), (1, stacks["prefix"][inner]), (2, -1)):
+        for column in frames.values():
+            if isinstance(column, list):
+                column.append(column[stacks["frame"][inner]])
+        frames["inlineDepth"][-1] = depth
+        stacks["frame"].append(frames["length"])
+        stacks["prefix"].append(above if above >= 0 else stacks["length"] - 1)
+        frames["length"] += 1
+        stacks["length"] += 1
+    profile = read(json.dumps(as_version(document, version)).encode())
+    chain = max(profile.frames, key=len)
+    assert [(one.function, one.inlined) for one in chain] == [("inner<1;2>", True)] * 2 + [("work", False)]
+    assert len(profile.address) == 3

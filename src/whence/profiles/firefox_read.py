@@ -220,14 +220,15 @@ class FirefoxReader:
         """A location for each frame that is not inlined; what was inlined there belongs to it."""
         self.tables.append(tables)
         libs = len(self.document.get("libs") or ())
-        chains: dict[int, list[Frame]] = {}  # of locations, outermost first
+        chains: dict[int, list[Frame | None]] = {}  # of locations, outermost first; None for one without a name
+        depths = array("I", bytes(4 * len(tables.parent)))  # of each stack's frame in its chain
         for at, (above, frame) in enumerate(zip(tables.parent, tables.stacks["frame"], strict=True)):
             shown = tables.shown(frame)
             if tables.depth[frame] and above >= 0 and tables.stack_location[above] >= 0:
                 location = tables.stack_location[above]
-                chain = chains[location]
-                if shown is not None and shown not in chain:
-                    chain.append(shown)
+                depths[at] = depths[above] + 1
+                if depths[at] == len(chains[location]):  # else another stack had it already
+                    chains[location].append(shown)
             else:
                 lib, address = tables.lib(frame), tables.address(frame)
                 if address >= 0 and 0 <= lib < libs:
@@ -240,11 +241,12 @@ class FirefoxReader:
                     mapping = self._mapping(lib) if key[0] >= 0 else NO_MAPPING
                     found = self._locations[key] = self.profile.location(mapping, max(0, address))
                 location = found
-                chains.setdefault(location, [shown] if shown is not None else [])
+                chains.setdefault(location, [shown])
             tables.stack_location[at] = tables.location[frame] = location
         for location, chain in chains.items():
-            if chain:
-                self.profile.frames[location] = inlined_chain(chain)
+            known = [frame for frame in chain if frame is not None]
+            if known:
+                self.profile.frames[location] = inlined_chain(known)
 
     def _type(self, kind: SampleType) -> int:
         found = self._types.get(kind)
