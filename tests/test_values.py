@@ -882,7 +882,7 @@ def test_call_frame_information_of_any_bytes_is_refused_or_compiled(
         lambda: table.find(data.draw(number)),
         lambda: table.find(CODE),
         table.scanned,
-        table.told,
+        table.listed_problems,
         *(
             lambda name=name: getattr(table, name)(data.draw(number))
             for name in ("entry", "compile", "rows_of", "state_of", "cie", "entry", "compile", "rows_of", "state_of")

@@ -88,7 +88,7 @@ def test_a_place_seen_in_two_processes_whose_maps_disagree_gets_no_name(folder: 
 def test_what_is_missing_is_said_with_the_remedy(folder: Path) -> None:
     profile = jitted(0)
     _, report = named(profile, directory=str(folder))
-    assert "the profile does not tell the process" in profile.reasons[0]
+    assert "the profile does not name the process" in profile.reasons[0]
     profile = jitted(44)
     _, report = named(profile, directory=str(folder))
     assert "perf-44.map is not there" in profile.reasons[0]

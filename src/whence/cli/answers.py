@@ -121,7 +121,7 @@ def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
         print(place.title)
         for line in [f"?? {plain(place.why)}"] if place.answer is None else as_lines(place.answer):
             colour.print_line(f"  {line}")
-    tell_remedies([place.answer for place in places if place.answer is not None])
+    report_remedies([place.answer for place in places if place.answer is not None])
     return ANSWERED if all(place.answer for place in places) else SOME_UNKNOWN
 
 
@@ -136,7 +136,7 @@ def show(answers: list[Symbolized], as_json: bool) -> int:
             continue
         for line in as_lines(answer):
             colour.print_line(line)
-    tell_remedies(answers)
+    report_remedies(answers)
     return ANSWERED if all(answer.frames for answer in answers) else SOME_UNKNOWN
 
 
@@ -145,7 +145,7 @@ def addresses_from(words: Sequence[str]) -> list[int]:
     return [address(word) for word in (sys.stdin.read().split() if list(words) == [STDIN] else words)]
 
 
-def tell_remedies(answers: Iterable[Symbolized]) -> None:
+def report_remedies(answers: Iterable[Symbolized]) -> None:
     """On stderr, for each reason what may help."""
     for reason, count in Counter(answer.reason for answer in answers if answer.reason is not None).items():
         assert isinstance(reason, Reason)

@@ -75,7 +75,7 @@ def language(unit: Unit) -> str:
 
 
 def kind(unit: Unit) -> str:
-    """The unit's type in a word. Before version 5 only what a skeleton says tells that it is one."""
+    """The unit's type in a word. Before version 5 only what a skeleton says shows that it is one."""
     return "skeleton" if unit.dwo_name else KINDS.get(unit.kind, str(unit.kind))
 
 

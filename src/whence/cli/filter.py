@@ -73,7 +73,7 @@ def run(options: Namespace) -> int:
                     raise
                 print(f"whence: {plain(path)}: {error.strerror or error}", file=sys.stderr)
                 status = BROKEN_INPUT
-        tell_reasons(places)
+        report_reasons(places)
     return status
 
 
@@ -120,7 +120,7 @@ def write(text: bytes) -> None:
         raise
 
 
-def tell_reasons(places: Places) -> None:
+def report_reasons(places: Places) -> None:
     """On stderr, each reason once for a file, with what may help."""
     for (reason, module), count in places.reasons.items():
         where = f" in {plain(module)}" if module else ""

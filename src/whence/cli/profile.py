@@ -19,10 +19,10 @@ from whence.cli.profile_output import (
     choose_type,
     format_asked,
     refuse_binary_on_terminal,
+    report_notes,
+    report_shortfall,
     reports,
     skipped_lines,
-    tell_notes,
-    tell_shortfall,
     write_profile,
 )
 from whence.cli.progress import Progress
@@ -110,7 +110,7 @@ def run(options: Namespace) -> int:
     refuse_binary_on_terminal(options, format, profile)
     notes = len(profile.notes)
     shown, files = named(profile, options)
-    tell_notes(profile.notes[notes:], title)
+    report_notes(profile.notes[notes:], title)
     write_profile(shown.timed() if options.times else shown, options, format, title, quiet=options.quiet)
     if not reports(options):
         return ANSWERED
@@ -118,12 +118,12 @@ def run(options: Namespace) -> int:
 
     report = Report(profile, files)
     print_report(report, options, sys.stdout if options.output != "-" else sys.stderr)
-    return SOME_UNKNOWN if tell_shortfall(report, options) else ANSWERED
+    return SOME_UNKNOWN if report_shortfall(report, options) else ANSWERED
 
 
 def import_ahead(demangle: bool) -> None:
     """Import what names a profile, while another core unpacks and checks its bytes."""
-    with suppress(ImportError):  # it is told where it is missed
+    with suppress(ImportError):  # it is reported where it is missed
         import whence.lidia.results
         import whence.profiles.chains
         import whence.profiles.naming  # noqa: F401
@@ -175,7 +175,7 @@ def read_one(path: str, options: Namespace) -> Profile:
     else:
         with Progress(f"reading {os.path.basename(path)}", quiet=options.quiet):
             profile = read(path)
-    tell_notes(skipped_lines(profile) + profile.notes, "profile" if path == "-" else os.path.basename(path))
+    report_notes(skipped_lines(profile) + profile.notes, "profile" if path == "-" else os.path.basename(path))
     return profile
 
 
@@ -196,7 +196,7 @@ def unwound(path: str, options: Namespace, locator: Locator) -> Profile:
     if waiting is not None:
         notes = len(profile.notes)
         waiting.unwind(profile, locator)
-        tell_notes(profile.notes[notes:], os.path.basename(path))
+        report_notes(profile.notes[notes:], os.path.basename(path))
     return profile
 
 
@@ -243,7 +243,7 @@ def standard_input(options: Namespace) -> Profile:
 
 
 def shown_on(progress: Progress) -> Callable[[str, int, int], None]:
-    """What tells the progress which file is being asked, and how many are done."""
+    """What reports to the progress which file is being asked, and how many are done."""
 
     def report(path: str, done: int, count: int) -> None:
         progress.what = f"naming {os.path.basename(path)}" if path else "naming"

@@ -20,7 +20,7 @@ from pathlib import Path
 from whence import cores
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, message_of
 from whence.cli.options import locator_of
-from whence.cli.profile_output import choose_type, format_asked, reports, skipped_lines, tell_notes, tell_shortfall
+from whence.cli.profile_output import choose_type, format_asked, report_notes, report_shortfall, reports, skipped_lines
 from whence.cli.progress import Progress
 from whence.cli.words import plain
 from whence.errors import WhenceError, WrongUse
@@ -219,10 +219,10 @@ class ProfileJob:
         if self.options.json:
             print(json.dumps(self.as_json()), flush=True)
         else:
-            tell_notes(self.notes, self.path)
+            report_notes(self.notes, self.path)
             if self.error is not None:
                 print(f"whence profile: {plain(message_of(self.error))}", file=sys.stderr)
             elif self.report is not None and self.options.coverage:
                 print(f"{plain(self.path)}:\n{self.report}")
         if self.report is not None:
-            self.under = tell_shortfall(self.report, self.options, self.path)
+            self.under = report_shortfall(self.report, self.options, self.path)

@@ -124,7 +124,7 @@ def skipped_lines(profile: Profile) -> list[str]:
     return [f"{lines} not understood and left out; {first} {part} ({rule}; found {shown(line)})"]
 
 
-def tell_notes(notes: list[str], title: str) -> None:
+def report_notes(notes: list[str], title: str) -> None:
     """Print on stderr what a reader has to say of what it read."""
     for note in notes:
         print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)
@@ -135,7 +135,7 @@ def reports(options: Namespace) -> bool:
     return bool(options.coverage or options.json or options.fail_under is not None)
 
 
-def tell_shortfall(report: Report, options: Namespace, path: str = "") -> bool:
+def report_shortfall(report: Report, options: Namespace, path: str = "") -> bool:
     """Whether fewer frames have names than --fail-under asks, which is printed on stderr."""
     if options.fail_under is None or report.reaches(options.fail_under):
         return False

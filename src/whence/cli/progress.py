@@ -25,7 +25,7 @@ CLEAR = "\r\x1b[K"  # the cursor to the line's start, and the rest of the line e
 
 
 class Progress:
-    """A block that may take long. While it runs, `what` and `step` may change, and `share` may tell (done, total)."""
+    """A block that may take long. While it runs, `what` and `step` may change, and `share` may return (done, total)."""
 
     def __init__(self, what: str, *, quiet: bool = False) -> None:
         self.what = what

@@ -12,7 +12,7 @@ from time import localtime, strftime
 from typing import NamedTuple
 
 from whence.cli import colour
-from whence.cli.answers import as_lines, as_object, tell_remedies
+from whence.cli.answers import as_lines, as_object, report_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.words import plain
 from whence.procmap import process as proc
@@ -105,7 +105,7 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
             print("\n".join(gdb_lines(stack)))
             continue
         colour.print_line("\n".join(lines.of(stack)))
-    tell_remedies([frame.place for stack in stacks for frame in stack.frames])
+    report_remedies([frame.place for stack in stacks for frame in stack.frames])
     for remedy, count in Counter(stack.missing.remedy for stack in stacks if stack.missing is not None).items():
         print(f"whence: {count} x {Reason.NOT_TRACEABLE.word}: {remedy}", file=sys.stderr)
     whole = all(stack.end is End.COMPLETE and all(frame.place for frame in stack.frames) for stack in stacks)

@@ -182,7 +182,7 @@ def read_lines(
     """The line program at an offset of .debug_line, by itself.
 
     `comp_dir`, `name` and `str_base` (DW_AT_str_offsets_base) are the unit's own: paths are relative to the first, and
-    may be found by the last; problems tell the second. Cost: one pass over the bytes; time and memory are bounded by
+    may be found by the last; problems name the second. Cost: one pass over the bytes; time and memory are bounded by
     the program's size.
     """
     space = StringSpace()

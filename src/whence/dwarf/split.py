@@ -2,7 +2,7 @@
 
 The binary keeps a skeleton per unit: its ranges, its line program, the tables of addresses, the name and id of
 its split unit. Everything else is here; what needs relocation is looked up in the binary's sections through the
-skeleton's bases. In a package the units of many files share sections, and an index tells which part of each section is
+skeleton's bases. In a package the units of many files share sections, and an index says which part of each section is
 a unit's. DWARF 5, sections 7.3.2, 7.3.5 and 3.1.2; GNU DebugFission for version 4.
 """
 

@@ -44,7 +44,7 @@ MOST_DIES = 1 << 16  # of one function that are looked at
 
 class Local(NamedTuple):
     """A local variable or parameter: its function and name as they are declared, where, its offset from the frame's
-    base, its size in bytes, its tag (HWAddressSanitizer); None for a number that nothing tells."""
+    base, its size in bytes, its tag (HWAddressSanitizer); None for a number that is not known."""
 
     function: str
     name: str
@@ -240,7 +240,7 @@ class Variables:
             level += child.children
 
     def _type_size(self, key: int, steps: int = STEPS) -> int | None:
-        """Bytes of a type; None when nothing tells."""
+        """Bytes of a type; None when nothing says it."""
         die = self._die(key) if key and steps else None
         if die is None:
             return None

@@ -1,4 +1,4 @@
-# What differs between systems in how a file's state and a fault's cause are told.
+# What differs between systems in how a file's state and a fault's cause are reported.
 
 cdef extern from *:
     """
@@ -17,7 +17,7 @@ cdef extern from *:
     #define MAP_ANONYMOUS MAP_ANON
     #endif
 
-    /* The size of an open file and when its bytes were last written; not 0 when the system can't tell. */
+    /* The size of an open file and when its bytes were last written; not 0 when the system doesn't know. */
     static int whence_state(int descriptor, long long *size, long long *seconds, long long *nanoseconds) {
         struct stat status;
         if (fstat(descriptor, &status))

@@ -3,7 +3,7 @@
 When a file is cut, the pages of a mapping that lie behind its new end are gone, and who reads them gets SIGBUS. The
 handler of this module puts zeros in their place and notes it, for faults in mappings of this module alone; every other
 one goes to whoever handled SIGBUS before. So a read always ends; whether what was read is the file's is what `fault`
-tells afterwards. Loops over the bytes pay nothing.
+reports afterwards. Loops over the bytes pay nothing.
 """
 
 from _thread import allocate_lock

@@ -1,4 +1,4 @@
-# How the C library hands out memory: what glibc can be told about it.
+# How the C library hands out memory: what glibc can be asked to do about it.
 
 cdef extern from *:
     """
@@ -7,7 +7,7 @@ cdef extern from *:
     #include <malloc.h>
     #endif
 
-    /* 1 when all threads share one heap from now on; 0 where the C library can't be told. */
+    /* 1 when all threads share one heap from now on; 0 where the C library has no such setting. */
     static int whence_share_heap(int mapped, int trimmed) {
     #ifdef __GLIBC__
         return mallopt(M_ARENA_MAX, 1) && mallopt(M_MMAP_THRESHOLD, mapped) && mallopt(M_TRIM_THRESHOLD, trimmed);

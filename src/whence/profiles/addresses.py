@@ -1,6 +1,6 @@
 """From a location's address to a vaddr of the file its mapping shows.
 
-Profiles hold two kinds of addresses and do not say which; the mapping's bounds tell them apart:
+Profiles hold two kinds of addresses and do not say which; the mapping's bounds decide:
 
     runtime      0 < start <= address < end (an end of 0 is unknown): the file offset is address - start + the
                  mapping's own; the segment that loads this byte of the file says the vaddr
@@ -80,7 +80,7 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
 
 
 def _in_code(segments: Sequence[Segment], code: Translation, address: int) -> int:
-    """A vaddr of the code, told as it is or counted from the image's first page, as Firefox's profiles have it."""
+    """A vaddr of the code, given as it is or counted from the image's first page, as Firefox's profiles have it."""
     if code.holds(address):
         return address
     first = min((one.vaddr for one in segments if one.type == PT_LOAD), default=0) & -PAGE

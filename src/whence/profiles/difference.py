@@ -115,7 +115,7 @@ def _unknown(function: Function) -> bool:
 
 
 def _alone(functions: Iterable[Function], rule: Callable[[Function], object]) -> dict[object, Function]:
-    """Functions by a rule, without those that it can't tell apart."""
+    """Functions by a rule, without those that it can't distinguish."""
     found: dict[object, Function] = {}
     twice = set()
     for one in functions:

@@ -3,7 +3,7 @@
 Version 60 of it: tables of strings, stacks, frames, functions, resources and sources that all threads share. Newer
 front ends bring it up to date themselves; older ones know it since 2025.
 
-    threads     one for each thread of each process that the samples' labels tell; one alone where they tell none
+    threads     one for each thread of each process that the samples' labels name; one alone where they name none
     samples     in order of time where that is known; else one for each sample, a period apart from one another
     weights     of the profile's default sample type: times in milliseconds, bytes, or counts
     frames      an inlined call has a frame of its own at the address of its caller (inlineDepth); addresses count from

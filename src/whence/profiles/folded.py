@@ -64,9 +64,9 @@ def value_of(line: str) -> tuple[str, int | None]:
 
 
 def location_of(profile: Profile, name: str, mappings: dict[str, int]) -> int:
-    """A location for a frame that is told by a text: a name, or a file and an offset to be named.
+    """A location for a frame that is given by a text: a name, or a file and an offset to be named.
 
-    py-spy's `name (file.py:12)` tells a file and a line, too. Names stay as they are: so they are written again.
+    py-spy's `name (file.py:12)` has a file and a line, too. Names stay as they are: so they are written again.
     """
     python = PYTHON.match(name)
     if python is not None:

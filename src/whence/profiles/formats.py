@@ -97,7 +97,7 @@ def otlp_inside(data: bytes, budget: Budget | None = None) -> bool:
 
 
 def open_profile(path: str | os.PathLike[str]) -> Profile:
-    """The profile in a file (or pipe), in gzip or not; its bytes tell the format.
+    """The profile in a file (or pipe), in gzip or not; its bytes decide the format.
 
     Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
     """
@@ -129,7 +129,7 @@ def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> Profile:
 
 
 def from_bytes(data: bytes) -> Profile:
-    """The profile in some bytes, in gzip or not; they tell the format, which the profile then names."""
+    """The profile in some bytes, in gzip or not; they decide the format, which the profile then names."""
     profile, format = read(data)
     profile.format = format
     return profile

@@ -1,6 +1,6 @@
 """The CPU samples of a Go execution trace as a profile.
 
-A sample counts 1 and as many nanoseconds as the profiler's period; the trace does not tell its rate, which is 100 a
+A sample counts 1 and as many nanoseconds as the profiler's period; the trace does not record its rate, which is 100 a
 second unless the program asked for another. Frames have their names in the trace: there is nothing to look up.
 """
 

@@ -130,10 +130,10 @@ class Stacks:
 
     def symbol(self, line: str) -> None:
         """What a comment of Go's says of an address: a function, or one more that calls were inlined into."""
-        told = symbol_of(line)
-        if told is None:
+        symbol = symbol_of(line)
+        if symbol is None:
             return
-        address, frame = told
+        address, frame = symbol
         self.budget.charge(bounds.FRAME)
         frames = self.names.setdefault(address, [])
         if frame not in frames:
@@ -252,7 +252,7 @@ class HeapHead(NamedTuple):
     """What the first line of a heap profile says."""
 
     rate: int  # 0: not sampled
-    allocated: bool  # whether what was allocated and freed is told, too
+    allocated: bool  # whether what was allocated and freed is there, too
     period: int
 
 
@@ -291,7 +291,7 @@ def unsampled_pair(objects: int, size: int, rate: int) -> tuple[int, int]:
 
 
 def size_label(mean: int) -> tuple[Label, ...]:
-    """The mean size of a stack's objects, as pprof's own heap profiles tell it."""
+    """The mean size of a stack's objects, as pprof's own heap profiles have it."""
     return (Label("bytes", number=bounded(mean), unit="bytes"),)
 
 

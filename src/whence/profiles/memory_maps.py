@@ -7,7 +7,7 @@ Lines are those of /proc/PID/maps, or shorter ones that other tools wrote:
     KEY=VALUE                                           replaces $KEY in the lines that follow
 
 A prefix that a logger put there (`file:line] `) is cut, what is not executable is left out, other lines mean nothing.
-Writers are known to tell maps that do not cover their own code; these are mended as google/pprof does: a map that lies
+Writers are known to print maps that do not cover their own code; these are mended as google/pprof does: a map that lies
 as far behind 0x400000 as its offset says begins there; huge pages in front of the program are left out; an address
 right below a map, but not further than its offset, is in it.
 Reference: github.com/google/pprof, profile/legacy_profile.go.
@@ -44,7 +44,7 @@ def is_sentinel(line: str) -> bool:
 
 
 def read(lines: Iterable[str], budget: Budget) -> list[Mapping]:
-    """The executable mappings that lines tell, in their order."""
+    """The executable mappings that lines list, in their order."""
     names: dict[str, str] = {}
     out = []
     for whole in lines:
@@ -66,7 +66,7 @@ def read(lines: Iterable[str], budget: Budget) -> list[Mapping]:
 
 
 def entry(line: str) -> Mapping | None:
-    """The mapping of a line; None where it tells none that is executable.
+    """The mapping of a line; None where it has none that is executable.
 
     >>> entry("7f31c000-7f31d000 r-xp 00001000 08:01 77  /lib/libz.so.1").path
     '/lib/libz.so.1'

@@ -34,7 +34,7 @@ NO_FILE = ("", "")
 
 
 def file_of(mapping: Mapping) -> tuple[str, str]:
-    """What tells the files of mappings apart."""
+    """What distinguishes the files of mappings."""
     return mapping.path, mapping.build_id
 
 
@@ -68,7 +68,7 @@ def name(
     """Give frames or a reason to every location that has none (with `overwrite`: to every location).
 
     The files are found by a Locator, or by Binaries that are to answer for several profiles. Names are those that
-    linkers use, with `demangle` readable ones (then `profile.system_names` tells what they were). A location that had
+    linkers use, with `demangle` readable ones (then `profile.system_names` has what they were). A location that had
     frames keeps them when no better ones are found. Returns one report a file, in order of mappings. `progress` is
     called with a file's path, how many files are done and how many there are.
     """

@@ -1,4 +1,4 @@
-"""What people have that is no profile whence reads: told apart by its bytes, with its name and what to do with it.
+"""What people have that is no profile whence reads: recognized by its bytes, with its name and what to do with it.
 
 Text forms of gperftools' family are described in google/pprof (profile/legacy_profile.go); binary ones by their magic.
 """
@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from whence.elf.layout import MAGIC as ELF_MAGIC
 
-HEAD = 4096  # bytes that tell
+HEAD = 4096  # bytes that are looked at
 HEADER_WORDS = 3  # of a CPU profile, behind the two that say how many there are
 CPLUSPLUS, JAVA = 0, 1  # versions of it
 SIZES: tuple[Literal[4, 8], ...] = (4, 8)
@@ -165,7 +165,7 @@ def word_form(head: bytes) -> WordForm | None:
 
 
 def document(data: bytes, head: bytes) -> Other | None:
-    """What a JSON document is; None where it may be a profile. Its outermost members tell, as far as the head shows."""
+    """What a JSON document is; None where it may be a profile. The outermost members in its head decide."""
     if json_kind(data):
         return None
     names = members(head.decode("utf-8", "replace"))

@@ -5,7 +5,7 @@
     write    a profile that was read from OTLP: the same data with other names, functions and strings added behind; in
              binary every other byte is passed on, in JSON every other value. Any other profile: written whole
 
-Addresses are told apart as everywhere (whence.profiles.addresses); build-ids are the mapping's attributes
+Kinds of addresses are distinguished as everywhere (whence.profiles.addresses); build-ids are the mapping's attributes
 process.executable.build_id.gnu and .go. A sample without values counts its timestamps.
 """
 

@@ -55,7 +55,7 @@ class Lists:
 
 @dataclass(slots=True)
 class OtlpProfile:
-    """One OTLP profile: what it counts (string indices), the process its resource tells (0: none), its samples."""
+    """One OTLP profile: what it counts (string indices), the process its resource names (0: none), its samples."""
 
     type: int
     unit: int
@@ -100,7 +100,7 @@ def signed(value: int) -> int:
 
 
 def inside(indices: array[int], size: int, part: str, rule: str, first: Sequence[int] | None = None) -> None:
-    """Raise unless every index is below the size of its table; `first` tells rows of several apart."""
+    """Raise unless every index is below the size of its table; `first` distinguishes rows of several."""
     index = wire.first_beyond(indices, size)
     if index >= 0:
         row = index if first is None else next(row for row, (a, b) in enumerate(pairwise(first)) if a <= index < b)

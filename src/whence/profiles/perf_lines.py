@@ -59,11 +59,11 @@ class SampleHeader(NamedTuple):
     period: int
     rest: str
     sure: bool
-    time: int | None  # nanoseconds; None where it is not told
+    time: int | None  # nanoseconds; None where it is not printed
 
 
 class PerfFrame(NamedTuple):
-    """A frame. `file` is None where perf was not asked for it, `offset` where it is not told."""
+    """A frame. `file` is None where perf was not asked for it, `offset` where it is not printed."""
 
     address: int
     name: str
@@ -125,7 +125,7 @@ def sure(text: str) -> bool:
 
 
 def place_of(text: str) -> PerfFrame | None:
-    """The frame a line tells; None for a line that is none."""
+    """The frame of a line; None for a line that is none."""
     if len(text) > LONGEST:
         return None
     found = FRAME.match(text)

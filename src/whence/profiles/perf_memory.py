@@ -44,14 +44,14 @@ class PerfMemory:
 
 
 class Memories:
-    """The memory of every process as the text tells it, and the profile's mappings."""
+    """The memory of every process as the text has it, and the profile's mappings."""
 
     def __init__(self, profile: Profile, budget: Budget, runtime: bool) -> None:
         self.profile = profile
         self.budget = budget
         self.runtime = runtime  # whether addresses of call graphs are runtime ones
         self.memory: dict[int, PerfMemory] = {}
-        self.threads: dict[int, int] = {}  # thread -> process, where told
+        self.threads: dict[int, int] = {}  # thread -> process, where known
         self.mappings: dict[Mapping, int] = {}
         self.loose: dict[str, int] = {}  # mappings known by their path only
         self.offsets = False  # whether -F +dsoff was seen

@@ -37,7 +37,7 @@ from whence.profiles import bounds
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 from whence.profiles.text import lines_of
 
-LOOKED_AT = 200  # lines of a text that tell its form
+LOOKED_AT = 200  # lines of a text that show its form
 LONGEST = 1 << 14  # characters of a line
 COUNT_LINE = re.compile(r"\s+(\d{1,18})\s*$")
 DTRACE_FRAME = re.compile(r"\s+(?:(?P<module>[^`\s][^`]{0,255})`(?P<name>\S.*)|(?P<address>0x[0-9a-fA-F]{1,16}))$")
@@ -161,15 +161,15 @@ def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
         if not line[:1].isspace():
             stacks.profile.skip(f"line {number}", "a frame is FUNCTION+OFFSET", line)
             continue
-        told, name, file = bpftrace_frame(text[:LONGEST])
+        address, name, file = bpftrace_frame(text[:LONGEST])
         module = file if file.startswith(("/", "[")) else ""
         unnamed = ADDRESS.match(name) or name == "[unknown]"
-        told = told or (name if ADDRESS.match(name) else "0")
-        stack.append(stacks.location(module, int(told, 16) if unnamed else Frame(name)))
+        address = address or (name if ADDRESS.match(name) else "0")
+        stack.append(stacks.location(module, int(address, 16) if unnamed else Frame(name)))
 
 
 def bpftrace_frame(text: str) -> tuple[str, str, str]:
-    """The address, the function and the file of a frame; "" for what it does not tell.
+    """The address, the function and the file of a frame; "" for what it does not have.
 
     >>> bpftrace_frame("7f3a5c41e7f2 __read+14 (/usr/lib/libc.so.6)"), bpftrace_frame("do_syscall_64+97")
     (('7f3a5c41e7f2', '__read', '/usr/lib/libc.so.6'), ('', 'do_syscall_64', ''))
@@ -177,12 +177,12 @@ def bpftrace_frame(text: str) -> tuple[str, str, str]:
     file = ""
     if text.endswith(")") and " (" in text:
         text, _, file = text[:-1].rpartition(" (")
-    told = BPFTRACE_ADDRESS.match(text)
-    name = text[told.end() :] if told is not None else text
+    address = BPFTRACE_ADDRESS.match(text)
+    name = text[address.end() :] if address is not None else text
     before, plus, offset = name.rpartition("+")
     if plus and before and (offset.isdecimal() or ADDRESS.match(offset)):
         name = before
-    return told[1] if told is not None else "", name.strip(), file
+    return address[1] if address is not None else "", name.strip(), file
 
 
 def labels_of(parts: list[str]) -> tuple[Label, ...]:
@@ -240,12 +240,12 @@ def frame_location(text: str, stacks: Stacks) -> int:
         name, bracket, rest = text.partition(AT_ADDRESS)
         rest = bracket + rest
     _, bracket, behind = rest.partition(AT_ADDRESS)
-    told, _, place = behind.partition("]")
+    addresses, _, place = behind.partition("]")
     file, _, line = place.strip().rpartition(":")
     known = bool(bracket) and line.isdecimal() and len(line) < 10
     name = name.strip()
     if name in UNKNOWN:
-        address = ADDRESS.match(told.partition(",")[0].strip())
+        address = ADDRESS.match(addresses.partition(",")[0].strip())
         return stacks.location(module, int(address[0], 16) if address is not None else 0)
     return stacks.location(module, Frame(name, file if known else "", int(line) if known else 0))
 

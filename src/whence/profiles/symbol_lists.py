@@ -1,6 +1,6 @@
 """Names by runtime address that are in no ELF file: perf maps of processes, and the kernel's kallsyms.
 
-perf maps   given by hand, else /tmp/perf-PID.map of the process a profile tells. A file named perf-PID.map answers
+perf maps   given by hand, else /tmp/perf-PID.map of the process a profile names. A file named perf-PID.map answers
             for that process when several are given; one given alone answers for all. /tmp is everyone's: what lies
             there is believed when it is a regular file of ours or root's, as perf does it
 kallsyms    given by hand, else the one that was kept with the recording (perf record --kcore), else what perf's cache
@@ -109,7 +109,7 @@ class SymbolLists:
                 detail = f"{', '.join(one.how for one in out)} names nothing there"
                 return out, Missing(Reason.NOT_FILE_BACKED, detail, GIVE_PERF_MAP)
         if not pids:
-            return [], Missing(Reason.NOT_FILE_BACKED, "the profile does not tell the process", GIVE_PERF_MAP)
+            return [], Missing(Reason.NOT_FILE_BACKED, "the profile does not name the process", GIVE_PERF_MAP)
         found = [self._of_process(pid) for pid in sorted(pids)] if self.local else []
         lists = [one for one in found if isinstance(one, NameList)]
         if lists:

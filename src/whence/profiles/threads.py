@@ -23,7 +23,7 @@ class ProfileThread(NamedTuple):
 
 
 def number_in(label: Label) -> int:
-    """The number of a process or a thread, which may be told as a text."""
+    """The number of a process or a thread, which may be a text."""
     return label.number or (int(label.text) if label.text.isdecimal() and len(label.text) < 11 else 0)
 
 

@@ -45,7 +45,7 @@ def profile_of(document: dict[str, Any], budget: Budget) -> Profile:
             if frame not in known:
                 known[frame] = profile.location(NO_MAPPING, 0, (frame,))
             location[node["id"]] = known[frame]
-    for node in nodes:  # V8's own output may tell parents in place of children
+    for node in nodes:  # V8's own output may have parents in place of children
         if isinstance(node.get("parent"), int):
             parent.setdefault(node["id"], node["parent"])
     times, start, end = times_of(document)

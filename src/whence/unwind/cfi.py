@@ -153,10 +153,10 @@ class FrameSection:
         return None if index < 0 else self._fde(index)
 
     def fdes(self) -> list[Fde]:
-        """Every FDE in order of vaddr; damaged ones are left out and told in `problems`."""
+        """Every FDE in order of vaddr; damaged ones are left out and listed in `problems`."""
         found = []
         indexes = self.table.scanned()
-        self.problems = [self._error(*problem) for problem in self.table.told()]
+        self.problems = [self._error(*problem) for problem in self.table.listed_problems()]
         for index in indexes:
             try:
                 found.append(self._fde(index))
@@ -289,7 +289,7 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _eh_frame(elf: ElfFile) -> FrameSection | None:
-    """.eh_frame by its section; without sections by the header that PT_GNU_EH_FRAME tells of."""
+    """.eh_frame by its section; without sections by the header that PT_GNU_EH_FRAME points to."""
     header = _header(elf)
     section = elf.section(".eh_frame")
     text = elf.section(".text")

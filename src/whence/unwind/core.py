@@ -1,4 +1,4 @@
-"""The stack of every thread that a core file tells of.
+"""The stack of every thread that a core file records.
 
     with ElfFile.open("core") as elf:
         for stack in core_stacks(elf, read_core(elf), locator):

@@ -149,7 +149,7 @@ def unwound(code: bytes, offset: int = 0) -> tuple[Cfa, dict[int, Rule]]:
     def operand(read: Callable[[], int] = cursor.u8) -> int:
         try:
             return read()
-        except DwarfError:  # which tells of a place among the instructions
+        except DwarfError:  # which names a place among the instructions
             raise DwarfError(SECTION, offset, "instructions end inside an entry", "more") from None
 
     def refused(byte: int) -> DwarfError:

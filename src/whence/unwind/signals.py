@@ -8,7 +8,7 @@ from typing import NamedTuple
 from whence.window import ByteOrder
 
 SENT_BY_KERNEL = 0x80  # si_code SI_KERNEL: among others, for an address that no hardware has
-SENT_BY_PROCESS = {0, -1, -3, -6}  # SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL; others tell no pid: SI_TIMER an id
+SENT_BY_PROCESS = {0, -1, -3, -6}  # SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL; others have no pid: SI_TIMER an id
 ADDRESS_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"}
 FIELDS_AT = {64: 16, 32: 12}  # the union: an address, or a pid and a uid
 
@@ -77,6 +77,6 @@ def read_signal(number: int, info: bytes, bits: int, order: ByteOrder) -> Signal
     if name not in ADDRESS_SIGNALS:
         return Signal(number, name)
     if code == SENT_BY_KERNEL:
-        return Signal(number, name, "at an address that the kernel does not tell")
+        return Signal(number, name, "at an address that the kernel does not report")
     cause = CAUSES.get((name, code), "at {address:#x}")
     return Signal(number, name, cause.format(address=field), field)

@@ -1,6 +1,6 @@
 """From the registers of a stopped thread to its frames, one caller after another.
 
-For each frame, in this order; what answers first is what counts, and is told with the frame:
+For each frame, in this order; what answers first is what counts, and is recorded with the frame:
 
     1. code that signal handlers return to, by its bytes
     2. Go's own tables, for Go's functions
@@ -647,7 +647,7 @@ class Unwinder:
     def scanned(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """A caller by the first word on the stack that may be its return address: a guess, for old ones lie there, too.
 
-        Such a word is behind a call, and of this function if that can be told; or it returns from a signal handler.
+        Such a word is behind a call, and of this function where that is known; or it returns from a signal handler.
         """
         machine = self.machine
         sp = registers[machine.sp]

@@ -500,7 +500,7 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
                 address = (address + min_instruction * (advance // max_operations)) & mask
                 op_index = advance % max_operations
             emit = 1
-        elif opcode == 0:  # an extended opcode (6.2.5.3): its length tells where it ends
+        elif opcode == 0:  # an extended opcode (6.2.5.3): its length says where it ends
             size = uleb(data, cython.address(offset), end)
             if offset > end or size > end - offset:
                 status = BAD_OPCODE_LENGTH

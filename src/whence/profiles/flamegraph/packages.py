@@ -21,7 +21,7 @@ LOOKED_AT = 400  # characters of a name
 
 
 def package(name: str, file: str) -> str:
-    """The package, namespace, crate or folder of a function; "" where neither its name nor its file tells."""
+    """The package, namespace, crate or folder of a function; "" where neither its name nor its file says it."""
     name = name[:LOOKED_AT]
     if file.endswith(GO_ENDINGS) or (".(*" in name and "::" not in name):
         found = go_package(name)

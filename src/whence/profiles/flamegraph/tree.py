@@ -73,7 +73,7 @@ class LocationFrames:
 
 
 def places(profile: Profile) -> LocationFrames:
-    """What each location shows. Frames are told apart by name, file and binary, places by their line, too."""
+    """What each location shows. Frames are distinguished by name, file and binary, places by their line, too."""
     chains: list[Frames] = profile.frames
     reasons: dict[tuple[str, str, str], str] = {}  # of those that have no name
     binaries: dict[int, str] = {}  # of mappings

@@ -81,8 +81,8 @@ def functions_of(
 ) -> tuple[Column, Column]:
     """The number of the function that each frame is of, and for each function a row that has it.
 
-    Functions are told apart by name, file and start line, and numbered from 0 on as the locations come to them. Frames
-    of chains that no location has are of function 0. `seed` is random. ValueError for columns that do not belong
+    Functions differ by name, file or start line, and are numbered from 0 on as the locations come to them. Frames of
+    chains that no location has are of function 0. `seed` is random. ValueError for columns that do not belong
     together, MemoryError.
     """
     frames: cython.Py_ssize_t = name.shape[0]

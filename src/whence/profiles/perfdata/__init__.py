@@ -4,7 +4,7 @@
     attributes   perf_event_attr: what an event is, and how its records lie
     features     the sections behind the data: host, build-ids, names of events, clocks
     reading      the streams of records in, the profile out
-    jitdump      what JIT compilers tell of their code
+    jitdump      what JIT compilers record about their code
     stacks       registers and stack bytes, to be unwound when the files are known
     source       where the bytes come from
     kernels/     records to columns; samples in order of time, with what was mapped then

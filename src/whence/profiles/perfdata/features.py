@@ -1,6 +1,6 @@
 """The feature sections of a perf.data: who recorded it, where and how, and the build-ids of files.
 
-Which sections there are is a bitmap in the header; each is told by offset and size, so that unknown ones are passed
+Which sections there are is a bitmap in the header; each is given by offset and size, so that unknown ones are passed
 over. In the pipe form each is a record (HEADER_FEATURE). A string is a u32 length with its padding, and NUL-padded
 bytes. A section that breaks its own rules is left out, and says so.
 """
@@ -26,7 +26,7 @@ LENGTH_TOLD = 0x8000  # of misc: the byte behind the id is its length
 
 
 class Features(Record):
-    """What the sections tell. `build_ids` are by file name; `events` are attributes with names and ids."""
+    """What the sections hold. `build_ids` are by file name; `events` are attributes with names and ids."""
 
     host: str = ""
     system: str = ""
@@ -100,7 +100,7 @@ def build_ids(data: bytes, order: str) -> Iterator[tuple[str, str]]:
 
 
 def build_id_record(record: bytes, misc: int) -> tuple[str, str]:
-    """The name and the build-id in a record with its header. Where its length is not told, zeros at its end are none
+    """The name and the build-id in a record with its header. Where its length is not given, zeros at its end are none
     of it, four at a time: recorders before Linux 5.10 padded shorter ones."""
     whole = bytes(record[BUILD_ID_AT : BUILD_ID_AT + BUILD_ID_BYTES])
     if misc & LENGTH_TOLD:

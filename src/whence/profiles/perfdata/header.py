@@ -3,7 +3,7 @@
     0 magic "PERFILE2"   8 size of the header: 104 is the file form, 16 the pipe form, whose records follow at once
     16 size of an attribute's entry   24 attributes   40 data   56 (event types, unused)   72 features, 256 bits
 
-Parts are told by offset and size. An entry of an attribute ends with offset and size of the array of its ids. Behind
+Parts are given by offset and size. An entry of an attribute ends with offset and size of the array of its ids. Behind
 the data lies an offset and a size for each feature whose bit is set. Of a recorder that was killed the data's size is
 0: its records go on to the end of the file, and there are no features.
 """

@@ -43,7 +43,7 @@ EH_FRAME_ALIGN = 8  # .eh_frame counts its distances from where it lies: behind 
 class JitCode:
     """A function from `time` on at [address, address + size), with its lines: (offset, line, file), by offset.
 
-    `eh_frame` says how to unwind it, as bytes at `eh_frame_address`; b"" where the compiler did not tell.
+    `eh_frame` says how to unwind it, as bytes at `eh_frame_address`; b"" where the compiler did not say.
     """
 
     time: int
@@ -67,7 +67,7 @@ class JitCode:
 
 @dataclass(slots=True)
 class JitDump:
-    """All code of a dump in order of the file. `counter` tells that times are of the processor's counter."""
+    """All code of a dump in order of the file. `counter` says that times are of the processor's counter."""
 
     pid: int
     counter: bool
@@ -76,7 +76,7 @@ class JitDump:
 
 
 def read(data: bytes, budget: Budget | None = None) -> JitDump:
-    """The code that a dump tells of. ProfileError for what is no jitdump."""
+    """The code that a dump records. ProfileError for what is no jitdump."""
     budget = budget or bounds.reading(len(data))
     order = "<" if data[:4] == MAGIC else ">"
     if data[:4] not in (MAGIC, MAGIC[::-1]):

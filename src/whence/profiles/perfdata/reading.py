@@ -43,7 +43,7 @@ OTHER_MODES = {
     constants.IN_GUEST_USER: "[guest.user]",
 }
 FIRST_OTHER_MODE = 0xFFFFFFF0
-MOST_LOST = 100_000  # records of losses that are told one by one
+MOST_LOST = 100_000  # records of losses that are listed one by one
 LARGEST = (1 << 63) - 1
 ROW_BYTES = 64  # of a sample in columns
 
@@ -234,8 +234,8 @@ class RecordingReader:
         flags = records.map_flags[number]
         name = features.decoded(records.text(records.map_name[number]))
         about = records.text(records.map_about[number])
-        told = features.map_build_id(about) if flags & constants.MAP_BUILD_ID else self._build_id(name)
-        return name, told, records.map_offset[number], flags
+        build_id = features.map_build_id(about) if flags & constants.MAP_BUILD_ID else self._build_id(name)
+        return name, build_id, records.map_offset[number], flags
 
     def _flag_maps(self) -> None:
         """Mark the maps of memory without a file: perf maps name what is there, and each process has its own."""
@@ -245,7 +245,7 @@ class RecordingReader:
         self.records.flag_maps(generated, constants.MAP_GENERATED)
 
     def _read_jitdumps(self) -> None:
-        """The code that JIT compilers told of in files of their own, as maps from its time on."""
+        """The code that JIT compilers recorded in files of their own, as maps from its time on."""
         records = self.records
         names = {
             number: found

@@ -124,7 +124,7 @@ class VdsoMemory:
 
 
 class RecordedCode(CoreCode):
-    """The code of a process at a time: mapped files, and generated code by what its compiler told of it.
+    """The code of a process at a time: mapped files, and generated code by what its compiler recorded.
 
     `generated` has the call frame information of mappings by their index, for runtime addresses.
     """
@@ -231,7 +231,7 @@ class UserStacks:
 
     def unwind(self, profile: Profile, finds: Finds) -> None:
         """Give every sample its whole stack, by the files that a Locator finds. Never raises for what a sample or a
-        file is; `profile.notes` tells how many stacks end before their outermost frame, and why most of them do."""
+        file is; `profile.notes` says how many stacks end before their outermost frame, and why most of them do."""
         reader = self._reader
         samples = len(reader.records.sample_time)
         self._first, self._count = array("Q", bytes(8 * samples)), array("I", bytes(4 * samples))
@@ -437,7 +437,7 @@ class UserStacks:
         return Placed(code.address, code.address + code.size, number)
 
     def _section(self, number: int, bits: int) -> FrameSection | None:
-        """The call frame information of a map of generated code; None where its compiler told none."""
+        """The call frame information of a map of generated code; None where its compiler wrote none."""
         code = self._reader.jit_code[number]
         if number not in self._generated and code.eh_frame:
             inside = [(code.address, code.address + code.size)]

@@ -139,7 +139,7 @@ REGISTER_LIMIT = 1 << 16  # a register's number is below
 LEB_LIMIT = 10  # bytes of a 64-bit number
 OVERLAPS_LIMIT = 8  # FDEs that are looked at for one vaddr; in 1,197 files none overlapped
 PROGRAM_LIMIT = 1 << 20  # bytes of instructions of one FDE; in 1,197 files none had a hundredth
-PROBLEMS_LIMIT = 1000  # that are told one by one
+PROBLEMS_LIMIT = 1000  # that are listed one by one
 RUN_TIMES, RUN_ALLOWANCE = 4, 1 << 18  # bytes of instructions that are run, for those of a section
 WORK_TIMES, WORK_ALLOWANCE = 16, 1 << 20  # words of states that are looked at, for those bytes
 WORDS_ALLOWANCE = 1 << 17  # words of states that are kept, beyond one for two bytes
@@ -548,7 +548,7 @@ class CfiTable:
     @cython.exceptval(check=False)
     def entry_at(self, at: cython.ulonglong, behind: cython.p_ulonglong) -> cython.uint:
         """The FDE at an offset as a new entry; NONE for a CIE or padding, or with a fault. `behind`: the next record,
-        unchanged where nobody can tell."""
+        unchanged where nobody can know."""
         start: cython.ulonglong = 0
         end: cython.ulonglong = 0
         size: cython.int = 4
@@ -1335,7 +1335,7 @@ class CfiTable:
             raise MemoryError
         return [self.order.items[index] for index in range(self.order.count)]
 
-    def told(self):
+    def listed_problems(self):
         """What was wrong with records that could not be read: (FAULT_*, offset, value) each, a thousand at most."""
         problems: cython.pointer[Fault] = cython.cast(cython.pointer[Fault], self.problems.items)
         return [

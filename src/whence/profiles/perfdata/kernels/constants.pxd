@@ -1,5 +1,5 @@
 # Numbers of perf.data (include/uapi/linux/perf_event.h and tools/perf/util/event.h of Linux), and what kernels and the
-# modules beside them tell each other. Python imports them from whence.profiles.perfdata.kernels.constants.
+# modules beside them share. Python imports them from whence.profiles.perfdata.kernels.constants.
 
 cpdef enum:  # types of records of the kernel
     MMAP = 1
@@ -134,7 +134,7 @@ cpdef enum:  # kinds of steps: what changes what later samples mean
 
 cpdef enum:  # of a map
     MAP_DATA = 1
-    MAP_KERNEL = 2  # of the kernel itself, whatever process the record tells
+    MAP_KERNEL = 2  # of the kernel itself, whatever process the record names
     MAP_BUILD_ID = 4
     MAP_CODE = 8  # of generated code, which has its name by itself
     MAP_GENERATED = 16  # memory without a file: perf maps name it, which each process has of its own
@@ -146,7 +146,7 @@ cpdef enum:
 cpdef enum:
     SOURCE_SHIFT = 48  # where a sample's registers are: number of the stream << SOURCE_SHIFT | offset in it
     SOURCE_BITS = 16
-    SETTING_SHIFT = 32  # of what `gather` tells of a sample: setting, stream, the lowest 16 bits of its event's number
+    SETTING_SHIFT = 32  # of what `gather` says of a sample: setting, stream, the lowest 16 bits of its event's number
 
 cpdef enum:  # why `gather` stopped
     END = -1

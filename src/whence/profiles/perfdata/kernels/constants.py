@@ -1,1 +1,1 @@
-"""The numbers of perf.data, and what the kernels of this room tell the modules beside them; constants.pxd has them."""
+"""The numbers of perf.data, and codes that kernels and the modules beside them share; constants.pxd has them."""

@@ -292,7 +292,7 @@ class Records:
         self, pid: cython.uint, time: cython.ulonglong, start: cython.ulonglong, size: cython.ulonglong,
         offset: cython.ulonglong, name: cython.uint, flags: cython.uint,
     ) -> int:  # fmt: skip
-        """A map that no record told, as a step behind the others; returns its number."""
+        """A map that no record has, as a step behind the others; returns its number."""
         number: cython.uint = 0
         belong(name < self.texts.end.count - 1)
         if not self._add_map(start, size, offset, name, 0, flags, cython.address(number)) or not self._add_step(

@@ -18,7 +18,7 @@ cdef struct Process:
     unsigned int pid
     unsigned int root
     unsigned int before  # of the program before an exec, as long as its registers may be met
-    unsigned int code  # generated code that a jitdump told of
+    unsigned int code  # generated code that a jitdump recorded
     unsigned int owner
     unsigned long long epoch  # when its maps changed last
     unsigned long long changed  # the same, but for what nobody unwinds by: data, generated code where none was before

@@ -57,7 +57,7 @@ from cython.cimports.whence.profiles.perfdata.kernels.records import Records
 from cython.cimports.whence.profiles.perfdata.kernels.replay import SEEN_BITS, Node, Process, Seen, Thread
 
 KERNEL_PID = cython.declare(cython.uint, 0xFFFFFFFF)
-MOST_LOOKED_AT = cython.declare(cython.int, 256)  # maps, to tell whether code goes
+MOST_LOOKED_AT = cython.declare(cython.int, 256)  # maps, to find out whether code goes
 OTHER_MODES = cython.declare(cython.uint, 0xFFFFFFF0)  # the process of a place in no process's memory: + its mode
 NO_USER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 NO_PROCESS = cython.declare(cython.Py_ssize_t, -1)
@@ -67,8 +67,8 @@ MOST = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # that a value can 
 @cython.final
 @cython.cclass
 class Replay:
-    """`run` does all of it. `gather` only tells which samples have registers and stack bytes, and when what their
-    processes have mapped changes; what they were unwound to is told to another Replay by `set_unwound`."""
+    """`run` does all of it. `gather` only says which samples have registers and stack bytes, and when what their
+    processes have mapped changes; another Replay gets what they were unwound to by `set_unwound`."""
 
     def __cinit__(self, records: Records, seed: cython.ulonglong):
         stacks: cython.Py_ssize_t = records.stack_hash.count
@@ -280,7 +280,7 @@ class Replay:
         return self._listed(self._row(process).root) if process >= 0 else []
 
     def code_of(self, pid: cython.uint) -> list:
-        """The generated code that is told of a process now, as `maps_of` has its maps."""
+        """The generated code that is recorded of a process now, as `maps_of` has its maps."""
         process: cython.Py_ssize_t = self._process(pid)
         return self._listed(self._row(process).code) if process >= 0 else []
 
