@@ -287,7 +287,7 @@ def test_the_older_form_of_v8_is_a_tree() -> None:
         "timestamps": [100_100_000, 100_300_000],
     }
     profile = read(json.dumps(document).encode())
-    assert folded.write(profile) == " 200000000\nf 200000000\n"
+    assert folded.write(profile) == "[unknown] 200000000\nf 200000000\n"
 
 
 def test_nodes_that_are_no_tree_are_refused() -> None:

@@ -21,10 +21,10 @@ def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places
 
 def test_folded_stacks_are_read_again_whatever_names_hold_and_where_there_is_no_stack() -> None:
     profile = Profile([SampleType("samples", "count")])
-    profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("a\0b\x1b[2J"),))], [3])
+    profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("\x07a\0b\x1b[2J"),))], [3])
     profile.samples.add([], [4])
     data = formats.to_bytes(profile, "folded")
-    assert data == b"[unknown] 4\na\\x00b\\x1b[2J 3\n"
+    assert data == b"[unknown] 4\n\\x07a\\x00b\x1b[2J 3\n"
     again = formats.from_bytes(data)
     assert (again.format, sorted(again.samples.values[0])) == ("folded", [3, 4])
 

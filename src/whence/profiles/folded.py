@@ -20,14 +20,14 @@ from whence.model import Frame
 from whence.profiles import bounds
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 from whence.profiles.stacks import Stacks
-from whence.profiles.text import lines_of
+from whence.profiles.text import CONTROLS, lines_of
 
 VALUE = re.compile(r"(?P<value>-?\d{1,18})(?:\.\d+)?")
 LONGEST_VALUE = 64
 OFFSET = re.compile(r"[0-9a-fA-F]{1,16}")
 PYTHON = re.compile(r"\S.* \(([^()]*\.pyx?):(\d{1,9})\)$")
-ESCAPES = {code: f"\\x{code:02x}" for code in range(32) if code != ord("\t")}
-ESCAPES |= {ord(";"): ":", ord("\n"): " ", ord("\r"): " "}
+ESCAPES = {code: f"\\x{code:02x}" for code in CONTROLS}
+ESCAPES |= {ord(";"): ":", ord("\n"): " ", ord("\r"): " ", ord("\t"): " "}
 UNKNOWN = ("[unknown]", "[Unknown]", "??", "")
 
 

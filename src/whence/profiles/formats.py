@@ -16,7 +16,7 @@ from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
 from whence.profiles.others import HEAD, INSTRUMENTS, INSTRUMENTS_FILE, Other, json_kind, other, word_form
-from whence.profiles.text import utf8
+from whence.profiles.text import CONTROLS, utf8
 from whence.profiles.wire import Messages
 
 WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
@@ -70,7 +70,7 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
         return old
     if head.lstrip().removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
         return json_kind(data) or "otlp"
-    if not any(byte < 32 and byte not in b"\t\n\r\x1b" for byte in head) and head:
+    if head and CONTROLS.isdisjoint(head):
         from whence.profiles import perf
 
         return "perf" if perf.looks_like(data[: 1 << 20].decode("utf-8", "replace")) else "folded"

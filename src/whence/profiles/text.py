@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from whence.budget import Budget
 
 PIECE = 1 << 20  # characters that are split at a time
+CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # that no text has; logs of terminals have ESC
 NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
 
 
