@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.try_wheels import TRIES
+from tools.try_wheels import EMULATED, QUICK, THREADS, TRIES
 from tools.wheels import ELSEWHERE, TARGETS, packed_well
 from whence import __version__
 from whence.cli.main import COMMANDS, parser_of
@@ -69,6 +69,10 @@ def test_the_workflow_tries_every_wheel_in_every_environment() -> None:
     assert [name for name, _ in tried] == list(TRIES)
     assert {wheel for _, wheel in tried} == {*TARGETS} - {"musllinux-aarch64"}  # no loader to try that one by
     assert f'WHEELS="{" ".join(ELSEWHERE)} musllinux-aarch64"' in workflow
+
+
+def test_the_tests_that_wheels_are_tried_with_are_there() -> None:
+    assert not [path for path in {*QUICK, *EMULATED, *THREADS} if not (ROOT / path).exists()]
 
 
 @pytest.mark.skipif(not HADOLINT.exists(), reason="there is no hadolint (make release installs it)")

@@ -26,11 +26,12 @@ from tools.pythons import run
 
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
+KERNELS = ("tests/test_kernel_columns.py", "tests/test_rows.py", "tests/ranges")
 QUICK = (
-    *("tests/kernels", "tests/ranges", "tests/filter", "tests/dwarf", "tests/lidia/test_roundtrip.py"),
+    *(*KERNELS, "tests/filter", "tests/dwarf", "tests/lidia/test_roundtrip.py"),
     *("tests/lidia/test_api.py", "tests/procmap/test_resolver.py", "tests/test_records.py", "tests/test_errors.py"),
 )
-EMULATED = ("tests/kernels", "tests/ranges", "tests/test_records.py")
+EMULATED = (*KERNELS, "tests/test_records.py")
 THREADS = ("tests/lidia/test_roundtrip.py", "tests/elf/test_roundtrip.py", "tests/procmap/test_resolver.py")
 TESTERS = ("pytest>=8", "hypothesis>=6.100")
 TYPES = "mypy>=1.18"  # a program of a user's is checked against the wheel's types
