@@ -198,6 +198,23 @@ def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.Mo
     assert unpacking.content[3 * lead :] == plain[3 * lead :]
 
 
+def test_pages_that_were_forgotten_hold_what_is_unpacked_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = 1 << 16
+    monkeypatch.setattr(compress, "KEPT_TOGETHER", page)
+    plain = random.Random(3).randbytes(20 * page + 5)
+    elf = ElfFile.from_bytes(forge([packed(Section(".debug_info", plain), "zlib")]))
+    info = elf.section(".debug_info")
+    assert info is not None
+    unpacking = elf.unpacking(info)
+    assert unpacking is not None
+    for end in (*range(page, len(plain), 3 * page // 2), len(plain)):
+        unpacking.advance(end)
+        start = unpacking.forgotten
+        assert unpacking.content[start:end] == plain[start:end]
+        unpacking.forget(end - page // 2)
+    assert unpacking.forgotten == 19 * page
+
+
 def test_who_waits_for_the_end_of_a_thread_that_unpacks_does_not_hurry_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compress, "STEP", 1000)
     plain = random.Random(2).randbytes(100_000)
