@@ -1,4 +1,4 @@
-"""The user's moments on debug files that dwz rewrote, as distributions ship them: an archive, one address (cold), 100,000
+"""The user's moments on debug files that dwz rewrote, as distributions ship them: an archive, one cold address, 100,000
 addresses. Peer: llvm-symbolizer. The plain file is measured beside them.
 """
 
