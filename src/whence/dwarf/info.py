@@ -208,7 +208,7 @@ class DebugInfo:
 
     def _ranges(self, units: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
-        jobs = max(1, min(jobs or cores.available(), len(chosen)))
+        jobs = max(1, min(jobs or cores.available(), len(chosen))) if len(chosen) > 1 else 1
         budgets = LineBudgets()
         readers = [UnitReader(units, split=self.split, lines=lines, budgets=budgets) for _ in range(jobs)]
         units.prepare()
