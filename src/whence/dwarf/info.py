@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import IntEnum
 from itertools import chain, islice
 
 from whence import cores
@@ -24,6 +23,7 @@ from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import join
+from whence.records import IntEnum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
