@@ -20,6 +20,7 @@ from whence.binary import Binary
 from whence.elf import ElfFile, compress
 from whence.elf.kernels import constants
 from whence.errors import ElfError
+from whence.kernels.region import Region
 from whence.window import ORDERS, ByteOrder
 
 KINDS = [(bits, order) for bits in (32, 64) for order in ORDERS]
@@ -198,8 +199,22 @@ def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.Mo
     assert unpacking.content[3 * lead :] == plain[3 * lead :]
 
 
-def test_pages_that_were_forgotten_hold_what_is_unpacked_next(monkeypatch: pytest.MonkeyPatch) -> None:
+class Unmoved(bytearray):
+    """A region of a system that moves no pages."""
+
+    def move(self, source: int, target: int, size: int) -> bool:
+        return False
+
+    def empty(self, start: int, end: int) -> None:
+        self[start:end] = bytes(end - start)
+
+
+@pytest.mark.parametrize("region", [Region, Unmoved])
+def test_pages_that_were_forgotten_hold_what_is_unpacked_next(
+    region: type[Region] | type[Unmoved], monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = 1 << 16
+    monkeypatch.setattr(compress, "Region", region)
     monkeypatch.setattr(compress, "KEPT_TOGETHER", page)
     plain = random.Random(3).randbytes(20 * page + 5)
     elf = ElfFile.from_bytes(forge([packed(Section(".debug_info", plain), "zlib")]))

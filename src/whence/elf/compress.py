@@ -22,7 +22,7 @@ from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.elf.layout import ELF32
 from whence.errors import ElfError
-from whence.kernels.memory import Region
+from whence.kernels.region import Region
 from whence.window import ByteOrder, Window
 
 TYPE_CHECKING = False
