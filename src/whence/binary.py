@@ -179,10 +179,14 @@ class Binary(Closing):
                 self._shards.clear()
             return self._whole
 
-    def table_for(self, vaddrs: Sequence[int], *, return_address: bool = False) -> Table:
+    def table_for(
+        self, vaddrs: Sequence[int], *, return_address: bool = False, last: bool = False, starts: bool = True
+    ) -> Table:
         """A table that answers for these addresses; of an ELF file, no more of it than they need.
 
-        With `return_address` the bytes before them are what will be looked up: those may lie in another unit.
+        With `return_address` the bytes before them are what will be looked up: those may lie in another unit. With
+        `last` nothing else will be asked: the table has no ranges but those that hold these addresses, and is not
+        kept. Without `starts` it may not say on which lines functions start.
         """
         self._still_open()
         if self._whole is not None:
@@ -192,10 +196,14 @@ class Binary(Closing):
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
         plan = self._plan(vaddrs)
-        if plan.read == "whole":
+        if plan.read == "whole" and not last:
             return self.table()
         with self._lock:
             self._still_open()
+            if self._whole is not None:
+                return self._whole
+            if last and plan.read != "near":
+                return self._build(None if plan.read == "whole" else plan.units, asked=vaddrs, starts=starts)
             shard = self._shards.get(plan.units)
             if shard is None:
                 assert self._planner is not None
@@ -238,7 +246,10 @@ class Binary(Closing):
                     self.producers = self.producers.again()
                 self._lock.abandoned = False
 
-    def _build(self, units: tuple[int, ...] | None, near: Sequence[int] | None = None) -> Table:
+    def _build(
+        self, units: tuple[int, ...] | None, near: Sequence[int] | None = None, asked: Sequence[int] | None = None,
+        starts: bool = True,
+    ) -> Table:  # fmt: skip
         from whence.lidia.build import extra_of
         from whence.lidia.writer import write
 
@@ -246,7 +257,8 @@ class Binary(Closing):
         out = io.BytesIO()
         try:
             with naming(self.path), self.producers.reading():
-                write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+                ranges = self.producers.ranges(units, near=near, asked=asked, starts=starts)
+                write(ranges, out, crc=False, extra=extra_of(self.producers.elf))
         except BaseException as error:
             if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
                 self._lock.abandoned = True

@@ -24,6 +24,8 @@ from whence.ranges.merge import merge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
+
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
@@ -142,33 +144,43 @@ class Producers:
         units: Iterable[int] | None = None,
         *,
         near: Sequence[int] | None = None,
+        asked: Iterable[int] | None = None,
         lines: bool = True,
         files: bool = True,
+        starts: bool = True,
         only: str = "",
     ) -> Ranges:
         """The table of everything; with `units` (offsets in .debug_info) only these units' share of the DWARF, with
-        `near` only the symbols and Go functions at these vaddrs, with `only` one source: "dwarf", "gopclntab" or
-        "symtab".
+        `near` only the symbols and Go functions at these vaddrs, with `asked` of everything only what holds any of
+        these vaddrs, with `only` one source: "dwarf", "gopclntab" or "symtab". Without `starts` it does not say where
+        functions begin.
 
         Its names still lie in the files: who reads them does it in a `reading` block."""
         with self.reading():
-            return self._ranges(units, near, lines, files, only)
+            return self._ranges(units, near, asked, lines, files, starts, only)
 
     @interruptible
     def _ranges(
-        self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool, only: str
-    ) -> Ranges:
+        self, units: Iterable[int] | None, near: Sequence[int] | None, wanted: Iterable[int] | None, lines: bool,
+        files: bool, starts: bool, only: str,
+    ) -> Ranges:  # fmt: skip
+        asked: array[int] | None = None
+        if wanted is not None:  # few addresses need no such part of a table
+            from whence.ranges.holding import ascending, holding
+
+            asked = ascending(wanted)
         tables = []
         by_dwarf = Ranges(self.strings)
         if self.dwarf is not None and only in ("", "dwarf"):
-            by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines)
+            by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=asked)
             if near is not None and not self.dwarf.bare:
                 by_dwarf = merge([by_dwarf])
                 if names_all(by_dwarf, near):  # the other sources lie beneath it
                     return by_dwarf
             tables.append(by_dwarf)
         if self.pclntab is not None and only in ("", "gopclntab"):
-            tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
+            by_go = self.pclntab.ranges(self.strings, lines=lines, files=files, near=near)
+            tables.append(by_go if asked is None else holding(by_go, asked))
         if self._symtab and only in ("", "symtab"):
             from whence.elf.function_symbols import functions
 
@@ -176,7 +188,9 @@ class Producers:
                 symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                 if self.dwarf is not None and self.dwarf.bare:
                     take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
-                tables.append(symbols if near is None else symbols.holding(near))
+                if near is not None:
+                    symbols = symbols.holding(near)
+                tables.append(symbols if asked is None else holding(symbols, asked))
         return merge(tables) if tables else Ranges(self.strings)
 
     def symbol_vaddrs(self, name: str) -> list[int]:

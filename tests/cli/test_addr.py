@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -141,6 +143,33 @@ def test_an_unknown_address_has_a_reason_and_exit_code_1() -> None:
     assert answer["frames"] == []
     assert answer["reason"]
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize("style", ["llvm", "gnu", "json"])
+def test_a_file_of_addresses_is_answered_as_they_are_one_by_one(style: str, tmp_path: Path) -> None:
+    path, listed = compiled(), tmp_path / "addresses"
+    addresses = [*code_addresses(path, "sum", "main", "_start"), 0x10]
+    text = "".join(f"{vaddr:#x}\n" for vaddr in addresses) + "nothing\n"
+    listed.write_text(text * (addr.BLOCK // len(text) + 1))
+    with open(listed, "rb") as stdin:
+        found = subprocess.run([*WHENCE, "addr", str(path), "--style", style], stdin=stdin, capture_output=True)
+    options = Namespace(**{**addr.PLAIN, "style": style})
+    with whence.open(path, columns=style != "gnu") as binary:
+        responder = addr.Responder(binary, options)
+        binary.table()
+        expected = b"".join(responder.answers(line.encode() for line in text.splitlines(keepends=True)))
+    assert found.stdout == expected * (addr.BLOCK // len(text) + 1)
+
+
+def test_of_a_pipe_that_is_full_all_is_read_before_the_first_answer() -> None:
+    read_end, write_end = os.pipe()
+    text = b"0x1000\n" * (addr.BLOCK // 7)
+    with os.fdopen(write_end, "wb", buffering=0) as pipe:
+        pipe.write(text)
+    with os.fdopen(read_end):
+        known = addr.lines_known_first(read_end)
+        assert isinstance(known, list)
+        assert b"".join(known) == text
 
 
 def test_it_answers_each_line_before_the_next_one_comes() -> None:

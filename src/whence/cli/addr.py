@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import chain
 
 from whence.binary import UNPACKED_AHEAD, is_archive, open_archive, open_elf
 from whence.blocks import contextmanager
@@ -19,9 +20,10 @@ from whence.lidia.render import Queries, Renderer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from whence.binary import Binary
+    from whence.lidia.table import Table
 
 INTERMIXED = True
 PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among them); `words` are all the others
@@ -30,6 +32,8 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 BLOCK = 1 << 16
+MOST_AT_ONCE = 1 << 24  # bytes of stdin that are read before the first answer
+PAUSE = 0.02  # seconds without more from whoever has written a whole block
 NO_FRAMES = b'"frames": [], "reason": '
 
 
@@ -86,8 +90,10 @@ def run(options: Namespace) -> int:
     given = [("\n".join(words) + "\n").encode()] if words else []
     with opened(path, options, given) as binary:
         responder = Responder(binary, options)
-        for block in given or lines_from(sys.stdin.fileno()):
-            answers = responder.answer(block)
+        blocks: Iterable[bytes] = given
+        if not given:
+            blocks = (lines_as_they_come if binary.is_archive else lines_known_first)(sys.stdin.fileno())
+        for answers in responder.answers(blocks):
             sys.stdout.flush()
             write_all(sys.stdout.fileno(), answers)
         for problem in binary.problems[:5]:
@@ -122,10 +128,33 @@ def opened(path: str, options: Namespace, given: list[bytes]) -> Iterator[Binary
         raise
 
 
-def lines_from(descriptor: int) -> Iterator[bytes]:
+def lines_as_they_come(descriptor: int) -> Iterator[bytes]:
     """Whole lines, as many as the other side has written each time."""
+    return whole_lines(iter(lambda: os.read(descriptor, BLOCK), b""))
+
+
+def lines_known_first(descriptor: int) -> Iterator[bytes] | list[bytes]:
+    """All lines, in a list, where they can be read at once: from a file of reasonable size, or from a pipe whose other
+    end is closed by the time that all it has is read. Else whole lines as they come."""
+    from select import select
+
+    coming = iter(lambda: os.read(descriptor, BLOCK), b"")
+
+    blocks: list[bytes] = []
+    size = 0
+    while size < MOST_AT_ONCE and select([descriptor], [], [], PAUSE if size >= BLOCK else 0)[0]:
+        block = next(coming, None)
+        if block is None:
+            return list(whole_lines(blocks))
+        size += len(block)
+        blocks.append(block)
+    return whole_lines(chain(blocks, coming))
+
+
+def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of blocks, whole: those of a block, and of the ones before it that ended in the midst of one."""
     rest: list[bytes] = []
-    while block := os.read(descriptor, BLOCK):
+    for block in blocks:
         lines, newline, tail = block.rpartition(b"\n")
         if newline:
             yield b"".join([*rest, lines, newline])
@@ -146,12 +175,27 @@ class Responder:
         self.unknown = 0
         self._renderer: tuple[object, Renderer] | None = None
 
-    def answer(self, block: bytes) -> bytes:
-        """The answers to lines with an address each, in order."""
-        asked = Queries(block)
+    def answers(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """The answers to blocks of lines with an address each, in order. Of an ELF file no more is kept than what
+        answers them where all blocks are there: in a list."""
+        if self.binary.is_archive or not isinstance(blocks, list):
+            for block in blocks:
+                yield self._answer(Queries(block))
+            return
+        from array import array
+
+        questions, vaddrs = [Queries(block) for block in blocks], array("Q")
+        for asked in questions:
+            vaddrs.frombytes(asked.vaddrs.cast("B"))
+        table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")
+        for asked in questions:
+            yield self._answer(asked, table)
+
+    def _answer(self, asked: Queries, table: Table | None = None) -> bytes:
+        """The answers to a block of lines, from a table that has them."""
         if self.binary.is_archive:
             table = self.binary.table()
-        else:
+        elif table is None:
             table = self.binary.table_for(asked.vaddrs, return_address=self.back)
         if self._renderer is None or self._renderer[0] is not table:
             self._renderer = table, self._new_renderer(table)

@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 from whence import cores
 from whence.dwarf.ahead import FEW, listed_units
-from whence.dwarf.functions import UnitReader
+from whence.dwarf.functions import UnitReader, Wanted
 from whence.dwarf.kernels.units import END, FAULT, OFFSET
 from whence.dwarf.line_files import LineBudgets
 from whence.dwarf.problems import MOST, Problems
@@ -154,26 +154,32 @@ class DebugInfo:
             return offsets
         return [self.units.value(index, OFFSET) for index in self.all_units.ranges.units_at(wanted)]
 
-    def ranges(self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True) -> Ranges:
+    def ranges(
+        self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True, starts: bool = True,
+        asked: array[int] | None = None,
+    ) -> Ranges:  # fmt: skip
         """The ranges of the units at these offsets (None: all), unit after unit: whence.ranges.merge puts them in
         order. Where units have the same code (a function that several of them had to instantiate), the first one is to
-        be believed. Without `lines` functions and inlined calls have no files, no lines and no starts.
+        be believed. Without `lines` functions and inlined calls have no files, no lines and no starts. With `asked`,
+        ascending vaddrs, the ranges are those that hold any of them.
 
         `jobs` threads (None: one per core). Memory beyond the result: the scopes of about 2 MB of DIEs per thread.
         """
+        wanted = Wanted(lines, starts, asked)
         if units is None and jobs != 1 and self.state < State.SECTIONS:
-            table = self._streamed_ranges(jobs, lines)
+            table = self._streamed_ranges(jobs, wanted)
             if table is not None:
                 return table
         offsets = None if units is None else sorted(set(units))
         if offsets is not None and self._some is not None and self.state < State.ALL_UNITS:
             rows = self._some.rows_at(offsets)
             if len(rows) == len(offsets):
-                table = self._ranges(self._some, rows, jobs, lines)
+                table = self._ranges(self._some, rows, jobs, wanted)
                 if table is not None:
                     return table
         every = self.all_units
-        table = self._ranges(every, range(len(every.units)) if offsets is None else every.rows_at(offsets), jobs, lines)
+        chosen = range(len(every.units)) if offsets is None else every.rows_at(offsets)
+        table = self._ranges(every, chosen, jobs, wanted)
         assert table is not None
         return table
 
@@ -201,11 +207,11 @@ class DebugInfo:
         found = self._prefix.sections_with(offsets) if self._prefix is not None else None
         return self.sections if found is None else found
 
-    def _ranges(self, units: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
+    def _ranges(self, units: UnitSet, chosen: Sequence[int], jobs: int | None, wanted: Wanted) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
         jobs = max(1, min(jobs or cores.available(), len(chosen))) if len(chosen) > 1 else 1
         budgets = LineBudgets()
-        readers = [UnitReader(units, split=self.split, lines=lines, budgets=budgets) for _ in range(jobs)]
+        readers = [UnitReader(units, split=self.split, wanted=wanted, budgets=budgets) for _ in range(jobs)]
         units.prepare()
         batches = list(units.batches(chosen, jobs))
         out = self._joined(readers, ((units, batch) for batch in batches), lambda n: self._let_go(units, batches[n]))
@@ -215,7 +221,7 @@ class DebugInfo:
         self._report(problems, units.sections)
         return out
 
-    def _streamed_ranges(self, jobs: int | None, lines: bool) -> Ranges | None:
+    def _streamed_ranges(self, jobs: int | None, wanted: Wanted) -> Ranges | None:
         """All ranges, read while .debug_info is being unpacked; None when that is not possible."""
         streaming = StreamingInfo.of(self.elf, self._file)
         if streaming is None:
@@ -237,7 +243,7 @@ class DebugInfo:
                 return None
             budgets = LineBudgets()
             readers = [
-                UnitReader(first[0], split=self.split, lines=lines, copied_source=streaming.source, budgets=budgets)
+                UnitReader(first[0], split=self.split, wanted=wanted, copied_source=streaming.source, budgets=budgets)
                 for _ in range(jobs or cores.available())
             ]
             out = self._joined(readers, chain([first], waiting), lambda n: streaming.done_before(wave_of[n]))
