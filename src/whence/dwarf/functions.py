@@ -37,6 +37,7 @@ from whence.dwarf.problems import Problems, unit_problem
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.unit_set import Units, UnitSet
 from whence.errors import DwarfError
+from whence.kernels.rows import above, numbered, put, taken
 from whence.ranges import Ranges, Rows, Scopes, Starts
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
@@ -153,12 +154,13 @@ class UnitReader:
         if any(units[index * WIDTH + DWO_NAME] for index in chosen):
             scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
         if self._wanted.lines:
-            other_files = dies_kernel.OtherFiles(starts.file, FILE_NUMBER)
-            names_of_files = self._declarations.files_of_other_units(other_files.keys.numbers(), self.set.units)
+            from_others = above(starts.file, FILE_NUMBER).numbers()
+            of_which, files = numbered(taken(starts.file, "Q", from_others), "Q")
+            names_of_files = self._declarations.files_of_other_units(files.numbers(), self.set.units)
             firsts = array("I", [group[0] for group in groups])
             named = scopes, ends, starts, start_ends
             rows, row_ends = self._programs.read(self.set.units.rows, firsts, *named, self.problems)
-            other_files.put(starts.file, names_of_files)
+            put(starts.file, "Q", from_others, taken(names_of_files, "Q", of_which.numbers()))
         else:
             scopes.call_file = zeros("Q", len(scopes))
             rows, row_ends, starts = Rows(), zeros("I", len(groups)), Starts()
@@ -322,8 +324,9 @@ class Declarations:
     @staticmethod
     def forget_other_units(starts: Starts) -> None:
         """What a split unit takes from others of its file is not known: those have no line program."""
-        found = dies_kernel.OtherFiles(starts.file, FILE_NUMBER)
-        found.put(starts.file, array("Q", [FILE_NUMBER]) * len(found.keys))  # no file: no table is that long
+        from_others = above(starts.file, FILE_NUMBER).numbers()
+        no_file = array("Q", [FILE_NUMBER])  # no table is that long
+        put(starts.file, "Q", from_others, no_file * len(from_others))
 
     def _files(self, key: int, own: Units) -> FileNames:
         """The files of the unit that a start's file counts in."""
