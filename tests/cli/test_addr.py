@@ -157,7 +157,7 @@ def test_a_file_of_addresses_is_answered_as_they_are_one_by_one(style: str, tmp_
     with whence.open(path, columns=style != "gnu") as binary:
         responder = addr.Responder(binary, options)
         binary.table()
-        expected = b"".join(responder.answers(line.encode() for line in text.splitlines(keepends=True)))
+        expected = b"".join(responder.answer(line.encode()) for line in text.splitlines(keepends=True))
     assert found.stdout == expected * (addr.BLOCK // len(text) + 1)
 
 
