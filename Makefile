@@ -3,10 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -path '*/kernels/*.p*' -not -name '*.pyc') setup.py pyproject.toml
-JOBS ?= $(shell nproc)
+JOBS ?= $(shell expr $$(nproc) + 1)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
+# Tests wait for servers, signals and other programs: one more process than processors. They share out neighbours, which
+# use the same programs. pytest would rewrite every module of plugins that it finds by itself, hypothesis's own too.
+PYTEST := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/python -m pytest -p xdist -p _hypothesis_pytestplugin
+PYTEST += -n $(JOBS) --dist worksteal
 UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
 .PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench fuzz
@@ -43,7 +47,7 @@ demo: $(VENV)/.installed  ## set up, then name a live process, an archive and a 
 	@$(BIN)/python -m whence.cli.demo
 
 test: $(VENV)/.tested  ## set up, then the whole test suite
-	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+	@$(PYTEST) $(TESTS)
 
 test-pythons:  ## the test suite on every CPython of PYTHONS that is found, each in an environment of its own
 	@for version in $(PYTHONS); do \
@@ -111,7 +115,7 @@ docs: $(VENV)/.tested  ## the documentation site, docs/_build/html, without a wa
 
 release: lint docs wheels try-wheels  ## all that a release is: style, types, site, wheels tried; then the whole suite
 	@$(BIN)/python -m pytest -q tests/test_packaging.py tests/test_shell_files.py tests/test_release.py
-	@$(BIN)/python -m pytest -n $(JOBS)
+	@$(PYTEST)
 
 wheels: $(VENV)/.released  ## dist/: the source distribution and all wheels, checked; WHEELS="musllinux-aarch64 ..." for some
 	@$(BIN)/python -m tools.wheels $(WHEELS)

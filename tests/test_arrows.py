@@ -1,6 +1,7 @@
 """The import arrows of ARCHITECTURE.md hold: rooms know only what lies below them."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -96,14 +97,24 @@ def room_of(module: str) -> str:
     return parts[0]
 
 
-def running(node: ast.AST, checking: bool = False) -> Iterator[ast.AST]:
-    """The nodes below that run; what stands under `if TYPE_CHECKING` only when `checking`."""
-    for child in ast.iter_child_nodes(node):
-        guarded = isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING"
-        if guarded and not checking:
-            continue
-        yield child
-        yield from running(child, checking)
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # of a statement: those below it
+
+
+def statements(node: ast.AST, checking: bool = False) -> Iterator[ast.stmt]:
+    """The statements below that run; what stands under `if TYPE_CHECKING` only when `checking`."""
+    for block in BLOCKS:
+        for child in getattr(node, block, ()):
+            guard = child.test if isinstance(child, ast.If) else None
+            if isinstance(guard, ast.Name) and guard.id == "TYPE_CHECKING" and not checking:
+                continue
+            if isinstance(child, ast.stmt):
+                yield child
+            yield from statements(child, checking)
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def name_of(path: Path) -> str:
@@ -121,11 +132,12 @@ def meant(module: str, names: Iterable[str]) -> set[str]:
     return {name if name in MODULES else module for name in inner} & MODULES.keys()
 
 
+@functools.cache
 def imports(path: Path, checking: bool = False) -> set[str]:
     """The modules of whence that a file imports when it runs, kernels' cimports and functions' imports included; with
     `checking` those that only type checkers read, too."""
     found: set[str] = set()
-    for node in running(ast.parse(path.read_text()), checking):
+    for node in statements(parsed(path), checking):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name in MODULES}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -137,14 +149,14 @@ def imports(path: Path, checking: bool = False) -> set[str]:
     return found - {name_of(path)}
 
 
-GRAPH = {name: imports(path) for name, path in MODULES.items()}
-CHECKED = {name: imports(path, checking=True) for name, path in MODULES.items()}
+def graph(checking: bool = False) -> dict[str, set[str]]:
+    return {name: imports(path, checking) for name, path in MODULES.items()}
 
 
 @pytest.mark.parametrize("room", [*ARROWS, "cli", "__main__"])
 def test_the_arrows_of_a_room_are_those_of_the_map(room: str) -> None:
     """Both ways: an arrow that nobody draws any more leaves the map."""
-    found = {room_of(name) for module, used in GRAPH.items() if room_of(module) == room for name in used}
+    found = {room_of(name) for module, used in graph().items() if room_of(module) == room for name in used}
     if room in ("cli", "__main__"):
         assert found <= {*ARROWS, "cli", "whence", *EVERYONES}
         return
@@ -161,11 +173,11 @@ def test_the_map_in_the_documentation_is_the_same() -> None:
 
 
 def test_every_module_has_a_place_in_the_house() -> None:
-    rooms = {room_of(module) for module in GRAPH if module != "whence"}
+    rooms = {room_of(module) for module in MODULES if module != "whence"}
     assert rooms == {*ARROWS, "cli", "__main__"}, "add new rooms to ARROWS and ARCHITECTURE.md"
 
 
-def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+def circles(used: dict[str, set[str]]) -> set[frozenset[str]]:
     """Modules that reach one another by imports (Tarjan's strongly connected components of two and more)."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -175,7 +187,7 @@ def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
     def visit(module: str) -> None:
         order[module] = low[module] = len(order)
         path.append(module)
-        for other in sorted(graph[module]):
+        for other in sorted(used[module]):
             if other not in order:
                 visit(other)
             if other in path:
@@ -186,21 +198,21 @@ def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
             if len(circle) > 1:
                 found.add(frozenset(circle))
 
-    for module in graph:
+    for module in used:
         if module not in order:
             visit(module)
     return found
 
 
 def test_circles_are_found() -> None:
-    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"e"}, "f": {"d"}}
-    assert circles(graph) == {frozenset("abc")}
+    used = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"e"}, "f": {"d"}}
+    assert circles(used) == {frozenset("abc")}
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
     """Inside a room as between rooms; what only type checkers read counts, too."""
-    assert circles(GRAPH) == set()
-    assert circles(CHECKED) == set()
+    assert circles(graph()) == set()
+    assert circles(graph(checking=True)) == set()
 
 
 def test_nobody_imports_the_command_line() -> None:
@@ -223,7 +235,7 @@ def test_no_test_module_imports_another() -> None:
     ]:
         used = {
             name
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in statements(ast.parse(path.read_text()), checking=True)
             if isinstance(node, ast.ImportFrom) and node.module
             for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
             if name.startswith(("tests.", "fuzz."))

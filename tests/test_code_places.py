@@ -102,7 +102,7 @@ CUTS = {
 
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("flags", ["-s -w", "-w"])
-@pytest.mark.parametrize("version", ["", "1.24.11"])
+@pytest.mark.parametrize("version", ["", pytest.param("1.24.11", marks=pytest.mark.oracle)])
 def test_a_go_debug_file_without_its_code_has_the_names_of_the_whole_file(
     cut: str, flags: str, version: str, tmp_path: Path
 ) -> None:

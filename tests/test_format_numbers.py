@@ -13,6 +13,8 @@ PXD_COMPARISON = re.compile(r"(==|!=|<=?|>=?)\s*0x[0-9a-fA-F]+")
 
 def hex_numbers(source: str) -> Iterator[tuple[int, str]]:
     """Comparisons with a number that is written in hex, as numbers of formats are: line, text."""
+    if "0x" not in source:
+        return
     lines = source.encode().split(b"\n")
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare):

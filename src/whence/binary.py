@@ -105,10 +105,11 @@ class Binary(Closing):
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
         /usr/lib/debug and beside the file). With `ahead` there will be a question at once: what it may need is unpacked
-        while the rest is imported. The other options are those of `whence.open`."""
+        while the rest is imported, and what only some questions need is not imported now. (No child may be forked
+        while a thread asks the first one: it would wait for ever for what is being imported.) The other options are
+        those of `whence.open`."""
         if ahead and jobs != 1:
             elf.unpack_ahead(UNPACKED_AHEAD)
-        from whence.lidia import build, writer  # noqa: F401
         from whence.producers import Producers
 
         producers = Producers(
@@ -119,7 +120,10 @@ class Binary(Closing):
             problem = elf.problems[0]
             producers.close()
             raise problem
-        producers.prepare()
+        if not ahead:
+            from whence.lidia import build, writer  # noqa: F401
+
+            producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
     @property

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
 from whence.blocks import contextmanager, suppress
-from whence.elf import ElfFile, functions
+from whence.elf.file import ElfFile
 from whence.errors import WhenceError
+from whence.forks import cached_property
 from whence.interrupts import interruptible
 from whence.locate.debug_files import DebugFiles
 from whence.locate.search import Search
@@ -67,7 +68,6 @@ class Producers:
         if dwarf and ahead is not None and jobs != 1:
             self.debug_elf.unpack_ahead(ahead)
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
-        self.pclntab: Pclntab | None = self._open_pclntab() if gopclntab else None
 
     def __repr__(self) -> str:
         kinds = {"DWARF": self.dwarf, ".gopclntab": self.pclntab, "symbols": self._symtab or None}
@@ -76,6 +76,10 @@ class Producers:
 
     def prepare(self) -> None:
         """Import all that reading the files imports (see ElfFile.prepare)."""
+        import whence.elf.function_symbols
+        import whence.elf.kernels.symbols  # noqa: F401
+
+        _ = self.pclntab
         for file in (self.elf, *self._opened):
             file.prepare()
 
@@ -107,8 +111,10 @@ class Producers:
             columns=self._columns,
         )  # fmt: skip
 
-    def _open_pclntab(self) -> Pclntab | None:
-        if not may_be_go(self.elf):
+    @cached_property
+    def pclntab(self) -> Pclntab | None:
+        """Go's tables; None without any. The first use looks for them."""
+        if not self._gopclntab or not may_be_go(self.elf):
             return None
         from whence.gopclntab import Pclntab
 
@@ -164,11 +170,17 @@ class Producers:
         by_dwarf = Ranges(self.strings)
         if self.dwarf is not None and only in ("", "dwarf"):
             by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=asked)
+            if near is not None and not self.dwarf.bare:
+                by_dwarf = merge([by_dwarf])
+                if names_all(by_dwarf, near):  # the other sources lie beneath it
+                    return by_dwarf
             tables.append(by_dwarf)
         if self.pclntab is not None and only in ("", "gopclntab"):
             by_go = self.pclntab.ranges(self.strings, lines=lines, files=files, near=near)
             tables.append(by_go if asked is None else holding(by_go, asked))
         if self._symtab and only in ("", "symtab"):
+            from whence.elf.function_symbols import functions
+
             for file in dict.fromkeys((self.debug_elf, self.elf)):
                 symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                 if self.dwarf is not None and self.dwarf.bare:
@@ -268,10 +280,22 @@ class Producers:
 
     def _met(self) -> Iterator[str]:
         yield from map(str, self.errors())
-        if self.pclntab is not None:
-            for what, count in self.pclntab.skipped.items():
+        pclntab: Pclntab | None = self.__dict__.get("pclntab")  # as far as it was looked for
+        if pclntab is not None:
+            for what, count in pclntab.skipped.items():
                 if count:
                     yield f"gopclntab: {count} functions without their {what}"
+
+
+def names_all(table: Ranges, vaddrs: Iterable[int]) -> bool:
+    """Whether a merged table names the function of each of these addresses."""
+    for vaddr in vaddrs:
+        row = bisect_right(table.vaddr, vaddr) - 1
+        while row >= 0 and table.depth[row]:  # inlined calls follow the function that they lie in
+            row -= 1
+        if row < 0 or not table.function[row] or vaddr >= table.vaddr[row] + table.length[row]:
+            return False
+    return True
 
 
 LINKAGE_NAMES = (b"_Z", b"_R")  # how those of C++ and Rust begin

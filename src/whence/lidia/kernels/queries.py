@@ -993,7 +993,10 @@ class ReadableNames:
 @cython.exceptval(check=False)
 @cython.inline
 def is_linkage_name(text: cython.pointer(cython.const[cython.uchar])) -> cython.bint:
-    """Whether a text (of two bytes at least) begins with _Z _R __ _D _T _$ $s $S or ?."""
+    """Whether a text (of three bytes at least) begins with _Z _R _D _T _$ $s $S or ?, or with an underscore or two more
+    before the Z or R."""
     if text[0] == ord("_"):
-        return text[1] in (ord("Z"), ord("R"), ord("_"), ord("D"), ord("T"), ord("$"))
+        if text[1] == ord("_"):  # glibc's own names are __GI_ and the like
+            return text[2] in (ord("Z"), ord("R"), ord("_"))
+        return text[1] in (ord("Z"), ord("R"), ord("D"), ord("T"), ord("$"))
     return text[0] == ord("?") or (text[0] == ord("$") and text[1] in (ord("s"), ord("S")))
