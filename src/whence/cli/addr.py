@@ -185,6 +185,8 @@ class Responder:
     def answer_all(self, blocks: Sequence[bytes], write: Callable[[bytes], None], jobs: int | None = None) -> None:
         """Write an ELF file's answers to blocks of lines, in order, when there will be no others: no more of the file
         is kept than what answers them. Works on `jobs` threads (None: one a core)."""
+        if not blocks:
+            return
         from array import array
 
         asked, vaddrs = [Queries(block) for block in blocks], array("Q")
