@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         names: NameStyle
         paths: PathStyle
         columns: bool
-        ahead: bool
+        ahead: Sequence[int] | None
 
 
 ADDRESS_END = 1 << 64
@@ -101,26 +101,28 @@ class Binary(Closing):
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
         columns: bool = False,
-        ahead: bool = False,
+        ahead: Sequence[int] | None = None,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
-        /usr/lib/debug and beside the file). With `ahead` there will be a question at once: what it may need is unpacked
-        while the rest is imported, and what only some questions need is not imported now. (No child may be forked
-        while a thread asks the first one: it would wait for ever for what is being imported.) The other options are
-        those of `whence.open`."""
-        if ahead and jobs != 1:
-            elf.unpack_ahead(UNPACKED_AHEAD)
+        /usr/lib/debug and beside the file). With `ahead` there will be a question at once, about these vaddrs (none:
+        not known yet): what it may need is unpacked while the rest is imported, and what only some questions need is
+        not imported now. (No child may be forked while a thread asks the first one: it would wait for ever for what is
+        being imported.) The other options are those of `whence.open`."""
+        if ahead is not None and jobs != 1:
+            from whence.dwarf.ahead import unpack_ahead
+
+            unpack_ahead(elf, UNPACKED_AHEAD, ahead)
         from whence.producers import Producers
 
         producers = Producers(
             elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths, columns=columns, ahead=UNPACKED_AHEAD if ahead else None,
+            paths=paths, columns=columns, ahead=None if ahead is None else UNPACKED_AHEAD, vaddrs=ahead or (),
         )  # fmt: skip
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
             producers.close()
             raise problem
-        if not ahead:
+        if ahead is None:
             from whence.lidia import build, writer  # noqa: F401
 
             producers.prepare()

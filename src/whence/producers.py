@@ -49,9 +49,10 @@ class Producers:
         paths: PathStyle = "joined",
         columns: bool = False,
         ahead: int | None = None,
+        vaddrs: Sequence[int] = (),
     ) -> None:
-        """With `ahead` the debug info is unpacked at once, on a thread of its own: all but a .debug_info of more bytes,
-        as stored."""
+        """With `ahead` the debug info is unpacked at once, on threads of its own: all but a .debug_info of more bytes,
+        as stored; with `vaddrs` what a question about these needs."""
         self.elf = elf
         self.finder = finder or DebugFiles()
         self.strings = StringSpace()
@@ -66,7 +67,9 @@ class Producers:
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
         if dwarf and ahead is not None and jobs != 1:
-            self.debug_elf.unpack_ahead(ahead)
+            from whence.dwarf.ahead import unpack_ahead
+
+            unpack_ahead(self.debug_elf, ahead, vaddrs)
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ import os
 import sys
 from itertools import chain
 
-from whence.binary import is_archive, open_archive
+from whence.binary import UNPACKED_AHEAD, is_archive, open_archive, open_elf
 from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import STDIN, is_address, plain
@@ -87,12 +87,11 @@ def run(options: Namespace) -> int:
         if not is_address(word):
             print(f"whence addr: {word!r} is not an address in hex", file=sys.stderr)
             return WRONG_USE
-    with opened(path, options) as binary:
+    given = [("\n".join(words) + "\n").encode()] if words else []
+    with opened(path, options, given) as binary:
         responder = Responder(binary, options)
-        blocks: Iterable[bytes]
-        if words:
-            blocks = [("\n".join(words) + "\n").encode()]
-        else:
+        blocks: Iterable[bytes] = given
+        if not given:
             blocks = (lines_as_they_come if binary.is_archive else lines_known_first)(sys.stdin.fileno())
         if isinstance(blocks, list) and not binary.is_archive:
             responder.answer_all(blocks, write, options.jobs)
@@ -105,16 +104,30 @@ def run(options: Namespace) -> int:
 
 
 @contextmanager
-def opened(path: str, options: Namespace) -> Iterator[Binary]:
-    """The file that the command names. An archive needs no more than itself."""
+def opened(path: str, options: Namespace, given: list[bytes]) -> Iterator[Binary]:
+    """The file that the command names, for the lines of addresses that are given, if any are. An archive needs no more
+    than itself."""
     if is_archive(path):
         with open_archive(path) as binary:
             yield binary
         return
-    from whence.cli.options import locator_of
+    from whence.dwarf.ahead import unpack_ahead
 
-    with locator_of(options) as locator, locator.open(path, columns=options.style != "gnu", ahead=True) as binary:
-        yield binary
+    vaddrs = [max(0, vaddr - options.return_addresses) for block in given for vaddr in Queries(block).vaddrs]
+    elf = open_elf(path)
+    try:
+        if options.jobs != 1:
+            unpack_ahead(elf, UNPACKED_AHEAD, vaddrs)  # while the rest is imported
+        from whence.cli.options import locator_of
+
+        with (
+            locator_of(options) as locator,
+            locator.complete(elf, columns=options.style != "gnu", ahead=vaddrs) as binary,
+        ):
+            yield binary
+    except BaseException:
+        elf.close()
+        raise
 
 
 def write(answers: bytes) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from whence import cores
+from whence.dwarf.ahead import FEW, listed_units
 from whence.dwarf.functions import UnitReader, Wanted
-from whence.dwarf.kernels import units as units_kernel
 from whence.dwarf.kernels.units import END, FAULT, OFFSET
 from whence.dwarf.line_files import LineBudgets
 from whence.dwarf.problems import MOST, Problems
@@ -28,8 +28,6 @@ from whence.records import IntEnum
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.model import NameStyle, PathStyle
-
-FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 
 
 class State(IntEnum):
@@ -189,12 +187,9 @@ class DebugInfo:
         """The units .debug_aranges names for all of the vaddrs, if it can be trusted to; else none."""
         if self.elf.type == ET_REL or not len(vaddrs):
             return []
-        found = array("Q", bytes(8 * len(vaddrs)))  # offset + 1
-        self._listed = max(0, units_kernel.find_units(self.aranges, self.elf.order == "big", vaddrs, found))
-        if not self._listed or 0 in found:
-            self._listed = 0
+        offsets, self._listed = listed_units(self.aranges, self.elf.order, vaddrs)
+        if not offsets:
             return []
-        offsets = sorted({offset - 1 for offset in found})
         self._some = UnitSet(self._file, self._sections_with(offsets), offsets, aranges=self.aranges)
         self.state = max(self.state, State.SOME_UNITS)
         valid = not any(self._some.units.column(FAULT))

@@ -152,7 +152,7 @@ class Unpacking:
             self._await(size, wanted=size)
             return
         if self._thread is None:
-            self._want(size)
+            self.want(size)
         try:
             self._advance(size)
         except BaseException as error:
@@ -180,7 +180,7 @@ class Unpacking:
     def _await(self, size: int, wanted: int = 0) -> None:
         if self._process != os.getpid():
             raise ElfError(self.part, None, "what a thread unpacks is read by its own process")
-        self._want(wanted)
+        self.want(wanted)
         with self._turn:  # when all of it is there, more may follow: that is known at the end
             self._turn.wait_for(lambda: self._ended or size <= self.done < self.size)
         if self._error is not None:
@@ -199,8 +199,8 @@ class Unpacking:
             self._lead = lead
             self._turn.notify_all()
 
-    def _want(self, size: int) -> None:
-        """Somebody waits for so many bytes."""
+    def want(self, size: int) -> None:
+        """Somebody waits for so many bytes, or will."""
         with self._turn:
             self._wanted = max(self._wanted, size)
             self._turn.notify_all()
@@ -247,7 +247,7 @@ class Unpacking:
 
     def wait(self, size: int) -> int:
         """Wait until so many bytes are there, or all that will be. Returns how many are."""
-        self._want(size)
+        self.want(size)
         with self._turn:
             self._turn.wait_for(lambda: self.done >= size or self._ended)
             return self.done

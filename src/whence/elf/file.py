@@ -205,18 +205,20 @@ class ElfFile:
                 return begun
             return self._unpacking(section)
 
-    def unpack_ahead(self, most: int | None = None) -> None:
+    def unpack_ahead(self, most: int | None = None, lead: int | None = None) -> Unpacking | None:
         """Unpack the sections of debug info while the caller does something else: .debug_info on one thread, the small
-        ones on another.
+        ones on another. Returns the unpacking of .debug_info when it has begun.
 
-        `most`: .debug_info is left alone when it has more bytes, as stored. Whoever wants a section meanwhile waits for
-        it, and meets what is wrong with it. Nothing is done where nothing is compressed.
+        `most`: .debug_info is left alone when it has more bytes, as stored. `lead`: only so many bytes of it are
+        unpacked until somebody waits for more (Unpacking.keep_near). Whoever wants a section meanwhile waits for it,
+        and meets what is wrong with it. Nothing is done where nothing is compressed.
         """
         sections = [self.section(f".debug_{name}") for name in layout.DWARF_SECTIONS]
         packed = [one for one in sections if one is not None and one.compressed]
         chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
         if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
-            return
+            return None
+        info = None
         small = [one for one in chosen if one is not sections[0]]
         for several in ([one for one in chosen if one is sections[0]], small):
             begun: list[Unpacking] = []
@@ -226,12 +228,16 @@ class ElfFile:
                     if unpacking is not None:
                         self._ahead[section.file_offset, section.size] = unpacking
                         begun.append(unpacking)
+                        if section is sections[0]:
+                            info = unpacking
+                            info.keep_near(lead)
             if begun:
                 self._ahead_in = os.getpid()
                 thread = threading.Thread(target=unpack_all, args=(begun,), daemon=True)
                 for unpacking in begun:
                     unpacking.start(thread)
                 thread.start()
+        return info
 
     def _unpacking(self, section: Section) -> Unpacking | None:
         raw = stored(self.data, section)
