@@ -250,15 +250,19 @@ class Binary(Closing):
         self, units: tuple[int, ...] | None, near: Sequence[int] | None = None, asked: Sequence[int] | None = None,
         starts: bool = True,
     ) -> Table:  # fmt: skip
-        from whence.lidia.build import extra_of
         from whence.lidia.writer import write
 
         assert self.producers is not None
+        extra = None
+        if units is None and asked is None:  # nobody asks a part what it is of
+            from whence.lidia.build import extra_of
+
+            extra = extra_of(self.producers.elf)
         out = io.BytesIO()
         try:
             with naming(self.path), self.producers.reading():
                 ranges = self.producers.ranges(units, near=near, asked=asked, starts=starts)
-                write(ranges, out, crc=False, extra=extra_of(self.producers.elf))
+                write(ranges, out, crc=False, extra=extra)
         except BaseException as error:
             if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
                 self._lock.abandoned = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import allocate_lock
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -267,7 +267,7 @@ class DebugInfo:
     ) -> Ranges:
         """The ranges of batches of units, in their order; `done` is called with a batch's number when it and all before
         it are there."""
-        out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), threading.Lock()
+        out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), allocate_lock()
         ready: list[Ranges] = []  # what comes next in the order of units
         joined = rows = 0
 

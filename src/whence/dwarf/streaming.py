@@ -10,7 +10,6 @@ Few addresses need few units, and of the stream no more than what comes before t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 from whence.blocks import suppress
@@ -91,7 +90,9 @@ class InfoPrefix:
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
-            thread = threading.Thread(target=self._read_others, daemon=True)
+            from threading import Thread
+
+            thread = Thread(target=self._read_others, daemon=True)
             thread.start()
             reached = self._reach(offsets)
             thread.join()
@@ -126,7 +127,9 @@ class StreamingInfo:
 
     def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
         self._elf, self._file, self._unpacking = elf, file, unpacking
-        self._thread = threading.Thread(target=self._unpack, daemon=True)
+        from threading import Thread
+
+        self._thread = Thread(target=self._unpack, daemon=True)
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []

@@ -30,11 +30,11 @@ from whence.elf.links import AltLink, DebugLink
 from whence.elf.notes import Note
 from whence.elf.sections import Section
 from whence.elf.segments import Segment, Translation
-from whence.elf.symbols import Symbols
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.elf.function_symbols import aliases, functions
+    from whence.elf.symbols import Symbols
 
 __all__ = [
     "AltLink",
@@ -51,8 +51,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in ("aliases", "functions"):
+    if name not in ("Symbols", "aliases", "functions"):
         raise AttributeError(f"module 'whence.elf' has no attribute {name!r}")
-    from whence.elf import function_symbols  # debug info often says all that is asked for
+    from whence.elf import function_symbols, symbols  # debug info often says all that is asked for
 
-    return getattr(function_symbols, name)
+    return getattr(symbols if name == "Symbols" else function_symbols, name)

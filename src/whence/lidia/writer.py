@@ -19,7 +19,6 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
-from functools import partial
 
 from whence._version import __version__
 from whence.budget import Budget
@@ -260,8 +259,8 @@ class _Body:
         seed = int.from_bytes(os.urandom(8), "little")
         # Names and lines need nothing of each other.
         steps = [
-            partial(self._add_names, lines, files, nul, go, compact, seed),
-            partial(self._add_lines, lines, go, seed),
+            lambda: self._add_names(lines, files, nul, go, compact, seed),
+            lambda: self._add_lines(lines, go, seed),
         ]
         share(range(1 if count < MANY else 2), steps, lambda _, step: step())
         survey = self.survey
