@@ -2,13 +2,47 @@
 
 cdef extern from *:
     """
+    #include <stddef.h>
+    #ifdef _WIN32
+    #include <windows.h>
+
+    static size_t whence_page_size(void) {
+        SYSTEM_INFO about;
+        GetSystemInfo(&about);
+        return about.dwPageSize;
+    }
+
+    static void *whence_new_pages(size_t size, size_t huge) {
+        (void)huge;
+        return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+    }
+
+    static void whence_free_pages(void *at, size_t size) {
+        (void)size;
+        VirtualFree(at, 0, MEM_RELEASE);
+    }
+
+    static int whence_empty_pages(void *at, size_t size) {
+        return !size || (VirtualFree(at, size, MEM_DECOMMIT) && VirtualAlloc(at, size, MEM_COMMIT, PAGE_READWRITE));
+    }
+
+    static int whence_move_pages(void *from, void *to, size_t size) {
+        (void)from;
+        (void)to;
+        (void)size;
+        return 0;
+    }
+    #else
     #include <sys/mman.h>
+    #include <unistd.h>
     #ifndef MAP_ANONYMOUS
     #define MAP_ANONYMOUS MAP_ANON
     #endif
     #if defined(__linux__) && !defined(MREMAP_DONTUNMAP)
     #define MREMAP_DONTUNMAP 4 /* Linux 5.7; older ones refuse it */
     #endif
+
+    static size_t whence_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
     /* So many bytes, whole pages; in huge ones where the system has them and there are as many. */
     static void *whence_new_pages(size_t size, size_t huge) {
@@ -35,7 +69,14 @@ cdef extern from *:
 
     static void whence_free_pages(void *at, size_t size) { munmap(at, size); }
 
-    static void whence_empty_pages(void *at, size_t size) { madvise(at, size, MADV_DONTNEED); }
+    /* Give pages back: they read as 0. 1 when they are there, as they are everywhere but on Windows out of memory. */
+    static int whence_empty_pages(void *at, size_t size) {
+    #ifdef __linux__
+        return !madvise(at, size, MADV_DONTNEED);
+    #else /* others may leave what the pages held */
+        return !size || mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at;
+    #endif
+    }
 
     /* Let the pages at `from` be those at `to`; in their place are empty ones. 1 when that was done, 0 when the system
        can't, -1 when there is nothing at `to` any more. */
@@ -52,10 +93,12 @@ cdef extern from *:
         return 0;
     #endif
     }
+    #endif
     """
+    size_t whence_page_size() noexcept nogil
     void *whence_new_pages(size_t size, size_t huge) noexcept nogil
     void whence_free_pages(void *at, size_t size) noexcept nogil
-    void whence_empty_pages(void *at, size_t size) noexcept nogil
+    int whence_empty_pages(void *at, size_t size) noexcept nogil
     int whence_move_pages(void *source, void *target, size_t size) noexcept nogil
 
 cdef enum:

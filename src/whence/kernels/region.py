@@ -8,7 +8,6 @@ from sys import maxsize
 
 import cython
 from cython.cimports.cpython.buffer import PyBuffer_FillInfo
-from cython.cimports.posix.unistd import _SC_PAGESIZE, sysconf
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.region import (
     HUGE,
@@ -16,9 +15,10 @@ from cython.cimports.whence.kernels.region import (
     whence_free_pages,
     whence_move_pages,
     whence_new_pages,
+    whence_page_size,
 )
 
-PAGE = cython.declare(cython.Py_ssize_t, sysconf(_SC_PAGESIZE))
+PAGE = cython.declare(cython.Py_ssize_t, whence_page_size())
 MOST = cython.declare(cython.Py_ssize_t, maxsize - HUGE - PAGE)  # bytes of a region
 
 
@@ -60,10 +60,14 @@ class Region:
         pass
 
     def empty(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t):
-        """Give the pages of [start, end) back; they read as 0. Both are multiples of a page."""
+        """Give the pages of [start, end) back; they read as 0. Both are multiples of a page. MemoryError when the
+        system does not bring them back, which are not to be read or written to then."""
+        there: cython.int
         belong(0 <= start <= end <= self.size and start % PAGE == end % PAGE == 0)
         with cython.nogil:
-            whence_empty_pages(self._base + start, end - start)
+            there = whence_empty_pages(self._base + start, end - start)
+        if not there:
+            raise MemoryError
 
     def move(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t, size: cython.Py_ssize_t):
         """Use the pages of [source, source + size) at `target`, with what they hold; the source reads as 0. All are
