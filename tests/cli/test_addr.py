@@ -9,6 +9,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -157,8 +158,15 @@ def test_a_file_of_addresses_is_answered_as_they_are_one_by_one(style: str, tmp_
     with whence.open(path, columns=style != "gnu") as binary:
         responder = addr.Responder(binary, options)
         binary.table()
-        expected = b"".join(responder.answers(line.encode() for line in text.splitlines(keepends=True)))
+        expected = b"".join(responder.answer(line.encode()) for line in text.splitlines(keepends=True))
     assert found.stdout == expected * (addr.BLOCK // len(text) + 1)
+
+
+def test_nothing_is_read_of_a_file_about_which_nothing_is_asked() -> None:
+    binary = SimpleNamespace(is_archive=False, producers=None)
+    options = Namespace(**addr.PLAIN)
+    addr.Responder(binary, options).answer_all([], print)  # type: ignore[arg-type]
+    assert run("addr", str(compiled()), stdin="").stdout == ""
 
 
 def test_of_a_pipe_that_is_full_all_is_read_before_the_first_answer() -> None:

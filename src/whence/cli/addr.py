@@ -20,7 +20,7 @@ from whence.lidia.render import Queries, Renderer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence.binary import Binary
     from whence.lidia.table import Table
@@ -93,9 +93,11 @@ def run(options: Namespace) -> int:
         blocks: Iterable[bytes] = given
         if not given:
             blocks = (lines_as_they_come if binary.is_archive else lines_known_first)(sys.stdin.fileno())
-        for answers in responder.answers(blocks):
-            sys.stdout.flush()
-            write_all(sys.stdout.fileno(), answers)
+        if isinstance(blocks, list) and not binary.is_archive:
+            responder.answer_all(blocks, write, options.jobs)
+        else:
+            for block in blocks:
+                write(responder.answer(block))
         for problem in binary.problems[:5]:
             print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
         return SOME_UNKNOWN if responder.unknown else ANSWERED
@@ -128,6 +130,12 @@ def opened(path: str, options: Namespace, given: list[bytes]) -> Iterator[Binary
         raise
 
 
+def write(answers: bytes) -> None:
+    """Write answers to stdout, behind what was printed before."""
+    sys.stdout.flush()
+    write_all(sys.stdout.fileno(), answers)
+
+
 def lines_as_they_come(descriptor: int) -> Iterator[bytes]:
     """Whole lines, as many as the other side has written each time."""
     return whole_lines(iter(lambda: os.read(descriptor, BLOCK), b""))
@@ -139,7 +147,6 @@ def lines_known_first(descriptor: int) -> Iterator[bytes] | list[bytes]:
     from select import select
 
     coming = iter(lambda: os.read(descriptor, BLOCK), b"")
-
     blocks: list[bytes] = []
     size = 0
     while size < MOST_AT_ONCE and select([descriptor], [], [], PAUSE if size >= BLOCK else 0)[0]:
@@ -175,51 +182,80 @@ class Responder:
         self.unknown = 0
         self._renderer: tuple[object, Renderer] | None = None
 
-    def answers(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """The answers to blocks of lines with an address each, in order. Of an ELF file no more is kept than what
-        answers them where all blocks are there: in a list."""
-        if self.binary.is_archive or not isinstance(blocks, list):
-            for block in blocks:
-                yield self._answer(Queries(block))
-            return
-        from array import array
-
-        questions, vaddrs = [Queries(block) for block in blocks], array("Q")
-        for asked in questions:
-            vaddrs.frombytes(asked.vaddrs.cast("B"))
-        table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")
-        for asked in questions:
-            yield self._answer(asked, table)
-
-    def _answer(self, asked: Queries, table: Table | None = None) -> bytes:
-        """The answers to a block of lines, from a table that has them."""
+    def answer(self, block: bytes) -> bytes:
+        """The answers to lines with an address each, in order."""
+        asked = Queries(block)
         if self.binary.is_archive:
             table = self.binary.table()
-        elif table is None:
+        else:
             table = self.binary.table_for(asked.vaddrs, return_address=self.back)
         if self._renderer is None or self._renderer[0] is not table:
             self._renderer = table, self._new_renderer(table)
-        renderer = self._renderer[1]
-        before = renderer.unknown
-        out = renderer.answers(asked)
-        found_nothing = renderer.unknown - before
-        self.unknown += found_nothing
-        if found_nothing:
-            self._report_bad_lines(asked)
-            if self.style == "json" and not self.binary.is_archive:
-                lines = zip(out.splitlines(), asked.vaddrs, asked.is_bad, strict=True)
-                out = b"".join(line + b"\n" if bad else self._reasoned(line, vaddr) for line, vaddr, bad in lines)
+        out, unknown = self._rendered(self._renderer[1], asked)
+        self._count(unknown, asked)
         return out
 
-    def _new_renderer(self, table: object) -> Renderer:
+    def answer_all(self, blocks: Sequence[bytes], write: Callable[[bytes], None], jobs: int | None = None) -> None:
+        """Write an ELF file's answers to blocks of lines, in order, when there will be no others: no more of the file
+        is kept than what answers them. Works on `jobs` threads (None: one a core)."""
+        if not blocks:
+            return
+        from array import array
+
+        asked, vaddrs = [Queries(block) for block in blocks], array("Q")
+        for one in asked:
+            vaddrs.frombytes(one.vaddrs.cast("B"))
+        table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")
+        renderers = [self._new_renderer(table)]
+        if len(asked) == 1:
+            out, unknown = self._rendered(renderers[0], asked[0])
+            self._count(unknown, asked[0])
+            write(out)
+            return
+        from threading import Lock
+
+        from whence import cores
+
+        renderers += [renderers[0].another() for _ in range(1, min(jobs or cores.available(), len(asked)))]
+        done: dict[int, tuple[bytes, int]] = {}  # by block: what is to be written once those before it are
+        lock, written = Lock(), 0
+
+        def work(renderer: Renderer, piece: tuple[int, Queries]) -> None:
+            nonlocal written
+            number, one = piece
+            rendered = self._rendered(renderer, one)
+            with lock:
+                done[number] = rendered
+                while written in done:
+                    out, unknown = done.pop(written)
+                    self._count(unknown, asked[written])
+                    write(out)
+                    written += 1
+
+        cores.share(renderers, enumerate(asked), work)
+
+    def _rendered(self, renderer: Renderer, asked: Queries) -> tuple[bytes, int]:
+        """The answers to a block of lines, and how many of them say nothing."""
+        before = renderer.unknown
+        out = renderer.answers(asked)
+        unknown = renderer.unknown - before
+        if unknown and self.style == "json" and not self.binary.is_archive:
+            lines = zip(out.splitlines(), asked.vaddrs, asked.is_bad, strict=True)
+            out = b"".join(line + b"\n" if bad else self._reasoned(line, vaddr) for line, vaddr, bad in lines)
+        return out, unknown
+
+    def _count(self, unknown: int, asked: Queries) -> None:
+        """Count the answers that say nothing; tell on stderr which lines have no address."""
+        self.unknown += unknown
+        if unknown:
+            for line in asked.bad_lines():
+                shorter = shown(line.decode("utf-8", "replace"))
+                print(f"whence addr: '{shorter}' is not an address in hex", file=sys.stderr)
+
+    def _new_renderer(self, table: Table) -> Renderer:
         bits = 64 if self.binary.producers is None else self.binary.producers.elf.bits
         names = None if self.raw_names else readable
-        return Renderer(table, self.style, demangle=names, return_address=self.back, width=bits // 4)  # type: ignore[arg-type]
-
-    @staticmethod
-    def _report_bad_lines(asked: Queries) -> None:
-        for line in asked.bad_lines():
-            print(f"whence addr: '{shown(line.decode('utf-8', 'replace'))}' is not an address in hex", file=sys.stderr)
+        return Renderer(table, self.style, demangle=names, return_address=self.back, width=bits // 4)
 
     def _reasoned(self, line: bytes, asked: int) -> bytes:
         """A JSON answer without frames, its reason made precise by what the ELF file says of the address."""

@@ -29,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.model import NameStyle, PathStyle
 
+MOVED = 1 << 19  # rows of a table whose columns the C library makes longer without copying: a small one grows by halves
+
 
 class State(IntEnum):
     """How much of a file's debug info is read; it only grows."""
@@ -266,23 +268,29 @@ class DebugInfo:
         """The ranges of batches of units, in their order; `done` is called with a batch's number when it and all before
         it are there."""
         out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), allocate_lock()
-        joined = 0
+        ready: list[Ranges] = []  # what comes next in the order of units
+        joined = rows = 0
 
         def work(reader: UnitReader, piece: tuple[int, tuple[UnitSet, list[list[int]]]]) -> None:
-            nonlocal joined
+            nonlocal joined, rows
             number, (units, groups) = piece
             if reader.set is not units:
                 reader.set_units(units)
             found = reader.ranges(groups)
-            with lock:  # in the order of units, whoever is faster; and at once, so that nothing is held twice
+            with lock:  # in the order of units, whoever is faster
                 waiting[number] = found
                 while joined in waiting:
-                    join([out, waiting.pop(joined)])
+                    ready.append(waiting.pop(joined))
+                    rows += len(ready[-1])
                     done(joined)
                     joined += 1
+                if ready and (rows >= len(out) // 2 or len(out) >= MOVED):
+                    join([out, *ready])
+                    ready.clear()
+                    rows = 0
 
         cores.share(readers, enumerate(pieces), work)
-        return out
+        return join([out, *ready])
 
     def _let_go(self, units: UnitSet, batch: list[list[int]]) -> None:
         """The DIEs of these units were read: their pages need not stay in memory. Names in them may bring some back."""

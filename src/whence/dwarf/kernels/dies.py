@@ -81,6 +81,7 @@ from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.vector import grow
 
 NO_START = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
+FEW_SPANS = cython.declare(cython.Py_ssize_t, 64)
 
 
 @cython.cfunc
@@ -251,6 +252,28 @@ def by_start(
     if first.start != second.start:
         return 1 if first.start > second.start else -1
     return 1 if first.owner > second.owner else -1 if first.owner < second.owner else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def sort_spans(spans: cython.pointer[Span], count: cython.Py_ssize_t) -> cython.void:
+    """Sort spans by `by_start`: few of them, as functions mostly have, without the calls and copies of qsort."""
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    span: Span
+    if count > FEW_SPANS:
+        qsort(spans, count, cython.sizeof(Span), by_start)
+        return
+    for i in range(1, count):
+        span = spans[i]
+        at = i
+        while at > 0 and (
+            spans[at - 1].start > span.start or (spans[at - 1].start == span.start and spans[at - 1].owner > span.owner)
+        ):
+            spans[at] = spans[at - 1]
+            at -= 1
+        spans[at] = span
 
 
 @cython.final
@@ -425,7 +448,7 @@ class ScopeReader:
                 return -1
             self.path = cython.cast(cython.p_uint, block)
             self.path_room = self.sorted.count
-        qsort(self.sorted.items, self.sorted.count, cython.sizeof(self.sorted.items[0]), by_start)
+        sort_spans(self.sorted.items, self.sorted.count)
         for i in range(self.sorted.count):
             span = cython.address(self.sorted.items[i])
             while height and self.sorted.items[self.path[height - 1]].end <= span.start:
