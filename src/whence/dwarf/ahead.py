@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from whence.dwarf.kernels import abbrevs, units
 from whence.elf.file import ElfFile
-from whence.errors import ElfError
+from whence.errors import WhenceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def _limit(elf: ElfFile, info: Unpacking, vaddrs: array[int]) -> None:
         found, _ = listed_units(elf.content(".debug_aranges"), elf.order, vaddrs)
         if found and abbrevs.refs_stay_in_units(elf.content(".debug_abbrev"), TABLES):
             needed = max(found)
-    except (ElfError, MemoryError):
-        pass  # whoever reads them reports it
+    except (WhenceError, OSError, MemoryError):
+        pass  # whoever reads them reports it; or the file was closed before the question
     finally:
         info.want(needed)
 
