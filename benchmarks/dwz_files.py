@@ -1,5 +1,5 @@
-"""The user's moments on debug files that dwz rewrote, as distributions ship them: one address, cold; 100,000 addresses.
-Peer: llvm-symbolizer. The plain file is measured beside them.
+"""The user's moments on debug files that dwz rewrote, as distributions ship them: an archive, one cold address, 100,000
+addresses. Peer: llvm-symbolizer. The plain file is measured beside them.
 """
 
 from __future__ import annotations
@@ -43,6 +43,13 @@ def measure(plain: Path, other: Path) -> None:
         commands["llvm-symbolizer, plain file"] = [symbolizer, f"--obj={plain}"]
     address = f"{addresses(plain, 1)[0]:#x}"
     sizes = f"{other.stat().st_size / 1e6:.0f} MB, {plain.stat().st_size / 1e6:.0f} MB before dwz"
+    made = str(plain.with_suffix(".lidia"))
+    create = {
+        "whence": [WHENCE, "lidia", "create", str(other), "-o", made],
+        "whence, plain file": [WHENCE, "lidia", "create", str(plain), "-o", made],
+    }
+    report(f"create: {other.name} ({sizes})", processes(create, runs=5))
+    Path(made).unlink()
     one = {name: [*command, address] for name, command in commands.items()}
     report(f"one address: {other.name} ({sizes})", processes(one, runs=5))
     stdin = str(address_file(plain, MANY))

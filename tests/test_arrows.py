@@ -45,7 +45,7 @@ ARROWS: dict[str, set[str]] = {
     "reverse": {"demangle"},
     "explanation": {"demangle", "elf", "lidia"},
     "producers": {"dwarf", "elf", "gopclntab", "locate", "ranges"},
-    "binary": {"elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
+    "binary": {"dwarf", "elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
     "procmap": {"elf"},
     "unwind": {"elf", "gopclntab", "lidia", "procmap", "window"},
     "gotrace": set(),

@@ -23,7 +23,9 @@ from whence.demangle import demangle
 from whence.elf import ElfFile
 from whence.errors import ElfError, WhenceError
 from whence.lidia.build import create, create_from_elf
-from whence.producers import may_be_go
+from whence.lidia.writer import write
+from whence.producers import Producers, may_be_go
+from whence.ranges.caller_files import caller_files
 
 
 def code(binary: whence.Binary) -> list[int]:
@@ -50,6 +52,40 @@ def test_an_archive_answers_as_the_elf_file_does_at_every_byte(flags: tuple[str,
         assert list(archive.lookup_many(addresses)) == [archive.lookup(vaddr) for vaddr in addresses]
         assert archive.is_archive
         assert archive.build_id == lazy.build_id != ""
+
+
+def test_what_is_near_an_address_is_answered_as_by_the_whole_file_whichever_source_names_it() -> None:
+    sources = set()
+    with whence.open(compiled()) as whole, ElfFile.open(compiled()) as elf:
+        for vaddr in code(whole):
+            with Producers(elf) as producers:
+                ranges = producers.ranges(producers.units_at([vaddr]), near=[vaddr])
+                out = io.BytesIO()
+                write(caller_files(ranges), out)
+            with lidia.from_bytes(out.getvalue()) as near:
+                assert near.lookup(vaddr) == whole.lookup(vaddr)
+            sources |= {frame.source for frame in whole.lookup(vaddr)}
+    assert sources == {"dwarf", "symtab"}  # the latter names _start
+
+
+@pytest.mark.parametrize(("names", "tables"), [(["sum", "main"], set()), (["sum", "_start"], {".symtab", ".dynsym"})])
+def test_symbols_are_not_read_where_debug_info_names_all_addresses(
+    names: list[str], tables: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with whence.open(compiled()) as binary:
+        vaddrs = [binary.find(name)[0].vaddr for name in names]
+    asked: set[str] = set()
+    read = ElfFile.symbol_table
+
+    def noted(elf: ElfFile, name: str) -> object:
+        asked.add(name)
+        return read(elf, name)
+
+    monkeypatch.setattr(ElfFile, "symbol_table", noted)
+    with ElfFile.open(compiled()) as elf, Producers(elf) as producers:
+        ranges = producers.ranges(producers.units_at(vaddrs), near=vaddrs)
+        assert {ranges.strings.text(name) for name in ranges.function} >= set(names)
+    assert asked == tables
 
 
 def test_a_return_address_is_looked_up_one_byte_before() -> None:

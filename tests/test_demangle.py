@@ -12,7 +12,8 @@ import pytest
 
 from tests.forge.mangled import bomb
 from whence.demangle import bounded, demangle
-from whence.demangle.expansion import MAX_TEXT, expansion
+from whence.demangle.expansion import MAX_TEXT
+from whence.demangle.kernels.expansion import expansion
 from whence.elf import ElfFile
 
 
@@ -74,8 +75,30 @@ def test_rust_back_references_are_bounded_as_well() -> None:
 def test_a_long_name_with_harmless_references_is_demangled() -> None:
     part = "NSt3__112basic_stringIcNS_11char_traitsIcEENS_9allocatorIcEEEE"
     name = "_Z1f" + part + "iRKS3_" * 40
-    assert expansion(name[2:]) < MAX_TEXT
+    assert expansion(name[2:].encode()) < MAX_TEXT
     assert demangle(name).startswith("f(std::__1::basic_string<")
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        (b"", 0),
+        (b"3foov", 4),  # the name, and a byte for v
+        (b"3fooS_v", 3 + 32 + 1),
+        (b"N1a40" + b"x" * 40 + b"ES0_", 41 + 41),  # there is no second part: the longest counts
+        (b"1fIJ1a1b1cEEDpT_", 4 * (1 + 3) + 32),  # J itself counts as a member; outside of brackets all is repeated
+        (b"1fIJ1a1b1cEEvJDpT_E", 1 + 3 + 1 + 4 * 32),
+        (b"Lin5EA7_C1TVSaSt", 5 + 3 + 2 + 2 + 64 + 2),
+        (b"TV_TL0__T1_", 2 + 1 + 32 + 32),  # T, V and _ are no parameter
+        (b"99999999999x", 1),  # longer than what follows
+    ],
+)
+def test_a_name_expands_to_its_own_characters_and_those_of_the_parts_it_refers_to(name: bytes, most: int) -> None:
+    assert expansion(name) == most
+
+
+def test_packs_that_repeat_packs_are_more_than_any_text() -> None:
+    assert expansion(b"J1a1b1c1dE" + b"J" + b"Dp" * 200 + b"1aE") > MAX_TEXT
 
 
 def test_the_bound_holds_for_every_name_of_a_real_library() -> None:
@@ -88,7 +111,7 @@ def test_the_bound_holds_for_every_name_of_a_real_library() -> None:
     assert len(names) > 1000
     for name in names:
         assert bounded(name)
-        assert len(demangle(name)) <= 3 * max(64, expansion(name[2:]))
+        assert len(demangle(name)) <= 3 * max(64, expansion(name[2:].encode()))
 
 
 def test_names_stay_as_they_are_where_the_demangler_is_not_installed() -> None:

@@ -12,33 +12,28 @@ from hypothesis import strategies as st
 
 from whence.kernels import rows
 
-SEED = 12345
 SMALL = st.integers(0, 6)
 WORD = st.sampled_from([0, 1, 5, 1 << 31, (1 << 32) - 1])
 LONG = WORD | st.sampled_from([1 << 32, 1 << 63, (1 << 64) - 1])
-
-
-def octets(numbers: array[int]) -> memoryview:
-    return memoryview(numbers).cast("B")
 
 
 @given(st.lists(LONG), st.data())
 def test_rows_are_taken_in_the_order_asked(numbers: list[int], data: st.DataObject) -> None:
     wanted = data.draw(st.lists(st.integers(0, len(numbers) - 1))) if numbers else []
     column = array("Q", numbers)
-    assert list(rows.taken(octets(column), "Q", array("I", wanted))) == [numbers[row] for row in wanted]
+    assert list(rows.taken(column, "Q", array("I", wanted))) == [numbers[row] for row in wanted]
 
 
 @given(st.lists(WORD), st.data())
 def test_numbers_of_32_bits_are_taken_as_ones_of_64(numbers: list[int], data: st.DataObject) -> None:
     wanted = data.draw(st.lists(st.integers(0, len(numbers) - 1))) if numbers else []
-    out = rows.taken(octets(array("I", numbers)), "I", array("I", wanted), "Q")
+    out = rows.taken(array("I", numbers), "I", array("I", wanted), "Q")
     assert (out.typecode, list(out)) == ("Q", [numbers[row] for row in wanted])
 
 
 @given(st.lists(LONG))
 def test_equal_keys_have_one_number_in_the_order_they_come_first(keys: list[int]) -> None:
-    numbers, distinct = rows.numbered(octets(array("Q", keys)), "Q", SEED)
+    numbers, distinct = rows.numbered(array("Q", keys), "Q")
     expected = list(dict.fromkeys(keys))
     assert list(distinct) == expected
     assert list(numbers) == [expected.index(key) for key in keys]
@@ -49,6 +44,19 @@ def test_distinct_keys_ascend_and_each_key_finds_its_own(keys: list[int]) -> Non
     distinct, at = rows.ascending(array("Q", keys))
     assert list(distinct) == sorted({*keys})
     assert [distinct[one] for one in at] == keys
+
+
+@pytest.mark.parametrize(("typecode", "number"), [("B", 255), ("I", (1 << 32) - 1), ("Q", (1 << 64) - 1)])
+def test_rows_are_set_to_the_numbers_given_whatever_their_width(typecode: str, number: int) -> None:
+    column = array(typecode, [1, 2, 3])
+    rows.put(column, typecode, array("I", [2, 0]), array(typecode, [number, 7]))
+    assert list(column) == [7, 2, number]
+
+
+@given(st.lists(LONG), LONG)
+def test_rows_above_a_limit_are_those_whose_number_is_greater(numbers: list[int], limit: int) -> None:
+    found = rows.above(array("Q", numbers), limit)
+    assert list(found.numbers()) == [row for row, one in enumerate(numbers) if one > limit]
 
 
 @given(st.lists(SMALL))
@@ -76,8 +84,9 @@ def test_sums_are_those_of_64_bits(numbers: list[int], by: int) -> None:
     "call",
     [
         lambda: rows.taken(b"\0" * 4, "I", array("I", [1])),
-        lambda: rows.put(array("I", [0]), array("I", [1]), array("I", [5])),
-        lambda: rows.put(array("I", [0]), array("I", [0]), array("I")),
+        lambda: rows.put(array("I", [0]), "I", array("I", [1]), array("I", [5])),
+        lambda: rows.put(array("I", [0]), "I", array("I", [0]), array("I")),
+        lambda: rows.put(array("I", [0]), "Q", array("I", [0]), array("Q", [5])),
         lambda: rows.raised(array("I", [(1 << 32) - 1]), 1),
         lambda: rows.grouped(array("I", [2]), 2),
         lambda: rows.spans(array("I", [0, 2]), array("I", [1])),

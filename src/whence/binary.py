@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         names: NameStyle
         paths: PathStyle
         columns: bool
-        ahead: bool
+        ahead: Sequence[int] | None
 
 
 ADDRESS_END = 1 << 64
@@ -101,25 +101,31 @@ class Binary(Closing):
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
         columns: bool = False,
-        ahead: bool = False,
+        ahead: Sequence[int] | None = None,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
-        /usr/lib/debug and beside the file). With `ahead` there will be a question at once: what it may need is unpacked
-        while the rest is imported. The other options are those of `whence.open`."""
-        if ahead and jobs != 1:
-            elf.unpack_ahead(UNPACKED_AHEAD)
-        from whence.lidia import build, writer  # noqa: F401
+        /usr/lib/debug and beside the file). With `ahead` there will be a question at once, about these vaddrs (none:
+        not known yet): what it may need is unpacked while the rest is imported, and what only some questions need is
+        not imported now. (No child may be forked while a thread asks the first one: it would wait for ever for what is
+        being imported.) The other options are those of `whence.open`."""
+        if ahead is not None and jobs != 1:
+            from whence.dwarf.ahead import unpack_ahead
+
+            unpack_ahead(elf, UNPACKED_AHEAD, ahead)
         from whence.producers import Producers
 
         producers = Producers(
             elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths, columns=columns, ahead=UNPACKED_AHEAD if ahead else None,
+            paths=paths, columns=columns, ahead=None if ahead is None else UNPACKED_AHEAD, vaddrs=ahead or (),
         )  # fmt: skip
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
             producers.close()
             raise problem
-        producers.prepare()
+        if ahead is None:
+            from whence.lidia import build, writer  # noqa: F401
+
+            producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
     @property
@@ -173,10 +179,14 @@ class Binary(Closing):
                 self._shards.clear()
             return self._whole
 
-    def table_for(self, vaddrs: Sequence[int], *, return_address: bool = False) -> Table:
+    def table_for(
+        self, vaddrs: Sequence[int], *, return_address: bool = False, last: bool = False, starts: bool = True
+    ) -> Table:
         """A table that answers for these addresses; of an ELF file, no more of it than they need.
 
-        With `return_address` the bytes before them are what will be looked up: those may lie in another unit.
+        With `return_address` the bytes before them are what will be looked up: those may lie in another unit. With
+        `last` nothing else will be asked: the table has no ranges but those that hold these addresses, and is not
+        kept. Without `starts` it may not say on which lines functions start.
         """
         self._still_open()
         if self._whole is not None:
@@ -186,10 +196,14 @@ class Binary(Closing):
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
         plan = self._plan(vaddrs)
-        if plan.read == "whole":
+        if plan.read == "whole" and not last:
             return self.table()
         with self._lock:
             self._still_open()
+            if self._whole is not None:
+                return self._whole
+            if last and plan.read != "near":
+                return self._build(None if plan.read == "whole" else plan.units, asked=vaddrs, starts=starts)
             shard = self._shards.get(plan.units)
             if shard is None:
                 assert self._planner is not None
@@ -232,15 +246,23 @@ class Binary(Closing):
                     self.producers = self.producers.again()
                 self._lock.abandoned = False
 
-    def _build(self, units: tuple[int, ...] | None, near: Sequence[int] | None = None) -> Table:
-        from whence.lidia.build import extra_of
+    def _build(
+        self, units: tuple[int, ...] | None, near: Sequence[int] | None = None, asked: Sequence[int] | None = None,
+        starts: bool = True,
+    ) -> Table:  # fmt: skip
         from whence.lidia.writer import write
 
         assert self.producers is not None
+        extra = None
+        if units is None and asked is None:  # nobody asks a part what it is of
+            from whence.lidia.build import extra_of
+
+            extra = extra_of(self.producers.elf)
         out = io.BytesIO()
         try:
             with naming(self.path), self.producers.reading():
-                write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+                ranges = self.producers.ranges(units, near=near, asked=asked, starts=starts)
+                write(ranges, out, crc=False, extra=extra)
         except BaseException as error:
             if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
                 self._lock.abandoned = True

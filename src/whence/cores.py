@@ -14,10 +14,12 @@ cgroups(7), Linux's Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-
 from __future__ import annotations
 
 import os
+from _thread import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from threading import Thread
     from typing import TypeVar
 
     Tool = TypeVar("Tool")
@@ -97,10 +99,8 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
     The first error stops all and is raised. concurrent.futures would do, but importing it costs a quarter of what
     answering one address may take.
     """
-    import threading
-
     waiting = iter(pieces)
-    lock = threading.Lock()
+    lock = allocate_lock()
     errors: list[BaseException] = []
     nothing = object()
 
@@ -115,7 +115,11 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
         except BaseException as error:
             errors.append(error)
 
-    others = [threading.Thread(target=run, args=(tool,), daemon=True) for tool in tools[1:]]
+    others: list[Thread] = []
+    if len(tools) > 1:
+        from threading import Thread
+
+        others = [Thread(target=run, args=(tool,), daemon=True) for tool in tools[1:]]
     for thread in others:
         thread.start()
     run(tools[0])

@@ -148,7 +148,7 @@ def frames_by(producers: Producers, source: str, units: list[int], vaddr: int) -
 
 
 def other_names(elf: ElfFile, vaddr: int) -> Iterator[Step]:
-    from whence.elf.functions import aliases
+    from whence.elf.function_symbols import aliases
 
     try:
         names = aliases(elf, vaddr)

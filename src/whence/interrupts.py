@@ -10,9 +10,10 @@ may end meanwhile.
 
 from __future__ import annotations
 
-from _thread import allocate_lock, get_ident, start_new_thread
+import os
+import sys
+from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable
-from functools import wraps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +33,8 @@ def interruptible(work: Callable[Arguments, Result]) -> Callable[Arguments, Resu
     On other threads, where no signal is handled, it is called as it is. Costs some 50 microseconds.
     """
 
-    @wraps(work)
     def waited(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
-        import threading
-
-        if get_ident() != threading.main_thread().ident:
+        if not in_main_thread():
             return work(*arguments, **options)
         results: list[Result] = []
         errors: list[BaseException] = []
@@ -65,7 +63,19 @@ def interruptible(work: Callable[Arguments, Result]) -> Callable[Arguments, Resu
                 errors.clear()  # it refers to this frame
         return results.pop()
 
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):  # as functools.wraps does, which takes importing
+        setattr(waited, name, getattr(work, name, None))
+    waited.__dict__["__wrapped__"] = work
     return waited
+
+
+def in_main_thread() -> bool:
+    """Whether this is the thread that handles signals."""
+    if sys.platform == "linux":
+        return get_native_id() == os.getpid()
+    import threading
+
+    return get_ident() == threading.main_thread().ident
 
 
 def _stop(worker: int, kind: type[BaseException], done: LockType) -> None:

@@ -7,10 +7,9 @@ comes after many, makes the whole table, after which nothing is read again. The 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Sequence
 
-from whence.records import Record
+from whence.records import Record, StrEnum
 
 WHOLE_AFTER_SHARDS = 24
 FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all
@@ -18,7 +17,7 @@ MANY = 1000  # addresses: debug info that has to be unpacked is read whole for m
 WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds the whole table
 
 
-class Read(enum.StrEnum):
+class Read(StrEnum):
     """What is read for a question."""
 
     WHOLE = "whole"  # every source of names, once

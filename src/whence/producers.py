@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
 from whence.blocks import contextmanager, suppress
-from whence.elf import ElfFile, functions
+from whence.elf.file import ElfFile
 from whence.errors import WhenceError
+from whence.forks import cached_property
 from whence.interrupts import interruptible
 from whence.locate.debug_files import DebugFiles
 from whence.locate.search import Search
@@ -23,6 +24,8 @@ from whence.ranges.merge import merge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
+
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
@@ -46,9 +49,10 @@ class Producers:
         paths: PathStyle = "joined",
         columns: bool = False,
         ahead: int | None = None,
+        vaddrs: Sequence[int] = (),
     ) -> None:
-        """With `ahead` the debug info is unpacked at once, on a thread of its own: all but a .debug_info of more bytes,
-        as stored."""
+        """With `ahead` the debug info is unpacked at once, on threads of its own: all but a .debug_info of more bytes,
+        as stored; with `vaddrs` what a question about these needs."""
         self.elf = elf
         self.finder = finder or DebugFiles()
         self.strings = StringSpace()
@@ -63,9 +67,10 @@ class Producers:
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
         if dwarf and ahead is not None and jobs != 1:
-            self.debug_elf.unpack_ahead(ahead)
+            from whence.dwarf.ahead import unpack_ahead
+
+            unpack_ahead(self.debug_elf, ahead, vaddrs)
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
-        self.pclntab: Pclntab | None = self._open_pclntab() if gopclntab else None
 
     def __repr__(self) -> str:
         kinds = {"DWARF": self.dwarf, ".gopclntab": self.pclntab, "symbols": self._symtab or None}
@@ -74,6 +79,10 @@ class Producers:
 
     def prepare(self) -> None:
         """Import all that reading the files imports (see ElfFile.prepare)."""
+        import whence.elf.function_symbols
+        import whence.elf.kernels.symbols  # noqa: F401
+
+        _ = self.pclntab
         for file in (self.elf, *self._opened):
             file.prepare()
 
@@ -105,8 +114,10 @@ class Producers:
             columns=self._columns,
         )  # fmt: skip
 
-    def _open_pclntab(self) -> Pclntab | None:
-        if not may_be_go(self.elf):
+    @cached_property
+    def pclntab(self) -> Pclntab | None:
+        """Go's tables; None without any. The first use looks for them."""
+        if not self._gopclntab or not may_be_go(self.elf):
             return None
         from whence.gopclntab import Pclntab
 
@@ -133,35 +144,53 @@ class Producers:
         units: Iterable[int] | None = None,
         *,
         near: Sequence[int] | None = None,
+        asked: Iterable[int] | None = None,
         lines: bool = True,
         files: bool = True,
+        starts: bool = True,
         only: str = "",
     ) -> Ranges:
         """The table of everything; with `units` (offsets in .debug_info) only these units' share of the DWARF, with
-        `near` only the symbols and Go functions at these vaddrs, with `only` one source: "dwarf", "gopclntab" or
-        "symtab".
+        `near` only the symbols and Go functions at these vaddrs, with `asked` of everything only what holds any of
+        these vaddrs, with `only` one source: "dwarf", "gopclntab" or "symtab". Without `starts` it does not say where
+        functions begin.
 
         Its names still lie in the files: who reads them does it in a `reading` block."""
         with self.reading():
-            return self._ranges(units, near, lines, files, only)
+            return self._ranges(units, near, asked, lines, files, starts, only)
 
     @interruptible
     def _ranges(
-        self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool, only: str
-    ) -> Ranges:
+        self, units: Iterable[int] | None, near: Sequence[int] | None, wanted: Iterable[int] | None, lines: bool,
+        files: bool, starts: bool, only: str,
+    ) -> Ranges:  # fmt: skip
+        asked: array[int] | None = None
+        if wanted is not None:  # few addresses need no such part of a table
+            from whence.ranges.holding import ascending, holding
+
+            asked = ascending(wanted)
         tables = []
         by_dwarf = Ranges(self.strings)
         if self.dwarf is not None and only in ("", "dwarf"):
-            by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines)
+            by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=asked)
+            if near is not None and not self.dwarf.bare:
+                by_dwarf = merge([by_dwarf])
+                if names_all(by_dwarf, near):  # the other sources lie beneath it
+                    return by_dwarf
             tables.append(by_dwarf)
         if self.pclntab is not None and only in ("", "gopclntab"):
-            tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
+            by_go = self.pclntab.ranges(self.strings, lines=lines, files=files, near=near)
+            tables.append(by_go if asked is None else holding(by_go, asked))
         if self._symtab and only in ("", "symtab"):
+            from whence.elf.function_symbols import functions
+
             for file in dict.fromkeys((self.debug_elf, self.elf)):
                 symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                 if self.dwarf is not None and self.dwarf.bare:
                     take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
-                tables.append(symbols if near is None else symbols.holding(near))
+                if near is not None:
+                    symbols = symbols.holding(near)
+                tables.append(symbols if asked is None else holding(symbols, asked))
         return merge(tables) if tables else Ranges(self.strings)
 
     def symbol_vaddrs(self, name: str) -> list[int]:
@@ -254,10 +283,22 @@ class Producers:
 
     def _met(self) -> Iterator[str]:
         yield from map(str, self.errors())
-        if self.pclntab is not None:
-            for what, count in self.pclntab.skipped.items():
+        pclntab: Pclntab | None = self.__dict__.get("pclntab")  # as far as it was looked for
+        if pclntab is not None:
+            for what, count in pclntab.skipped.items():
                 if count:
                     yield f"gopclntab: {count} functions without their {what}"
+
+
+def names_all(table: Ranges, vaddrs: Iterable[int]) -> bool:
+    """Whether a merged table names the function of each of these addresses."""
+    for vaddr in vaddrs:
+        row = bisect_right(table.vaddr, vaddr) - 1
+        while row >= 0 and table.depth[row]:  # inlined calls follow the function that they lie in
+            row -= 1
+        if row < 0 or not table.function[row] or vaddr >= table.vaddr[row] + table.length[row]:
+            return False
+    return True
 
 
 LINKAGE_NAMES = (b"_Z", b"_R")  # how those of C++ and Rust begin

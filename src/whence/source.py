@@ -3,10 +3,10 @@ longer to import."""
 
 from __future__ import annotations
 
-import enum
+from whence.records import StrEnum
 
 
-class Source(enum.StrEnum):
+class Source(StrEnum):
     """Which table named a range: a text, as the command line and JSON show it.
 
     `number` is the byte that an archive stores per range, and the order of preference: lower ones are preferred.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -143,6 +146,40 @@ def test_an_unknown_address_has_a_reason_and_exit_code_1() -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.parametrize("style", ["llvm", "gnu", "json"])
+def test_a_file_of_addresses_is_answered_as_they_are_one_by_one(style: str, tmp_path: Path) -> None:
+    path, listed = compiled(), tmp_path / "addresses"
+    addresses = [*code_addresses(path, "sum", "main", "_start"), 0x10]
+    text = "".join(f"{vaddr:#x}\n" for vaddr in addresses) + "nothing\n"
+    listed.write_text(text * (addr.BLOCK // len(text) + 1))
+    with open(listed, "rb") as stdin:
+        found = subprocess.run([*WHENCE, "addr", str(path), "--style", style], stdin=stdin, capture_output=True)
+    options = Namespace(**{**addr.PLAIN, "style": style})
+    with whence.open(path, columns=style != "gnu") as binary:
+        responder = addr.Responder(binary, options)
+        binary.table()
+        expected = b"".join(responder.answer(line.encode()) for line in text.splitlines(keepends=True))
+    assert found.stdout == expected * (addr.BLOCK // len(text) + 1)
+
+
+def test_nothing_is_read_of_a_file_about_which_nothing_is_asked() -> None:
+    binary = SimpleNamespace(is_archive=False, producers=None)
+    options = Namespace(**addr.PLAIN)
+    addr.Responder(binary, options).answer_all([], print)  # type: ignore[arg-type]
+    assert run("addr", str(compiled()), stdin="").stdout == ""
+
+
+def test_of_a_pipe_that_is_full_all_is_read_before_the_first_answer() -> None:
+    read_end, write_end = os.pipe()
+    text = b"0x1000\n" * (addr.BLOCK // 7)
+    with os.fdopen(write_end, "wb", buffering=0) as pipe:
+        pipe.write(text)
+    with os.fdopen(read_end):
+        known = addr.lines_known_first(read_end)
+        assert isinstance(known, list)
+        assert b"".join(known) == text
+
+
 def test_it_answers_each_line_before_the_next_one_comes() -> None:
     path = compiled()
     child = subprocess.Popen([*WHENCE, "addr", str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -230,7 +267,8 @@ def test_one_address_of_an_archive_is_answered_without_modules_that_take_long_to
 
 
 def test_one_address_of_an_elf_file_is_answered_without_modules_that_take_long_to_import() -> None:
-    slow = {"typing", "re", "contextlib", "dataclasses", "argparse", "zlib", "whence.model", "whence.reasons"}
+    slow = {"typing", "re", "enum", "contextlib", "dataclasses", "argparse", "zlib", "whence.model", "whence.reasons"}
+    slow |= {"threading", "functools", "whence.elf.compress", "whence.lidia.unwind", "whence.demangle"}
     out = slow_modules_of(compiled(), slow)
     assert out.startswith("sum\n")
     assert out.endswith("SLOW []\n")

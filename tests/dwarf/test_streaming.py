@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,11 @@ from tests.forge.aranges import aranges
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.lines import program
 from tests.forge.ranges import R, listed
-from whence.binary import open_binary
-from whence.dwarf import DebugInfo, streaming, unit_set
+from whence.binary import Binary, open_binary
+from whence.dwarf import DebugInfo, ahead, streaming, unit_set
 from whence.dwarf.info import State
 from whence.elf import ElfFile, compress
+from whence.elf.compress import Unpacking
 from whence.ranges import StringSpace
 from whence.window import ByteOrder
 
@@ -215,3 +218,51 @@ def test_a_listed_unit_whose_length_is_wrong_is_asked_for_in_vain(length: int) -
     low = 0x1000 + 50 * 0x100
     assert asked(info, low) == []
     assert info.problems
+
+
+def referring() -> Debug:
+    """Units of which the last one has a function that another one names."""
+    debug = claimed()
+    callee = Die(d.FUNCTION, [(d.NAME, d.STRING, "far")])
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "a.c")], [callee]))
+    call = [(d.ORIGIN, d.REF_ADDR, callee), (d.LOW, d.ADDR, 0x90000), (d.HIGH, d.UDATA, 8)]
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "b.c")], [Die(d.FUNCTION, call)]))
+    return debug
+
+
+def limited(data: bytes, vaddrs: list[int]) -> Unpacking:
+    """What unpacks .debug_info ahead of a question, once it is known how much of it is needed."""
+    elf = ElfFile.from_bytes(data)
+    info = elf.unpack_ahead(elf.size, lead=3000)
+    assert info is not None
+    ahead._limit(elf, info, array("Q", vaddrs))
+    return info
+
+
+@pytest.mark.parametrize("numbers", [[3], [100], [20, 120, 3]])
+def test_ahead_of_a_question_no_more_is_unpacked_than_what_comes_before_its_units(numbers: list[int]) -> None:
+    info = limited(with_aranges(claimed()), [0x1000 + number * 0x100 + 5 for number in numbers])
+    assert info.wait(OFFSETS[max(numbers)]) >= OFFSETS[max(numbers)]
+    assert info.done < OFFSETS[250] < info.size
+    info.stop()
+
+
+def test_ahead_of_a_question_all_is_unpacked_that_may_be_needed() -> None:
+    listed = 0x1305
+    damaged = claimed()
+    for debug, vaddr in ((referring(), listed), (claimed(), 0x90000), (damaged, listed)):
+        data = with_aranges(debug) if debug is not damaged else debug.elf(text=TEXT, pack="zlib")
+        info = limited(data, [vaddr])
+        assert info.wait(info.size) == info.size
+
+
+@pytest.mark.parametrize("make", [claimed, referring])
+def test_a_question_that_is_known_beforehand_has_the_answer_it_has_otherwise(make: Callable[[], Debug]) -> None:
+    data = with_aranges(make())
+    for vaddrs in ([0x1305], [0x1000 + 399 * 0x100, 0x1000], [0x90003], [0x80000], [5], []):
+        with (
+            Binary.from_elf(ElfFile.from_bytes(data)) as otherwise,
+            Binary.from_elf(ElfFile.from_bytes(data), ahead=vaddrs) as known,
+        ):
+            assert [*known.lookup_many(vaddrs)] == [*otherwise.lookup_many(vaddrs)]
+            assert known.lookup(0x1705) == otherwise.lookup(0x1705) != ()

@@ -20,6 +20,7 @@ from whence.binary import Binary
 from whence.elf import ElfFile, compress
 from whence.elf.kernels import constants
 from whence.errors import ElfError
+from whence.kernels.region import Region
 from whence.window import ORDERS, ByteOrder
 
 KINDS = [(bits, order) for bits in (32, 64) for order in ORDERS]
@@ -196,6 +197,37 @@ def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.Mo
     thread.join()
     assert unpacking.done == size
     assert unpacking.content[3 * lead :] == plain[3 * lead :]
+
+
+class Unmoved(bytearray):
+    """A region of a system that moves no pages."""
+
+    def move(self, source: int, target: int, size: int) -> bool:
+        return False
+
+    def empty(self, start: int, end: int) -> None:
+        self[start:end] = bytes(end - start)
+
+
+@pytest.mark.parametrize("region", [Region, Unmoved])
+def test_pages_that_were_forgotten_hold_what_is_unpacked_next(
+    region: type[Region] | type[Unmoved], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = 1 << 16
+    monkeypatch.setattr(compress, "Region", region)
+    monkeypatch.setattr(compress, "KEPT_TOGETHER", page)
+    plain = random.Random(3).randbytes(20 * page + 5)
+    elf = ElfFile.from_bytes(forge([packed(Section(".debug_info", plain), "zlib")]))
+    info = elf.section(".debug_info")
+    assert info is not None
+    unpacking = elf.unpacking(info)
+    assert unpacking is not None
+    for end in (*range(page, len(plain), 3 * page // 2), len(plain)):
+        unpacking.advance(end)
+        start = unpacking.forgotten
+        assert unpacking.content[start:end] == plain[start:end]
+        unpacking.forget(end - page // 2)
+    assert unpacking.forgotten == 19 * page
 
 
 def test_who_waits_for_the_end_of_a_thread_that_unpacks_does_not_hurry_it(monkeypatch: pytest.MonkeyPatch) -> None:

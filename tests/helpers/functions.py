@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from whence.elf import ElfFile
-from whence.elf.functions import functions
+from whence.elf.function_symbols import functions
 
 
 def place_of(path: Path, name: str) -> tuple[int, int]:

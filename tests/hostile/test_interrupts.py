@@ -52,6 +52,7 @@ def interrupted(words: str, *arguments: str | Path) -> str:
 
 
 COMMAND = """
+    import whence.dwarf.info  # kernels take types of each other when they are imported
     slowed(*sys.argv[1].split())
     from whence.cli.main import main
     sys.exit(main(sys.argv[2:]))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from array import array
 
 import pytest
 
 from tests.forge.ranges import Names, R, table
 from whence import lidia
 from whence.errors import plain
+from whence.lidia.kernels.queries import ReadableNames
 from whence.lidia.render import Queries, Renderer, render_many
 
 RANGES = [
@@ -118,6 +120,16 @@ def test_linkage_names_are_demangled_once(opened: lidia.Table) -> None:
     assert asked == ["_Z3fooi"]
 
 
+def test_only_names_that_begin_as_linkage_names_do_are_demangled() -> None:
+    names = ["__GI_printf", "__libc_start", "_start", "__Z3fooi", "____Z3foo_block_invoke", "_RNvCs1_1a1f", "?f@@YAXXZ"]
+    builder = lidia.Builder()
+    for place, name in enumerate(names):
+        builder.add(vaddr=place * 16, length=16, function=name)
+    with lidia.from_bytes(builder.to_bytes()) as table:
+        out = render_many(table, range(0, 16 * len(names), 16), demangle=lambda name: f"readable {name}").decode()
+    assert out.split("\n")[::3][:-1] == [*names[:3], *(f"readable {name}" for name in names[3:])]
+
+
 def test_unknown_addresses_are_counted(opened: lidia.Table) -> None:
     renderer = Renderer(opened)
     renderer.lines(b"1010\n5\nzz\n")
@@ -159,3 +171,46 @@ def test_lines_that_are_no_addresses_are_named() -> None:
     assert queries.is_bad.tolist() == [0, 1, 1, 1, 0]
     assert (queries.bad_lines(), len(queries)) == ([b"main", b"", b"f" * 17], 5)
     assert repr(queries) == "<Queries: 5 addresses>"
+
+
+def test_readable_names_are_kept_until_there_are_too_many() -> None:
+    names = [f"_Z{number:03}f" for number in range(500)]
+    made = lidia.from_bytes(
+        lidia.to_bytes(table(Names(), [R(0x10 * row, 8, 0, name) for row, name in enumerate(names)]))
+    )
+    asked = array("Q", range(0, 0x10 * len(names), 0x10))
+    kept = ReadableNames(1, 200, 1 << 20)
+    for _ in range(3):
+        texts = made.texts_of(made.find_frames(asked))
+        unknown = kept.replace(texts).numbers().tolist()
+        assert len(unknown) >= len(names) - 200
+        for row in unknown:
+            kept.keep(texts.key(row), b"readable " + texts.text(row))
+        assert [texts.text(row) for row in range(len(names)) if row not in unknown] == [
+            b"readable " + name.encode() for row, name in enumerate(names) if row not in unknown
+        ]
+    assert len(unknown) < len(names)
+
+
+def test_a_name_longer_than_all_that_may_be_kept_is_not_kept(opened: lidia.Table) -> None:
+    kept = ReadableNames(1, 8, 10)
+    texts = opened.texts_of(opened.find_frames(array("Q", [0x1010])))
+    (row,) = kept.replace(texts).numbers().tolist()
+    kept.keep(texts.key(row), b"foo(int, int)")
+    assert kept.replace(texts).numbers().tolist() == [row]
+    kept.keep(texts.key(row), b"foo(int)")
+    assert kept.replace(texts).numbers().tolist() == []
+    assert texts.text(row) == b"foo(int)"
+
+
+def test_renderers_of_several_threads_share_readable_names(opened: lidia.Table) -> None:
+    asked: list[str] = []
+
+    def readable(name: str) -> str:
+        asked.append(name)
+        return "foo(int)"
+
+    first = Renderer(opened, demangle=readable)
+    second = first.another()
+    assert first.vaddrs([0x1010]) == second.vaddrs([0x1010]) == (b"foo(int)\n/src/b.h:7:0\nmain\n/src/a.c:5:0\n\n")
+    assert asked == ["_Z3fooi"]

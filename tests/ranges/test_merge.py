@@ -12,8 +12,9 @@ from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes, table
 from whence.model import Source
 from whence.ranges import Ranges
 from whence.ranges.kernels import merge as merge_kernel
-from whence.ranges.merge import merge
+from whence.ranges.merge import join, merge
 from whence.ranges.overlay import overlay_lines
+from whence.ranges.table import PER_RANGE, ColumnNumbers
 
 
 def merged(*tables: list[R], last_wins: bool = False) -> list[R]:
@@ -132,8 +133,29 @@ def test_every_address_has_the_answer_of_the_best_table_that_names_it(
 
 def test_a_table_that_is_given_twice_is_refused() -> None:
     one = table(Names(), [R(16 * row, 8, 0, "f") for row in range(100)])
-    with pytest.raises(ValueError, match="each table is given once"):
-        merge([one, one])
+    for tables in ([one, one], [table(Names(), [R(0, 8, 0, "g")]), one, one]):
+        with pytest.raises(ValueError, match="each table is given once"):
+            merge(tables)
+
+
+def test_tables_joined_at_once_are_what_they_are_one_after_the_other() -> None:
+    def parts() -> list[Ranges]:
+        names = Names()
+        made = []
+        for start, lines in ((0, 2), (64, 0), (96, 3), (200, 1)):
+            made.append(table(names, [R(start, 16, 0, "f"), R(start, 4, 1, "g")]))
+            made[-1].line_offset, made[-1].line_number = array("I", range(lines)), array("I", range(lines))
+            made[-1].line_count = array("I", [lines, 0])
+        made[2].columns = ColumnNumbers(*(array("I", [7] * rows) for rows in (3, 3, 2, 2)))
+        return made
+
+    at_once = join(parts())
+    first, *others = parts()
+    for other in others:
+        join([first, other])
+    for name in (*PER_RANGE, "line_offset", "line_number", "columns"):
+        assert getattr(at_once, name) == getattr(first, name), name
+    assert list(at_once.line_index) == [0, 0, 2, 2, 2, 2, 5, 5]
 
 
 def test_roots_are_counted_from_no_place_behind_the_end() -> None:

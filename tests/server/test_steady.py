@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest, place: Path) -> Iterator[str]:
 LARGE_BODIES = """
 import sys
 from pathlib import Path
-from whence.server.memory import give_back_freed
+from whence.kernels.memory import give_back_freed
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 if sys.argv[1] == "given":

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import chain
 
-from whence.binary import is_archive, open_archive
+from whence.binary import UNPACKED_AHEAD, is_archive, open_archive, open_elf
 from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import STDIN, is_address, plain
@@ -19,9 +20,10 @@ from whence.lidia.render import Queries, Renderer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence.binary import Binary
+    from whence.lidia.table import Table
 
 INTERMIXED = True
 PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among them); `words` are all the others
@@ -30,6 +32,8 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 BLOCK = 1 << 16
+MOST_AT_ONCE = 1 << 24  # bytes of stdin that are read before the first answer
+PAUSE = 0.02  # seconds without more from whoever has written a whole block
 NO_FRAMES = b'"frames": [], "reason": '
 
 
@@ -83,34 +87,81 @@ def run(options: Namespace) -> int:
         if not is_address(word):
             print(f"whence addr: {word!r} is not an address in hex", file=sys.stderr)
             return WRONG_USE
-    with opened(path, options) as binary:
+    given = [("\n".join(words) + "\n").encode()] if words else []
+    with opened(path, options, given) as binary:
         responder = Responder(binary, options)
-        for block in [("\n".join(words) + "\n").encode()] if words else lines_from(sys.stdin.fileno()):
-            answers = responder.answer(block)
-            sys.stdout.flush()
-            write_all(sys.stdout.fileno(), answers)
+        blocks: Iterable[bytes] = given
+        if not given:
+            blocks = (lines_as_they_come if binary.is_archive else lines_known_first)(sys.stdin.fileno())
+        if isinstance(blocks, list) and not binary.is_archive:
+            responder.answer_all(blocks, write, options.jobs)
+        else:
+            for block in blocks:
+                write(responder.answer(block))
         for problem in binary.problems[:5]:
             print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
         return SOME_UNKNOWN if responder.unknown else ANSWERED
 
 
 @contextmanager
-def opened(path: str, options: Namespace) -> Iterator[Binary]:
-    """The file that the command names. An archive needs no more than itself."""
+def opened(path: str, options: Namespace, given: list[bytes]) -> Iterator[Binary]:
+    """The file that the command names, for the lines of addresses that are given, if any are. An archive needs no more
+    than itself."""
     if is_archive(path):
         with open_archive(path) as binary:
             yield binary
         return
-    from whence.cli.options import locator_of
+    from whence.dwarf.ahead import unpack_ahead
 
-    with locator_of(options) as locator, locator.open(path, columns=options.style != "gnu", ahead=True) as binary:
-        yield binary
+    vaddrs = [max(0, vaddr - options.return_addresses) for block in given for vaddr in Queries(block).vaddrs]
+    elf = open_elf(path)
+    try:
+        if options.jobs != 1:
+            unpack_ahead(elf, UNPACKED_AHEAD, vaddrs)  # while the rest is imported
+        from whence.cli.options import locator_of
+
+        with (
+            locator_of(options) as locator,
+            locator.complete(elf, columns=options.style != "gnu", ahead=vaddrs) as binary,
+        ):
+            yield binary
+    except BaseException:
+        elf.close()
+        raise
 
 
-def lines_from(descriptor: int) -> Iterator[bytes]:
+def write(answers: bytes) -> None:
+    """Write answers to stdout, behind what was printed before."""
+    sys.stdout.flush()
+    write_all(sys.stdout.fileno(), answers)
+
+
+def lines_as_they_come(descriptor: int) -> Iterator[bytes]:
     """Whole lines, as many as the other side has written each time."""
+    return whole_lines(iter(lambda: os.read(descriptor, BLOCK), b""))
+
+
+def lines_known_first(descriptor: int) -> Iterator[bytes] | list[bytes]:
+    """All lines, in a list, where they can be read at once: from a file of reasonable size, or from a pipe whose other
+    end is closed by the time that all it has is read. Else whole lines as they come."""
+    from select import select
+
+    coming = iter(lambda: os.read(descriptor, BLOCK), b"")
+    blocks: list[bytes] = []
+    size = 0
+    while size < MOST_AT_ONCE and select([descriptor], [], [], PAUSE if size >= BLOCK else 0)[0]:
+        block = next(coming, None)
+        if block is None:
+            return list(whole_lines(blocks))
+        size += len(block)
+        blocks.append(block)
+    return whole_lines(chain(blocks, coming))
+
+
+def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of blocks, whole: those of a block, and of the ones before it that ended in the midst of one."""
     rest: list[bytes] = []
-    while block := os.read(descriptor, BLOCK):
+    for block in blocks:
         lines, newline, tail = block.rpartition(b"\n")
         if newline:
             yield b"".join([*rest, lines, newline])
@@ -140,27 +191,71 @@ class Responder:
             table = self.binary.table_for(asked.vaddrs, return_address=self.back)
         if self._renderer is None or self._renderer[0] is not table:
             self._renderer = table, self._new_renderer(table)
-        renderer = self._renderer[1]
-        before = renderer.unknown
-        out = renderer.answers(asked)
-        found_nothing = renderer.unknown - before
-        self.unknown += found_nothing
-        if found_nothing:
-            self._report_bad_lines(asked)
-            if self.style == "json" and not self.binary.is_archive:
-                lines = zip(out.splitlines(), asked.vaddrs, asked.is_bad, strict=True)
-                out = b"".join(line + b"\n" if bad else self._reasoned(line, vaddr) for line, vaddr, bad in lines)
+        out, unknown = self._rendered(self._renderer[1], asked)
+        self._count(unknown, asked)
         return out
 
-    def _new_renderer(self, table: object) -> Renderer:
+    def answer_all(self, blocks: Sequence[bytes], write: Callable[[bytes], None], jobs: int | None = None) -> None:
+        """Write an ELF file's answers to blocks of lines, in order, when there will be no others: no more of the file
+        is kept than what answers them. Works on `jobs` threads (None: one a core)."""
+        if not blocks:
+            return
+        from array import array
+
+        asked, vaddrs = [Queries(block) for block in blocks], array("Q")
+        for one in asked:
+            vaddrs.frombytes(one.vaddrs.cast("B"))
+        table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")
+        renderers = [self._new_renderer(table)]
+        if len(asked) == 1:
+            out, unknown = self._rendered(renderers[0], asked[0])
+            self._count(unknown, asked[0])
+            write(out)
+            return
+        from threading import Lock
+
+        from whence import cores
+
+        renderers += [renderers[0].another() for _ in range(1, min(jobs or cores.available(), len(asked)))]
+        done: dict[int, tuple[bytes, int]] = {}  # by block: what is to be written once those before it are
+        lock, written = Lock(), 0
+
+        def work(renderer: Renderer, piece: tuple[int, Queries]) -> None:
+            nonlocal written
+            number, one = piece
+            rendered = self._rendered(renderer, one)
+            with lock:
+                done[number] = rendered
+                while written in done:
+                    out, unknown = done.pop(written)
+                    self._count(unknown, asked[written])
+                    write(out)
+                    written += 1
+
+        cores.share(renderers, enumerate(asked), work)
+
+    def _rendered(self, renderer: Renderer, asked: Queries) -> tuple[bytes, int]:
+        """The answers to a block of lines, and how many of them say nothing."""
+        before = renderer.unknown
+        out = renderer.answers(asked)
+        unknown = renderer.unknown - before
+        if unknown and self.style == "json" and not self.binary.is_archive:
+            lines = zip(out.splitlines(), asked.vaddrs, asked.is_bad, strict=True)
+            out = b"".join(line + b"\n" if bad else self._reasoned(line, vaddr) for line, vaddr, bad in lines)
+        return out, unknown
+
+    def _count(self, unknown: int, asked: Queries) -> None:
+        """Count the answers that say nothing; tell on stderr which lines have no address."""
+        self.unknown += unknown
+        if unknown:
+            for line in asked.bad_lines():
+                shorter = shown(line.decode("utf-8", "replace"))
+                print(f"whence addr: '{shorter}' is not an address in hex", file=sys.stderr)
+
+    def _new_renderer(self, table: Table) -> Renderer:
         bits = 64 if self.binary.producers is None else self.binary.producers.elf.bits
         names = None if self.raw_names else readable
-        return Renderer(table, self.style, demangle=names, return_address=self.back, width=bits // 4)  # type: ignore[arg-type]
-
-    @staticmethod
-    def _report_bad_lines(asked: Queries) -> None:
-        for line in asked.bad_lines():
-            print(f"whence addr: '{shown(line.decode('utf-8', 'replace'))}' is not an address in hex", file=sys.stderr)
+        return Renderer(table, self.style, demangle=names, return_address=self.back, width=bits // 4)
 
     def _reasoned(self, line: bytes, asked: int) -> bytes:
         """A JSON answer without frames, its reason made precise by what the ELF file says of the address."""

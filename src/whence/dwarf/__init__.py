@@ -10,6 +10,7 @@ functions.py       one thread's share: units to scopes with names and declaratio
 lines.py           line programs (.debug_line) as rows, of many units at once or of one
   line_files.py    file numbers to paths
 split.py           split units: .dwo files, .dwp packages
+ahead.py      debug info unpacked while the rest is imported
 streaming.py       units read while .debug_info is being unpacked
 unit_set.py        units that are read together: headers, root DIEs, the ranges these give
   problems.py      their faults, as errors
@@ -28,7 +29,17 @@ kernels/
   reading.pxd: how forms are read; budget.pxd: what a unit may cost, all kernels spend from it
 """
 
-from whence.dwarf.info import DebugInfo
-from whence.dwarf.unit_set import Unit, Units
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from whence.dwarf.info import DebugInfo
+    from whence.dwarf.unit_set import Unit, Units
 
 __all__ = ["DebugInfo", "Unit", "Units"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'whence.dwarf' has no attribute {name!r}")
+    from whence.dwarf import info, unit_set  # what unpacks ahead of them does without
+
+    return getattr(info if name == "DebugInfo" else unit_set, name)

@@ -7,15 +7,14 @@ several scopes; code that the linker dropped is left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from whence.dwarf.info import DebugInfo
 from whence.ranges import Rows, Scopes
 from whence.ranges.table import NO_FILE
+from whence.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Record, frozen=True):
     """[start, end) in vaddrs of a function (depth 0) or of a call inlined into the scope of one less that came before.
 
     `call_file` and `call_line` say where it was called; "" and 0 for a function.
@@ -29,8 +28,7 @@ class Scope:
     call_line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LineTableRow:
+class LineTableRow(Record, frozen=True):
     """From this vaddr on the code is of this file and line. "" and line 0: no row describes it (a sequence's end)."""
 
     vaddr: int

@@ -37,10 +37,12 @@ from whence.dwarf.problems import Problems, unit_problem
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.unit_set import Units, UnitSet
 from whence.errors import DwarfError
+from whence.kernels.rows import above, numbered, put, taken
 from whence.ranges import Ranges, Rows, Scopes, Starts
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
 from whence.ranges.table import zeros
+from whence.records import Record
 from whence.source import Source
 
 SCOPE_COLUMNS = ("vaddr", "end", "depth", "function", "call_file", "call_line", "call_column", "call_discriminator")
@@ -63,6 +65,18 @@ OTHER_FILE, ALT_FILE = 1 << names_kernel.OTHER_FILE_BIT, 1 << names_kernel.ALT_F
 FILE_NUMBER = (1 << names_kernel.FILE_UNIT_SHIFT) - 1  # of a start's file
 
 
+class Wanted(Record, frozen=True):
+    """What is wanted of the units. Without `lines` there are no files, lines and starts; without `starts` it is not
+    said where functions begin. With `asked`, ascending vaddrs, only ranges are wanted that hold any of them."""
+
+    lines: bool = True
+    starts: bool = True
+    asked: array[int] | None = None
+
+
+ALL_WANTED = Wanted()
+
+
 class UnitReader:
     """Reads units on one thread: has scratch, names and a table of its own, so that threads share nothing they write.
 
@@ -71,12 +85,12 @@ class UnitReader:
     """
 
     def __init__(
-        self, units: UnitSet, *, split: SplitFiles | None = None, lines: bool = True, copied_source: int = 0,
+        self, units: UnitSet, *, split: SplitFiles | None = None, wanted: Wanted = ALL_WANTED, copied_source: int = 0,
         budgets: LineBudgets | None = None,
     ) -> None:  # fmt: skip
-        """Without `lines` there are no files, lines and starts. Names of `copied_source` are copied: it will not
-        stay. `budgets` are those of all readers that work on one question."""
-        self.set, self._split, self._lines, self._copied_source = units, split, lines, copied_source
+        """Names of `copied_source` are copied: it will not stay. `budgets` are those of all readers that work on one
+        question."""
+        self.set, self._split, self._wanted, self._copied_source = units, split, wanted, copied_source
         file, sections = units.file, units.sections
         self.arena = Arena(file.strings)
         self.problems = Problems()
@@ -98,13 +112,19 @@ class UnitReader:
     def ranges(self, groups: list[list[int]]) -> Ranges:
         """The ranges of groups of units (rows); those of a group share a line program."""
         out = Ranges(self.set.file.strings)
-        scopes, ends, rows, row_ends, out.starts = self._read(groups)
+        scopes, ends, rows, row_ends, starts = self._read(groups)
+        if self._wanted.starts:
+            out.starts = starts
         units = array("I", chain.from_iterable(groups))
         unit_ends = array("I", accumulate(map(len, groups)))
         rows, row_ends = self.set.ranges.clip(units, unit_ends, scopes, ends, rows, row_ends)
         if len(scopes) or len(rows):
             overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
-        return out
+        if self._wanted.asked is None:
+            return out
+        from whence.ranges.holding import holding
+
+        return holding(out, self._wanted.asked)
 
     def read_unit(self, index: int) -> tuple[Scopes, Rows]:
         """The scopes and rows of one unit, as they are before they become ranges."""
@@ -133,13 +153,14 @@ class UnitReader:
         units = self.set.units.rows
         if any(units[index * WIDTH + DWO_NAME] for index in chosen):
             scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
-        if self._lines:
-            other_files = dies_kernel.OtherFiles(starts.file, FILE_NUMBER)
-            names_of_files = self._declarations.files_of_other_units(other_files.keys.numbers(), self.set.units)
+        if self._wanted.lines:
+            from_others = above(starts.file, FILE_NUMBER).numbers()
+            of_which, files = numbered(taken(starts.file, "Q", from_others), "Q")
+            names_of_files = self._declarations.files_of_other_units(files.numbers(), self.set.units)
             firsts = array("I", [group[0] for group in groups])
             named = scopes, ends, starts, start_ends
             rows, row_ends = self._programs.read(self.set.units.rows, firsts, *named, self.problems)
-            other_files.put(starts.file, names_of_files)
+            put(starts.file, "Q", from_others, taken(names_of_files, "Q", of_which.numbers()))
         else:
             scopes.call_file = zeros("Q", len(scopes))
             rows, row_ends, starts = Rows(), zeros("I", len(groups)), Starts()
@@ -303,8 +324,9 @@ class Declarations:
     @staticmethod
     def forget_other_units(starts: Starts) -> None:
         """What a split unit takes from others of its file is not known: those have no line program."""
-        found = dies_kernel.OtherFiles(starts.file, FILE_NUMBER)
-        found.put(starts.file, array("Q", [FILE_NUMBER]) * len(found.keys))  # no file: no table is that long
+        from_others = above(starts.file, FILE_NUMBER).numbers()
+        no_file = array("Q", [FILE_NUMBER])  # no table is that long
+        put(starts.file, "Q", from_others, no_file * len(from_others))
 
     def _files(self, key: int, own: Units) -> FileNames:
         """The files of the unit that a start's file counts in."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import allocate_lock
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import IntEnum
 from itertools import chain, islice
 
 from whence import cores
-from whence.dwarf.functions import UnitReader
-from whence.dwarf.kernels import units as units_kernel
+from whence.dwarf.ahead import FEW, listed_units
+from whence.dwarf.functions import UnitReader, Wanted
 from whence.dwarf.kernels.units import END, FAULT, OFFSET
 from whence.dwarf.line_files import LineBudgets
 from whence.dwarf.problems import MOST, Problems
@@ -24,12 +23,13 @@ from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import join
+from whence.records import IntEnum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.model import NameStyle, PathStyle
 
-FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
+MOVED = 1 << 19  # rows of a table whose columns the C library makes longer without copying: a small one grows by halves
 
 
 class State(IntEnum):
@@ -156,26 +156,32 @@ class DebugInfo:
             return offsets
         return [self.units.value(index, OFFSET) for index in self.all_units.ranges.units_at(wanted)]
 
-    def ranges(self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True) -> Ranges:
+    def ranges(
+        self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True, starts: bool = True,
+        asked: array[int] | None = None,
+    ) -> Ranges:  # fmt: skip
         """The ranges of the units at these offsets (None: all), unit after unit: whence.ranges.merge puts them in
         order. Where units have the same code (a function that several of them had to instantiate), the first one is to
-        be believed. Without `lines` functions and inlined calls have no files, no lines and no starts.
+        be believed. Without `lines` functions and inlined calls have no files, no lines and no starts. With `asked`,
+        ascending vaddrs, the ranges are those that hold any of them.
 
         `jobs` threads (None: one per core). Memory beyond the result: the scopes of about 2 MB of DIEs per thread.
         """
+        wanted = Wanted(lines, starts, asked)
         if units is None and jobs != 1 and self.state < State.SECTIONS:
-            table = self._streamed_ranges(jobs, lines)
+            table = self._streamed_ranges(jobs, wanted)
             if table is not None:
                 return table
         offsets = None if units is None else sorted(set(units))
         if offsets is not None and self._some is not None and self.state < State.ALL_UNITS:
             rows = self._some.rows_at(offsets)
             if len(rows) == len(offsets):
-                table = self._ranges(self._some, rows, jobs, lines)
+                table = self._ranges(self._some, rows, jobs, wanted)
                 if table is not None:
                     return table
         every = self.all_units
-        table = self._ranges(every, range(len(every.units)) if offsets is None else every.rows_at(offsets), jobs, lines)
+        chosen = range(len(every.units)) if offsets is None else every.rows_at(offsets)
+        table = self._ranges(every, chosen, jobs, wanted)
         assert table is not None
         return table
 
@@ -183,12 +189,9 @@ class DebugInfo:
         """The units .debug_aranges names for all of the vaddrs, if it can be trusted to; else none."""
         if self.elf.type == ET_REL or not len(vaddrs):
             return []
-        found = array("Q", bytes(8 * len(vaddrs)))  # offset + 1
-        self._listed = max(0, units_kernel.find_units(self.aranges, self.elf.order == "big", vaddrs, found))
-        if not self._listed or 0 in found:
-            self._listed = 0
+        offsets, self._listed = listed_units(self.aranges, self.elf.order, vaddrs)
+        if not offsets:
             return []
-        offsets = sorted({offset - 1 for offset in found})
         self._some = UnitSet(self._file, self._sections_with(offsets), offsets, aranges=self.aranges)
         self.state = max(self.state, State.SOME_UNITS)
         valid = not any(self._some.units.column(FAULT))
@@ -206,11 +209,11 @@ class DebugInfo:
         found = self._prefix.sections_with(offsets) if self._prefix is not None else None
         return self.sections if found is None else found
 
-    def _ranges(self, units: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
+    def _ranges(self, units: UnitSet, chosen: Sequence[int], jobs: int | None, wanted: Wanted) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
-        jobs = max(1, min(jobs or cores.available(), len(chosen)))
+        jobs = max(1, min(jobs or cores.available(), len(chosen))) if len(chosen) > 1 else 1
         budgets = LineBudgets()
-        readers = [UnitReader(units, split=self.split, lines=lines, budgets=budgets) for _ in range(jobs)]
+        readers = [UnitReader(units, split=self.split, wanted=wanted, budgets=budgets) for _ in range(jobs)]
         units.prepare()
         batches = list(units.batches(chosen, jobs))
         out = self._joined(readers, ((units, batch) for batch in batches), lambda n: self._let_go(units, batches[n]))
@@ -220,7 +223,7 @@ class DebugInfo:
         self._report(problems, units.sections)
         return out
 
-    def _streamed_ranges(self, jobs: int | None, lines: bool) -> Ranges | None:
+    def _streamed_ranges(self, jobs: int | None, wanted: Wanted) -> Ranges | None:
         """All ranges, read while .debug_info is being unpacked; None when that is not possible."""
         streaming = StreamingInfo.of(self.elf, self._file)
         if streaming is None:
@@ -242,7 +245,7 @@ class DebugInfo:
                 return None
             budgets = LineBudgets()
             readers = [
-                UnitReader(first[0], split=self.split, lines=lines, copied_source=streaming.source, budgets=budgets)
+                UnitReader(first[0], split=self.split, wanted=wanted, copied_source=streaming.source, budgets=budgets)
                 for _ in range(jobs or cores.available())
             ]
             out = self._joined(readers, chain([first], waiting), lambda n: streaming.done_before(wave_of[n]))
@@ -264,24 +267,30 @@ class DebugInfo:
     ) -> Ranges:
         """The ranges of batches of units, in their order; `done` is called with a batch's number when it and all before
         it are there."""
-        out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), threading.Lock()
-        joined = 0
+        out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), allocate_lock()
+        ready: list[Ranges] = []  # what comes next in the order of units
+        joined = rows = 0
 
         def work(reader: UnitReader, piece: tuple[int, tuple[UnitSet, list[list[int]]]]) -> None:
-            nonlocal joined
+            nonlocal joined, rows
             number, (units, groups) = piece
             if reader.set is not units:
                 reader.set_units(units)
             found = reader.ranges(groups)
-            with lock:  # in the order of units, whoever is faster; and at once, so that nothing is held twice
+            with lock:  # in the order of units, whoever is faster
                 waiting[number] = found
                 while joined in waiting:
-                    join([out, waiting.pop(joined)])
+                    ready.append(waiting.pop(joined))
+                    rows += len(ready[-1])
                     done(joined)
                     joined += 1
+                if ready and (rows >= len(out) // 2 or len(out) >= MOVED):
+                    join([out, *ready])
+                    ready.clear()
+                    rows = 0
 
         cores.share(readers, enumerate(pieces), work)
-        return out
+        return join([out, *ready])
 
     def _let_go(self, units: UnitSet, batch: list[list[int]]) -> None:
         """The DIEs of these units were read: their pages need not stay in memory. Names in them may bring some back."""

@@ -10,7 +10,6 @@ Few addresses need few units, and of the stream no more than what comes before t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 from whence.blocks import suppress
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win
 LEAD = 16 << 20  # bytes that are unpacked and not yet read, at most: what is read late stays in memory as long
+FIRST_LEAD = 32 << 20  # the same until the small sections are unpacked, which all units wait for
 SMALLEST_PREFIX = 1 << 20  # the same where a question needs the first units alone
 
 
@@ -90,7 +90,9 @@ class InfoPrefix:
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
-            thread = threading.Thread(target=self._read_others, daemon=True)
+            from threading import Thread
+
+            thread = Thread(target=self._read_others, daemon=True)
             thread.start()
             reached = self._reach(offsets)
             thread.join()
@@ -125,14 +127,17 @@ class StreamingInfo:
 
     def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
         self._elf, self._file, self._unpacking = elf, file, unpacking
-        self._thread = threading.Thread(target=self._unpack, daemon=True)
+        from threading import Thread
+
+        self._thread = Thread(target=self._unpack, daemon=True)
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
-        unpacking.keep_near(LEAD)
+        unpacking.keep_near(FIRST_LEAD)
         self._thread.start()
         try:
             self.sections: Sections = read_sections(elf, self.problems, info=unpacking.content, alt=file.alt_sections)
+            unpacking.keep_near(LEAD)
         except KeyboardInterrupt:
             self.stop()
             raise

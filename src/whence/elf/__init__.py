@@ -16,21 +16,25 @@ are there: damage is an ElfError that names part, offset and rule, and one bad p
     code.py       where code is
     symbols.py    symbol tables as columns, names on demand
     dynamic.py    the dynamic table: symbols of a file without section headers
-    functions.py  every function that symbols name, as ranges; the best name for each address
+    function_symbols.py   every function that symbols name, as ranges; the best name for each address
     plt.py        PLT stubs, named `name@plt`
     notes.py      notes; GNU and Go build-ids
     links.py      .gnu_debuglink, .gnu_debugaltlink
 
-Only file.py, and functions.py and plt.py above it, know ElfFile; the others take headers, sections, segments and bytes.
+Only file.py, and function_symbols.py and plt.py above it, know ElfFile; the others take headers, sections, segments and
+bytes.
 """
 
 from whence.elf.file import ElfFile
-from whence.elf.functions import aliases, functions
 from whence.elf.links import AltLink, DebugLink
 from whence.elf.notes import Note
 from whence.elf.sections import Section
 from whence.elf.segments import Segment, Translation
-from whence.elf.symbols import Symbols
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from whence.elf.function_symbols import aliases, functions
+    from whence.elf.symbols import Symbols
 
 __all__ = [
     "AltLink",
@@ -44,3 +48,11 @@ __all__ = [
     "aliases",
     "functions",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("Symbols", "aliases", "functions"):
+        raise AttributeError(f"module 'whence.elf' has no attribute {name!r}")
+    from whence.elf import function_symbols, symbols  # debug info often says all that is asked for
+
+    return getattr(symbols if name == "Symbols" else function_symbols, name)

@@ -3,13 +3,13 @@
 The size a header claims is believed only as far as the packed bytes justify it: at most RATIO times those, and SLACK.
 (Of Debian 12's debug files measured here, the best packed section of more than 200 KB is 34 times as large unpacked.)
 The output is an anonymous mapping, whose pages come into being as they are written, so a claim that turns out false
-costs no memory; huge pages where there are any, because a fault for every 4 KB costs a third of what unpacking them
-does. zlib and zstd let other threads run meanwhile, and those may read what has arrived.
+costs no memory; huge pages where there are any. Clearing new pages takes a tenth of the time of unpacking, and as long
+as all of it where the page cache has the memory and huge pages have to be searched for. So pages whose bytes were read
+and forgotten are used again. zlib and zstd let other threads run meanwhile, and those may read what has arrived.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
 import threading
@@ -22,6 +22,7 @@ from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.elf.layout import ELF32
 from whence.errors import ElfError
+from whence.kernels.region import Region
 from whence.window import ByteOrder, Window
 
 TYPE_CHECKING = False
@@ -40,7 +41,8 @@ SLACK = 1 << 20  # bytes of one section beyond that
 FILE_SLACK = 4 << 20  # bytes of all sections of a file beyond RATIO times the file
 STEP = 1 << 16  # packed bytes given to the decompressor at a time: what comes out stays in the cache until it is copied
 NOTIFY_EVERY = 128 * STEP  # packed bytes between two calls of `consumed`
-KEPT_TOGETHER = 2 << 20  # bytes given back at once: a huge page
+KEPT_TOGETHER = 2 << 20  # bytes forgotten, given back or used again at once: a huge page
+MOST_SPARE = 4 << 20  # bytes that are forgotten and wait to be used again, at most
 XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
 ZDEBUG_MAGIC = b"ZLIB"
@@ -123,13 +125,13 @@ class Unpacking:
     ) -> None:  # fmt: skip
         unpacked_budget(part, len(packed)).charge(size)
         self._unpacker, self._packed, self._consumed, self.part = unpacker, packed, consumed, part
-        self._mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if size else None
-        if self._mapping is not None and hasattr(mmap, "MADV_HUGEPAGE"):
-            with suppress(OSError):
-                self._mapping.madvise(mmap.MADV_HUGEPAGE)
-        self.content = memoryview(self._mapping or b"").toreadonly()
+        self._region = Region(size) if size else None
+        self._out = memoryview(self._region or b"")
+        self.content = self._out.toreadonly()
         self.size, self.done = size, 0
         self.forgotten = 0  # bytes from the start that are no longer there
+        self._spare = 0  # from there to those forgotten there are pages that can be used again
+        self._paged = 0  # as far as pages were written to, or are about to be
         self._lead: int | None = None  # how many bytes there may be beyond those that were forgotten
         self._wanted = 0  # somebody waits for so many
         self._at = 0  # of the packed bytes
@@ -152,7 +154,7 @@ class Unpacking:
             self._await(size, wanted=size)
             return
         if self._thread is None:
-            self._want(size)
+            self.want(size)
         try:
             self._advance(size)
         except BaseException as error:
@@ -180,7 +182,7 @@ class Unpacking:
     def _await(self, size: int, wanted: int = 0) -> None:
         if self._process != os.getpid():
             raise ElfError(self.part, None, "what a thread unpacks is read by its own process")
-        self._want(wanted)
+        self.want(wanted)
         with self._turn:  # when all of it is there, more may follow: that is known at the end
             self._turn.wait_for(lambda: self._ended or size <= self.done < self.size)
         if self._error is not None:
@@ -199,8 +201,8 @@ class Unpacking:
             self._lead = lead
             self._turn.notify_all()
 
-    def _want(self, size: int) -> None:
-        """Somebody waits for so many bytes."""
+    def want(self, size: int) -> None:
+        """Somebody waits for so many bytes, or will."""
         with self._turn:
             self._wanted = max(self._wanted, size)
             self._turn.notify_all()
@@ -213,11 +215,14 @@ class Unpacking:
     def _end(self) -> None:
         with self._turn:
             self._ended = True
+            if self._region is not None and self._spare < self.forgotten:
+                self._region.empty(self._spare, self.forgotten)
+                self._spare = self.forgotten
             self._turn.notify_all()
 
     def _advance(self, size: int) -> None:
-        out, packed, unpacker = self._mapping, self._packed, self._unpacker
-        if out is None:
+        out, packed, unpacker = self._out, self._packed, self._unpacker
+        if self._region is None:
             return
         done = self.done
         try:
@@ -233,6 +238,7 @@ class Unpacking:
                     self._consumed(self._at)
                 if len(piece) > self.size - done:
                     raise ElfError(self.part, None, f"it unpacks to the {self.size} bytes it claims", "more bytes")
+                self._page(done + len(piece))
                 out[done : done + len(piece)] = piece
                 done += len(piece)
                 with self._turn:
@@ -247,18 +253,33 @@ class Unpacking:
 
     def wait(self, size: int) -> int:
         """Wait until so many bytes are there, or all that will be. Returns how many are."""
-        self._want(size)
+        self.want(size)
         with self._turn:
             self._turn.wait_for(lambda: self.done >= size or self._ended)
             return self.done
 
+    def _page(self, end: int) -> None:
+        """Take pages that were forgotten for what is written up to `end`, as far as there are such."""
+        region = self._region
+        assert region is not None
+        while self._paged < end:
+            with self._turn:
+                start, self._paged = self._paged, self._paged + KEPT_TOGETHER
+                if self._spare < self.forgotten and self._paged <= self.size:
+                    if not region.move(self._spare, start, KEPT_TOGETHER):
+                        region.empty(self._spare, self._spare + KEPT_TOGETHER)
+                    self._spare += KEPT_TOGETHER
+
     def forget(self, end: int) -> None:
-        """The bytes before `end` will not be read again: give their memory back. They read as 0 from now on."""
+        """The bytes before `end` will not be read again: their memory is used again, or given back."""
         end -= end % KEPT_TOGETHER
-        if self._mapping is not None and end > self.forgotten:
-            self._mapping.madvise(mmap.MADV_DONTNEED, self.forgotten, end - self.forgotten)
+        if self._region is not None and end > self.forgotten:
             with self._turn:
                 self.forgotten = end
+                needed = 0 if self.done == self.size or self._ended else MOST_SPARE
+                if (start := max(self._spare, end - needed)) > self._spare:
+                    self._region.empty(self._spare, start)
+                    self._spare = start
                 self._turn.notify_all()
 
 

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
-from functools import partial
 from types import TracebackType
 
 from whence.blocks import contextmanager, suppress
 from whence.elf import layout
 from whence.elf.code import Range, code_ranges, code_segments, loaded_ranges
-from whence.elf.compress import (
-    FILE_SLACK,
-    Unpacking,
-    unpack_all,
-    unpack_section,
-    unpack_xz,
-    unpack_zdebug,
-    unpacked_budget,
-)
 from whence.elf.header import read_header
 from whence.elf.kernels import constants
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
 from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, Translation, read_segments
-from whence.elf.symbols import Symbols, SymbolTable, read_symbols, symbol_sections
 from whence.errors import ElfError, WhenceError, empty_file, naming
 from whence.files import open_regular
 from whence.forks import Lock, cached_property
@@ -37,7 +25,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from whence.elf.compress import Unpacking
     from whence.elf.relocate import Relocations
+    from whence.elf.symbols import Symbols, SymbolTable
 
 
 class ElfFile:
@@ -205,18 +195,24 @@ class ElfFile:
                 return begun
             return self._unpacking(section)
 
-    def unpack_ahead(self, most: int | None = None) -> None:
+    def unpack_ahead(self, most: int | None = None, lead: int | None = None) -> Unpacking | None:
         """Unpack the sections of debug info while the caller does something else: .debug_info on one thread, the small
-        ones on another.
+        ones on another. Returns the unpacking of .debug_info when it has begun.
 
-        `most`: .debug_info is left alone when it has more bytes, as stored. Whoever wants a section meanwhile waits for
-        it, and meets what is wrong with it. Nothing is done where nothing is compressed.
+        `most`: .debug_info is left alone when it has more bytes, as stored. `lead`: only so many bytes of it are
+        unpacked until somebody waits for more (Unpacking.keep_near). Whoever wants a section meanwhile waits for it,
+        and meets what is wrong with it. Nothing is done where nothing is compressed.
         """
         sections = [self.section(f".debug_{name}") for name in layout.DWARF_SECTIONS]
         packed = [one for one in sections if one is not None and one.compressed]
         chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
         if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
-            return
+            return None
+        import threading
+
+        from whence.elf.compress import unpack_all
+
+        info = None
         small = [one for one in chosen if one is not sections[0]]
         for several in ([one for one in chosen if one is sections[0]], small):
             begun: list[Unpacking] = []
@@ -226,17 +222,29 @@ class ElfFile:
                     if unpacking is not None:
                         self._ahead[section.file_offset, section.size] = unpacking
                         begun.append(unpacking)
+                        if section is sections[0]:
+                            info = unpacking
+                            info.keep_near(lead)
             if begun:
                 self._ahead_in = os.getpid()
                 thread = threading.Thread(target=unpack_all, args=(begun,), daemon=True)
                 for unpacking in begun:
                     unpacking.start(thread)
                 thread.start()
+        return info
 
     def _unpacking(self, section: Section) -> Unpacking | None:
+        if not section.compressed:
+            return None
+        from whence.elf.compress import FILE_SLACK, unpack_section, unpack_zdebug, unpacked_budget
+
         raw = stored(self.data, section)
         if section.flags & constants.SHF_COMPRESSED and len(raw):
-            found = unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
+
+            def consumed(end: int) -> None:
+                self.done_with(section, 0, end)
+
+            found = unpack_section(raw, self.bits, self.order, section.part, consumed)
         elif section.name.startswith(".zdebug_") and len(raw):
             found = unpack_zdebug(raw, section.part)
         else:
@@ -249,13 +257,17 @@ class ElfFile:
 
     def prepare(self) -> None:
         """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
+        import whence.elf.symbols
+
         if not self.sections:
             import whence.elf.dynamic
         if self.type == constants.ET_REL:
             import whence.elf.kernels.relocate
-            import whence.elf.relocate  # noqa: F401
+            import whence.elf.relocate
         if self.section(".gnu_debugdata") is not None:
             import lzma  # noqa: F401
+
+            import whence.elf.compress  # noqa: F401
         packed = next((one for one in self.sections if one.compressed and one.size), None)
         if packed is not None:
             with suppress(ElfError):
@@ -352,6 +364,8 @@ class ElfFile:
 
         Without section headers .dynsym is found as a loader finds it, through PT_DYNAMIC.
         """
+        from whence.elf.symbols import SymbolTable, symbol_sections
+
         with self.reading():
             found = symbol_sections(self.sections, table)
             if found is not None:
@@ -366,6 +380,8 @@ class ElfFile:
 
     def symbols(self, table: str = ".symtab") -> Symbols:
         """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""
+        from whence.elf.symbols import read_symbols
+
         with self.reading():
             return read_symbols(self.symbol_table(table), self.bits, self.order)
 
@@ -411,6 +427,8 @@ class ElfFile:
         content = self.content(section) if section is not None else self.data[:0]
         if section is None or not len(content):
             return None
+        from whence.elf.compress import unpack_xz
+
         with self.reading():
             unpacked = unpack_xz(content, section.part, section.size)
         return ElfFile.from_bytes(unpacked, f"{self.path}:.gnu_debugdata")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from whence.demangle import demangle
 from whence.elf.file import ElfFile
-from whence.elf.functions import functions
+from whence.elf.function_symbols import functions
 from whence.elf.kernels.constants import ET_REL
 from whence.symbolize.pool import Names
 

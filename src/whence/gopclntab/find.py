@@ -6,20 +6,19 @@ A section of type SHT_NOBITS (--only-keep-debug) holds no table; that of the str
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.errors import ElfError, GopclntabError
 from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header, read_header
+from whence.records import Record
 
 SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro")
 GO_SECTIONS = (".note.go.buildid", ".go.buildinfo")
 SYMBOLS = ("runtime.pclntab", "runtime.pcheader")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTable:
+class FoundTable(Record, frozen=True):
     """The bytes of a table, from its header to the end of the section or segment; their vaddr; how they were found."""
 
     data: memoryview

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from whence.errors import GopclntabError
 from whence.gopclntab.header import PclntabHeader
@@ -15,8 +14,7 @@ from whence.records import Record
 SAMPLES = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Record, frozen=True):
     """One function, for people. [entry, end) are vaddrs; the end is the next function's entry, padding included."""
 
     entry: int
@@ -24,8 +22,7 @@ class Function:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Functions:
+class Functions(Record, frozen=True):
     """Functions in the table's order, as columns of vaddrs and of names (references)."""
 
     entry: array[int]

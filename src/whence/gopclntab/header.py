@@ -12,18 +12,16 @@ header's first byte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from whence.errors import GopclntabError
 from whence.gopclntab.kernels import constants
+from whence.records import Record
 from whence.window import ByteOrder, Window
 
 ZERO_AT, QUANTUM_AT, POINTER_AT, HEADER_START = 4, 6, 7, 8
 QUANTA, POINTERS = (1, 2, 4), (4, 8)
 
 
-@dataclass(frozen=True, slots=True)
-class PclntabVersion:
+class PclntabVersion(Record, frozen=True):
     """One layout of the table. Offsets in a function's record count from the field behind its entry."""
 
     since: str  # the first Go release that writes it
@@ -71,8 +69,7 @@ ORDERS: tuple[ByteOrder, ...] = ("little", "big")
 MAGICS = {version.magic.to_bytes(4, order): (version, order) for version in VERSIONS for order in ORDERS}
 
 
-@dataclass(frozen=True, slots=True)
-class PclntabHeader:
+class PclntabHeader(Record, frozen=True):
     """What the header says. Offsets are into the table; a version that has no such word leaves it 0."""
 
     version: PclntabVersion

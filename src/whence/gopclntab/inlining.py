@@ -19,7 +19,6 @@ wrong ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile
@@ -35,6 +34,7 @@ from whence.gopclntab.kernels.constants import (
 )
 from whence.gopclntab.kernels.functions import NO_TREE
 from whence.gopclntab.moduledata import GOFUNC, ModuleData
+from whence.records import Record
 from whence.window import ByteOrder
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ SAMPLES = 128
 ENOUGH = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Record, frozen=True):
     """The layout of a node, and the indexes of the two tables."""
 
     pcdata: int
@@ -71,8 +70,7 @@ SHAPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Trees:
+class Trees(Record, frozen=True):
     """Bytes that hold every tree; a function's tree starts at its funcdata value minus `base`."""
 
     shape: Shape

@@ -17,13 +17,13 @@ release.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain, islice
 
 from whence.elf import ElfFile
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.image import Image
+from whence.records import Record
 
 # words of runtime.moduledata, by the names of its fields; a slice is a pointer, a length and a capacity
 PCHEADER, FUNCNAMETAB, CUTAB, FILETAB, PCTAB, PCLNTABLE, FTAB, FTAB_LENGTH = 0, 1, 4, 7, 10, 13, 16, 17
@@ -35,8 +35,7 @@ MAX_SECTIONS = 4096
 MAX_CANDIDATES = 256  # words that point at the table and are tried
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleData:
+class ModuleData(Record, frozen=True):
     vaddr: int
     words: tuple[int, ...]
 

@@ -12,7 +12,6 @@ the file has code, must agree with moduledata's first and last pc, and must hit 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
@@ -21,12 +20,12 @@ from whence.gopclntab.find import symbol_value
 from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.image import Image
 from whence.gopclntab.moduledata import MAXPC, MINPC, ModuleData
+from whence.records import Record
 
 ENOUGH = 0.75  # of the sampled functions must be among the symbols
 
 
-@dataclass(frozen=True, slots=True)
-class TextBase:
+class TextBase(Record, frozen=True):
     vaddr: int  # 0: entries are addresses already
     found_by: str
 

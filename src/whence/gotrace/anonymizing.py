@@ -8,7 +8,6 @@ hold bytes that this does not understand (names of types among them), and go.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whence.gotrace.batches import BatchReader
@@ -18,6 +17,7 @@ from whence.gotrace.kernels.constants import END_OF_GENERATION, EXPERIMENTAL_BAT
 from whence.gotrace.kernels.event import Event
 from whence.gotrace.specs import NO_THREAD, Version
 from whence.gotrace.tables import Tables, events_of
+from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.convert import Sink
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 BATCH_BYTES = 60_000
 
 
-@dataclass(slots=True)
-class _Uses:
+class _Uses(Record):
     """What the strings of a generation are used for, by id."""
 
     functions: set[int] = field(default_factory=set)

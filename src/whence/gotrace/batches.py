@@ -8,7 +8,6 @@ memory does not depend on the length of the trace.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whence.closing import Closing
@@ -31,6 +30,7 @@ from whence.gotrace.kernels.constants import (
     SYNC,
 )
 from whence.gotrace.specs import Version, layout, usable
+from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
@@ -39,8 +39,7 @@ ROOM = 256
 STRUCTURAL = frozenset({STRINGS, STACKS, CPU_SAMPLES, FREQUENCY, SYNC, EXPERIMENTAL_BATCH, END_OF_GENERATION})
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Record, frozen=True):
     """One batch: where its header starts, and [body, end) of its events, in the bytes of its run.
 
     `kind` is the type of its first event (0: it is empty), ExperimentalBatch or EndOfGeneration.
@@ -60,8 +59,7 @@ class Batch:
         return self.kind not in STRUCTURAL
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Record, frozen=True):
     """Batches of one generation that follow each other; `offset` is where in the file `data` starts."""
 
     data: memoryview

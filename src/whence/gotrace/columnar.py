@@ -11,7 +11,6 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from whence.gotrace.kernels import columns as columns_kernel
 from whence.gotrace.kernels.constants import FINE, FULL
 from whence.gotrace.specs import Version, layout, spec_table
 from whence.gotrace.tables import Tables
+from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
@@ -49,8 +49,7 @@ def places(version: Version, *names: str, ending: str = "", nth: int = 0) -> byt
     return bytes(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Record, frozen=True):
     """Rows in file order: by batch, not by time. All columns are memoryviews of unsigned numbers (numpy takes them).
 
     `type` (8 bits), `time` (64), `args` (64, four for each row, row by row); `tables` of the generations they are of.

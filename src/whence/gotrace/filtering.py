@@ -16,7 +16,6 @@ A table of events (`whence trace events`) has no such bounds: there a filter lea
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
 from math import isnan
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ from whence.gotrace.kernels.constants import (
 from whence.gotrace.kernels.event import Event
 from whence.gotrace.specs import Version, layout
 from whence.gotrace.tables import Tables, events_of
+from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.batches import Batch
@@ -74,22 +74,29 @@ def moves(version: Version) -> bytes:
     return bytes(table)
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Record, frozen=True):
     """What is wanted. Empty sets and None want everything. Times are in seconds from the trace's first batch.
 
     ValueError for a time that is no number.
     """
 
-    generations: frozenset[int] = frozenset()
-    since: float | None = None
-    until: float | None = None
-    goroutines: frozenset[int] = frozenset()
-    events: frozenset[str] = frozenset()
+    generations: frozenset[int]
+    since: float | None
+    until: float | None
+    goroutines: frozenset[int]
+    events: frozenset[str]
 
-    def __post_init__(self) -> None:
-        if any(time is not None and isnan(time) for time in (self.since, self.until)):
+    def __init__(
+        self,
+        generations: frozenset[int] = frozenset(),
+        since: float | None = None,
+        until: float | None = None,
+        goroutines: frozenset[int] = frozenset(),
+        events: frozenset[str] = frozenset(),
+    ) -> None:
+        if any(time is not None and isnan(time) for time in (since, until)):
             raise ValueError("a time is a number of seconds")
+        super().__init__(generations, since, until, goroutines, events)
 
     def check(self, version: Version) -> None:
         """TraceError for a name that no event of the version has."""
@@ -114,8 +121,7 @@ class Filter:
         return bytes(table)
 
 
-@dataclass(slots=True)
-class Span:
+class Span(Record):
     """A generation as a first look at a trace finds it."""
 
     number: int
@@ -142,8 +148,7 @@ def spans(source: Source) -> list[Span]:
     return found
 
 
-@dataclass(slots=True)
-class FilterResult:
+class FilterResult(Record):
     """What was kept and dropped."""
 
     generations: int = 0
@@ -151,8 +156,7 @@ class FilterResult:
     dropped: int = 0
 
 
-@dataclass(slots=True)
-class _Filter:
+class _Filter(Record):
     version: Version
     wanted: Filter
     generations: frozenset[int]

@@ -7,7 +7,6 @@ import json
 import os
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from whence.budget import Budget
@@ -17,6 +16,7 @@ from whence.gotrace.columnar import ARGS, ColumnReader, Columns
 from whence.gotrace.filtering import Filter, clock_at, moves, spans
 from whence.gotrace.kernels import filter as filter_kernel
 from whence.gotrace.tables import Tables, tables_of
+from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
@@ -31,8 +31,7 @@ class Lines(Protocol):
     def write(self, text: str, /) -> object: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Record, frozen=True):
     """Rows of one generation with its complete tables; `keep` are the numbers of the rows that a filter wants."""
 
     columns: Columns

@@ -8,7 +8,6 @@ each other. Go's parser wants generations without a gap, so the longest stretch 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError
@@ -16,6 +15,7 @@ from whence.gotrace.kernels import batches as batches_kernel
 from whence.gotrace.kernels.constants import END_OF_GENERATION, FINE, FULL
 from whence.gotrace.specs import HEADER_SIZE, Version, layout, read_header, usable
 from whence.gotrace.verification import verify
+from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.gotrace.convert import Sink
@@ -27,8 +27,7 @@ CONVINCING = 3  # batches that follow each other after damage
 FEW = 2 * CONVINCING  # batches that are looked at then: ends of generations may stand between
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Record, frozen=True):
     """A generation's bytes [start, end) of a file, and what is wrong with it ("" when it is whole)."""
 
     generation: int
@@ -51,13 +50,9 @@ class _Slice:
         return bytes(self._data[offset : self._at])
 
 
-@dataclass(slots=True)
 class _Walk:
-    data: bytes | memoryview
-    version: Version
-    _rooms: dict[int, batches_kernel.BatchColumns] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, data: bytes | memoryview, version: Version) -> None:
+        self.data, self.version = data, version
         self._rooms = {room: batches_kernel.BatchColumns(room) for room in (FEW, ROOM)}
 
     def scan(self, offset: int, room: int = ROOM) -> tuple[int, list[tuple[int, int, int]], int]:

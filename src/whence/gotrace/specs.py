@@ -11,12 +11,12 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from whence.errors import WRONG_KIND, TraceError, Unsupported, cut_off, empty_file, shown
 from whence.gotrace.kernels.constants import HAS_DATA, IS_STACK, IS_TIMED
 from whence.gotrace.kernels.layout import Layout
+from whence.records import Record
 
 HEADER_SIZE = 16
 _HEADER = re.compile(rb"go 1\.(\d+) trace\0\0\0")
@@ -197,8 +197,7 @@ MAX_STRING_SIZE = 1 << 10
 NO_THREAD = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class EventSpec:
+class EventSpec(Record, frozen=True):
     """One kind of event: its number on the wire, its name, its arguments in order."""
 
     type: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whence.gotrace.batches import Run
@@ -13,6 +12,7 @@ from whence.gotrace.kernels import columns as columns_kernel
 from whence.gotrace.kernels.constants import END_OF_GENERATION, EXPERIMENTAL_BATCH
 from whence.gotrace.specs import NO_THREAD, Version, spec_table
 from whence.gotrace.tables import Tables
+from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 NAMES_A_GOROUTINE = ("GoCreate", "GoCreateSyscall", "GoCreateBlocked", "GoStatus", "GoStatusStack")
 
 
-@dataclass(slots=True)
-class GenerationInfo:
+class GenerationInfo(Record):
     """One generation. Times are in clock units, `frequency` of them a second; `wall` in seconds since 1970."""
 
     number: int
@@ -46,8 +45,7 @@ class GenerationInfo:
         return (self.end - self.start) / self.frequency if self.frequency else 0.0
 
 
-@dataclass(slots=True)
-class TraceInfo:
+class TraceInfo(Record):
     """A whole trace. `events` counts each kind, structural ones included."""
 
     version: Version

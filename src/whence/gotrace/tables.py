@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.gotrace.batches import Batch, BatchReader, Run
@@ -12,6 +11,7 @@ from whence.gotrace.faults import wire_fault
 from whence.gotrace.kernels.constants import CPU_SAMPLES, CUT, EXPERIMENTAL_BATCH, FREQUENCY, STRINGS
 from whence.gotrace.kernels.event import Event, Stream
 from whence.gotrace.specs import Version, layout
+from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
@@ -45,8 +45,7 @@ class Clock(NamedTuple):
     nanoseconds: int
 
 
-@dataclass(slots=True)
-class Tables:
+class Tables(Record):
     """The tables of one generation. Complete when the next generation starts: the runtime writes them last."""
 
     version: Version

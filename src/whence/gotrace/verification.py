@@ -6,7 +6,6 @@ All of a trace is looked at: a problem is noted and the next thing is looked at,
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError, shown, worded
@@ -19,6 +18,7 @@ from whence.gotrace.kernels.constants import END_OF_GENERATION, EXPERIMENTAL_BAT
 from whence.gotrace.sizes import Framed, header_of
 from whence.gotrace.specs import MAX_BATCH_SIZE, MAX_FRAMES, MAX_STRING_SIZE, Version, usable
 from whence.gotrace.tables import Tables, events_of
+from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
@@ -28,8 +28,7 @@ BATCH_SIZE = "batch-size"
 """The code of the problem that a batch's size is not what its events take: the only one that can be mended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Record, frozen=True):
     """Something that is not as it must be. `offset` is in bytes of the file; None: a generation as a whole."""
 
     rule: str
@@ -67,8 +66,7 @@ def wrong_sizes(source: Source) -> list[Problem]:
     return problems
 
 
-@dataclass(slots=True)
-class _Generation:
+class _Generation(Record):
     """What is noted of a generation until all its blocks have come."""
 
     tables: Tables

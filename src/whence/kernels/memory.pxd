@@ -7,19 +7,26 @@ cdef extern from *:
     #include <malloc.h>
     #endif
 
-    /* 1 when all threads share one heap from now on; 0 where the C library has no such setting. */
-    static int whence_share_heap(int mapped, int trimmed) {
+    /* 1 when threads share so many heaps from now on, of which blocks of `mapped` bytes and `trimmed` free bytes at the
+       end go back to the system; 0 where the C library has no such settings. */
+    static int whence_set_heaps(int heaps, int mapped, int trimmed) {
     #ifdef __GLIBC__
-        return mallopt(M_ARENA_MAX, 1) && mallopt(M_MMAP_THRESHOLD, mapped) && mallopt(M_TRIM_THRESHOLD, trimmed);
+        return mallopt(M_ARENA_MAX, heaps) && mallopt(M_MMAP_THRESHOLD, mapped) && mallopt(M_TRIM_THRESHOLD, trimmed);
     #else
+        (void)heaps;
         (void)mapped;
         (void)trimmed;
         return 0;
     #endif
     }
     """
-    int whence_share_heap(int mapped, int trimmed)
+    int whence_set_heaps(int heaps, int mapped, int trimmed)
 
-cdef enum:  # bytes
-    MAPPED_FROM = 1 << 22  # blocks of so many go back to the system when they are freed
-    TRIMMED_FROM = 1 << 23  # so do as many free bytes at the end of the heap
+cdef enum:
+    HEAPS_OF_COMMAND = 1
+    HEAPS_OF_SERVER = 4
+
+    # bytes
+    MAPPED_BY_COMMAND = 1 << 22
+    TRIMMED_BY_COMMAND = 1 << 23
+    GIVEN_BACK_BY_SERVER = 1 << 20  # both

@@ -1,9 +1,12 @@
 """Rows of columns: taken by number, numbered, put in order. What hot paths do in place of a Python loop over rows.
 
-Columns are handed over as their bytes, which any buffer of numbers casts to, or as 32- and 64-bit numbers.
+A column of any width comes as a buffer of numbers with its typecode, others as 32- or 64-bit numbers.
 """
 
+import os
+
 import cython
+from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
@@ -18,6 +21,10 @@ from cython.cimports.whence.kernels.hashtable import (
     release_slots,
 )
 from cython.cimports.whence.kernels.sort import sort_indexes
+
+from whence.kernels.columns import ITEM
+
+SEED = int.from_bytes(os.urandom(8), "little")  # of hash tables: a file must not choose what collides
 
 
 @cython.cfunc
@@ -64,38 +71,32 @@ def put_number(
         cython.cast(cython.p_ulonglong, data)[row] = number
 
 
-def taken(
-    numbers: cython.const[cython.uchar][::1],
-    typecode: str,
-    rows: cython.const[cython.uint][::1],
-    out_typecode: str = "",
-) -> Column:
+def taken(numbers, typecode: str, rows: cython.const[cython.uint][::1], out_typecode: str = "") -> Column:
     """The numbers of some rows of a column, which has `typecode`; as a column of `out_typecode`, where one is given.
 
     ValueError for a row that the column has not, MemoryError.
     """
+    stored: cython.const[cython.uchar][::1] = memoryview(numbers).cast("B")
     out: Column = filled(out_typecode or typecode, rows.shape[0])
-    source: Column = Column(typecode)
-    item: cython.Py_ssize_t = source.item
+    item: cython.Py_ssize_t = ITEM[typecode]
     row: cython.Py_ssize_t
-    belong(all_below(rows, rows.shape[0], cython.cast(cython.ulonglong, numbers.shape[0] // item)))
+    belong(all_below(rows, rows.shape[0], cython.cast(cython.ulonglong, stored.shape[0] // item)))
     if rows.shape[0]:
-        data: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(numbers[0]))
+        data: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(stored[0]))
         with cython.nogil:
             for row in range(rows.shape[0]):
                 put_number(out.vector.items, out.item, row, number_at(data, item, rows[row]))
     return out
 
 
-def numbered(keys: cython.const[cython.uchar][::1], typecode: str, seed: cython.ulonglong) -> tuple[Column, Column]:
+def numbered(keys, typecode: str) -> tuple[Column, Column]:
     """A number for each key, equal keys having the same one, from 0 on in the order they come first; and the keys by
-    number.
-
-    `seed` is random: a file must not choose what collides. MemoryError.
-    """
+    number. MemoryError."""
+    stored: cython.const[cython.uchar][::1] = memoryview(keys).cast("B")
+    seed: cython.ulonglong = SEED
     distinct: Column = Column(typecode)
     item: cython.Py_ssize_t = distinct.item
-    count: cython.Py_ssize_t = keys.shape[0] // item
+    count: cython.Py_ssize_t = stored.shape[0] // item
     out: Column = filled("I", count)
     table: HashTable = HashTable(cython.NULL, 0, 0)
     row: cython.Py_ssize_t
@@ -103,7 +104,7 @@ def numbered(keys: cython.const[cython.uchar][::1], typecode: str, seed: cython.
     key: cython.ulonglong
     room: cython.bint = distinct.reserve(count + 1) and make_slots(cython.address(table), count)
     if room and count:
-        data: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(keys[0]))
+        data: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(stored[0]))
         known: cython.p_uchar = cython.cast(cython.p_uchar, distinct.vector.items)
         numbers: cython.p_uint = cython.cast(cython.p_uint, out.vector.items)
         with cython.nogil:
@@ -235,11 +236,35 @@ def moved(numbers: cython.const[cython.ulonglong][::1], by: cython.ulonglong) ->
     return out
 
 
-def put(out: cython.uint[::1], rows: cython.const[cython.uint][::1], numbers: cython.const[cython.uint][::1]) -> None:
-    """Set some rows of a column to these numbers. ValueError for a row that the column has not."""
+def above(numbers: cython.const[cython.ulonglong][::1], limit: cython.ulonglong) -> Column:
+    """The rows whose number is greater than this one. MemoryError."""
+    rows: Column = Column("I")
     row: cython.Py_ssize_t
-    belong(rows.shape[0] == numbers.shape[0])
-    belong(all_below(rows, rows.shape[0], cython.cast(cython.ulonglong, out.shape[0])))
+    room: cython.bint = True
+    belong(numbers.shape[0] <= UINT_MAX)
     with cython.nogil:
-        for row in range(rows.shape[0]):
-            out[rows[row]] = numbers[row]
+        for row in range(numbers.shape[0]):
+            if numbers[row] > limit:
+                room = room and rows.push_u32(cython.cast(cython.uint, row))
+    if not room:
+        raise MemoryError
+    return rows
+
+
+def put(out, typecode: str, rows: cython.const[cython.uint][::1], numbers) -> None:
+    """Set some rows of a column to these numbers, where both have `typecode`.
+
+    ValueError for a row that the column has not.
+    """
+    column: cython.uchar[::1] = memoryview(out).cast("B")
+    values: cython.const[cython.uchar][::1] = memoryview(numbers).cast("B")
+    item: cython.Py_ssize_t = ITEM[typecode]
+    row: cython.Py_ssize_t
+    belong(values.shape[0] == rows.shape[0] * item)
+    belong(all_below(rows, rows.shape[0], cython.cast(cython.ulonglong, column.shape[0] // item)))
+    if rows.shape[0]:
+        to: cython.p_char = cython.cast(cython.p_char, cython.address(column[0]))
+        data: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(values[0]))
+        with cython.nogil:
+            for row in range(rows.shape[0]):
+                put_number(to, item, rows[row], number_at(data, item, row))

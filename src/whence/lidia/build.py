@@ -21,13 +21,10 @@ from whence.errors import ElfError, WhenceError
 from whence.files import atomic_write
 from whence.interrupts import interruptible
 from whence.lidia.layout import Extra
-from whence.lidia.unwind import NAMES as UNWIND_NAMES
-from whence.lidia.unwind import UnwindTable, pack_unwind
 from whence.lidia.writer import COMPACT_ALONE, Written, names_budget, write
 from whence.locate.debug_files import DebugFiles
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
-from whence.ranges.caller_files import caller_files
 from whence.ranges.strings import Arena
 from whence.records import Record
 from whence.source import Source
@@ -159,6 +156,8 @@ def archive_producers(
     table = producers.ranges(lines=lines, files=files)
     _refuse_remains(table, producers.errors())
     if files:
+        from whence.ranges.caller_files import caller_files
+
         table = caller_files(table)
     if demangle:
         _demangle(table)
@@ -206,8 +205,10 @@ def extra_of(elf: ElfFile) -> Extra:
 def unwind_of(elf: ElfFile, debug_elf: ElfFile) -> bytes:
     """What unwinds the code of a file, by its own sections and, for .debug_frame, those of its debug file; b"" where
     there is nothing."""
+    from whence.lidia.unwind import NAMES, UnwindTable, pack_unwind
+
     tables = []
-    for name in UNWIND_NAMES.values():
+    for name in NAMES.values():
         holder = next((one for one in (elf, debug_elf) if _has_content(one, name)), None)
         section = None if holder is None else holder.section(name)
         if holder is not None and section is not None and (holder is elf or name == ".debug_frame"):

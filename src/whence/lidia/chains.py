@@ -5,7 +5,6 @@ What names the addresses of a whole profile takes no objects on the way from the
 
 from __future__ import annotations
 
-import os
 from array import array
 from itertools import accumulate, chain, count, pairwise, repeat
 from operator import itemgetter
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-SEED = int.from_bytes(os.urandom(8), "little")  # of the numbering of equal numbers
 SOURCE_OF_BYTE = SOURCES + (Source.UNKNOWN,) * (256 - len(SOURCES))
 NO_CHAIN = 0  # the chain without frames
 COLUMNS = ("function", "file", "line", "start_line", "column", "discriminator", "inlined", "source")
@@ -112,7 +110,7 @@ class ChainTable(Record):
             numbers.update(zip(fresh, count(len(texts))))
             texts += fresh
             place = array("I", map(numbers.__getitem__, new))
-            column += words(rows.taken(memoryview(place).cast("B"), "I", added))
+            column += words(rows.taken(place, "I", added))
         for name in COLUMNS[2:]:
             column = getattr(self, name)
             column += getattr(more, name)

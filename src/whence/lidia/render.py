@@ -12,7 +12,9 @@ Unknown functions and files are ?? in the first two; an unknown line or column i
 
 from __future__ import annotations
 
-from whence.lidia.kernels.queries import Queries, Texts
+import os
+
+from whence.lidia.kernels.queries import Queries, ReadableNames, Texts
 from whence.lidia.kernels.render import FrameWriter
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, STRINGS, too_many_names
 
@@ -51,10 +53,17 @@ class Renderer:
             raise ValueError(f"no style {style!r}: it is llvm, gnu or json")
         self._table, self._style, self._demangle = table, style, demangle
         self._back, self._width = return_address, width
-        self._names: dict[int, bytes] = {}
-        self._names_size = 0
+        self._names = ReadableNames(int.from_bytes(os.urandom(8), "little"), _CACHED, _CACHED_BYTES)
         self._writer = _json_writer() if style == "json" else FrameWriter()
         self.unknown = 0
+
+    def another(self) -> Renderer:
+        """One that renders the same, for another thread: the two share the demangled names."""
+        other = Renderer(
+            self._table, self._style, demangle=self._demangle, return_address=self._back, width=self._width
+        )
+        other._names = self._names
+        return other
 
     def __repr__(self) -> str:
         return f"<lidia.Renderer of {self._table!r}: {self._style}>"
@@ -95,18 +104,11 @@ class Renderer:
 
     def _make_readable(self, texts: Texts, demangle: Callable[[str], str]) -> None:
         """Replace the linkage names among the texts."""
-        cache = self._names
-        for row in texts.linkage.numbers():
-            key = texts.key(row)
-            name = cache.get(key)
-            if name is None:
-                stored = texts.text(row).decode("utf-8", "surrogateescape")
-                name = demangle(stored).encode("utf-8", "surrogateescape")
-                self._names_size += len(name)
-                if len(cache) >= _CACHED or self._names_size > _CACHED_BYTES:
-                    cache.clear()
-                    self._names_size = len(name)
-                cache[key] = name
+        names = self._names
+        for row in names.replace(texts).numbers():
+            stored = texts.text(row).decode("utf-8", "surrogateescape")
+            name = demangle(stored).encode("utf-8", "surrogateescape")
+            names.keep(texts.key(row), name)
             texts.replace(row, name)
 
 

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from whence.lidia.chains import SEED, SOURCE_OF_BYTE, ChainTable, words
+from whence.lidia.chains import SOURCE_OF_BYTE, ChainTable, words
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 from whence.model import Frame, Frames, Source
 
@@ -321,7 +321,7 @@ class FrameTable(Sequence[Frames]):
         run_of, kept, starts = (column.numbers() for column in chains_kernel.runs(*columns))
 
         def of_kept(numbers: memoryview) -> memoryview:
-            return taken(numbers.cast("B"), numbers.format, kept).numbers()  # type: ignore[no-any-return]
+            return taken(numbers, numbers.format, kept).numbers()  # type: ignore[no-any-return]
 
         offsets = of_kept(self._function_at), of_kept(self._file_at)
         line = of_kept(self.line)
@@ -345,7 +345,7 @@ class FrameTable(Sequence[Frames]):
         if made is not None:
             texts, numbers = _numbered(list(map(made.__getitem__, rows)))
             return texts, memoryview(numbers).cast("I")
-        of_rows, distinct = numbered(offsets.cast("B"), "Q", SEED)
+        of_rows, distinct = numbered(offsets, "Q")
         return self._texts(distinct.numbers(), function), of_rows.numbers()
 
     def _sources(self, low: int, high: int) -> Iterator[Source]:

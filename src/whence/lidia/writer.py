@@ -19,7 +19,6 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
-from functools import partial
 
 from whence._version import __version__
 from whence.budget import Budget
@@ -260,8 +259,8 @@ class _Body:
         seed = int.from_bytes(os.urandom(8), "little")
         # Names and lines need nothing of each other.
         steps = [
-            partial(self._add_names, lines, files, nul, go, compact, seed),
-            partial(self._add_lines, lines, go, seed),
+            lambda: self._add_names(lines, files, nul, go, compact, seed),
+            lambda: self._add_lines(lines, go, seed),
         ]
         share(range(1 if count < MANY else 2), steps, lambda _, step: step())
         survey = self.survey
@@ -430,23 +429,26 @@ def start_rows(
     if not len(starts) or (string[-1] > _U32 and ranked is None):
         return b""
     function, file = names.find(starts.function).numbers(), names.find(starts.file).numbers()
-    if strings_kernel.ABSENT in file:
-        file = _respelled(ranges, names, file)
+    if len(absent := strings_kernel.absent_rows(file)):
+        file = _respelled(ranges, names, file, absent.numbers())
     if ranked is not None:
         function, file = ranked.renumber(function).numbers(), ranked.renumber(file).numbers()
         string = array("Q", range(names.count))
     return little_endian(array("I", encode_kernel.start_rows(function, file, starts.line, string).numbers()))
 
 
-def _respelled(ranges: Ranges, names: strings_kernel.Interner, file: memoryview) -> array[int]:
-    """The numbers of the files, with the absolute paths that absent relative ones mean."""
-    refs, absent = ranges.starts.file, strings_kernel.ABSENT
+def _respelled(ranges: Ranges, names: strings_kernel.Interner, file: memoryview, absent: memoryview) -> array[int]:
+    """The numbers of the files, with the absolute paths that relative ones mean in the rows where they are absent."""
+    refs = ranges.starts.file
     backwards = sorted((path[::-1], number) for number, path in names.absolute_paths())  # equal endings side by side
     meant: dict[int, int] = {}
-    for ref in {ref for ref, number in zip(refs, file) if number == absent}:
+    for ref in {refs[row] for row in absent}:
         ending = (b"/" + ranges.strings.raw(ref).removeprefix(b"./"))[::-1]
         nearest = bisect_left(backwards, (ending, 0))
         alike = [number for path, number in backwards[nearest : nearest + 2] if path.startswith(ending)]
         if len(alike) == 1:
             meant[ref] = alike[0]
-    return array("I", [meant.get(ref, number) for ref, number in zip(refs, file)])
+    numbers = array("I", file.tobytes())
+    for row in absent if meant else ():
+        numbers[row] = meant.get(refs[row], numbers[row])
+    return numbers

@@ -23,7 +23,6 @@ from whence import rooted
 from whence.elf import ElfFile
 from whence.errors import ElfError, WhenceError, without_file
 from whence.files import open_regular
-from whence.locate.crc import stored_crc32
 from whence.locate.search import FileKind, Outcome, Search
 
 TYPE_CHECKING = False
@@ -285,6 +284,8 @@ def belongs(found: ElfFile, elf: ElfFile, crc: int) -> str:
         return same_id(found, elf.build_id)
     if crc < 0:
         return "" if not elf.build_id else same_id(found, elf.build_id)
+    from whence.locate.crc import stored_crc32
+
     with open_regular(found.path, ElfError) as (descriptor, size):
         actual = stored_crc32(descriptor, size)
     return "" if actual == crc else f"its CRC is {actual:08x}, not {crc:08x}"

@@ -21,7 +21,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -31,6 +30,7 @@ from whence.closing import Closing
 from whence.errors import WhenceError, WrongUse
 from whence.files import atomic_write, open_folder, publish
 from whence.locate.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
+from whence.records import Record
 
 if TYPE_CHECKING:
     import urllib3
@@ -49,8 +49,7 @@ CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 HOST = re.compile(r"(?=.{1,253}$)[0-9A-Za-z_]([0-9A-Za-z_-]{0,62})(\.[0-9A-Za-z_][0-9A-Za-z_-]{0,62})*\.?")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Record, frozen=True):
     """How long to wait, in seconds, and how much to take, in bytes."""
 
     connect: float = 5.0
@@ -72,8 +71,7 @@ class Refused(Exception):
         self.again, self.dead = again, dead
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Record, frozen=True):
     """What a server said of a file that it began to send: its size in bytes, and what changes when the file does."""
 
     size: int

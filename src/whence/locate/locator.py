@@ -247,10 +247,20 @@ class Locator(Closing):
             return found
         if is_archive(name):
             return open_archive(name, demangle=demangle)
-        elf = open_elf(name)
+        return self.complete(open_elf(name), build_id=build_id, demangle=demangle, **options)
+
+    def complete(
+        self,
+        elf: ElfFile,
+        *,
+        build_id: str = "",
+        demangle: bool | Callable[[str], str] = False,
+        **options: Unpack[ElfOptions],
+    ) -> Binary:
+        """The same for an ELF file that is open, which is then the binary's, and is closed when there is none."""
         try:
             if build_id and elf.build_id != build_id:
-                raise Mismatch(f"its build-id is {elf.build_id or 'missing'}, not {build_id}").in_file(name)
+                raise Mismatch(f"its build-id is {elf.build_id or 'missing'}, not {build_id}").in_file(elf.path)
             every = all(options.get(source, True) for source in ("dwarf", "symtab", "gopclntab"))
             archive = self._archive_for(elf, demangle) if every else None
             if archive is not None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import enum
-
 from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import Mismatch
 from whence.locate.identity import key
-from whence.records import Record, field
+from whence.records import Enum, Record, StrEnum, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from whence.reasons import Missing
 
 
-class FileKind(enum.StrEnum):
+class FileKind(StrEnum):
     """What a file can answer with; the words are those of debuginfod's addresses, and of archives' names."""
 
     ARCHIVE = "lidia"
@@ -30,7 +28,7 @@ class FileKind(enum.StrEnum):
 ALL_KINDS = (FileKind.ARCHIVE, FileKind.DEBUGINFO, FileKind.EXECUTABLE)
 
 
-class Outcome(enum.Enum):
+class Outcome(Enum):
     """What became of a candidate. `code` is for programs, `sentence` for people.
 
     >>> Outcome.ABSENT.code, Outcome.ABSENT.sentence

@@ -8,28 +8,18 @@ from collections.abc import Set
 from itertools import accumulate, chain, count
 from typing import TYPE_CHECKING
 
-from whence.kernels.rows import numbered, put, raised, spans, taken
-from whence.lidia.chains import SEED, longs, words
+from whence.kernels.rows import SEED, numbered, put, raised, spans, taken
+from whence.lidia.chains import empty_first, longs, words, words_column
 from whence.profiles.kernels import lines as lines_kernel
 from whence.records import Record, field
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from whence.model import Frames
     from whence.profiles.model import NamedLocations, Profile
 
 NO_TEXT = 0  # the number of ""
 HAS_FILE, HAS_LINE, IS_INLINED = 1, 2, 4  # of a frame
 ALL_KINDS = 8  # what those make
-
-
-def narrow() -> array[int]:
-    return array("I")
-
-
-def bytes_of(column: Buffer) -> memoryview:
-    return memoryview(column).cast("B")
 
 
 class Functions(Record):
@@ -48,10 +38,10 @@ class Chains(Record):
     is 0.
     """
 
-    chain: array[int] = field(default_factory=narrow)
-    first: array[int] = field(default_factory=lambda: array("I", (0, 0)))
-    function: array[int] = field(default_factory=narrow)
-    file: array[int] = field(default_factory=narrow)
+    chain: array[int] = field(default_factory=words_column)
+    first: array[int] = field(default_factory=empty_first)
+    function: array[int] = field(default_factory=words_column)
+    file: array[int] = field(default_factory=words_column)
     line: array[int] = field(default_factory=lambda: array("Q"))
     start_line: array[int] = field(default_factory=lambda: array("Q"))
     inlined: bytearray = field(default_factory=bytearray)
@@ -90,19 +80,19 @@ class Chains(Record):
     def _add_table(self, named: NamedLocations, skip: int) -> None:
         """Give the locations that a file named the chains it has for them."""
         table, base, begin = named.table, len(self.first) - 1, len(self.line)
-        of_locations, used = numbered(named.chains.cast("B"), "I", SEED)
+        of_locations, used = numbered(named.chains, "I")
         starts, rows = (column.numbers() for column in spans(table.first, used.numbers()))
-        put(self.chain, raised(named.locations, skip).numbers(), raised(of_locations.numbers(), base).numbers())
+        put(self.chain, "I", raised(named.locations, skip).numbers(), raised(of_locations.numbers(), base))
         self.first += words(raised(starts[1:], begin))
         for texts, column, out in (
             (table.functions, table.function, self.function),
             (table.files, table.file, self.file),
         ):
-            of_rows, distinct = numbered(bytes_of(taken(bytes_of(column), "I", rows)), "I", SEED)
+            of_rows, distinct = numbered(taken(column, "I", rows), "I")
             place = self._numbers([texts[number] for number in distinct.numbers()])
-            out += words(taken(bytes_of(place), "I", of_rows.numbers()))
-        self.line += longs(taken(bytes_of(table.line), "I", rows, "Q"))
-        self.start_line += longs(taken(bytes_of(table.start_line), "I", rows, "Q"))
+            out += words(taken(place, "I", of_rows.numbers()))
+        self.line += longs(taken(table.line, "I", rows, "Q"))
+        self.start_line += longs(taken(table.start_line, "I", rows, "Q"))
         self.inlined += memoryview(taken(table.inlined, "B", rows))
 
     def _numbers(self, texts: list[str]) -> array[int]:
@@ -120,15 +110,15 @@ class Chains(Record):
         """Which function each frame is of, and all of them in the order that the locations come to them."""
         columns = self.chain, self.first, self.function, self.file, self.start_line
         numbers, rows = (column.numbers() for column in lines_kernel.functions_of(*columns, SEED))
-        names, files = (words(taken(bytes_of(column), "I", rows)) for column in (self.function, self.file))
-        return numbers, Functions(self.texts, names, files, longs(taken(bytes_of(self.start_line), "Q", rows)))
+        names, files = (words(taken(column, "I", rows)) for column in (self.function, self.file))
+        return numbers, Functions(self.texts, names, files, longs(taken(self.start_line, "Q", rows)))
 
     def lines(self, functions: array[int], numbers: memoryview) -> tuple[memoryview, memoryview, memoryview]:
         """Where each location's lines start (and the last one's end), and the function and number of every line.
 
         `numbers` are those that `functions` returned, and here `functions` is what the format calls each of them.
         """
-        own = taken(bytes_of(functions), "Q", numbers).numbers()
+        own = taken(functions, "Q", numbers).numbers()
         first, of_lines, lines = (
             column.numbers() for column in lines_kernel.of_locations(self.chain, self.first, own, self.line)
         )

@@ -10,7 +10,6 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from whence.errors import plain
 from whence.locate.identity import key
@@ -18,10 +17,10 @@ from whence.profiles.kernels.stacks import weigh
 from whence.profiles.model import Profile
 from whence.profiles.naming import Named
 from whence.reasons import Missing, remedy_for
+from whence.records import Record, field
 
 
-@dataclass(slots=True, repr=False)
-class CoverageRow:
+class CoverageRow(Record):
     """One file's share. `samples`, `named` and `lines` are weights; the percentages are of `samples`."""
 
     path: str

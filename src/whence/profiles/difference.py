@@ -97,8 +97,9 @@ def matched(new: set[Function], base: set[Function]) -> dict[Function, Function]
     out: dict[Function, Function] = {}
     for rule in (_by_base_name, _by_name):
         ours, theirs = _alone(new - base - {*out.values()}, rule), _alone(base - new - {*out}, rule)
-        out |= {theirs[key]: ours[key] for key in theirs.keys() & ours.keys() if rule is not _by_name or (
-            _unknown(theirs[key]) or _unknown(ours[key]))}  # fmt: skip
+        for key in theirs.keys() & ours.keys():
+            if rule is _by_base_name or _unknown(theirs[key]) or _unknown(ours[key]):
+                out[theirs[key]] = ours[key]
     return out
 
 

@@ -12,7 +12,6 @@ got names. What Firefox's recorder itself writes (the Gecko format) is another f
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
 from typing import Any
 
 from whence.budget import Budget
@@ -23,6 +22,7 @@ from whence.profiles.breakpad import build_id
 from whence.profiles.firefox import LOST, MILLISECOND
 from whence.profiles.json_text import written
 from whence.profiles.model import NO_MAPPING, Label, Lost, Mapping, Profile, SampleType, Timeline
+from whence.records import Record
 
 OLDEST, NEWEST = 41, 80  # versions: the first with libraries of the profile; the newest that is known is 75
 PREFIX_OFFSET, FRAME_FLAGS, FUNC_FLAGS, SHARED_TABLES = 66, 71, 75, 60
@@ -36,12 +36,14 @@ TABLES = ("stackTable", "frameTable", "funcTable", "resourceTable", "nativeSymbo
 LARGEST = (1 << 63) - 1
 
 
-@dataclass(slots=True)
-class FirefoxOrigin:
+class FirefoxOrigin(Record):
     """The document a profile was read from, and which location each frame of each thread's tables is."""
 
-    document: dict[str, Any] = field(repr=False)
-    tables: list[FirefoxTables] = field(repr=False)
+    document: dict[str, Any]
+    tables: list[FirefoxTables]
+
+    def __repr__(self) -> str:
+        return f"<FirefoxOrigin of {len(self.tables)} threads>"
 
 
 def read(text: str, budget: Budget | None = None) -> Profile:

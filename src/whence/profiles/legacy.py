@@ -211,7 +211,7 @@ def scale(objects: int, size: int, rate: int) -> float:
     share = size / objects / rate
     if share <= 0:
         return 1.0
-    return 1 / (1 - math.exp(-share) or -math.expm1(-share))
+    return 1 / (1 - math.exp(-share) or -math.expm1(-share))  # as pprof has it, which is 0 for the smallest shares
 
 
 def read(text: str, kind: str, budget: Budget | None = None) -> Profile:
@@ -261,9 +261,9 @@ def heap_head(found: re.Match[str]) -> HeapHead:
     if kind == TWICE:
         rate //= 2
     sampled = kind in POISSON
-    in_use, all = (found["objects"], found["bytes"]), (found["allocated"], found["allocated_bytes"])
+    in_use, ever = (found["objects"], found["bytes"]), (found["allocated"], found["allocated_bytes"])
     heap = kind.startswith("heap")
-    allocated = heap and any(one not in (other, "0") for one, other in zip(all, in_use, strict=True))
+    allocated = heap and any(one not in (other, "0") for one, other in zip(ever, in_use, strict=True))
     return HeapHead(rate if sampled else 0, allocated, rate if sampled else 1)
 
 
@@ -362,16 +362,16 @@ def add_jemalloc(
     allocated: bool,
 ) -> None:
     """The samples of one stack."""
-    all = next((row.values for row in rows if row.thread == "*"), None)
+    total = next((row.values for row in rows if row.thread == "*"), None)
     threads = [row for row in rows if row.thread != "*"]
-    if all is None:
+    if total is None:
         objects, size, used, used_size = (sum(row.values[kind] for row in threads) for kind in range(4))
-        all = objects, size, used, used_size
-    factors = scale(all[0], all[1], rate), scale(all[2], all[3], rate)
+        total = objects, size, used, used_size
+    factors = scale(total[0], total[1], rate), scale(total[2], total[3], rate)
     low = 0 if allocated else 2
     kinds = range(low, 4)
-    mean = size_label(all[3] // all[2] if all[2] else all[1] // all[0] if all[0] else 0)
-    left = [bounded(int(all[kind] * factors[kind // 2])) for kind in kinds]
+    mean = size_label(total[3] // total[2] if total[2] else total[1] // total[0] if total[0] else 0)
+    left = [bounded(int(total[kind] * factors[kind // 2])) for kind in kinds]
     for row in threads:
         values = [bounded(int(row.values[kind] * factors[kind // 2])) for kind in kinds]
         left = [rest - value for rest, value in zip(left, values, strict=True)]

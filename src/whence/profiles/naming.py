@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from whence.kernels.rows import ascending, grouped, numbered, taken
-from whence.lidia.chains import NO_CHAIN, SEED, SOURCE_OF_BYTE, ChainTable
+from whence.lidia.chains import NO_CHAIN, SOURCE_OF_BYTE, ChainTable
 from whence.lidia.table import demangler
 from whence.locate.locator import Locator
 from whence.locate.segments import has_nobits
@@ -112,7 +112,7 @@ def name(
 
 def _by_mapping(mappings: array[int]) -> list[tuple[int, memoryview]]:
     """The locations of each mapping, in order of mappings."""
-    numbers, distinct = numbered(memoryview(mappings).cast("B"), "Q", SEED)
+    numbers, distinct = numbered(mappings, "Q")
     rows, starts = (column.numbers() for column in grouped(numbers.numbers(), len(distinct)))
     kinds = distinct.numbers().cast("B").cast("q")
     return sorted((index, rows[low:high]) for index, (low, high) in zip(kinds, pairwise(starts), strict=True))
@@ -202,19 +202,19 @@ def _ask(
     """Name the members from the file that was found for their mapping."""
     assert search.opened is not None
     opened = search.opened
-    addresses = array("Q", bytes(taken(memoryview(profile.address).cast("B"), "Q", members)))
+    addresses = array("Q", bytes(taken(profile.address, "Q", members)))
     distinct, at = (column.numbers() for column in ascending(opened.vaddrs(mapping, addresses)))
     nowhere = len(distinct) > 0 and distinct[-1] == NOWHERE
     table, found, unnamed = _chains_of(opened, distinct[:-1] if nowhere else distinct, readable, demangled)
     chain_of = array("I", found)
     if nowhere:
         chain_of.append(NO_CHAIN)
-    chains = taken(memoryview(chain_of).cast("B"), "I", at).numbers()
+    chains = taken(chain_of, "I", at).numbers()
     named, given = members, chains
     if NO_CHAIN in chain_of:
         kept = array("I", [row for row, chain in enumerate(chains) if chain != NO_CHAIN])
-        named = taken(memoryview(members).cast("B"), "I", kept).numbers()
-        given = taken(chains.cast("B"), "I", kept).numbers()
+        named = taken(members, "I", kept).numbers()
+        given = taken(chains, "I", kept).numbers()
     profile.named.append(NamedLocations(memoryview(named), given, table))
     profile.changed.update(named)
     for location in profile.reasons.keys() & set(named) if profile.reasons else ():

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from whence._version import __version__
 from whence.budget import Budget
@@ -39,19 +38,22 @@ from whence.profiles.otlp_tables import (
 )
 from whence.profiles.schema import OTLP, Document
 from whence.profiles.wire import Messages, NewNames
+from whence.records import Record
 
 WHOLE = "ProfilesData"
 DICTIONARY = OTLP.number(WHOLE, "dictionary")
 
 
-@dataclass(slots=True)
-class OtlpOrigin:
+class OtlpOrigin(Record):
     """What an OTLP profile was read from: a JSON document, or the whole message and its dictionary."""
 
-    document: Text | None = field(repr=False)
+    document: Text | None
     whole: Messages | None
-    tables: OtlpTables = field(repr=False)
+    tables: OtlpTables
     compressed: bool
+
+    def __repr__(self) -> str:
+        return f"<OtlpOrigin: {'binary' if self.document is None else 'JSON'}{', packed' if self.compressed else ''}>"
 
 
 def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> Profile:

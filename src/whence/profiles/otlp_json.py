@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from itertools import accumulate, chain
 from typing import Any
 
@@ -20,6 +18,8 @@ from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import Profile
 from whence.profiles.otlp_tables import FUNCTION, PID, VALUE_TYPE, Lists, OtlpNames, OtlpProfile, OtlpTables
 from whence.profiles.schema import OTLP, Document
+from whence.records import Record
+from whence.records import field as record_field
 
 INT64 = range(-(1 << 63), 1 << 64)
 MASK = (1 << 64) - 1
@@ -88,14 +88,13 @@ def entries(entry: Any, name: str, part: str) -> list[Any]:
     return found
 
 
-@dataclass(slots=True)
-class Text:
+class Text(Record):
     """A ProfilesData document: its text, where the values of its dictionary stand, and the tables that may change."""
 
     text: str
     start: int = -1  # of the dictionary
-    extents: dict[str, tuple[int, int]] = dataclass_field(default_factory=dict)
-    locations: list[Any] = dataclass_field(default_factory=list)
+    extents: dict[str, tuple[int, int]] = record_field(default_factory=dict)
+    locations: list[Any] = record_field(default_factory=list)
 
     def changed(self, locations: list[Any], more: dict[str, list[Any]]) -> str:
         """The text with another location table, and with more entries behind those of other tables."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from whence.budget import Budget
@@ -18,6 +17,7 @@ from whence.profiles import bounds, wire
 from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 from whence.profiles.schema import Document
+from whence.records import Record, field
 
 BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")
 PID = "process.pid"
@@ -31,8 +31,7 @@ def column() -> array[int]:
     return array("Q")
 
 
-@dataclass(slots=True)
-class Lists:
+class Lists(Record):
     """A list of numbers for each row of a table: row i has values[first[i]:first[i + 1]]."""
 
     values: array[int] = field(default_factory=column)
@@ -53,8 +52,7 @@ class Lists:
         self.first.append(len(self.values))
 
 
-@dataclass(slots=True)
-class OtlpProfile:
+class OtlpProfile(Record):
     """One OTLP profile: what it counts (string indices), the process its resource names (0: none), its samples."""
 
     type: int
@@ -69,8 +67,7 @@ class OtlpProfile:
     attributes: Lists = field(default_factory=Lists)
 
 
-@dataclass(slots=True)
-class OtlpTables:
+class OtlpTables(Record):
     """`text(i)` is string i of `strings`. Lines are rows of location, function and line."""
 
     strings: int = 0

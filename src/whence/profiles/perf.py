@@ -11,7 +11,6 @@ before, inside the call. Names that perf knew are kept until they are overwritte
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
 
 from whence.budget import Budget
 from whence.errors import ProfileError
@@ -22,14 +21,14 @@ from whence.profiles.model import NO_MAPPING, Label, Lost, Profile, SampleType, 
 from whence.profiles.perf_lines import LINE, LOST, PerfFrame, SampleHeader, behind, header_of, looks_like, place_of
 from whence.profiles.perf_memory import Memories, RuntimeAddresses
 from whence.profiles.text import lines_of
+from whence.records import Record, field
 
 __all__ = ["looks_like", "read"]
 
 LARGEST = (1 << 63) - 1
 
 
-@dataclass(slots=True)
-class PerfSample:
+class PerfSample(Record):
     """One sample as its lines come."""
 
     pid: int

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field, replace
 
 from whence.budget import Budget
 from whence.profiles import bounds
 from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.perf_lines import FORK, MMAP, UNKNOWN, PerfFrame
+from whence.records import Record, field, replaced
 
 ANONYMOUS = ("//anon", "/anon_hugepage")
 BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
@@ -25,8 +25,7 @@ class RuntimeAddresses(Exception):
     """An address was met that is no offset in its file: the text has runtime addresses."""
 
 
-@dataclass(slots=True)
-class PerfMemory:
+class PerfMemory(Record):
     """What is mapped in one process: starts in order, the index of each mapping, and the mappings of each path.
 
     A child that was forked has its parent's lists until one of the two maps something.
@@ -77,7 +76,7 @@ class Memories:
             self.threads[int(forked["tid"])] = child
             if parent is not None and child != int(forked["parent"]):
                 parent.shared = True
-                self.memory[child] = replace(parent)
+                self.memory[child] = replaced(parent)
 
     def of(self, pid: int) -> PerfMemory:
         """The memory of a process, or of a thread: perf script prints the thread unless it is asked for both."""

@@ -27,10 +27,10 @@ from whence import cores
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.kernels.rows import numbered, taken
-from whence.lidia.chains import SEED, longs, words
+from whence.lidia.chains import longs, words
 from whence.model import Frame, Frames
 from whence.profiles import bounds, gz, wire
-from whence.profiles.chains import ALL_KINDS, HAS_FILE, HAS_LINE, IS_INLINED, Chains, Functions, bytes_of
+from whence.profiles.chains import ALL_KINDS, HAS_FILE, HAS_LINE, IS_INLINED, Chains, Functions
 from whence.profiles.kernels import encode as encode_kernel
 from whence.profiles.kernels.fields import NO_ROOM
 from whence.profiles.kernels.stacks import count_up
@@ -331,19 +331,19 @@ class PprofNames:
         known, names, system_names = found.texts, found.name, self.system_names
         systems = names
         if system_names:
-            numbers, distinct = numbered(bytes_of(names), "I", SEED)
+            numbers, distinct = numbered(names, "I")
             place = words(distinct)
             texts = list(known)
             for at, name in enumerate(place):
                 if texts[name] in system_names:
                     place[at] = known.setdefault(system_names[texts[name]], len(known))
-            systems = words(taken(bytes_of(place), "I", numbers.numbers()))
+            systems = words(taken(place, "I", numbers.numbers()))
         texts = list(known)
         three = array("I", bytes(12 * len(names)))
         three[::3], three[1::3], three[2::3] = names, systems, found.file
-        numbers, distinct = numbered(bytes_of(three), "I", SEED)
+        numbers, distinct = numbered(three, "I")
         indices = array("Q", self.strings_of([texts[number] for number in distinct.numbers()]))
-        of_three = longs(taken(bytes_of(indices), "Q", numbers.numbers()))
+        of_three = longs(taken(indices, "Q", numbers.numbers()))
         ids = array("Q", range(self._next_function, self._next_function + len(names)))
         self._next_function += len(names)
         new = array("Q", bytes(8 * len(FUNCTION) * len(names)))

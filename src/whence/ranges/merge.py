@@ -69,9 +69,9 @@ def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     bounds = array("I", [0])
     for table in tables:
         bounds.append(bounds[-1] + len(table))
-    joined = join(tables)
-    if len(joined) != bounds[-1]:
+    if len(set(map(id, tables))) != len(tables):
         raise ValueError("each table is given once")
+    joined = join(tables)
     cut = [_stretches(joined, low, high, last_wins) for low, high in pairwise(bounds)]
     best = cut[0]
     for lower in cut[1:]:
@@ -89,20 +89,27 @@ def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
 
 def join(tables: list[Ranges]) -> Ranges:
     """The first table, with the rows of the others behind its own. The others are emptied."""
-    joined = tables[0]
-    for table in tables[1:]:
-        base, lines = len(joined), len(joined.line_offset)
+    joined, others = tables[0], tables[1:]
+    base, lines = len(joined), len(joined.line_offset)
+    for table in others:
         if joined.columns is not None or table.columns is not None:
             if joined.columns is None:
                 joined.columns = ColumnNumbers.unknown(base, lines)
             joined.columns.extend(table.columns or ColumnNumbers.unknown(len(table), len(table.line_offset)))
             table.columns = None
-        for column in _COLUMNS:
-            getattr(joined, column).extend(getattr(table, column))
-            setattr(table, column, array(getattr(table, column).typecode))
-        columns_kernel.add(joined.line_index, base, lines)
+        columns_kernel.add(table.line_index, 0, lines)
+        base, lines = base + len(table), lines + len(table.line_offset)
         joined.starts.extend(table.starts)
         table.starts = Starts()
+    for column in _COLUMNS:
+        parts = [getattr(table, column) for table in others]
+        if len(parts) == 1:
+            getattr(joined, column).extend(parts[0])
+        else:
+            getattr(joined, column).frombytes(b"".join(parts))  # which makes room once
+        for table in others:
+            setattr(table, column, array(getattr(table, column).typecode))
+        del parts
     return joined
 
 

@@ -20,7 +20,6 @@
     uploads.py        files in: PUT, and Pyroscope's three calls
     uvicorn_headers.py  a time for headers, which uvicorn lacks
     stalls.py         clients that read nothing
-    memory.py         freed memory goes back to the system
     parsing.py        a stranger's file is parsed in a process of its own
     sandbox.py        what such a process gives up
     page/             the page

@@ -22,11 +22,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whence.errors import plain
+from whence.kernels.memory import give_back_freed
 from whence.server.access import ADMIN, READ, UPLOAD, is_loopback
 from whence.server.access_log import AccessLog
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import DebuginfodEndpoints
-from whence.server.memory import give_back_freed
 from whence.server.metrics import CONTENT_TYPE, METRICS
 from whence.server.naming import Naming
 from whence.server.page import Page

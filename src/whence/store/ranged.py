@@ -227,7 +227,9 @@ class RangedBinary(Binary):
             self._read_whole()
             return self._now()
 
-    def table_for(self, vaddrs: Sequence[int], *, return_address: bool = False) -> Table:
+    def table_for(
+        self, vaddrs: Sequence[int], *, return_address: bool = False, last: bool = False, starts: bool = True
+    ) -> Table:
         """A table that answers for these addresses; of the archive, no more is read than they need."""
         asked = [vaddr - 1 for vaddr in vaddrs] if return_address else vaddrs
         with self._lock:

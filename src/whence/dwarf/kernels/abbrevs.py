@@ -400,8 +400,12 @@ def free_cache(tables):
     memset(tables, 0, cython.sizeof(AbbrevCache))
 
 
-def refs_stay_in_units(data: cython.const[cython.uchar][::1]):
-    """Whether no attribute of a .debug_abbrev refers to DIEs of other units of its file. False in doubt."""
+ALL_TABLES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+
+def refs_stay_in_units(data: cython.const[cython.uchar][::1], tables: cython.ulonglong = ALL_TABLES):
+    """Whether no attribute of a .debug_abbrev refers to DIEs of other units of its file. False in doubt. With `tables`
+    only its first ones are looked at."""
     p: cython.pointer[cython.const[cython.uchar]] = cython.NULL
     offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]
@@ -414,6 +418,9 @@ def refs_stay_in_units(data: cython.const[cython.uchar][::1]):
     with cython.nogil:
         while good and offset < size:
             if uleb(p, cython.address(offset), size) == 0:  # the end of a table
+                tables -= 1
+                if tables == 0:
+                    break
                 continue
             uleb(p, cython.address(offset), size)
             fixed(p, cython.address(offset), size, 1, 0)

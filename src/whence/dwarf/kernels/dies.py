@@ -10,7 +10,6 @@ children. A unit's fault costs what comes after it in the unit; a bad range list
 """
 
 import cython
-from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, qsort, realloc
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels.abbrevs import (
@@ -79,20 +78,10 @@ from cython.cimports.whence.dwarf.kernels.units import (
 )
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
-from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
-    mix,
-    next_slot,
-    put_item,
-    release_slots,
-)
 from cython.cimports.whence.kernels.vector import grow
 
 NO_START = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
+FEW_SPANS = cython.declare(cython.Py_ssize_t, 64)
 
 
 @cython.cfunc
@@ -263,6 +252,28 @@ def by_start(
     if first.start != second.start:
         return 1 if first.start > second.start else -1
     return 1 if first.owner > second.owner else -1 if first.owner < second.owner else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def sort_spans(spans: cython.pointer[Span], count: cython.Py_ssize_t) -> cython.void:
+    """Sort spans by `by_start`: few of them, as functions mostly have, without the calls and copies of qsort."""
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    span: Span
+    if count > FEW_SPANS:
+        qsort(spans, count, cython.sizeof(Span), by_start)
+        return
+    for i in range(1, count):
+        span = spans[i]
+        at = i
+        while at > 0 and (
+            spans[at - 1].start > span.start or (spans[at - 1].start == span.start and spans[at - 1].owner > span.owner)
+        ):
+            spans[at] = spans[at - 1]
+            at -= 1
+        spans[at] = span
 
 
 @cython.final
@@ -437,7 +448,7 @@ class ScopeReader:
                 return -1
             self.path = cython.cast(cython.p_uint, block)
             self.path_room = self.sorted.count
-        qsort(self.sorted.items, self.sorted.count, cython.sizeof(self.sorted.items[0]), by_start)
+        sort_spans(self.sorted.items, self.sorted.count)
         for i in range(self.sorted.count):
             span = cython.address(self.sorted.items[i])
             while height and self.sorted.items[self.path[height - 1]].end <= span.start:
@@ -606,80 +617,3 @@ def rows_of_source(function: cython.const[cython.ulonglong][::1], source: cython
                 out[found] = cython.cast(cython.uint, i)
                 found += 1
     return found
-
-
-@cython.final
-@cython.cclass
-class OtherFiles:
-    """The rows of a column of files whose number counts in another unit, found once and given their names later.
-
-    `keys` are these numbers, each once.
-    """
-
-    keys = cython.declare(Column, visibility="readonly")
-    _rows: Column
-    _places: Column  # of each row, its number's place among the keys
-    _slots: HashTable
-    _seed: u64
-
-    def __cinit__(self, file: cython.const[cython.ulonglong][::1], above: cython.ulonglong):
-        """Those beyond `above`."""
-        i: cython.Py_ssize_t
-        ok: cython.bint = True
-        self.keys, self._rows, self._places = Column("Q", True), Column("I", True), Column("I", True)
-        self._seed = cython.cast(u64, cython.cast(cython.p_void, self))
-        belong(file.shape[0] <= UINT_MAX)
-        with cython.nogil:
-            for i in range(file.shape[0]):
-                if file[i] > above:
-                    ok = (
-                        ok
-                        and self._rows.push_u32(cython.cast(cython.uint, i))
-                        and self._places.push_u32(self._place(file[i], cython.address(ok)))
-                    )
-        if not ok:
-            raise MemoryError
-
-    def __dealloc__(self):
-        release_slots(cython.address(self._slots))
-
-    def __len__(self):
-        return self._rows.vector.count
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _place(self, key: u64, ok: cython.pointer[cython.bint]) -> cython.uint:
-        """Where a key is among the keys; it is put there when it is new."""
-        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.keys.vector.items)
-        count: cython.Py_ssize_t = self.keys.vector.count
-        i: cython.Py_ssize_t
-        slot: u64
-        if count and keys[count - 1] == key:
-            return cython.cast(cython.uint, count - 1)
-        if is_crowded(cython.address(self._slots)):
-            ok[0] = make_slots(cython.address(self._slots), 2 * count + 1)
-            if not ok[0]:
-                return 0
-            for i in range(count):
-                put_item(cython.address(self._slots), mix(keys[i], self._seed), i)
-        slot = first_slot(cython.address(self._slots), mix(key, self._seed))
-        while self._slots.slots[slot]:
-            if keys[self._slots.slots[slot] - 1] == key:
-                return self._slots.slots[slot] - 1
-            slot = next_slot(cython.address(self._slots), slot)
-        fill_slot(cython.address(self._slots), slot, count)
-        ok[0] = self.keys.push_u64(key)
-        return cython.cast(cython.uint, count)
-
-    def put(self, file: cython.ulonglong[::1], names: cython.const[cython.ulonglong][::1]):
-        """Write into the column the name of each key."""
-        i: cython.Py_ssize_t
-        rows: cython.p_uint = cython.cast(cython.p_uint, self._rows.vector.items)
-        places: cython.p_uint = cython.cast(cython.p_uint, self._places.vector.items)
-        count: cython.Py_ssize_t = self._rows.vector.count
-        belong(names.shape[0] == self.keys.vector.count)
-        belong(not count or rows[count - 1] < file.shape[0])  # they ascend
-        with cython.nogil:
-            for i in range(count):
-                file[rows[i]] = names[places[i]]

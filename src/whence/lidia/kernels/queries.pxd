@@ -9,6 +9,7 @@ from libc.string cimport memchr
 
 from whence.kernels.bytes cimport u16, u32, u64
 from whence.kernels.columns cimport Column
+from whence.kernels.hashtable cimport HashTable
 from whence.kernels.vector cimport Bytes
 from whence.lidia.kernels.packed cimport (
     PACKED_ROWS, Packed, Row, SharedStrings, blocks_before, find_row, least_of, no_row, open_packed, packed_column,
@@ -759,6 +760,18 @@ cdef class Texts:
     cdef object _add_up(self, Column rows)
     cdef const unsigned char* text_at(self, Py_ssize_t row, unsigned long long* size) noexcept nogil
     cdef int _check_row(self, Py_ssize_t row) except -1
+
+
+cdef class ReadableNames:
+    cdef unsigned long long seed
+    cdef Py_ssize_t most
+    cdef Py_ssize_t most_bytes
+    cdef HashTable table
+    cdef Column key
+    cdef Column end
+    cdef Bytes text
+
+    cdef Py_ssize_t place_of(self, unsigned long long key) noexcept nogil
 
 
 cdef inline int put(object made, Py_ssize_t place, object value) except -1:

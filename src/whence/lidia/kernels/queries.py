@@ -24,9 +24,11 @@ from cython.cimports.whence.kernels.hashtable import (
     HashTable,
     fill_slot,
     first_slot,
+    is_crowded,
     make_slots,
     mix,
     next_slot,
+    put_item,
     release_slots,
 )
 from cython.cimports.whence.kernels.vector import U64s, push_bytes, release, reserve
@@ -35,6 +37,7 @@ from cython.cimports.whence.lidia.kernels.packed import Row, no_row, packed_fits
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the vaddr of a line that is none
 MOST_ROWS = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF - MOST_FRAMES)  # of all frames: starts are numbers of 32 bits
+MOST_KEPT = cython.declare(cython.Py_ssize_t, 1 << 30)  # readable names: they are numbered by 32 bits
 CACHED_TEXTS = cython.declare(cython.int, 131072)
 CACHED_CHARACTERS = cython.declare(cython.Py_ssize_t, 1 << 26)
 CACHED_FRAMES = cython.declare(cython.int, 16384)  # not more: to find a frame must not cost more than to make one
@@ -910,12 +913,108 @@ class Texts:
         cython.cast(cython.p_uint, self.size.vector.items)[row] = len(text)
 
 
+@cython.final
+@cython.cclass
+class ReadableNames:
+    """Readable names by the key of the linkage names they stand for (`Texts.key`), kept from answer to answer.
+
+    They are forgotten, all of them, when there are as many as may be kept.
+    """
+
+    def __cinit__(self, seed: cython.ulonglong, most: cython.Py_ssize_t, most_bytes: cython.Py_ssize_t):
+        """`seed` is random, so that a file cannot choose keys that collide; `most` names are kept, of `most_bytes`
+        bytes in all. MemoryError."""
+        belong(0 < most <= MOST_KEPT and most_bytes > 0)
+        self.seed, self.most, self.most_bytes = seed, most, most_bytes
+        self.key, self.end = Column("Q", True), Column("Q", True)
+        if not make_slots(cython.address(self.table), 0):
+            raise MemoryError
+
+    def __dealloc__(self):
+        release_slots(cython.address(self.table))
+        release(cython.address(self.text))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def place_of(self, key: cython.ulonglong) -> cython.Py_ssize_t:
+        """The place of a name among those that are kept, or -1."""
+        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.key.vector.items)
+        slot: cython.ulonglong = first_slot(cython.address(self.table), mix(key, self.seed))
+        while self.table.slots[slot]:
+            if keys[self.table.slots[slot] - 1] == key:
+                return self.table.slots[slot] - 1
+            slot = next_slot(cython.address(self.table), slot)
+        return -1
+
+    def keep(self, key: cython.ulonglong, name: bytes):
+        """Keep the readable name of a key that has none here. MemoryError."""
+        place: cython.Py_ssize_t
+        size: cython.Py_ssize_t = len(name)
+        if self.place_of(key) >= 0:
+            return
+        if self.table.count >= self.most or size > self.most_bytes - self.text.count:
+            self.key.vector.count = self.end.vector.count = self.text.count = 0
+            if not make_slots(cython.address(self.table), 0):
+                raise MemoryError
+        if size > self.most_bytes:
+            return
+        if is_crowded(cython.address(self.table)):
+            place = self.key.vector.count
+            if not make_slots(cython.address(self.table), 2 * place + 1):
+                raise MemoryError
+            for place in range(self.key.vector.count):
+                put_item(
+                    cython.address(self.table),
+                    mix(cython.cast(cython.p_ulonglong, self.key.vector.items)[place], self.seed),
+                    place,
+                )
+        if (
+            not self.key.reserve(1)
+            or not self.end.reserve(1)
+            or not push_bytes(cython.address(self.text), cython.cast(cython.p_char, name), size)
+        ):
+            raise MemoryError
+        self.key.push_u64(key)
+        self.end.push_u64(self.text.count)
+        put_item(cython.address(self.table), mix(key, self.seed), self.key.vector.count - 1)
+
+    def replace(self, texts: Texts):
+        """Show the names that are kept in place of linkage names; returns the rows of the others. MemoryError."""
+        row: cython.Py_ssize_t
+        place: cython.Py_ssize_t
+        begin: cython.ulonglong
+        at: cython.Py_ssize_t
+        rows: cython.p_uint = cython.cast(cython.p_uint, texts.linkage.vector.items)
+        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, texts.offset.vector.items)
+        ends: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.end.vector.items)
+        start: cython.p_ulonglong = cython.cast(cython.p_ulonglong, texts.start.vector.items)
+        size: cython.p_uint = cython.cast(cython.p_uint, texts.size.vector.items)
+        unknown = Column("I", True)
+        for at in range(texts.linkage.vector.count):
+            row = rows[at]
+            place = self.place_of(keys[row])
+            if place < 0:
+                if not unknown.push_u32(cython.cast(cython.uint, row)):
+                    raise MemoryError
+                continue
+            begin = ends[place - 1] if place else 0
+            size[row] = cython.cast(cython.uint, ends[place] - begin)
+            start[row] = WHENCE_READABLE | cython.cast(cython.ulonglong, texts.readable.count)
+            if not push_bytes(cython.address(texts.readable), self.text.items + begin, size[row]):
+                raise MemoryError
+        return unknown
+
+
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
 def is_linkage_name(text: cython.pointer(cython.const[cython.uchar])) -> cython.bint:
-    """Whether a text (of two bytes at least) begins with _Z _R __ _D _T _$ $s $S or ?."""
+    """Whether a text (of three bytes at least) begins with _Z _R _D _T _$ $s $S or ?, or with an underscore or two more
+    before the Z or R."""
     if text[0] == ord("_"):
-        return text[1] in (ord("Z"), ord("R"), ord("_"), ord("D"), ord("T"), ord("$"))
+        if text[1] == ord("_"):  # glibc's own names are __GI_ and the like
+            return text[2] in (ord("Z"), ord("R"), ord("_"))
+        return text[1] in (ord("Z"), ord("R"), ord("D"), ord("T"), ord("$"))
     return text[0] == ord("?") or (text[0] == ord("$") and text[1] in (ord("s"), ord("S")))

@@ -6,6 +6,7 @@ file cannot choose names that collide.
 """
 
 import cython
+from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memchr, memcmp, memcpy, strlen
 from cython.cimports.whence.kernels.checks import belong
@@ -386,3 +387,18 @@ def numbers_of(column: Column, count: cython.Py_ssize_t) -> cython.p_uint:
         raise MemoryError
     column.vector.count = count
     return cython.cast(cython.p_uint, column.vector.items)
+
+
+def absent_rows(numbers: cython.const[cython.uint][::1]):
+    """The rows of ABSENT: a Column. MemoryError."""
+    rows = Column("I")
+    row: cython.Py_ssize_t
+    ok: cython.bint = True
+    belong(numbers.shape[0] <= UINT_MAX)
+    with cython.nogil:
+        for row in range(numbers.shape[0]):
+            if numbers[row] == NO_STRING:
+                ok = ok and rows.push_u32(cython.cast(cython.uint, row))
+    if not ok:
+        raise MemoryError
+    return rows

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from dataclasses import dataclass, field
 from itertools import accumulate, chain, count, repeat
 from operator import itemgetter
 
@@ -24,6 +23,7 @@ from whence.profiles.flamegraph.kernels import tree as tree_kernel
 from whence.profiles.model import Profile, Samples, SampleType
 from whence.profiles.stacks import Shown, binary_of, shown
 from whence.profiles.wire import room
+from whence.records import Record, field
 
 NODES = 300_000  # as many as a browser draws without a pause
 CELLS = 2 * NODES  # nodes times sample types
@@ -39,8 +39,7 @@ ALL_BUT_LINE = itemgetter(slice(3))
 flattened = chain.from_iterable
 
 
-@dataclass(slots=True)
-class Tree:
+class Tree(Record):
     """Node 0 is the root; a node comes before its children, and these before its next sibling.
 
     Node i is frame[i], an index into `frames`; -1 is the root's. Its parent is node parent[i], which lies up[i] levels
@@ -61,8 +60,7 @@ class Tree:
     depth: int = 0  # frames below this depth were left out; 0: none
 
 
-@dataclass(slots=True)
-class LocationFrames:
+class LocationFrames(Record):
     """Locations as what they show: location l is place[of[l]:of[l + 1]], innermost first; a place is a frame's line."""
 
     frames: list[Shown]

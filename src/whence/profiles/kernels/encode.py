@@ -4,37 +4,10 @@ import cython
 from cython.cimports.cpython.bytes import PyBytes_AsString
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.string import memcpy
+from cython.cimports.whence.kernels.bytes import put_uleb
 from cython.cimports.whence.kernels.checks import are_inside, belong
 from cython.cimports.whence.kernels.columns import Column
-
-MORE = cython.declare(cython.ulonglong, 0x80)  # of a varint: another byte follows
-LENGTH = cython.declare(cython.uint, 2)  # the wire type of what has a length
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def size_of(value: cython.ulonglong) -> cython.Py_ssize_t:
-    """How many bytes a varint has."""
-    size: cython.Py_ssize_t = 1
-    while value >= MORE:
-        value >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def put(at: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
-    while value >= MORE:
-        at[0] = cython.cast(cython.uchar, value & 0x7F | MORE)
-        value >>= 7
-        at += 1
-    at[0] = cython.cast(cython.uchar, value)
-    return at + 1
+from cython.cimports.whence.profiles.kernels.fields import LENGTH, varint_size
 
 
 def texts(tag: bytes, values: list) -> Column:
@@ -57,7 +30,7 @@ def texts(tag: bytes, values: list) -> Column:
             raise MemoryError
         to = cython.cast(cython.p_uchar, out.vector.items) + out.vector.count
         memcpy(to, key, key_size)
-        to = put(to + key_size, size)
+        to = put_uleb(to + key_size, size)
         memcpy(to, raw, size)
         out.vector.count = to + size - cython.cast(cython.p_uchar, out.vector.items)
     return out
@@ -76,8 +49,7 @@ def samples(
     `values` has those of the first type, then those of the second, and so on. `labels` are which set each sample has,
     where each set of encoded labels begins (and the last one ends), and their bytes. `fields` are the numbers of the
     sample in the profile, and of locations and values in the sample, and how many locations there are, which are
-    numbered from 1. ValueError for
-    columns that do not belong together, MemoryError.
+    numbered from 1. ValueError for columns that do not belong together, MemoryError.
     """
     belong(len(labels) == 3 and len(fields) == 4)
     label_set: cython.const[cython.uint][::1] = labels[0]
@@ -118,29 +90,29 @@ def samples(
             places = numbers = 0
             for at in range(begin, end):
                 good = good and stack[at] < most
-                places += size_of(stack[at] + cython.cast(cython.ulonglong, 1))
+                places += varint_size(stack[at] + cython.cast(cython.ulonglong, 1))
             for kind in range(kinds):
-                numbers += size_of(cython.cast(cython.ulonglong, values[kind * count + row]))
+                numbers += varint_size(cython.cast(cython.ulonglong, values[kind * count + row]))
             inside = 0
             if kinds:
-                inside = size_of(value_key) + size_of(numbers) + numbers
+                inside = varint_size(value_key) + varint_size(numbers) + numbers
             if begin < end:
-                inside += size_of(location_key) + size_of(places) + places
+                inside += varint_size(location_key) + varint_size(places) + places
             if label_first[label_set[row]] < label_first[label_set[row] + 1]:
                 inside += label_first[label_set[row] + 1] - label_first[label_set[row]]
             if not good or not out.reserve(inside + 20):
                 good = False
                 break
             to = cython.cast(cython.p_uchar, out.vector.items) + out.vector.count
-            to = put(put(to, sample_key), inside)
+            to = put_uleb(put_uleb(to, sample_key), inside)
             if begin < end:
-                to = put(put(to, location_key), places)
+                to = put_uleb(put_uleb(to, location_key), places)
                 for at in range(begin, end):
-                    to = put(to, stack[at] + cython.cast(cython.ulonglong, 1))
+                    to = put_uleb(to, stack[at] + cython.cast(cython.ulonglong, 1))
             if kinds:
-                to = put(put(to, value_key), numbers)
+                to = put_uleb(put_uleb(to, value_key), numbers)
             for kind in range(kinds):
-                to = put(to, cython.cast(cython.ulonglong, values[kind * count + row]))
+                to = put_uleb(to, cython.cast(cython.ulonglong, values[kind * count + row]))
             for at in range(label_first[label_set[row]], label_first[label_set[row] + 1]):
                 to[0] = label_bytes[at]
                 to += 1
@@ -191,17 +163,17 @@ def locations(
             inside += field_size(address_key, address[row])
             for at in range(first[row], first[row + 1]):
                 within = field_size(function_key, function[at]) + field_size(line_key, line[at])
-                inside += size_of(lines_key) + size_of(within) + within
+                inside += varint_size(lines_key) + varint_size(within) + within
             if not out.reserve(inside + 20):
                 good = False
                 break
             to = cython.cast(cython.p_uchar, out.vector.items) + out.vector.count
-            to = put(put(to, key), inside)
+            to = put_uleb(put_uleb(to, key), inside)
             to = put_field(put_field(to, id_key, row + 1), mapping_key, mapping[row] + 1)
             to = put_field(to, address_key, address[row])
             for at in range(first[row], first[row + 1]):
                 within = field_size(function_key, function[at]) + field_size(line_key, line[at])
-                to = put(put(to, lines_key), within)
+                to = put_uleb(put_uleb(to, lines_key), within)
                 to = put_field(put_field(to, function_key, function[at]), line_key, line[at])
             out.vector.count = to - cython.cast(cython.p_uchar, out.vector.items)
     if not good:
@@ -215,7 +187,7 @@ def locations(
 @cython.inline
 def field_size(key: cython.ulonglong, value: cython.ulonglong) -> cython.Py_ssize_t:
     """How many bytes a number and its key have; a number of 0 is not written."""
-    return size_of(key) + size_of(value) if value else 0
+    return varint_size(key) + varint_size(value) if value else 0
 
 
 @cython.cfunc
@@ -223,4 +195,4 @@ def field_size(key: cython.ulonglong, value: cython.ulonglong) -> cython.Py_ssiz
 @cython.exceptval(check=False)
 @cython.inline
 def put_field(at: cython.p_uchar, key: cython.ulonglong, value: cython.ulonglong) -> cython.p_uchar:
-    return put(put(at, key), value) if value else at
+    return put_uleb(put_uleb(at, key), value) if value else at

@@ -93,7 +93,7 @@ def functions_of(
     row: cython.uint
     other: cython.uint
     slot: cython.ulonglong
-    hash: cython.ulonglong
+    code: cython.ulonglong
     belong(file.shape[0] == frames and start_line.shape[0] == frames and are_chains(chain, first, frames))
     seen: cython.p_uchar = cython.cast(cython.p_uchar, calloc(first.shape[0] + 1, 1))
     room: cython.bint = (
@@ -113,8 +113,8 @@ def functions_of(
                     continue
                 seen[chain[location]] = 1
                 for row in range(first[chain[location]], first[chain[location] + 1]):
-                    hash = mix(cython.cast(cython.ulonglong, name[row]) << 32 | file[row], seed)
-                    slot = first_slot(cython.address(table), mix(hash ^ start_line[row], seed))
+                    code = mix(cython.cast(cython.ulonglong, name[row]) << 32 | file[row], seed)
+                    slot = first_slot(cython.address(table), mix(code ^ start_line[row], seed))
                     while table.slots[slot]:
                         other = row_of[table.slots[slot] - 1]
                         if (

@@ -20,12 +20,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from whence.budget import Budget
 from whence.errors import WRONG_KIND, ProfileError
 from whence.model import Frame, Frames, Source
 from whence.profiles import bounds
+from whence.records import Record, field
 
 MAGIC = b"DTiJ"  # as a little-endian machine writes it
 VERSION = 1
@@ -39,8 +39,7 @@ ADDRESS_END = 1 << 64
 EH_FRAME_ALIGN = 8  # .eh_frame counts its distances from where it lies: behind the code, at such an address
 
 
-@dataclass(frozen=True, slots=True)
-class JitCode:
+class JitCode(Record, frozen=True):
     """A function from `time` on at [address, address + size), with its lines: (offset, line, file), by offset.
 
     `eh_frame` says how to unwind it, as bytes at `eh_frame_address`; b"" where the compiler did not say.
@@ -65,8 +64,7 @@ class JitCode:
         return (Frame(self.name, file, line, source=Source.PERFMAP),)
 
 
-@dataclass(slots=True)
-class JitDump:
+class JitDump(Record):
     """All code of a dump in order of the file. `counter` says that times are of the processor's counter."""
 
     pid: int

@@ -1,0 +1,57 @@
+"""Unpacking ahead of a question, while what reads debug info is imported: all that it may need, and no more.
+
+Few vaddrs need few units, which .debug_aranges names: of .debug_info what comes before them, and then what their reader
+waits for (whence.dwarf.streaming.InfoPrefix). Where units refer to DIEs of others, as after link-time optimization,
+names may lie anywhere, and all of it is unpacked.
+"""
+
+from __future__ import annotations
+
+from _thread import start_new_thread
+from array import array
+from collections.abc import Sequence
+
+from whence.dwarf.kernels import abbrevs, units
+from whence.elf.file import ElfFile
+from whence.errors import ElfError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from whence.elf.compress import Unpacking
+
+FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
+TABLES = 64  # of .debug_abbrev that are looked at: who refers to other units does so in most of them
+FIRST = 1 << 20  # bytes of .debug_info that are unpacked before it is known how many are needed
+
+
+def unpack_ahead(elf: ElfFile, most: int, vaddrs: Sequence[int]) -> None:
+    """Unpack debug info on other threads for a question about these vaddrs (none: nobody knows them yet); not a
+    .debug_info of more than `most` bytes, as stored. Does nothing where that has begun."""
+    few = 0 < len(vaddrs) <= FEW
+    info = elf.unpack_ahead(most, lead=FIRST if few else None)
+    if info is not None and few:
+        start_new_thread(_limit, (elf, info, array("Q", vaddrs)))
+
+
+def _limit(elf: ElfFile, info: Unpacking, vaddrs: array[int]) -> None:
+    """Have .debug_info unpacked up to the last unit that .debug_aranges names for these vaddrs; all of it where that
+    is not enough."""
+    needed = info.size
+    try:
+        found, _ = listed_units(elf.content(".debug_aranges"), elf.order, vaddrs)
+        if found and abbrevs.refs_stay_in_units(elf.content(".debug_abbrev"), TABLES):
+            needed = max(found)
+    except (ElfError, MemoryError):
+        pass  # whoever reads them reports it
+    finally:
+        info.want(needed)
+
+
+def listed_units(aranges: memoryview, order: str, vaddrs: array[int]) -> tuple[list[int], int]:
+    """The offsets in .debug_info of the units that .debug_aranges names for the vaddrs, in order, and how many units it
+    lists; ([], 0) when it does not name one for each."""
+    found = array("Q", bytes(8 * len(vaddrs)))  # offset + 1
+    listed = max(0, units.find_units(aranges, order == "big", vaddrs, found))
+    if not listed or 0 in found:
+        return [], 0
+    return sorted({offset - 1 for offset in found}), listed
