@@ -644,18 +644,40 @@ cdef inline int chain_at(
     return found
 
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define whence_prefetch(at) __builtin_prefetch(at)
+    #else
+    #define whence_prefetch(at) ((void)(at))
+    #endif
+    """
+    void whence_prefetch(const void *at) noexcept nogil  # it will be read soon; any address
+
+
+cdef enum:
+    WAYS = 4  # slots of a key: one line of the processor's cache
+    EVICTED_BY = 8  # new keys, one each time
+
+
+cdef struct Slot:
+    unsigned long long key
+    PyObject *value  # owned, or NULL
+
+
 cdef class ObjectCache:
-    cdef unsigned long long *_keys
-    cdef PyObject **_values  # owned, or NULL
+    cdef void *_memory  # that holds the slots
+    cdef Slot *_slots
     cdef unsigned long long _mask
     cdef unsigned long long _most
     cdef Py_ssize_t _count
+    cdef unsigned int _refused  # new keys whose slots were all taken
 
     cdef object get(self, unsigned long long key)
+    cdef void expect(self, unsigned long long key) noexcept
     cdef int put(self, unsigned long long key, object value) except -1
     cdef int _grow(self) except -1
     cdef bint _make_slots(self, unsigned long long count) noexcept
-    cdef void _place(self, unsigned long long key, PyObject *value) noexcept
 
 
 cdef class FrameColumns

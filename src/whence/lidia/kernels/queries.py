@@ -42,7 +42,6 @@ CACHED_TEXTS = cython.declare(cython.int, 131072)
 CACHED_CHARACTERS = cython.declare(cython.Py_ssize_t, 1 << 26)
 CACHED_FRAMES = cython.declare(cython.int, 16384)  # not more: to find a frame must not cost more than to make one
 FIRST_CACHED = cython.declare(cython.ulonglong, 256)
-WAYS = cython.declare(cython.int, 4)
 FRAME_FIELDS = cython.declare(cython.Py_ssize_t, 8)  # of whence.model.Frame
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
@@ -62,14 +61,15 @@ def slots_of(key: cython.ulonglong, mask: cython.ulonglong) -> cython.ulonglong:
 class ObjectCache:
     """A bounded, set-associative cache from u64 keys to Python objects other than None.
 
-    Each key has WAYS adjacent slots; a new key takes a free one or evicts slot key % WAYS. There is no int object for a
-    key, as a dict would have.
+    Each key has WAYS adjacent slots; a new key takes a free one. Where there is none, one of so many new keys evicts
+    slot key % WAYS, and the others are not kept: of more keys than there are slots, those that are kept are found again
+    all the same, and an object that nobody has looked at for long is slow to release. There is no int object for a key,
+    as a dict would have.
     """
 
     def __cinit__(self, most: cython.ulonglong):
         """`most` slots, a power of two."""
         self._most = most
-        self._mask = FIRST_CACHED - 1
         if not self._make_slots(FIRST_CACHED):
             raise MemoryError
 
@@ -77,79 +77,84 @@ class ObjectCache:
     @cython.exceptval(check=False)
     def _make_slots(self, count: cython.ulonglong) -> cython.bint:
         """Take empty slots in place of the ones there are; False, and nothing is changed, without memory."""
-        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, calloc(count, 8))
-        values: cython.pointer(cython.pointer(PyObject)) = cython.cast(
-            cython.pointer(cython.pointer(PyObject)), calloc(count, cython.sizeof(cython.pointer(PyObject)))
-        )
-        if keys == cython.NULL or values == cython.NULL:
-            free(keys)
-            free(values)
+        line: cython.size_t = WAYS * cython.sizeof(Slot)
+        memory: cython.p_void = calloc(count // WAYS + 1, line)
+        if memory == cython.NULL:
             return False
-        self._keys, self._values = keys, values
+        self._memory = memory
+        self._slots = cython.cast(cython.pointer(Slot), (cython.cast(cython.size_t, memory) + line - 1) // line * line)
+        self._mask = count - 1
+        self._count = 0
         return True
 
     def __dealloc__(self):
         slot: cython.ulonglong
-        if self._values != cython.NULL:
+        if self._memory != cython.NULL:
             for slot in range(self._mask + 1):
-                Py_DecRef(self._values[slot])
-        free(self._values)
-        free(self._keys)
+                Py_DecRef(self._slots[slot].value)
+        free(self._memory)
 
     @cython.cfunc
     def get(self, key: cython.ulonglong):
         """The object of a key, or None."""
-        slot: cython.ulonglong = slots_of(key, self._mask)
+        slot: cython.pointer(Slot) = self._slots + slots_of(key, self._mask)
         way: cython.int
         for way in range(WAYS):
-            if self._keys[slot + way] == key and self._values[slot + way] != cython.NULL:
-                return cython.cast(object, self._values[slot + way])
+            if slot[way].key == key and slot[way].value != cython.NULL:
+                return cython.cast(object, slot[way].value)
         return None
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def expect(self, key: cython.ulonglong) -> cython.void:
+        """Have the processor fetch the slots of a key that is asked for soon."""
+        whence_prefetch(self._slots + slots_of(key, self._mask))
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def put(self, key: cython.ulonglong, value: object) -> cython.int:
-        """Set the object of a key that has none."""
+        """Set the object of a key that has none, if it is to be kept."""
+        slot: cython.pointer(Slot)
+        way: cython.int
         if cython.cast(cython.ulonglong, self._count) > self._mask >> 1 and self._mask + 1 < self._most:
             self._grow()
-        Py_IncRef(cython.cast(cython.pointer(PyObject), value))
-        self._place(key, cython.cast(cython.pointer(PyObject), value))
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _place(self, key: cython.ulonglong, value: cython.pointer(PyObject)) -> cython.void:
-        """Put an object into a slot of its key, in place of another one where all are taken."""
-        slot: cython.ulonglong = slots_of(key, self._mask)
-        way: cython.int
+        slot = self._slots + slots_of(key, self._mask)
         for way in range(WAYS):
-            if self._values[slot + way] == cython.NULL:
+            if slot[way].value == cython.NULL:
                 self._count += 1
                 break
         else:
-            way = cython.cast(cython.int, key & (WAYS - 1))
-        old: cython.pointer(PyObject) = self._values[slot + way]
-        self._keys[slot + way] = key
-        self._values[slot + way] = value
+            self._refused += 1
+            if self._refused % EVICTED_BY:
+                return 0
+            way = cython.cast(cython.int, key % WAYS)
+        old: cython.pointer(PyObject) = slot[way].value
+        Py_IncRef(cython.cast(cython.pointer(PyObject), value))
+        slot[way].key = key
+        slot[way].value = cython.cast(cython.pointer(PyObject), value)
         Py_DecRef(old)
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _grow(self) -> cython.int:
-        """Make eight times as many slots, or the most."""
-        keys: cython.p_ulonglong = self._keys
-        values: cython.pointer(cython.pointer(PyObject)) = self._values
+        """Make eight times as many slots, or the most. A key has all slots that it had, and more."""
+        memory: cython.p_void = self._memory
+        slots: cython.pointer(Slot) = self._slots
+        to: cython.pointer(Slot)
         count: cython.ulonglong = self._mask + 1
-        wanted: cython.ulonglong = 8 * count if 8 * count < self._most else self._most
         slot: cython.ulonglong
-        if not self._make_slots(wanted):
+        if not self._make_slots(8 * count if 8 * count < self._most else self._most):
             raise MemoryError
-        self._mask, self._count = wanted - 1, 0
         for slot in range(count):
-            if values[slot] != cython.NULL:
-                self._place(keys[slot], values[slot])
-        free(keys)
-        free(values)
+            if slots[slot].value == cython.NULL:
+                continue
+            to = self._slots + slots_of(slots[slot].key, self._mask)
+            while to.value != cython.NULL:  # those of one key before go to one key's or several'
+                to += 1
+            to[0] = slots[slot]
+            self._count += 1
+        free(memory)
         return 0
 
 
@@ -224,6 +229,15 @@ def forget(v: cython.pointer(View)) -> cython.void:
     free(v.up)
     free(v.sample)
     free(v.unpacked)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def key_around(index: cython.uint, inner: cython.uint) -> cython.ulonglong:
+    """The key of the frame of a range around another one."""
+    return ~(cython.cast(cython.ulonglong, index) << 32 | inner)
 
 
 @cython.final
@@ -343,7 +357,7 @@ class Archive:
             no_row(cython.address(called))
             range_row(self.view, inner, cython.address(called), form)
             number = cython.cast(cython.uint, range_field(self.view, inner, cython.address(called), CALL_LINE, form))
-            key = ~(key | cython.cast(cython.ulonglong, inner))
+            key = key_around(index, cython.cast(cython.uint, inner))
         else:
             number = line_of(self.view, entry, form)
             key = key | (number if self._view.column == cython.NULL else cython.cast(cython.uint, entry + 1))
@@ -358,6 +372,8 @@ class Archive:
             if inner < 0
             else range_field(self.view, inner, cython.address(called), CALL_FILE, form)
         )
+        self._functions.expect(name)
+        self._texts.expect(path)
         function, file = self._text(name, True), self._text(path, False)
         if function is None or file is None:
             return None
@@ -423,6 +439,8 @@ class Archive:
         row: Row
         if count == 0:
             return ()
+        for level in range(1, count):
+            self._frames.expect(key_around(chain[level], chain[level - 1]))
         no_row(cython.address(row))
         range_row(self.view, chain[0], cython.address(row), form)
         entry = entry_of(self.view, chain[0], cython.address(row), vaddr - vaddr_in(self.view, chain[0], form), form)
