@@ -30,6 +30,16 @@ def test_pages_of_a_region_that_are_moved_are_empty_where_they_were() -> None:
         assert bytes(view) == b"d" * PAGE + bytes(PAGE) + b"d" * 4 * PAGE
 
 
+def test_bytes_are_put_where_they_belong_and_nowhere_else() -> None:
+    region = Region(PAGE)
+    region.put(1, b"abc")
+    region.put(PAGE, b"")
+    assert bytes(region) == b"\0abc" + bytes(PAGE - 4)
+    for start in (-1, PAGE - 2, PAGE + 1):
+        with pytest.raises(ValueError, match="belong together"):
+            region.put(start, b"abc")
+
+
 def test_bytes_of_a_region_stay_as_long_as_a_view_of_them() -> None:
     view = memoryview(Region(3 << 20))
     view[-1] = 7

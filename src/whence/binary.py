@@ -285,10 +285,14 @@ class Binary(Closing):
         table = self.table_for((vaddr,), return_address=return_address)
         return table.lookup(vaddr, return_address=return_address)
 
-    def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> FrameTable:
-        """The frames of many addresses (a list, a numpy array, anything that holds integers) as one table."""
+    def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False, last: bool = False) -> FrameTable:
+        """The frames of many addresses (a list, a numpy array, anything that holds integers) as one table.
+
+        With `last` nothing else will be asked: of an ELF file no more is kept than what answers.
+        """
         asked = as_words(vaddrs)
-        return self.table_for(asked, return_address=return_address).lookup_many(asked, return_address=return_address)
+        table = self.table_for(asked, return_address=return_address, last=last)
+        return table.lookup_many(asked, return_address=return_address)
 
     def find(self, name: str) -> list[Range]:
         """The functions of a name, in order of vaddr: a range for each part of one that is split; [] for none.

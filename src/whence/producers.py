@@ -173,7 +173,7 @@ class Producers:
         by_dwarf = Ranges(self.strings)
         if self.dwarf is not None and only in ("", "dwarf"):
             by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=asked)
-            if near is not None and not self.dwarf.bare:
+            if near is not None and not self.dwarf.bare and not self.elf.is_go:  # Go's tables know where methods start
                 by_dwarf = merge([by_dwarf])
                 if names_all(by_dwarf, near):  # the other sources lie beneath it
                     return by_dwarf

@@ -202,6 +202,9 @@ def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.Mo
 class Unmoved(bytearray):
     """A region of a system that moves no pages."""
 
+    def put(self, start: int, data: bytes) -> None:
+        self[start : start + len(data)] = data
+
     def move(self, source: int, target: int, size: int) -> bool:
         return False
 

@@ -36,7 +36,7 @@ class Fake:
             raise RuntimeError("a bug")
         return () if vaddr & 1 else (Frame(f"{Path(self.path).name}@{vaddr:#x}"),)
 
-    def lookup_many(self, vaddrs: Sequence[int]) -> list[Frames]:
+    def lookup_many(self, vaddrs: Sequence[int], *, last: bool = False) -> list[Frames]:
         return [self.lookup(vaddr) for vaddr in vaddrs]
 
     def close(self) -> None:

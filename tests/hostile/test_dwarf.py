@@ -164,7 +164,7 @@ def test_debug_info_of_64_mib_of_zeros_is_refused(tmp_path: Path) -> None:
 def test_debug_info_of_zeros_is_one_unit_that_is_too_short(tmp_path: Path) -> None:
     info = bytes(8 << 20) + good(CODE, b"found", 0)
     path = written(tmp_path, Section(".debug_info", info), Section(".debug_abbrev", GOOD_TABLE + b"\0"))
-    names, problems = bounded(ask, path, seconds=1, megabytes=80).answer
+    names, problems = bounded(ask, path, seconds=3, megabytes=80).answer
     assert names == [("found",)]
     assert len(problems) == 1
     assert "a unit's header fits in the unit" in problems[0]
@@ -198,12 +198,12 @@ def test_a_hundred_thousand_addresses_in_overlapping_units_are_looked_up(tmp_pat
 
 
 def test_ten_sections_over_one_packed_stream_unpack_it_once(tmp_path: Path) -> None:
-    found = bounded(ten_contents, ten_headers(tmp_path, random.Random(1).randbytes(4 << 20)), seconds=1, megabytes=60)
+    found = bounded(ten_contents, ten_headers(tmp_path, random.Random(1).randbytes(4 << 20)), seconds=3, megabytes=60)
     assert found.answer == (4 << 20, 1)
 
 
 def test_ten_sections_over_one_stream_of_200_megabytes_are_refused(tmp_path: Path) -> None:
-    found = bounded(ten_contents, ten_headers(tmp_path, bytes(200_000_000)), seconds=1, megabytes=60)
+    found = bounded(ten_contents, ten_headers(tmp_path, bytes(200_000_000)), seconds=3, megabytes=60)
     assert UNPACKED in found.error
 
 
@@ -250,7 +250,7 @@ def test_ctrl_c_ends_the_reading_of_debug_info_within_a_second(tmp_path: Path, p
 
 def test_sections_that_are_small_enough_one_by_one_are_bounded_together(tmp_path: Path) -> None:
     zeros = [packed(f".debug_{n}", bytes([n]) * 1_000_000) for n in range(10)]
-    found = bounded(ten_contents, written(tmp_path, *zeros), seconds=1, megabytes=60)
+    found = bounded(ten_contents, written(tmp_path, *zeros), seconds=3, megabytes=60)
     assert "elf sections" in found.error
     assert "plus 4194304" in found.error
 

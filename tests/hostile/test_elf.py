@@ -94,7 +94,7 @@ def test_minidebuginfo_that_unpacks_to_gigabytes_is_an_error(tmp_path: Path, wra
     bomb = Section(".gnu_debugdata", lzma.compress(bytes(64 * MEGABYTE), preset=0))
     text = Section(".text", bytes(64), flags=6, vaddr=0x1000)
     path = written(tmp_path, forge([text, packed(bomb, "zlib") if wrapped else bomb]))
-    outcome = bounded(["whence", "symbols", path], seconds=1, megabytes=60)
+    outcome = bounded(["whence", "symbols", path], seconds=3, megabytes=60)
     assert ".gnu_debugdata" in outcome.error
 
 

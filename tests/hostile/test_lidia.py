@@ -21,12 +21,12 @@ def written(tmp_path: Path, data: bytes) -> Path:
 
 
 def test_verify_of_names_that_share_one_string_takes_a_moment(tmp_path: Path) -> None:
-    outcome = bounded(["whence", "lidia", "verify", written(tmp_path, shared_name())], seconds=1, megabytes=100)
+    outcome = bounded(["whence", "lidia", "verify", written(tmp_path, shared_name())], seconds=3, megabytes=100)
     assert outcome.code == 0, outcome.error
 
 
 def test_verify_of_lengths_that_overlap_takes_a_moment(tmp_path: Path) -> None:
-    outcome = bounded(["whence", "lidia", "verify", written(tmp_path, shared_lengths())], seconds=1, megabytes=100)
+    outcome = bounded(["whence", "lidia", "verify", written(tmp_path, shared_lengths())], seconds=3, megabytes=100)
     assert outcome.code == 0, outcome.error
 
 
@@ -40,13 +40,13 @@ def test_dump_of_names_that_share_one_string_says_the_bound(tmp_path: Path, make
 
 
 def test_a_depth_is_a_number_not_that_many_spaces(tmp_path: Path) -> None:
-    outcome = bounded(["whence", "lidia", "dump", written(tmp_path, deep())], seconds=1, megabytes=60)
+    outcome = bounded(["whence", "lidia", "dump", written(tmp_path, deep())], seconds=3, megabytes=60)
     assert outcome.code == 0, outcome.error
     assert b"depth 4294967295" in outcome.out
     assert len(outcome.out) < 10_000
     assert (
         b'"depth": 4294967295'
-        in bounded(["whence", "lidia", "dump", "--json", written(tmp_path, deep())], seconds=1, megabytes=60).out
+        in bounded(["whence", "lidia", "dump", "--json", written(tmp_path, deep())], seconds=3, megabytes=60).out
     )
 
 

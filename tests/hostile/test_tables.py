@@ -47,7 +47,7 @@ def test_notes_of_a_core_cost_no_more_than_their_bytes(tmp_path: Path, make: obj
 
 def test_notes_in_notes_are_read_as_far_as_they_fit_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, notes_in_notes())
-    _, problems = bounded(mappings_of, str(path), seconds=1.5, megabytes=60).answer
+    _, problems = bounded(mappings_of, str(path), seconds=3, megabytes=60).answer
     assert "notes take more than 2 times" in problems[0]
 
 
@@ -81,5 +81,5 @@ def test_version_tables_are_not_read(tmp_path: Path) -> None:
         Section(".gnu.version_d", b"\1\0\xff\xff" * MEGABYTE, 0x6FFFFFFD, 2, link=".strtab", info=1 << 31),
     ]
     data = forge(sections, [Segment(of=".text")], symbols=[Symbol("main", 0x1000, 16)], type=constants.ET_DYN)
-    outcome = bounded(["whence", "symbols", written(tmp_path, data)], seconds=1, megabytes=60)
+    outcome = bounded(["whence", "symbols", written(tmp_path, data)], seconds=3, megabytes=60)
     assert b"main" in outcome.out

@@ -126,8 +126,7 @@ class Unpacking:
         unpacked_budget(part, len(packed)).charge(size)
         self._unpacker, self._packed, self._consumed, self.part = unpacker, packed, consumed, part
         self._region = Region(size) if size else None
-        self._out = memoryview(self._region or b"")
-        self.content = self._out.toreadonly()
+        self.content = memoryview(self._region or b"").toreadonly()
         self.size, self.done = size, 0
         self.forgotten = 0  # bytes from the start that are no longer there
         self._spare = 0  # from there to those forgotten there are pages that can be used again
@@ -221,8 +220,8 @@ class Unpacking:
             self._turn.notify_all()
 
     def _advance(self, size: int) -> None:
-        out, packed, unpacker = self._out, self._packed, self._unpacker
-        if self._region is None:
+        region, packed, unpacker = self._region, self._packed, self._unpacker
+        if region is None:
             return
         done = self.done
         try:
@@ -239,7 +238,7 @@ class Unpacking:
                 if len(piece) > self.size - done:
                     raise ElfError(self.part, None, f"it unpacks to the {self.size} bytes it claims", "more bytes")
                 self._page(done + len(piece))
-                out[done : done + len(piece)] = piece
+                region.put(done, piece)
                 done += len(piece)
                 with self._turn:
                     self.done = done

@@ -8,6 +8,7 @@ from sys import maxsize
 
 import cython
 from cython.cimports.cpython.buffer import PyBuffer_FillInfo
+from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.region import (
     HUGE,
@@ -58,6 +59,14 @@ class Region:
 
     def __releasebuffer__(self, buffer: cython.pointer[Py_buffer]):
         pass
+
+    def put(self, start: cython.Py_ssize_t, data: cython.const[cython.uchar][::1]):
+        """Copy bytes to a place, while other threads run: new pages take their time."""
+        size: cython.Py_ssize_t = data.shape[0]
+        belong(0 <= start <= self.size - size)
+        if size:
+            with cython.nogil:
+                memcpy(self._base + start, cython.address(data[0]), size)
 
     def empty(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t):
         """Give the pages of [start, end) back; they read as 0. Both are multiples of a page. MemoryError when the

@@ -24,7 +24,7 @@ from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, NamedLocations, Profile
 from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
 from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
-from whence.records import Record, field
+from whence.records import NamedTuple, Record, field
 from whence.symbolize.naming import Unnamed, table_of
 
 MOST_KNOWN = 500_000  # vaddrs of a file whose chains are kept for the next profile
@@ -98,7 +98,8 @@ def name(
         report.members += members
         wanted = members if unnamed else array("I", [one for one in members if not frames[one]])
         if wanted:
-            _name_mapping(processes, mapping, wanted, binaries, report, readable, demangled)
+            is_last = binaries.once and last[key] == done
+            _name_mapping(processes, mapping, wanted, binaries, report, Asked(readable, demangled, is_last))
         if mapping is not None and last[key] == done:
             binaries.done(mapping)
     in_columns = {location for one in profile.named for location in one.locations} if any(frames) else None
@@ -119,6 +120,17 @@ def _by_mapping(mappings: array[int]) -> list[tuple[int, memoryview]]:
 
 
 Readable = Callable[[str], str] | None
+
+
+class Asked(NamedTuple):
+    """How files are asked: what makes names readable and notes what they were, the same without the note, and whether
+    nothing else will be asked of the file."""
+
+    readable: Readable
+    demangled: Readable
+    is_last: bool
+
+
 Locations: TypeAlias = "memoryview | array[int]"
 
 
@@ -142,8 +154,7 @@ def _name_mapping(
     members: Locations,
     binaries: Binaries,
     report: Named,
-    readable: Readable,
-    demangled: Readable,
+    how: Asked,
 ) -> None:
     profile = processes.profile
     kinds: dict[AddressKind, Locations] = {}
@@ -159,7 +170,7 @@ def _name_mapping(
         if mapping is not None and kind is AddressKind.PAGE and mapping.path == VDSO and mapping.build_id:
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
-                _ask(profile, search, mapping, part, report, readable, demangled)
+                _ask(profile, search, mapping, part, report, how)
                 continue
         if mapping is not None and kind is AddressKind.PAGE:
             _answer(
@@ -170,16 +181,16 @@ def _name_mapping(
         if mapping is not None and (kind is AddressKind.FILE or (kind is AddressKind.KERNEL and mapping.path)):
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
-                _ask(profile, search, mapping, part, report, readable, demangled)
+                _ask(profile, search, mapping, part, report, how)
             elif search.missing is not None:
                 _answer(profile, [(index, search.missing, "") for index in part], report)
         if kind is AddressKind.KERNEL:
             left = [(index, profile.address[index]) for index in part if index not in profile.changed]
-            listed = _made_readable(kernel_names(mapping, left, binaries.symbol_lists), readable)
+            listed = _made_readable(kernel_names(mapping, left, binaries.symbol_lists), how.readable)
             _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
         elif kind in (AddressKind.GENERATED, AddressKind.NOWHERE):
             found = generated_names(processes, mapping, part, kind, binaries.symbol_lists)
-            _answer(profile, _made_readable(found, readable), report)
+            _answer(profile, _made_readable(found, how.readable), report)
 
 
 def _made_readable(answers: Iterable[Answer], readable: Readable) -> Iterable[Answer]:
@@ -196,8 +207,7 @@ def _ask(
     mapping: Mapping,
     members: Locations,
     report: Named,
-    readable: Readable,
-    demangled: Readable,
+    how: Asked,
 ) -> None:
     """Name the members from the file that was found for their mapping."""
     assert search.opened is not None
@@ -205,7 +215,7 @@ def _ask(
     addresses = array("Q", bytes(taken(profile.address, "Q", members)))
     distinct, at = (column.numbers() for column in ascending(opened.vaddrs(mapping, addresses)))
     nowhere = len(distinct) > 0 and distinct[-1] == NOWHERE
-    table, found, unnamed = _chains_of(opened, distinct[:-1] if nowhere else distinct, readable, demangled)
+    table, found, unnamed = _chains_of(opened, distinct[:-1] if nowhere else distinct, how)
     chain_of = array("I", found)
     if nowhere:
         chain_of.append(NO_CHAIN)
@@ -229,17 +239,16 @@ def _ask(
         _leave_unnamed(profile, opened, mapping, zip(members, chains, map(distinct.__getitem__, at)), unnamed, report)
 
 
-def _chains_of(
-    opened: Placed, vaddrs: memoryview, readable: Readable, demangled: Readable
-) -> tuple[ChainTable, Sequence[int], Unnamed]:
+def _chains_of(opened: Placed, vaddrs: memoryview, how: Asked) -> tuple[ChainTable, Sequence[int], Unnamed]:
     """The chains of some distinct vaddrs: those that the file answered for a profile before are not asked for again."""
     if not vaddrs:
         return ChainTable(), (), {}
+    readable = how.readable
     if opened.known is None:
-        return table_of(opened.binary, vaddrs, function=readable, file=own_file)
-    known = opened.known.get(demangled)
+        return table_of(opened.binary, vaddrs, function=readable, file=own_file, is_last=how.is_last)
+    known = opened.known.get(how.demangled)
     if known is None:
-        known = opened.known[demangled] = KnownChains()
+        known = opened.known[how.demangled] = KnownChains()
     chains = list(map(known.chain.get, vaddrs))
     new = array("Q", [vaddr for vaddr, chain in zip(vaddrs, chains, strict=True) if chain is None])
     if len(known.chain) + len(new) > MOST_KNOWN:

@@ -56,10 +56,14 @@ def table_of(
     *,
     function: Callable[[str], str] | None = None,
     file: Callable[[str], str] | None = None,
+    is_last: bool = False,
 ) -> tuple[ChainTable, Sequence[int], Unnamed]:
-    """The same as columns: a table of chains, which of them each vaddr has (0: none), and why some have none."""
+    """The same as columns: a table of chains, which of them each vaddr has (0: none), and why some have none.
+
+    `is_last`: nothing else will be asked of the binary.
+    """
     try:
-        found = binary.lookup_many(vaddrs)
+        found = binary.lookup_many(vaddrs, last=is_last)
         if isinstance(found, FrameTable):
             table, which = found.distinct(function=function, file=file)
             missing: Unnamed = {}
