@@ -117,6 +117,8 @@ def create_from_elf(
         raise ValueError(COMPACT_ALONE)
     if dwarf and compat is None and jobs != 1:
         elf.unpack_ahead()
+        if crc:
+            import google_crc32c  # noqa: F401  # while sections are unpacked: in the end everything would wait for it
     if compat == "go":
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
         _refuse_remains(table, elf.problems)

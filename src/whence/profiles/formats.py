@@ -15,7 +15,7 @@ from whence.files import atomic_write, open_input
 from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
-from whence.profiles.others import HEAD, INSTRUMENTS, INSTRUMENTS_FILE, Other, json_kind, other, word_form
+from whence.profiles.others import HEAD, INSTRUMENTS, INSTRUMENTS_FILE, Other, json_kind, may_be_text, other, word_form
 from whence.profiles.text import CONTROLS, utf8
 from whence.profiles.wire import Messages
 
@@ -37,7 +37,6 @@ AS_IT_CAME = {
     "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope",
     "perf.data": "folded",
 }  # fmt: skip
-BEGINNING, IN_NO_TEXT = 16, 8  # bytes below 8 stand at the beginning of no text, and of nearly all messages
 JSON_FORMS = ("firefox", "speedscope", "v8")
 
 
@@ -60,7 +59,7 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
     head = data[:HEAD]
     if word_form(head) is not None:
         return "cpu"
-    if any(byte < IN_NO_TEXT for byte in head[:BEGINNING]):
+    if not may_be_text(head):
         return "otlp" if otlp_inside(data, budget) else "pprof"
     from whence.profiles import legacy, stack_texts
 
@@ -125,6 +124,9 @@ def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> Profile:
         profile = perfdata.from_file(file, head, os.fspath(folder))
         profile.format = perfdata.FORMAT
         return profile
+    if isinstance(file, io.BufferedReader) and file.seekable():  # around its buffer: read once more, and not copied
+        file.raw.seek(file.tell() - len(head))
+        return from_bytes(file.raw.readall())
     return from_bytes(head + file.read())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from itertools import chain
 
 from whence import cores
 from whence.budget import Budget
@@ -61,7 +62,7 @@ def deflated(data: bytes | bytearray | memoryview) -> bytes:
     engine = fastest_zlib()
     view = memoryview(data)
     starts = range(0, max(1, len(data)), PART_BYTES)
-    parts = [b""] * len(starts)
+    parts = [(b"", b"")] * len(starts)
 
     def pack(_worker: int, part: int) -> None:
         start = starts[part]
@@ -69,8 +70,9 @@ def deflated(data: bytes | bytearray | memoryview) -> bytes:
         last = start + PART_BYTES >= len(data)
         body: bytes = packer.compress(view[start : start + PART_BYTES])
         end: bytes = packer.flush(engine.Z_FINISH if last else engine.Z_SYNC_FLUSH)
-        parts[part] = body + end
+        parts[part] = body, end
 
     workers = min(len(starts), cores.available()) if len(starts) > 1 else 1
     cores.share(range(workers), range(len(starts)), pack)
-    return HEADER + b"".join(parts) + struct.pack("<II", engine.crc32(view), len(data) & 0xFFFFFFFF)
+    check = struct.pack("<II", engine.crc32(view), len(data) & 0xFFFFFFFF)
+    return b"".join([HEADER, *chain.from_iterable(parts), check])

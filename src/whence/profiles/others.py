@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from whence.elf.layout import MAGIC as ELF_MAGIC
 
 HEAD = 4096  # bytes that are looked at
+BEGINNING, IN_NO_TEXT = 16, 8  # bytes below 8 stand at the beginning of no text, and of nearly all messages
 HEADER_WORDS = 3  # of a CPU profile, behind the two that say how many there are
 CPLUSPLUS, JAVA = 0, 1  # versions of it
 SIZES: tuple[Literal[4, 8], ...] = (4, 8)
@@ -70,8 +71,8 @@ MAGICS: tuple[tuple[bytes, Other], ...] = (
 LZ4 = b"\x04\x22\x4d\x18"
 
 # how text begins -> what it is; the most particular first
-TEXTS: tuple[tuple[re.Pattern[str], Other], ...] = tuple(
-    (re.compile(pattern), Other(what, remedy))
+TEXTS: tuple[tuple[str, Other], ...] = tuple(
+    (pattern, Other(what, remedy))
     for pattern, what, remedy in (
         (r"--- (?:heapz|heap) \d+ ---\s+format = java", "a Java heapz profile", PPROF),
         (r"--- contention(?:z)? \d+ ---\s+format = java", "a Java contentionz profile", PPROF),
@@ -106,7 +107,7 @@ DOCUMENTS: tuple[tuple[frozenset[str], Other], ...] = (
 XML, INSTRUMENTS_XML = b"<?xml", b"<trace-query-result"  # as xctrace exports it
 INSTRUMENTS_FILE = "form.template"  # in the folder of each of its recordings
 SPEEDSCOPE_SCHEMA = "speedscope.app/file-format-schema.json"
-MEMBER = re.compile(r'"((?:[^"\\]|\\.){0,64})"\s*:')
+MEMBER = r'"((?:[^"\\]|\\.){0,64})"\s*:'
 
 
 def other(data: bytes) -> Other | None:
@@ -125,13 +126,20 @@ def other(data: bytes) -> Other | None:
     cpu = java_cpu(head)
     if cpu is not None:
         return cpu
+    if not may_be_text(head):
+        return None
     text = head.decode("latin-1").lstrip("\ufeff \t\r\n")
     if text.startswith("{"):
         return document(data, head)
     for pattern, found in TEXTS:
-        if pattern.match(text):
+        if re.match(pattern, text):
             return found
     return None
+
+
+def may_be_text(head: bytes) -> bool:
+    """Whether some bytes may begin a text."""
+    return all(byte >= IN_NO_TEXT for byte in head[:BEGINNING])
 
 
 def java_cpu(head: bytes) -> Other | None:
@@ -169,7 +177,7 @@ def document(data: bytes, head: bytes) -> Other | None:
     if json_kind(data):
         return None
     names = members(head.decode("utf-8", "replace"))
-    tail = set(MEMBER.findall(data[-HEAD:].decode("utf-8", "replace")))
+    tail = set(re.findall(MEMBER, data[-HEAD:].decode("utf-8", "replace")))
     for wanted, found in DOCUMENTS:
         if wanted <= names | tail and wanted & names:
             return found

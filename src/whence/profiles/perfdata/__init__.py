@@ -1,5 +1,6 @@
 """perf.data, without perf: the recording of `perf record`, in its file form, pipe form and directory form.
 
+    magic        how a recording begins
     header       the file header, its attributes, where its parts are
     attributes   perf_event_attr: what an event is, and how its records lie
     features     the sections behind the data: host, build-ids, names of events, clocks
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING
 from whence.errors import ProfileError
 from whence.interrupts import interruptible
 from whence.profiles import bounds
-from whence.profiles.perfdata.header import MAGIC, MAGIC_BIG
+from whence.profiles.perfdata.magic import MAGIC, MAGIC_BIG
 
 if TYPE_CHECKING:
     from whence.budget import Budget

@@ -16,11 +16,10 @@ from whence.errors import WRONG_KIND, ProfileError
 from whence.profiles.perfdata import attributes
 from whence.profiles.perfdata.attributes import Attribute
 from whence.profiles.perfdata.features import Features
+from whence.profiles.perfdata.magic import MAGIC, MAGIC_BIG
 from whence.profiles.perfdata.source import ByteSource
 from whence.records import Record, field
 
-MAGIC = b"PERFILE2"  # as a little-endian machine writes it
-MAGIC_BIG = MAGIC[::-1]
 MAGIC_1 = b"PERFFILE"
 PIPE_SIZE, FILE_SIZE = 16, 104
 FEATURES_AT, FEATURE_BITS = 72, 256
