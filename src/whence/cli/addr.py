@@ -245,7 +245,7 @@ class Responder:
         return out, unknown
 
     def _count(self, unknown: int, asked: Queries) -> None:
-        """Count the answers that say nothing; tell on stderr which lines have no address."""
+        """Count the answers that say nothing; report on stderr which lines have no address."""
         self.unknown += unknown
         if unknown:
             for line in asked.bad_lines():

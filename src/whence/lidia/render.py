@@ -13,6 +13,7 @@ Unknown functions and files are ?? in the first two; an unknown line or column i
 from __future__ import annotations
 
 import os
+from _thread import allocate_lock
 
 from whence.lidia.kernels.queries import Queries, ReadableNames, Texts
 from whence.lidia.kernels.render import FrameWriter
@@ -53,6 +54,7 @@ class Renderer:
             raise ValueError(f"no style {style!r}: it is llvm, gnu or json")
         self._table, self._style, self._demangle = table, style, demangle
         self._back, self._width = return_address, width
+        self._lock = allocate_lock()  # of the names
         self._names = ReadableNames(int.from_bytes(os.urandom(8), "little"), _CACHED, _CACHED_BYTES)
         self._writer = _json_writer() if style == "json" else FrameWriter()
         self.unknown = 0
@@ -62,7 +64,7 @@ class Renderer:
         other = Renderer(
             self._table, self._style, demangle=self._demangle, return_address=self._back, width=self._width
         )
-        other._names = self._names
+        other._names, other._lock = self._names, self._lock
         return other
 
     def __repr__(self) -> str:
@@ -105,11 +107,12 @@ class Renderer:
     def _make_readable(self, texts: Texts, demangle: Callable[[str], str]) -> None:
         """Replace the linkage names among the texts."""
         names = self._names
-        for row in names.replace(texts).numbers():
-            stored = texts.text(row).decode("utf-8", "surrogateescape")
-            name = demangle(stored).encode("utf-8", "surrogateescape")
-            names.keep(texts.key(row), name)
-            texts.replace(row, name)
+        with self._lock:
+            for row in names.replace(texts).numbers():
+                stored = texts.text(row).decode("utf-8", "surrogateescape")
+                name = demangle(stored).encode("utf-8", "surrogateescape")
+                names.keep(texts.key(row), name)
+                texts.replace(row, name)
 
 
 def render_many(
