@@ -3,7 +3,7 @@ longer to import."""
 
 from __future__ import annotations
 
-from whence.records import StrEnum
+from whence.enums import StrEnum
 
 
 class Source(StrEnum):

@@ -19,11 +19,11 @@ from whence.dwarf.streaming import InfoPrefix, StreamingInfo, StreamingUnsupport
 from whence.dwarf.unit_set import DwarfFile, Unit, Units, UnitSet, most_units
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL
+from whence.enums import IntEnum
 from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import join
-from whence.records import IntEnum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from whence.closing import Closing
 from whence.elf import ElfFile
+from whence.enums import Enum, StrEnum
 from whence.errors import Mismatch
 from whence.locate.identity import key
-from whence.records import Enum, Record, StrEnum, field
+from whence.records import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
