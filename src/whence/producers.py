@@ -8,6 +8,7 @@ opened, what was looked for and not found, and what was broken and skipped stays
 from __future__ import annotations
 
 from _weakref import ref
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -24,8 +25,6 @@ from whence.ranges.merge import merge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from array import array
-
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
@@ -164,11 +163,12 @@ class Producers:
         self, units: Iterable[int] | None, near: Sequence[int] | None, wanted: Iterable[int] | None, lines: bool,
         files: bool, starts: bool, only: str,
     ) -> Ranges:  # fmt: skip
-        asked: array[int] | None = None
+        asked: memoryview | None = None
         if wanted is not None:  # few addresses need no such part of a table
-            from whence.ranges.holding import ascending, holding
+            from whence.kernels.rows import ascending
+            from whence.ranges.holding import holding
 
-            asked = ascending(wanted)
+            asked = ascending(array("Q", wanted))[0].numbers()
         tables = []
         by_dwarf = Ranges(self.strings)
         if self.dwarf is not None and only in ("", "dwarf"):

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes, table
+from whence.kernels import rows as rows_kernel
 from whence.model import Source
 from whence.ranges import Ranges
-from whence.ranges.holding import ascending, holding
+from whence.ranges.holding import holding
 from whence.ranges.merge import merge
 from whence.ranges.overlay import overlay_lines
+
+
+def ascending(vaddrs: Iterable[int]) -> memoryview:
+    distinct: memoryview = rows_kernel.ascending(array("Q", vaddrs))[0].numbers()
+    return distinct
 
 
 def held(ranges: list[R], *vaddrs: int) -> list[R]:

@@ -71,7 +71,7 @@ class Wanted(Record, frozen=True):
 
     lines: bool = True
     starts: bool = True
-    asked: array[int] | None = None
+    asked: memoryview | None = None
 
 
 ALL_WANTED = Wanted()

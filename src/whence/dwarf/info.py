@@ -158,7 +158,7 @@ class DebugInfo:
 
     def ranges(
         self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True, starts: bool = True,
-        asked: array[int] | None = None,
+        asked: memoryview | None = None,
     ) -> Ranges:  # fmt: skip
         """The ranges of the units at these offsets (None: all), unit after unit: whence.ranges.merge puts them in
         order. Where units have the same code (a function that several of them had to instantiate), the first one is to

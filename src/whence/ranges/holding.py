@@ -12,23 +12,10 @@ from array import array
 
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import holding as holding_kernel
-from whence.ranges.overlay import by_key
 from whence.ranges.table import ColumnNumbers, Ranges, zeros
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
-
-def ascending(vaddrs: Iterable[int]) -> array[int]:
-    """These vaddrs in order, as `holding` takes them."""
-    keys = array("Q", vaddrs)
-    out = zeros("Q", len(keys))
-    columns_kernel.gather_u64(by_key(keys), keys, out)
-    return out
-
-
-def holding(table: Ranges, vaddrs: array[int]) -> Ranges:
+def holding(table: Ranges, vaddrs: memoryview) -> Ranges:
     """The ranges that hold any of the vaddrs, which ascend. Linear in ranges, and in the line rows of those that do.
 
     All starts stay: they are by name.
