@@ -703,7 +703,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "ScopeReader": lambda draw: ScopeReader(some := sections_of(draw), some, 0, draw(st.booleans())),
     "Stream": stream_of,
     "StoredRows": lambda draw: inspect_kernel.StoredRows(ARCHIVE, sections_of_archive(draw, ARCHIVE)),
-    "Sweep": lambda draw: Sweep(draw(st.integers(0, 12)), draw(st.integers(0, 12)), draw(st.integers(0, 12))),
+    "Sweep": lambda _: Sweep(),
     "SymbolQueries": lambda draw: symbols_kernel.SymbolQueries(array("Q", [0x1000, 5]), array("Q", [0, 0])),
     "Texts": lambda draw: frames_of(draw)[2],
     "UnitRanges": lambda draw: UnitRanges(some := sections_of(draw), units_of(some), b""),
