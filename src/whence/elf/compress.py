@@ -117,8 +117,8 @@ def _zstd() -> Decompressor:
 class Unpacking:
     """A section on its way: one thread unpacks it, others may read `content` as far as it has come.
 
-    `run` and `advance` unpack, but wait once `start` has a thread of its own do that. Raises ElfError when the size it
-    claims is not to be believed.
+    `run` and `advance` unpack, but wait once another thread has taken that over. Raises ElfError when the size that is
+    claimed is not to be believed.
     """
 
     def __init__(
@@ -143,7 +143,9 @@ class Unpacking:
         self._error: BaseException | None = None
 
     def run(self) -> memoryview:
-        """Unpack it all: exactly `size` bytes, or an ElfError."""
+        """Unpack it all, on this thread if none has begun: exactly `size` bytes, or an ElfError."""
+        if self._thread is None and self.take():
+            self.want(self.size)
         self.advance(self.size)
         return self.content
 
@@ -169,13 +171,17 @@ class Unpacking:
         """From now on this thread unpacks, the others wait for what comes."""
         self._thread, self._process = thread, os.getpid()
 
-    def complete(self) -> None:
-        """Unpack it all on this thread, or wait until the thread that has begun is done, which may keep near to what is
-        read. ElfError when it can't be unpacked."""
+    def take(self) -> bool:
+        """Whether this thread unpacks it, from now on if none has begun."""
         with self._turn:
             if self._thread is None:
                 self.start(threading.current_thread())
-        if self._thread is threading.current_thread():
+            return self._thread is threading.current_thread()
+
+    def complete(self) -> None:
+        """Unpack it all on this thread, or wait until the thread that has begun is done, which may keep near to what is
+        read. ElfError when it can't be unpacked."""
+        if self.take():
             self.run()
         else:
             self._await(self.size)
@@ -285,7 +291,8 @@ class Unpacking:
 
 
 def unpack_all(several: Iterable[Unpacking]) -> None:
-    """Unpack one after the other; those who wait for them meet their errors."""
+    """Unpack one after the other, those that nobody else has begun; those who wait for them meet their errors."""
     for one in several:
         with suppress(ElfError, MemoryError):
-            one.run()
+            if one.take():
+                one.run()

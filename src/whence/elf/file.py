@@ -196,12 +196,13 @@ class ElfFile:
             return self._unpacking(section)
 
     def unpack_ahead(self, most: int | None = None, lead: int | None = None) -> Unpacking | None:
-        """Unpack the sections of debug info while the caller does something else: .debug_info on one thread, the small
-        ones on another. Returns the unpacking of .debug_info when it has begun.
+        """Unpack the sections of debug info while the caller does something else: .debug_info, and then the small ones.
+        Returns the unpacking of .debug_info when it has begun.
 
         `most`: .debug_info is left alone when it has more bytes, as stored. `lead`: only so many bytes of it are
-        unpacked until somebody waits for more (Unpacking.keep_near). Whoever wants a section meanwhile waits for it,
-        and meets what is wrong with it. Nothing is done where nothing is compressed.
+        unpacked until somebody waits for more (Unpacking.keep_near); the small ones then have a thread of their own.
+        Whoever wants a section meanwhile waits for it, or unpacks it when it has not begun, and meets what is wrong
+        with it. Nothing is done where nothing is compressed.
         """
         sections = [self.section(f".debug_{name}") for name in layout.DWARF_SECTIONS]
         packed = [one for one in sections if one is not None and one.compressed]
@@ -212,25 +213,24 @@ class ElfFile:
 
         from whence.elf.compress import unpack_all
 
+        begun: list[Unpacking] = []
         info = None
-        small = [one for one in chosen if one is not sections[0]]
-        for several in ([one for one in chosen if one is sections[0]], small):
-            begun: list[Unpacking] = []
-            for section in several:
-                with suppress(ElfError):  # who wants it meets the error
-                    unpacking = self.unpacking(section)
-                    if unpacking is not None:
-                        self._ahead[section.file_offset, section.size] = unpacking
-                        begun.append(unpacking)
-                        if section is sections[0]:
-                            info = unpacking
-                            info.keep_near(lead)
-            if begun:
-                self._ahead_in = os.getpid()
-                thread = threading.Thread(target=unpack_all, args=(begun,), daemon=True)
-                for unpacking in begun:
-                    unpacking.start(thread)
-                thread.start()
+        for section in chosen:
+            with suppress(ElfError):  # who wants it meets the error
+                unpacking = self.unpacking(section)
+                if unpacking is not None:
+                    self._ahead[section.file_offset, section.size] = unpacking
+                    begun.append(unpacking)
+                    if section is sections[0]:
+                        info = unpacking
+                        info.keep_near(lead)
+        self._ahead_in = os.getpid()
+        waits = info is not None and lead is not None  # as long as nobody wants more
+        for several in (begun[:1], begun[1:]) if waits else (begun,):
+            thread = threading.Thread(target=unpack_all, args=(several,), daemon=True)
+            if info in several:
+                info.start(thread)
+            thread.start()
         return info
 
     def _unpacking(self, section: Section) -> Unpacking | None:
