@@ -14,12 +14,12 @@ cgroups(7), Linux's Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock
+from _thread import allocate_lock, start_new_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from threading import Thread
     from typing import TypeVar
 
     Tool = TypeVar("Tool")
@@ -115,15 +115,18 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
         except BaseException as error:
             errors.append(error)
 
-    others: list[Thread] = []
-    if len(tools) > 1:
-        from threading import Thread
+    def run_until(tool: Tool, ended: LockType) -> None:
+        run(tool)
+        ended.release()
 
-        others = [Thread(target=run, args=(tool,), daemon=True) for tool in tools[1:]]
-    for thread in others:
-        thread.start()
+    others = []
+    for tool in tools[1:]:  # threading would take whatever thread imports it first for the main one
+        ended = allocate_lock()
+        ended.acquire()
+        start_new_thread(run_until, (tool, ended))
+        others.append(ended)
     run(tools[0])
-    for thread in others:
-        thread.join()
+    for ended in others:
+        ended.acquire()
     if errors:
         raise errors[0]

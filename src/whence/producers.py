@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
 from whence.blocks import contextmanager, suppress
+from whence.cores import share
 from whence.elf.file import ElfFile
 from whence.errors import WhenceError
 from whence.forks import cached_property
@@ -169,29 +170,41 @@ class Producers:
             from whence.ranges.holding import holding
 
             asked = ascending(array("Q", wanted))[0].numbers()
-        tables = []
         by_dwarf = Ranges(self.strings)
-        if self.dwarf is not None and only in ("", "dwarf"):
-            by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=asked)
-            if near is not None and not self.dwarf.bare and not self.elf.is_go:  # Go's tables know where methods start
+        by_go: list[Ranges] = []
+        by_symbols: list[Ranges] = []
+
+        def read_dwarf() -> None:
+            nonlocal by_dwarf
+            if self.dwarf is not None and only in ("", "dwarf"):
+                by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=asked)
+
+        def read_others() -> None:
+            if self.pclntab is not None and only in ("", "gopclntab"):
+                by_go.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
+            if self._symtab and only in ("", "symtab"):
+                from whence.elf.function_symbols import functions
+
+                for file in dict.fromkeys((self.debug_elf, self.elf)):
+                    by_symbols.append(
+                        functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
+                    )
+
+        if near is None:  # symbols are read while the units of DWARF are looked at, or unpacked
+            share(range(1 if self.jobs == 1 else 2), [read_dwarf, read_others], lambda _, read: read())
+        else:
+            read_dwarf()
+            if self.dwarf is not None and not self.dwarf.bare and not self.elf.is_go:  # Go's know where methods start
                 by_dwarf = merge([by_dwarf])
                 if names_all(by_dwarf, near):  # the other sources lie beneath it
                     return by_dwarf
-            tables.append(by_dwarf)
-        if self.pclntab is not None and only in ("", "gopclntab"):
-            by_go = self.pclntab.ranges(self.strings, lines=lines, files=files, near=near)
-            tables.append(by_go if asked is None else holding(by_go, asked))
-        if self._symtab and only in ("", "symtab"):
-            from whence.elf.function_symbols import functions
-
-            for file in dict.fromkeys((self.debug_elf, self.elf)):
-                symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
-                if self.dwarf is not None and self.dwarf.bare:
-                    take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
-                if near is not None:
-                    symbols = symbols.holding(near)
-                tables.append(symbols if asked is None else holding(symbols, asked))
-        return merge(tables) if tables else Ranges(self.strings)
+            read_others()
+            by_symbols = [symbols.holding(near) for symbols in by_symbols]
+        if self.dwarf is not None and self.dwarf.bare:
+            for symbols in by_symbols:
+                take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
+        others = [*by_go, *by_symbols]
+        return merge([by_dwarf, *(others if asked is None else [holding(table, asked) for table in others])])
 
     def symbol_vaddrs(self, name: str) -> list[int]:
         """Where the symbol tables say that a symbol of this name begins; of several in one table, the first."""
