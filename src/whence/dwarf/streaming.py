@@ -22,6 +22,7 @@ from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import Lock
 from whence.ranges.strings import OFFSET_BITS
+from whence.waiting import Started
 from whence.window import ByteOrder
 
 TYPE_CHECKING = False
@@ -90,12 +91,9 @@ class InfoPrefix:
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
-            from threading import Thread
-
-            thread = Thread(target=self._read_others, daemon=True)
-            thread.start()
+            others = Started(self._read_others)
             reached = self._reach(offsets)
-            thread.join()
+            others.join()
             return self._sections if reached else None
 
     def _read_others(self) -> None:
@@ -127,14 +125,11 @@ class StreamingInfo:
 
     def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
         self._elf, self._file, self._unpacking = elf, file, unpacking
-        from threading import Thread
-
-        self._thread = Thread(target=self._unpack, daemon=True)
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
         unpacking.keep_near(FIRST_LEAD)
-        self._thread.start()
+        self._thread = Started(self._unpack)
         try:
             self.sections: Sections = read_sections(elf, self.problems, info=unpacking.content, alt=file.alt_sections)
             unpacking.keep_near(LEAD)

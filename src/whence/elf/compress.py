@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterable
+from _thread import get_ident
+from collections.abc import Callable, Sequence
 
 from whence.blocks import suppress
 from whence.budget import Budget
@@ -23,6 +23,7 @@ from whence.elf.kernels import constants
 from whence.elf.layout import ELF32
 from whence.errors import ElfError
 from whence.kernels.region import Region
+from whence.waiting import Condition
 from whence.window import ByteOrder, Window
 
 TYPE_CHECKING = False
@@ -47,6 +48,7 @@ XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
 ZDEBUG_MAGIC = b"ZLIB"
 ZDEBUG_HEAD = 12
+SOME_THREAD = 0  # no thread has this ident
 
 
 def unpacked_budget(part: str, packed: int, allowance: int = SLACK) -> Budget:
@@ -135,8 +137,8 @@ class Unpacking:
         self._wanted = 0  # somebody waits for so many
         self._at = 0  # of the packed bytes
         self._ended = self._stopped = False
-        self._turn = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._turn = Condition()
+        self._thread: int | None = None  # that unpacks; SOME_THREAD until it has begun
         self._process = 0  # that has the thread
         self._error: BaseException | None = None
 
@@ -149,7 +151,7 @@ class Unpacking:
         """Go on until so many bytes are there. ElfError when they can't be unpacked, or when all are wanted and more
         follows."""
         size = min(size, self.size)
-        if self._thread not in (None, threading.current_thread()):
+        if self._thread not in (None, get_ident()):
             self._await(size, wanted=size)
             return
         if self._thread is None:
@@ -163,8 +165,9 @@ class Unpacking:
         if self.done == self.size:
             self._end()
 
-    def start(self, thread: threading.Thread) -> None:
-        """From now on this thread unpacks, the others wait for what comes."""
+    def start(self, thread: int = SOME_THREAD) -> None:
+        """From now on the thread of this ident unpacks, or one that will give its own; the others wait for what
+        comes."""
         self._thread, self._process = thread, os.getpid()
 
     def complete(self) -> None:
@@ -172,8 +175,8 @@ class Unpacking:
         read. ElfError when it can't be unpacked."""
         with self._turn:
             if self._thread is None:
-                self.start(threading.current_thread())
-        if self._thread is threading.current_thread():
+                self.start(get_ident())
+        if self._thread == get_ident():
             self.run()
         else:
             self._await(self.size)
@@ -282,8 +285,10 @@ class Unpacking:
                 self._turn.notify_all()
 
 
-def unpack_all(several: Iterable[Unpacking]) -> None:
+def unpack_all(several: Sequence[Unpacking]) -> None:
     """Unpack one after the other; those who wait for them meet their errors."""
+    for one in several:
+        one.start(get_ident())
     for one in several:
         with suppress(ElfError, MemoryError):
             one.run()

@@ -208,9 +208,8 @@ class ElfFile:
         chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
         if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
             return None
-        import threading
-
         from whence.elf.compress import unpack_all
+        from whence.waiting import Started
 
         info = None
         small = [one for one in chosen if one is not sections[0]]
@@ -227,10 +226,9 @@ class ElfFile:
                             info.keep_near(lead)
             if begun:
                 self._ahead_in = os.getpid()
-                thread = threading.Thread(target=unpack_all, args=(begun,), daemon=True)
                 for unpacking in begun:
-                    unpacking.start(thread)
-                thread.start()
+                    unpacking.start()
+                Started(unpack_all, begun)
         return info
 
     def _unpacking(self, section: Section) -> Unpacking | None:
