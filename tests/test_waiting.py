@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from weakref import ref
 
 import pytest
 
@@ -69,6 +70,19 @@ def test_join_waits_for_the_end_and_may_be_called_again() -> None:
     started.join()
     started.join()
     assert done == ["done"]
+
+
+def test_a_thread_that_was_waited_for_holds_nothing_of_its_work() -> None:
+    class Used:
+        pass
+
+    for _ in range(200):
+        used = Used()
+        gone = ref(used)
+        started = Started(lambda held: None, used)
+        started.join()
+        del used
+        assert gone() is None
 
 
 def test_nothing_that_threading_imports_is_imported() -> None:

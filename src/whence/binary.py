@@ -208,7 +208,7 @@ class Binary(Closing):
                 assert self._planner is not None
                 self._planner.made += 1
                 if plan.read == "near":
-                    return self._build(plan.units, vaddrs)
+                    return self._build(plan.units, vaddrs, starts=starts)
                 shard = self._shards[plan.units] = self._build(plan.units)
                 if len(self._shards) > SHARDS_KEPT:
                     del self._shards[next(iter(self._shards))]

@@ -172,7 +172,8 @@ class Producers:
         tables = []
         by_dwarf = Ranges(self.strings)
         if self.dwarf is not None and only in ("", "dwarf"):
-            by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=asked)
+            only_near = asked if near is None else memoryview(array("Q", sorted(near)))
+            by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=only_near)
             if near is not None and not self.dwarf.bare and not self.elf.is_go:  # Go's tables know where methods start
                 by_dwarf = merge([by_dwarf])
                 if names_all(by_dwarf, near):  # the other sources lie beneath it

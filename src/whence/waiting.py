@@ -53,10 +53,11 @@ class Started:
     def __init__(self, work: Callable[..., object], *arguments: object) -> None:
         self._done = done = allocate_lock()
         done.acquire()
+        job = [(work, arguments)]
 
         def run() -> None:
             try:
-                work(*arguments)
+                _call(job)
             finally:
                 done.release()
 
@@ -66,3 +67,9 @@ class Started:
         """Wait for the end of the work."""
         with self._done:
             pass
+
+
+def _call(job: list[tuple[Callable[..., object], tuple[object, ...]]]) -> None:
+    """Do the work. The thread has nothing of it when it is done: whoever waited may close what it used."""
+    work, arguments = job.pop()
+    work(*arguments)

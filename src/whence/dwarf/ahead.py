@@ -2,7 +2,7 @@
 
 Few vaddrs need few units, which .debug_aranges names: of .debug_info what comes before them, and then what their reader
 waits for (whence.dwarf.streaming.InfoPrefix). Where units refer to DIEs of others, as after link-time optimization,
-names may lie anywhere, and all of it is unpacked.
+names may lie anywhere: unpacking goes on, and the reader waits for no more than has the names.
 """
 
 from __future__ import annotations

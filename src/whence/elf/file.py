@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from whence.elf.symbols import Symbols, SymbolTable
 
 
+LINES_PART = 4  # .debug_line has about so many times fewer bytes than .debug_info
+
+
 class ElfFile:
     """An ELF file as tables: sections, segments, symbols, notes, links. Nothing is read before it is asked for.
 
@@ -199,9 +202,9 @@ class ElfFile:
         """Unpack the sections of debug info while the caller does something else: .debug_info on one thread, the small
         ones on another. Returns the unpacking of .debug_info when it has begun.
 
-        `most`: .debug_info is left alone when it has more bytes, as stored. `lead`: only so many bytes of it are
-        unpacked until somebody waits for more (Unpacking.keep_near). Whoever wants a section meanwhile waits for it,
-        and meets what is wrong with it. Nothing is done where nothing is compressed.
+        `most`: .debug_info is left alone when it has more bytes, as stored. `lead`: only so many bytes of it, and
+        a fourth as many of .debug_line, are unpacked until somebody waits for more (Unpacking.keep_near). Whoever wants
+        a section meanwhile waits for it, and meets what is wrong with it. Nothing is done where nothing is compressed.
         """
         sections = [self.section(f".debug_{name}") for name in layout.DWARF_SECTIONS]
         packed = [one for one in sections if one is not None and one.compressed]
@@ -224,6 +227,8 @@ class ElfFile:
                         if section is sections[0]:
                             info = unpacking
                             info.keep_near(lead)
+                        elif lead is not None and section is sections[-1]:
+                            unpacking.keep_near(lead // LINES_PART)
             if begun:
                 self._ahead_in = os.getpid()
                 for unpacking in begun:
