@@ -700,7 +700,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
         queries_kernel.Archive(ARCHIVE, sections_of_archive(draw, ARCHIVE), 7), draw(st.sampled_from([b"", b"a b"])),
         array("Q", [0, 0x1000]), lambda place: (draw(ANY_NUMBER), b"name", b""), bytes.upper, (b"\n", b"", 1),
     ),
-    "ScopeReader": lambda draw: ScopeReader(some := sections_of(draw), some, 0, draw(st.booleans())),
+    "ScopeReader": lambda draw: ScopeReader(some := sections_of(draw), some, 0, draw(st.booleans()), array("Q")),
     "Stream": stream_of,
     "StoredRows": lambda draw: inspect_kernel.StoredRows(ARCHIVE, sections_of_archive(draw, ARCHIVE)),
     "Sweep": lambda _: Sweep(),

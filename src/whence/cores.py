@@ -14,11 +14,12 @@ cgroups(7), Linux's Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock, start_new_thread
+from _thread import allocate_lock
+
+from whence.waiting import Started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _thread import LockType
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeVar
 
@@ -115,18 +116,9 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
         except BaseException as error:
             errors.append(error)
 
-    def run_until(tool: Tool, ended: LockType) -> None:
-        run(tool)
-        ended.release()
-
-    others = []
-    for tool in tools[1:]:  # threading would take whatever thread imports it first for the main one
-        ended = allocate_lock()
-        ended.acquire()
-        start_new_thread(run_until, (tool, ended))
-        others.append(ended)
+    others = [Started(run, tool) for tool in tools[1:]]
     run(tools[0])
-    for ended in others:
-        ended.acquire()
+    for thread in others:
+        thread.join()
     if errors:
         raise errors[0]

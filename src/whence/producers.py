@@ -177,7 +177,8 @@ class Producers:
         def read_dwarf() -> None:
             nonlocal by_dwarf
             if self.dwarf is not None and only in ("", "dwarf"):
-                by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=asked)
+                only_near = asked if near is None else memoryview(array("Q", sorted(near)))
+                by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=only_near)
 
         def read_others() -> None:
             if self.pclntab is not None and only in ("", "gopclntab"):

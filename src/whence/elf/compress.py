@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
+from _thread import get_ident
 from collections.abc import Callable, Iterable
 
 from whence.blocks import suppress
@@ -23,6 +23,7 @@ from whence.elf.kernels import constants
 from whence.elf.layout import ELF32
 from whence.errors import ElfError
 from whence.kernels.region import Region
+from whence.waiting import Condition
 from whence.window import ByteOrder, Window
 
 TYPE_CHECKING = False
@@ -49,6 +50,7 @@ XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
 ZDEBUG_MAGIC = b"ZLIB"
 ZDEBUG_HEAD = 12
+SOME_THREAD, ANY_THREAD = 0, -1  # who unpacks is not known yet; no thread has these idents
 
 
 def unpacked_budget(part: str, packed: int, allowance: int = SLACK) -> Budget:
@@ -137,15 +139,13 @@ class Unpacking:
         self._wanted = 0  # somebody waits for so many
         self._at = 0  # of the packed bytes
         self._ended = self._stopped = False
-        self._turn = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._turn = Condition()
+        self._thread: int | None = None  # that unpacks; SOME_THREAD or ANY_THREAD until it has begun
         self._process = 0  # that has the thread
         self._error: BaseException | None = None
 
     def run(self) -> memoryview:
-        """Unpack it all, on this thread if none has begun: exactly `size` bytes, or an ElfError."""
-        if self._thread is None and self.take():
-            self.want(self.size)
+        """Unpack it all: exactly `size` bytes, or an ElfError."""
         self.advance(self.size)
         return self.content
 
@@ -153,7 +153,9 @@ class Unpacking:
         """Go on until so many bytes are there. ElfError when they can't be unpacked, or when all are wanted and more
         follows."""
         size = min(size, self.size)
-        if self._thread not in (None, threading.current_thread()):
+        if self._thread == ANY_THREAD and self.take():
+            size = self.size
+        if self._thread not in (None, get_ident()):
             self._await(size, wanted=size)
             return
         if self._thread is None:
@@ -167,16 +169,17 @@ class Unpacking:
         if self.done == self.size:
             self._end()
 
-    def start(self, thread: threading.Thread) -> None:
-        """From now on this thread unpacks, the others wait for what comes."""
+    def start(self, thread: int = SOME_THREAD) -> None:
+        """From now on the thread of this ident unpacks, and the others wait for what comes: SOME_THREAD for one that
+        will take it, ANY_THREAD for the first that wants any of it, which then unpacks all."""
         self._thread, self._process = thread, os.getpid()
 
     def take(self) -> bool:
         """Whether this thread unpacks it, from now on if none has begun."""
         with self._turn:
-            if self._thread is None:
-                self.start(threading.current_thread())
-            return self._thread is threading.current_thread()
+            if self._thread in (None, SOME_THREAD, ANY_THREAD):
+                self.start(get_ident())
+            return self._thread == get_ident()
 
     def complete(self) -> None:
         """Unpack it all on this thread, or wait until the thread that has begun is done, which may keep near to what is
