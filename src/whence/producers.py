@@ -190,6 +190,9 @@ class Producers:
                     by_symbols.append(
                         functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                     )
+                    if near is None:
+                        for section in (".symtab", ".strtab"):  # names are read again in the end
+                            file.done_with(section)
 
         if near is None:  # symbols are read while the units of DWARF are looked at, or unpacked
             share(range(1 if self.jobs == 1 else 2), [read_dwarf, read_others], lambda _, read: read())
