@@ -75,6 +75,17 @@ ctypedef fused Form:
     packed_t
 
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define whence_prefetch(at) __builtin_prefetch(at)
+    #else
+    #define whence_prefetch(at) ((void)(at))
+    #endif
+    """
+    void whence_prefetch(const void *at) noexcept nogil  # it will be read soon; any address
+
+
 cdef struct View:
     const unsigned char *vaddrs
     const unsigned char *range
@@ -476,6 +487,12 @@ cdef inline long long entry_of(
     return <long long>(first + low) - 1 if low else NO_ENTRY
 
 
+cdef inline void expect_entries(View *v, unsigned long long first, Form form) noexcept nogil:
+    """Have the processor fetch line entries from the first on, which may lie anywhere."""
+    if Form is plain_t:
+        whence_prefetch(v.line + first * LINE_FIELDS * v.line_width)
+
+
 cdef inline unsigned int line_of(View *v, long long entry, Form form) noexcept nogil:
     """The line of an entry; 0 without one."""
     return <unsigned int>line_field(v, entry, 1, form) if entry >= 0 else 0
@@ -568,6 +585,16 @@ cdef inline Py_ssize_t last_not_above(
     return low - 1
 
 
+cdef inline void expect_block(View *v, Py_ssize_t low) noexcept nogil:
+    """Have the processor fetch the vaddrs of SAMPLED ranges, and the pages of what is read of one of them."""
+    cdef Py_ssize_t place
+    for place in range(0, SAMPLED * v.va_width, 64):
+        whence_prefetch(v.vaddrs + low * v.va_width + place)
+    whence_prefetch(v.range + (low + SAMPLED // 2) * RANGE_FIELDS * v.width)
+    if v.up != NULL:
+        whence_prefetch(v.up + low)
+
+
 cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr, Form form) noexcept nogil:
     """The last range whose vaddr is at or below the address, or -1."""
     cdef Py_ssize_t low = 0, left = v.count, half
@@ -578,6 +605,8 @@ cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr, Form form) 
         low = last_not_above(v.sample, v.samples, vaddr) * SAMPLED
         if low < 0:
             return -1
+        if Form is plain_t:
+            expect_block(v, low)
     elif Form is packed_t:
         low = (blocks_before(&v.packed_vaddrs, vaddr + 1 if ~vaddr else vaddr) - 1) * SAMPLED
         if low < 0:
@@ -642,17 +671,6 @@ cdef inline int chain_at(
     if links == NULL:
         v.stepped += steps
     return found
-
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define whence_prefetch(at) __builtin_prefetch(at)
-    #else
-    #define whence_prefetch(at) ((void)(at))
-    #endif
-    """
-    void whence_prefetch(const void *at) noexcept nogil  # it will be read soon; any address
 
 
 cdef enum:

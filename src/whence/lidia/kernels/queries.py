@@ -439,10 +439,13 @@ class Archive:
         row: Row
         if count == 0:
             return ()
-        for level in range(1, count):
-            self._frames.expect(key_around(chain[level], chain[level - 1]))
         no_row(cython.address(row))
         range_row(self.view, chain[0], cython.address(row), form)
+        expect_entries(self.view, range_field(self.view, chain[0], cython.address(row), LINE_INDEX, form), form)
+        self._texts.expect(range_field(self.view, chain[0], cython.address(row), FILE, form))
+        self._functions.expect(range_field(self.view, chain[0], cython.address(row), FUNCTION, form))
+        for level in range(1, count):
+            self._frames.expect(key_around(chain[level], chain[level - 1]))
         entry = entry_of(self.view, chain[0], cython.address(row), vaddr - vaddr_in(self.view, chain[0], form), form)
         if entry == ENTRY_OUTSIDE:
             self.fault = LINES_OUTSIDE
