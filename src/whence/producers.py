@@ -164,9 +164,8 @@ class Producers:
         files: bool, starts: bool, only: str,
     ) -> Ranges:  # fmt: skip
         asked: memoryview | None = None
-        if wanted is not None:  # few addresses need no such part of a table
+        if wanted is not None:  # few addresses need no such part of debug info: `units` are theirs
             from whence.kernels.rows import ascending
-            from whence.ranges.holding import holding
 
             asked = ascending(array("Q", wanted))[0].numbers()
         tables = []
@@ -180,17 +179,16 @@ class Producers:
             tables.append(by_dwarf)
         if self.pclntab is not None and only in ("", "gopclntab"):
             by_go = self.pclntab.ranges(self.strings, lines=lines, files=files, near=near)
-            tables.append(by_go if asked is None else holding(by_go, asked))
+            tables.append(part_for(by_go, asked))
         if self._symtab and only in ("", "symtab"):
             from whence.elf.function_symbols import functions
 
+            held = asked if near is None else memoryview(array("Q", sorted(near)))
             for file in dict.fromkeys((self.debug_elf, self.elf)):
                 symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                 if self.dwarf is not None and self.dwarf.bare:
                     take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
-                if near is not None:
-                    symbols = symbols.holding(near)
-                tables.append(symbols if asked is None else holding(symbols, asked))
+                tables.append(part_for(symbols, held))
         return merge(tables) if tables else Ranges(self.strings)
 
     def symbol_vaddrs(self, name: str) -> list[int]:
@@ -302,6 +300,15 @@ def names_all(table: Ranges, vaddrs: Iterable[int]) -> bool:
 
 
 LINKAGE_NAMES = (b"_Z", b"_R")  # how those of C++ and Rust begin
+
+
+def part_for(table: Ranges, vaddrs: memoryview | None) -> Ranges:
+    """The part of a table that answers for vaddrs, which ascend; all of it for None."""
+    if vaddrs is None:
+        return table
+    from whence.ranges.holding import holding
+
+    return holding(table, vaddrs)
 
 
 def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> None:
