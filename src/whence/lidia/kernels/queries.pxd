@@ -487,12 +487,6 @@ cdef inline long long entry_of(
     return <long long>(first + low) - 1 if low else NO_ENTRY
 
 
-cdef inline void expect_entries(View *v, unsigned long long first, Form form) noexcept nogil:
-    """Have the processor fetch line entries from the first on, which may lie anywhere."""
-    if Form is plain_t:
-        whence_prefetch(v.line + first * LINE_FIELDS * v.line_width)
-
-
 cdef inline unsigned int line_of(View *v, long long entry, Form form) noexcept nogil:
     """The line of an entry; 0 without one."""
     return <unsigned int>line_field(v, entry, 1, form) if entry >= 0 else 0
@@ -674,13 +668,28 @@ cdef inline int chain_at(
 
 
 cdef enum:
-    WAYS = 4  # slots of a key: one line of the processor's cache
+    WAYS = 4  # slots of a key: two lines of the processor's cache, next to each other
     EVICTED_BY = 8  # new keys, one each time
 
 
 cdef struct Slot:
     unsigned long long key
+    unsigned long long more  # of the key
     PyObject *value  # owned, or NULL
+    unsigned long long unused  # so that a slot lies in one line
+
+
+cdef struct Content:  # of a frame; two frames of the same content are one object
+    unsigned long long function  # offsets in the strings
+    unsigned long long file
+    unsigned int line
+    unsigned int column
+    unsigned int discriminator
+    int source
+    bint inlined
+    bint kept  # in the cache, by
+    unsigned long long key
+    unsigned long long more
 
 
 cdef class ObjectCache:
@@ -691,9 +700,9 @@ cdef class ObjectCache:
     cdef Py_ssize_t _count
     cdef unsigned int _refused  # new keys whose slots were all taken
 
-    cdef object get(self, unsigned long long key)
-    cdef void expect(self, unsigned long long key) noexcept
-    cdef int put(self, unsigned long long key, object value) except -1
+    cdef object get(self, unsigned long long key, unsigned long long more)
+    cdef void expect(self, unsigned long long key, unsigned long long more) noexcept
+    cdef int put(self, unsigned long long key, unsigned long long more, object value) except -1
     cdef int _grow(self) except -1
     cdef bint _make_slots(self, unsigned long long count) noexcept
 
@@ -717,7 +726,7 @@ cdef class Archive:
     cdef object _demangle
     cdef ObjectCache _functions  # texts by offset
     cdef ObjectCache _texts
-    cdef ObjectCache _frames  # by range and line (with columns: line entry); around an inlined range by both ranges, all bits turned
+    cdef ObjectCache _frames  # by content
     cdef Py_ssize_t _lookups
     cdef Py_ssize_t _characters  # of the texts in the caches
 
@@ -728,7 +737,7 @@ cdef class Archive:
     cdef int find_chain(self, unsigned long long vaddr, unsigned int *chain, Form form) except -1
     cdef object _lookup(self, unsigned long long vaddr, Form form)
     cdef object _unpacked(self, unsigned long long number)
-    cdef object _frame_of(self, unsigned int index, long long inner, long long entry, Form form)
+    cdef object _frame_of(self, Content *content, Form form)
     cdef object _find_chains(
         self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form
     )
