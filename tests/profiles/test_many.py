@@ -250,6 +250,23 @@ def test_an_interrupt_ends_all_processes_and_leaves_nothing_half_written(fleet: 
 
 
 @linux
+def test_where_there_are_no_more_processes_one_names_the_files(fleet: list[str], folder: Path) -> None:
+    script = """
+fork, forked = os.fork, []
+def refuse():
+    if forked:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    forked.append(fork())
+    return forked[0]
+os.fork = refuse
+"""
+    found = named_by(script, *fleet, "-o", folder / "out", "--jobs", "4", "--json")
+    assert found.returncode == 3
+    assert [json.loads(line)["file"] for line in found.stdout.splitlines()] == fleet
+    assert len(list((folder / "out").iterdir())) == 39
+
+
+@linux
 def test_where_another_thread_is_at_work_one_process_names_the_files(fleet: list[str], folder: Path) -> None:
     busy = "import _thread, time\n_thread.start_new_thread(time.sleep, (60,))\n"
     found = named_by(COUNTED + busy, *fleet, "-o", folder / "out", "--jobs", "2")

@@ -107,8 +107,13 @@ def outcomes(namer: FilesNamer, paths: Sequence[str], most: int) -> Iterator[Out
     namer.open_bytes //= count
     workers: list[Worker] = []
     try:
-        for first in range(count):
-            workers.append(Worker(namer, rest[first::count], workers))
+        try:
+            for first in range(count):
+                workers.append(Worker(namer, rest[first::count], workers))
+        except OSError:  # the system has no more processes, or descriptors
+            stop(workers)
+            yield from namer.outcomes(rest)
+            return
         for index, path in enumerate(rest):
             worker = workers[index % count]
             outcome = worker.outcome()
@@ -152,7 +157,12 @@ class Worker:
     def __init__(self, namer: FilesNamer, paths: Sequence[str], others: Sequence[Worker]) -> None:
         self.alone = namer.at_once == 0  # when it ends, the next profile is what ended it
         reading, writing = os.pipe()
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            raise
         if not self.pid:
             try:
                 os.close(reading)
