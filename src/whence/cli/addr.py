@@ -32,6 +32,7 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 BLOCK = 1 << 16
+PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
 MOST_AT_ONCE = 1 << 24  # bytes of stdin that are read before the first answer
 PAUSE = 0.02  # seconds without more from whoever has written a whole block
 NO_FRAMES = b'"frames": [], "reason": '
@@ -93,6 +94,8 @@ def run(options: Namespace) -> int:
         blocks: Iterable[bytes] = given
         if not given:
             blocks = (lines_as_they_come if binary.is_archive else lines_known_first)(sys.stdin.fileno())
+        if binary.is_archive:
+            blocks = chain.from_iterable(map(pieces, blocks))
         if isinstance(blocks, list) and not binary.is_archive:
             responder.answer_all(blocks, write, options.jobs)
         else:
@@ -171,6 +174,17 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(rest) + b"\n"
 
 
+def pieces(lines: bytes) -> Iterator[bytes]:
+    """Whole lines in pieces of whole lines, each of PIECE bytes at most or one longer line."""
+    start = 0
+    while len(lines) - start > PIECE:
+        end = lines.rfind(b"\n", start, start + PIECE) + 1 or lines.index(b"\n", start + PIECE) + 1
+        yield lines[start:end]
+        start = end
+    if start < len(lines):
+        yield lines[start:]
+
+
 class Responder:
     """Answers blocks of lines from one binary, by a renderer for each table that the binary answers with."""
 
@@ -202,7 +216,7 @@ class Responder:
             return
         from array import array
 
-        asked, vaddrs = [Queries(block) for block in blocks], array("Q")
+        asked, vaddrs = [Queries(piece) for block in blocks for piece in pieces(block)], array("Q")
         for one in asked:
             vaddrs.frombytes(one.vaddrs.cast("B"))
         table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")

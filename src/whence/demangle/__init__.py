@@ -21,6 +21,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from whence.budget import Budget
+from whence.demangle.kernels.expansion import references
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,13 +84,8 @@ def _demangled(name: str) -> str:
 
 def bounded(name: str, most: int = 0) -> bool:
     """Whether the text of a mangled name is sure to be of a reasonable size (or of at most so many characters)."""
-    if not most and name.startswith(("_Z", "_R")) and _references(name) <= FEW:
+    if not most and name.startswith(("_Z", "_R")) and references(name.encode("utf-8", "surrogateescape")) <= FEW:
         return True
     from whence.demangle import expansion
 
     return expansion.bounded(name, most or expansion.MAX_TEXT)
-
-
-def _references(name: str) -> int:
-    """How many references to its own parts a name of C++ or Rust has, or more: each ends in "_", or is a pack."""
-    return name.count("_") + name.count("Dp") + name.count("sp")
