@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.mangled import bomb
-from whence.demangle import bounded, demangle
+from whence.demangle import bounded, demangle, demangle_once
 from whence.demangle.expansion import MAX_TEXT
 from whence.demangle.kernels.expansion import expansion, references
 from whence.elf import ElfFile
@@ -39,7 +39,7 @@ from whence.elf import ElfFile
     ],
 )
 def test_names_of_every_language_are_readable_or_stay_as_they_are(name: str, text: str) -> None:
-    assert demangle(name) == text
+    assert demangle(name) == demangle_once(name) == text
 
 
 def test_a_name_that_doubles_with_every_reference_stays_as_it_is() -> None:

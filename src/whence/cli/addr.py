@@ -292,9 +292,9 @@ class Responder:
 def readable(name: str) -> str:
     """A readable form of a linkage name. The demangler is imported when the first such name comes up."""
     if not _demanglers:
-        from whence.demangle import demangle
+        from whence.demangle import demangle_once  # renderers remember names
 
-        _demanglers.append(demangle)
+        _demanglers.append(demangle_once)
     return _demanglers[0](name)
 
 

@@ -61,10 +61,14 @@ def ready() -> None:
 
 def demangle(name: str) -> str:
     """The readable form of a linkage name; the name itself when there is none. Remembers the last 65,536 of them."""
+    return _remembered(name) if name.startswith(MANGLED) and len(name) <= MAX_NAME else name
+
+
+def demangle_once(name: str) -> str:
+    """The same, for those who remember it themselves."""
     return _demangled(name) if name.startswith(MANGLED) and len(name) <= MAX_NAME else name
 
 
-@lru_cache(CACHED)
 def _demangled(name: str) -> str:
     base, separator, version = name.partition("@")
     if not bounded(base):
@@ -80,6 +84,9 @@ def _demangled(name: str) -> str:
     if base[-20:-17] == "17h" and base.endswith("E"):  # a hash of legacy Rust, which some demanglers leave
         text = text.removesuffix(f"::h{base[-17:-1]}")
     return text + separator + version if text and len(text) <= MAX_TEXT else name
+
+
+_remembered = lru_cache(CACHED)(_demangled)
 
 
 def bounded(name: str, most: int = 0) -> bool:
