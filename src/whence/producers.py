@@ -186,10 +186,10 @@ class Producers:
             if self._symtab and only in ("", "symtab"):
                 from whence.elf.function_symbols import functions
 
-                for file in dict.fromkeys((self.debug_elf, self.elf)):
-                    by_symbols.append(
-                        functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
-                    )
+                by_symbols.extend(
+                    functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
+                    for file in dict.fromkeys((self.debug_elf, self.elf))
+                )
 
         if near is None:  # symbols are read while the units of DWARF are looked at, or unpacked
             share(range(1 if self.jobs == 1 else 2), [read_dwarf, read_others], lambda _, read: read())

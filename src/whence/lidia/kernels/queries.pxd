@@ -742,7 +742,8 @@ cdef class Archive:
         self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form
     )
     cdef object _describe(
-        self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form
+        self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form,
+        bint discriminators,
     )
 
 

@@ -462,17 +462,20 @@ class Archive:
 
     # Many addresses
 
-    def find_frames(self, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
-        """The frames of each address (less `back`), as FrameColumns. MemoryError, also beyond 2^32 frames."""
+    def find_frames(
+        self, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong, discriminators: cython.bint = True
+    ):
+        """The frames of each address (less `back`), as FrameColumns, with discriminators or without. MemoryError, also
+        beyond 2^32 frames."""
         found: FrameColumns = FrameColumns()
         if vaddrs.shape[0] > self.count // 256:
             self.link()
         if self.view.packed:
             self._find_chains(found, vaddrs, back, cython.cast(packed_t, 0))
-            self._describe(found, vaddrs, back, cython.cast(packed_t, 0))
+            self._describe(found, vaddrs, back, cython.cast(packed_t, 0), discriminators)
         else:
             self._find_chains(found, vaddrs, back, cython.cast(plain_t, 0))
-            self._describe(found, vaddrs, back, cython.cast(plain_t, 0))
+            self._describe(found, vaddrs, back, cython.cast(plain_t, 0), discriminators)
         return found
 
     @cython.cfunc
@@ -530,6 +533,7 @@ class Archive:
         vaddrs: cython.const[cython.ulonglong][::1],
         back: cython.ulonglong,
         form: Form,
+        discriminators: cython.bint,
     ):
         """Fill in the columns of the ranges that were found."""
         view: cython.pointer(View) = self.view
@@ -554,7 +558,8 @@ class Archive:
         discriminator: cython.p_uint = cython.NULL
         if view.column != cython.NULL:
             column = cython.cast(cython.p_uint, sized(found.column, frames))
-            discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
+            if discriminators:
+                discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
         no_row(cython.address(here))
         with cython.nogil:
             for row in range(vaddrs.shape[0]):
@@ -571,11 +576,13 @@ class Archive:
                         file[to] = range_field(view, index, cython.address(here), FILE, form)
                         if column != cython.NULL:
                             column[to] = line_column(view, entry)
+                        if discriminator != cython.NULL:
                             discriminator[to] = line_discriminator(view, entry)
                     else:
                         lines[to], file[to] = call_line, call_file
                         if column != cython.NULL:
                             column[to] = call_column(view, ranges[to - 1])
+                        if discriminator != cython.NULL:
                             discriminator[to] = call_discriminator(view, ranges[to - 1])
                     function[to] = range_field(view, index, cython.address(here), FUNCTION, form)
                     inlined[to] = range_field(view, index, cython.address(here), DEPTH, form) != 0
