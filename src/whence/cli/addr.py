@@ -9,6 +9,7 @@ import os
 import sys
 from itertools import chain
 
+from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import STDIN, is_address, plain
 from whence.errors import ElfError, shown
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence.binary import Binary
+    from whence.elf.file import ElfFile
     from whence.lidia.render import Queries, Renderer
     from whence.lidia.table import Table
 
@@ -30,6 +32,7 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 ELF_MAGIC = b"\x7fELF"  # whence.elf.layout has it, too, which an archive does without
+PLACES = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")  # options of a Locator
 BLOCK = 1 << 16
 PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
 MOST_AT_ONCE = 1 << 24  # bytes of stdin that are read before the first answer
@@ -139,15 +142,14 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
             from whence.dwarf.ahead import limit
 
             limit(elf, info, vaddrs)
-        from whence.cli.options import locator_of
-
-        with (
-            locator_of(options) as locator,
-            locator.complete(elf, columns=options.style != "gnu", ahead=vaddrs) as binary,
-        ):
+        with completed(elf, vaddrs, options) as binary:
             responder = Responder(binary, options)
             if asked is not None and not binary.is_archive:  # one answers for a file without debug info
-                responder.answer_all(asked, write, options.jobs)
+                from whence.interrupts import interruptible
+
+                # of one block all is done on one thread that Ctrl-C ends, else each step has a thread of its own
+                answer_all = interruptible(responder.answer_all) if len(asked) == 1 else responder.answer_all
+                answer_all(asked, write, options.jobs)
             else:
                 for one in map(Queries, lines.coming()) if asked is None else asked:
                     write(responder.answer(one))
@@ -157,6 +159,25 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
     except BaseException:
         elf.close()
         raise
+
+
+@contextmanager
+def completed(elf: ElfFile, vaddrs: list[int], options: Namespace) -> Iterator[Binary]:
+    """An ELF file with all that completes it, for a question about these vaddrs (none: nobody knows them yet). What has
+    debug info needs no Locator where no option is about one."""
+    from whence.cli.options import locator_of, user_dirs
+    from whence.locate.debug_files import DEBUG_DIRS, DebugFiles, has_debug_info
+
+    columns = options.style != "gnu"
+    if has_debug_info(elf) and all(getattr(options, name) == PLAIN[name] for name in PLACES):
+        from whence.binary import Binary
+
+        finder = DebugFiles(user_dirs() or DEBUG_DIRS)
+        with Binary.from_elf(elf, debug_files=finder, jobs=options.jobs, columns=columns, ahead=vaddrs) as binary:
+            yield binary
+        return
+    with locator_of(options) as locator, locator.complete(elf, columns=columns, ahead=vaddrs) as binary:
+        yield binary
 
 
 def write(answers: bytes) -> None:
