@@ -87,11 +87,23 @@ def start_function(source: str) -> str:
     return "PyInit_" + "_".join(parts[parts.index("whence") :] if "whence" in parts else SHARED.split("."))
 
 
+def put_importer(source: str) -> None:
+    """Have memory views take the class of sequences from where it is: their code imports collections for it, by a call
+    of Python's __import__, which no macro of START reaches."""
+    path, by_name = Path(source), "__Pyx_GetBuiltinName(__pyx_mstate->__pyx_n_u_import)"
+    if by_name in (text := path.read_text()):
+        path.write_text(text.replace(by_name, "whence_importer()"))
+
+
 class BuildKernels(build_ext):
     """Compiles what is newer than its object, on all cores; then links all."""
 
     def build_extensions(self) -> None:
         compile_all = self.compiler.compile
+        for extension in self.extensions:
+            for source in extension.sources:
+                if Path(source).stem == SHARED.rpartition(".")[2]:
+                    put_importer(source)
 
         def compile_newer(
             sources: list[str], output_dir: str, macros: list[tuple[str, str]], depends: list[str], **settings: object

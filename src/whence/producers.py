@@ -164,12 +164,13 @@ class Producers:
         self, units: Iterable[int] | None, near: Sequence[int] | None, wanted: Iterable[int] | None, lines: bool,
         files: bool, starts: bool, only: str,
     ) -> Ranges:  # fmt: skip
-        asked: memoryview | None = None
-        if wanted is not None:  # few addresses need no such part of a table
+        held: memoryview | None = None
+        if wanted is not None:
             from whence.kernels.rows import ascending
-            from whence.ranges.holding import holding
 
-            asked = ascending(array("Q", wanted))[0].numbers()
+            held = ascending(array("Q", wanted))[0].numbers()
+        elif near is not None:
+            held = memoryview(array("Q", sorted(near)))
         by_dwarf = Ranges(self.strings)
         by_go: list[Ranges] = []
         by_symbols: list[Ranges] = []
@@ -177,8 +178,7 @@ class Producers:
         def read_dwarf() -> None:
             nonlocal by_dwarf
             if self.dwarf is not None and only in ("", "dwarf"):
-                only_near = asked if near is None else memoryview(array("Q", sorted(near)))
-                by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=only_near)
+                by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=held)
 
         def read_others() -> None:
             if self.pclntab is not None and only in ("", "gopclntab"):
@@ -203,12 +203,10 @@ class Producers:
                 if names_all(by_dwarf, near):  # the other sources lie beneath it
                     return by_dwarf
             read_others()
-            by_symbols = [symbols.holding(near) for symbols in by_symbols]
         if self.dwarf is not None and self.dwarf.bare:
             for symbols in by_symbols:
                 take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
-        others = [*by_go, *by_symbols]
-        return merge([by_dwarf, *(others if asked is None else [holding(table, asked) for table in others])])
+        return merge([by_dwarf, *(part_for(table, held) for table in (*by_go, *by_symbols))])
 
     def symbol_vaddrs(self, name: str) -> list[int]:
         """Where the symbol tables say that a symbol of this name begins; of several in one table, the first."""
@@ -319,6 +317,15 @@ def names_all(table: Ranges, vaddrs: Iterable[int]) -> bool:
 
 
 LINKAGE_NAMES = (b"_Z", b"_R")  # how those of C++ and Rust begin
+
+
+def part_for(table: Ranges, vaddrs: memoryview | None) -> Ranges:
+    """The part of a table that answers for vaddrs, which ascend; all of it for None."""
+    if vaddrs is None:
+        return table
+    from whence.ranges.holding import holding
+
+    return holding(table, vaddrs)
 
 
 def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> None:

@@ -12,11 +12,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import whence
 from tests.helpers.programs import compiled, folder
 from whence.cli import addr
 from whence.cli.main import Plain, parsed
+from whence.cli.options import LOCATOR_DEFAULTS
 from whence.elf import ElfFile, functions
 from whence.lidia.build import create
 from whence.lidia.render import Queries
@@ -216,6 +219,22 @@ def test_what_a_pipe_holds_is_known_before_debug_info_is_unpacked(
     assert capfd.readouterr().out.startswith("main\n" if ends else "answer\n")
 
 
+@given(st.lists(st.integers(0, 3 * addr.PIECE).map(lambda size: b"x" * size + b"\n"), min_size=1, max_size=8))
+def test_lines_are_answered_in_pieces_of_whole_lines(lines: list[bytes]) -> None:
+    pieces = list(addr.pieces(b"".join(lines)))
+    assert b"".join(pieces) == b"".join(lines)
+    assert all(piece.endswith(b"\n") for piece in pieces)
+    assert all(len(piece) <= addr.PIECE or piece.count(b"\n") == 1 for piece in pieces)
+
+
+def test_pieces_of_many_lines_are_answered_in_their_order() -> None:
+    path = compiled()
+    vaddr = code_addresses(path, "main")[0]
+    lines = f"{vaddr:x}\n" * addr.PIECE
+    for file in (path, archive_of(path)):
+        assert run("addr", str(file), stdin=lines).stdout == run("addr", str(file), f"{vaddr:x}").stdout * addr.PIECE
+
+
 def test_it_answers_each_line_before_the_next_one_comes() -> None:
     path = compiled()
     child = subprocess.Popen([*WHENCE, "addr", str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -296,7 +315,8 @@ def slow_modules_of(path: Path, slow: set[str]) -> str:
 
 
 def test_one_address_of_an_archive_is_answered_without_modules_that_take_long_to_import() -> None:
-    slow = {"typing", "re", "enum", "contextlib", "functools", "dataclasses", "argparse", "whence.model"}
+    slow = {"typing", "re", "enum", "contextlib", "functools", "dataclasses", "argparse", "whence.model", "array"}
+    slow |= {"collections", "collections.abc", "types"}
     out = slow_modules_of(archive_of(compiled()), slow)
     assert out.startswith("sum\n")
     assert out.endswith("SLOW []\n")
@@ -306,6 +326,27 @@ def test_one_address_of_an_elf_file_is_answered_without_modules_that_take_long_t
     slow = {"typing", "re", "enum", "contextlib", "dataclasses", "argparse", "zlib", "whence.model", "whence.reasons"}
     slow |= {"threading", "functools", "whence.elf.compress", "whence.lidia.unwind", "whence.demangle"}
     out = slow_modules_of(compiled(), slow)
+    assert out.startswith("sum\n")
+    assert out.endswith("SLOW []\n")
+
+
+def test_options_about_places_are_heard_for_a_file_with_debug_info(tmp_path: Path) -> None:
+    """No Locator is made without them: the debug folders are the ones that it would search."""
+    path = compiled()
+    words = ["addr", str(path), f"{code_addresses(path, 'main')[0]:x}"]
+    plain = run(*words)
+    for options in (["--no-cache"], ["--debug-dir", str(tmp_path)], ["--binary", str(path)], ["--jobs", "1"]):
+        done = run(*words, *options)
+        assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    assert run(*words, "--sysroot", "/nowhere").returncode == 2
+    assert {*addr.PLACES} <= {*LOCATOR_DEFAULTS}
+    assert {*LOCATOR_DEFAULTS} - {*addr.PLACES} == {
+        "debuginfod_allow", "cache_dir", "cache_size", "no_cache", "jobs",
+    }  # fmt: skip
+
+
+def test_what_is_packed_is_unpacked_without_modules_that_take_long_to_import() -> None:
+    out = slow_modules_of(compiled("-g", "-gz"), {"threading", "functools", "typing", "re", "enum", "contextlib"})
     assert out.startswith("sum\n")
     assert out.endswith("SLOW []\n")
 

@@ -236,7 +236,7 @@ def test_ctrl_c_ends_the_reading_of_debug_info_within_a_second(tmp_path: Path, p
     info = b"".join(
         unit(b"\1" + address(CODE) + address(SIZE, 4) + b"".join(
             b"\2f%d\0" % chance.randrange(1 << 40) + address(CODE + chance.randrange(SIZE)) + address(16, 4)
-            for _ in range(40_000)
+            for _ in range(90_000)
         ) + b"\0")
         for _ in range(12)
     )  # fmt: skip

@@ -9,6 +9,7 @@ import os
 import sys
 from itertools import chain
 
+from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import STDIN, is_address, plain
 from whence.errors import ElfError, shown
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence.binary import Binary
+    from whence.elf.file import ElfFile
     from whence.lidia.render import Queries, Renderer
     from whence.lidia.table import Table
 
@@ -30,7 +32,9 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 ELF_MAGIC = b"\x7fELF"  # whence.elf.layout has it, too, which an archive does without
+PLACES = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")  # options of a Locator
 BLOCK = 1 << 16
+PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
 MOST_AT_ONCE = 1 << 24  # bytes of stdin that are read before the first answer
 PAUSE = 0.02  # seconds without more from whoever has written a whole block
 NO_FRAMES = b'"frames": [], "reason": '
@@ -94,7 +98,8 @@ def run(options: Namespace) -> int:
     with open_binary(path) as binary:  # an archive, which needs no more than itself; else this raises what it is
         responder = Responder(binary, options)
         for block in lines_of(words).coming():
-            write(responder.answer(Queries(block)))
+            for piece in pieces(block):
+                write(responder.answer(Queries(piece)))
         return SOME_UNKNOWN if responder.unknown else ANSWERED
 
 
@@ -129,21 +134,22 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
         from whence.lidia.render import Queries
 
         not_a_core(elf)
-        asked = [Queries(block) for block in lines.coming()] if lines.look() else None
+        asked: list[Queries] | None = None
+        if lines.look():
+            asked = [Queries(piece) for block in lines.coming() for piece in pieces(block)]
         vaddrs = [max(0, vaddr - options.return_addresses) for one in asked or () for vaddr in one.vaddrs]
         if info is not None:
             from whence.dwarf.ahead import limit
 
             limit(elf, info, vaddrs)
-        from whence.cli.options import locator_of
-
-        with (
-            locator_of(options) as locator,
-            locator.complete(elf, columns=options.style != "gnu", ahead=vaddrs) as binary,
-        ):
+        with completed(elf, vaddrs, options) as binary:
             responder = Responder(binary, options)
             if asked is not None and not binary.is_archive:  # one answers for a file without debug info
-                responder.answer_all(asked, write, options.jobs)
+                from whence.interrupts import interruptible
+
+                # of one block all is done on one thread that Ctrl-C ends, else each step has a thread of its own
+                answer_all = interruptible(responder.answer_all) if len(asked) == 1 else responder.answer_all
+                answer_all(asked, write, options.jobs)
             else:
                 for one in map(Queries, lines.coming()) if asked is None else asked:
                     write(responder.answer(one))
@@ -153,6 +159,25 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
     except BaseException:
         elf.close()
         raise
+
+
+@contextmanager
+def completed(elf: ElfFile, vaddrs: list[int], options: Namespace) -> Iterator[Binary]:
+    """An ELF file with all that completes it, for a question about these vaddrs (none: nobody knows them yet). What has
+    debug info needs no Locator where no option is about one."""
+    from whence.cli.options import locator_of, user_dirs
+    from whence.locate.debug_files import DEBUG_DIRS, DebugFiles, has_debug_info
+
+    columns = options.style != "gnu"
+    if has_debug_info(elf) and all(getattr(options, name) == PLAIN[name] for name in PLACES):
+        from whence.binary import Binary
+
+        finder = DebugFiles(user_dirs() or DEBUG_DIRS)
+        with Binary.from_elf(elf, debug_files=finder, jobs=options.jobs, columns=columns, ahead=vaddrs) as binary:
+            yield binary
+        return
+    with locator_of(options) as locator, locator.complete(elf, columns=columns, ahead=vaddrs) as binary:
+        yield binary
 
 
 def write(answers: bytes) -> None:
@@ -207,6 +232,17 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         rest.append(tail)
     if any(rest):
         yield b"".join(rest) + b"\n"
+
+
+def pieces(lines: bytes) -> Iterator[bytes]:
+    """Whole lines in pieces of whole lines, each of PIECE bytes at most or one longer line."""
+    start = 0
+    while len(lines) - start > PIECE:
+        end = lines.rfind(b"\n", start, start + PIECE) + 1 or lines.index(b"\n", start + PIECE) + 1
+        yield lines[start:end]
+        start = end
+    if start < len(lines):
+        yield lines[start:]
 
 
 class Responder:
@@ -317,9 +353,9 @@ class Responder:
 def readable(name: str) -> str:
     """A readable form of a linkage name. The demangler is imported when the first such name comes up."""
     if not _demanglers:
-        from whence.demangle import demangle
+        from whence.demangle import demangle_once  # renderers remember names
 
-        _demanglers.append(demangle)
+        _demanglers.append(demangle_once)
     return _demanglers[0](name)
 
 

@@ -620,7 +620,11 @@ class ScopeReader:
     @property
     def unresolved(self):
         """Where in .debug_info those of them begin that functions refer to."""
-        return {self.names.unresolved.items[i] for i in range(self.names.unresolved.count)}
+        i: cython.Py_ssize_t
+        found: set = set()
+        for i in range(self.names.unresolved.count):
+            found.add(self.names.unresolved.items[i])
+        return found
 
     def take_plain(self, keys: cython.ulonglong[::1]):
         """Write the keys of the DIEs whose names are plain, in the order of the references to them."""
