@@ -186,10 +186,13 @@ class Producers:
             if self._symtab and only in ("", "symtab"):
                 from whence.elf.function_symbols import functions
 
-                by_symbols.extend(
-                    functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
-                    for file in dict.fromkeys((self.debug_elf, self.elf))
-                )
+                for file in dict.fromkeys((self.debug_elf, self.elf)):
+                    by_symbols.append(
+                        functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
+                    )
+                    if near is None:
+                        for section in (".symtab", ".strtab"):  # names are read again in the end
+                            file.done_with(section)
 
         if near is None:  # symbols are read while the units of DWARF are looked at, or unpacked
             share(range(1 if self.jobs == 1 else 2), [read_dwarf, read_others], lambda _, read: read())

@@ -21,6 +21,8 @@ NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 GONE = cython.declare(cython.uint, 0xFFFFFFFE)  # the scope of a range that was joined to another
 UNSET = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # a range's file before its first own row
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # no further event
+# Scopes and rows for which there is room at first: few batches have more, and so large a block has pages of its own.
+FEW = cython.declare(cython.Py_ssize_t, 1 << 15)
 FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte line field holds
 
 
@@ -96,8 +98,8 @@ class Sweep:
             and groups <= self._most_groups
         ):
             return True
-        scopes = max(scopes + scopes // 4, self._most_scopes)
-        rows = max(rows + rows // 4, self._most_rows)
+        scopes = max(scopes + scopes // 4, self._most_scopes, FEW)
+        rows = max(rows + rows // 4, self._most_rows, FEW)
         groups = max(groups + groups // 4, self._most_groups)
         most_stretches = rows + 2 * scopes + 8 * groups
         most = most_stretches + 10 * scopes + 16 * groups
