@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.programs import compiled
+from whence.lidia.build import create
+
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
 ON_DISK = sorted(
@@ -46,11 +49,14 @@ def test_all_kernels_are_one_shared_object() -> None:
     assert len({*names}) < len(names), "none of these has the name of another room's: nothing is shown about those"
 
 
-def test_an_address_of_an_archive_needs_the_kernels_of_two_rooms() -> None:
+def test_an_address_of_an_archive_needs_the_kernels_of_two_rooms(tmp_path: Path) -> None:
+    create(compiled(), tmp_path / "a.lidia")
     loaded = "(name for name, one in sys.modules.items() if '.kernels.' in name)"
-    program = f"import sys, whence.cli.addr; print(*{loaded})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert {one.rpartition(".kernels.")[0] for one in done.stdout.split()} == {"whence", "whence.lidia"}
+    program = f"import sys; from whence.cli.main import main; main(sys.argv[1:]); print(*{loaded})"
+    command = [sys.executable, "-c", program, "addr", str(tmp_path / "a.lidia"), "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1]
+    assert {one.rpartition(".kernels.")[0] for one in loaded.split()} == {"whence", "whence.lidia"}
 
 
 def test_where_no_kernel_is_built_the_import_says_what_builds_them(tmp_path: Path) -> None:
@@ -142,9 +148,25 @@ def test_the_command_is_a_file_that_imports_nothing_else(metadata: Callable[[str
     assert name == "bin/whence"
     tree = ast.parse((ROOT / name).read_text())
     imports = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert imports == ["import sys", "from whence.cli.main import main"]
+    assert imports == ["from whence.cli.main import leave, main"]
     done = subprocess.run([sys.executable, ROOT / name, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("whence ")
+
+
+@pytest.mark.parametrize("waits_for_threads", [False, True])
+def test_the_command_ends_when_all_is_written_and_done(waits_for_threads: bool) -> None:
+    program = (
+        "import atexit, sys, threading, time\n"
+        "from whence.cli.main import leave\n"
+        "def late(): time.sleep(0.2); print('thread')\n"
+        f"threading.Thread(target=late, daemon={not waits_for_threads}).start()\n"
+        "atexit.register(print, 'end')\n"
+        "print('answer')\n"
+        "leave(3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert done.stdout.split() == ["answer", *(["thread"] if waits_for_threads else []), "end"]
 
 
 def test_kernels_that_need_what_a_system_lacks_are_left_out_there(metadata: Callable[[str], dict[str, Any]]) -> None:

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
 ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
-UNPACKED_AHEAD = 8 << 20  # packed bytes: of a larger .debug_info few addresses need no more than its begin
 
 
 class Binary(Closing):
@@ -108,15 +107,15 @@ class Binary(Closing):
         not known yet): what it may need is unpacked while the rest is imported, and what only some questions need is
         not imported now. (No child may be forked while a thread asks the first one: it would wait for ever for what is
         being imported.) The other options are those of `whence.open`."""
-        if ahead is not None and jobs != 1:
-            from whence.dwarf.ahead import unpack_ahead
+        from whence.dwarf.ahead import MOST, unpack_ahead
 
-            unpack_ahead(elf, UNPACKED_AHEAD, ahead)
+        if ahead is not None and jobs != 1:
+            unpack_ahead(elf, MOST, ahead)
         from whence.producers import Producers
 
         producers = Producers(
             elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths, columns=columns, ahead=None if ahead is None else UNPACKED_AHEAD, vaddrs=ahead or (),
+            paths=paths, columns=columns, ahead=None if ahead is None else MOST, vaddrs=ahead or (),
         )  # fmt: skip
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
@@ -211,7 +210,7 @@ class Binary(Closing):
                 assert self._planner is not None
                 self._planner.made += 1
                 if plan.read == "near":
-                    return self._build(plan.units, vaddrs)
+                    return self._build(plan.units, vaddrs, starts=starts)
                 shard = self._shards[plan.units] = self._build(plan.units)
                 if len(self._shards) > SHARDS_KEPT:
                     del self._shards[next(iter(self._shards))]

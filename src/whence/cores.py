@@ -16,10 +16,11 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
+from whence.waiting import Started
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from threading import Thread
     from typing import TypeVar
 
     Tool = TypeVar("Tool")
@@ -115,13 +116,7 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
         except BaseException as error:
             errors.append(error)
 
-    others: list[Thread] = []
-    if len(tools) > 1:
-        from threading import Thread
-
-        others = [Thread(target=run, args=(tool,), daemon=True) for tool in tools[1:]]
-    for thread in others:
-        thread.start()
+    others = [Started(run, tool) for tool in tools[1:]]
     run(tools[0])
     for thread in others:
         thread.join()

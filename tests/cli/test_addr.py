@@ -21,6 +21,7 @@ from whence.cli import addr
 from whence.cli.main import Plain, parsed
 from whence.elf import ElfFile, functions
 from whence.lidia.build import create
+from whence.lidia.render import Queries
 from whence.ranges import StringSpace
 
 WHENCE = [sys.executable, "-m", "whence.cli"]
@@ -160,7 +161,7 @@ def test_a_file_of_addresses_is_answered_as_they_are_one_by_one(style: str, tmp_
     with whence.open(path, columns=style != "gnu") as binary:
         responder = addr.Responder(binary, options)
         binary.table()
-        expected = b"".join(responder.answer(line.encode()) for line in text.splitlines(keepends=True))
+        expected = b"".join(responder.answer(Queries(line.encode())) for line in text.splitlines(keepends=True))
     assert found.stdout == expected * (addr.BLOCK // len(text) + 1)
 
 
@@ -177,9 +178,44 @@ def test_of_a_pipe_that_is_full_all_is_read_before_the_first_answer() -> None:
     with os.fdopen(write_end, "wb", buffering=0) as pipe:
         pipe.write(text)
     with os.fdopen(read_end):
-        known = addr.lines_known_first(read_end)
-        assert isinstance(known, list)
-        assert b"".join(known) == text
+        lines = addr.Lines([], read_end)
+        assert lines.look()
+        assert lines.count() == len(text) // 7
+        assert b"".join(lines.coming()) == text
+
+
+def test_of_a_pipe_that_stays_open_all_that_is_there_comes_first() -> None:
+    read_end, write_end = os.pipe()
+    with os.fdopen(write_end, "wb", buffering=0) as pipe, os.fdopen(read_end):
+        lines = addr.Lines([], read_end)
+        assert not lines.look()
+        pipe.write(b"0x1000\n0x20")
+        assert not lines.look()
+        coming = lines.coming()
+        assert next(coming) == b"0x1000\n"
+        pipe.write(b"00\n0x3000\n")
+        assert next(coming) == b"0x2000\n0x3000\n"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_a_pipe_holds_is_known_before_debug_info_is_unpacked(
+    ends: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def answer(*_: object) -> bytes:
+        os.close(write_end)
+        return b"answer\n"
+
+    begun: list[bool] = []
+    monkeypatch.setattr("whence.dwarf.ahead.begin", lambda elf, most, few: begun.append(few))
+    path = compiled()
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end):
+        with os.fdopen(write_end if ends else os.dup(write_end), "wb") as pipe:
+            pipe.write(b"%x\n" % code_addresses(path, "main")[0])
+        monkeypatch.setattr(addr.Responder, "answer", answer)
+        status = addr.answer_elf(str(path), addr.Lines([], read_end), Namespace(**addr.PLAIN))
+    assert (status, {*begun}) == (0, {ends})
+    assert capfd.readouterr().out.startswith("main\n" if ends else "answer\n")
 
 
 @given(st.lists(st.integers(0, 3 * addr.PIECE).map(lambda size: b"x" * size + b"\n"), min_size=1, max_size=8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from tests.forge import dwarf as d
 from tests.forge.aranges import aranges
 from tests.forge.dwarf import Debug, Die, function, inlined
+from tests.forge.elf import Section, packed
 from tests.forge.lines import program
 from tests.forge.ranges import R, listed
 from whence.binary import Binary, open_binary
 from whence.dwarf import DebugInfo, ahead, streaming, unit_set
+from whence.dwarf.functions import UnitReader, Wanted
 from whence.dwarf.info import State
 from whence.elf import ElfFile, compress
 from whence.elf.compress import Unpacking
@@ -158,8 +161,12 @@ def test_many_addresses_of_a_compressed_file_are_answered_without_unpacking_it_f
 
 
 def with_aranges(debug: Debug) -> bytes:
-    listed = aranges(debug, [(offset, 0x1000 + n * 0x100, 0x80) for n, offset in enumerate(OFFSETS)])
-    return debug.elf(text=TEXT, pack="zlib", more=[listed])
+    """.debug_info and .debug_line packed, with .debug_aranges."""
+    more = [aranges(debug, [(offset, 0x1000 + n * 0x100, 0x80) for n, offset in enumerate(OFFSETS)])]
+    if debug.line:
+        more.append(packed(Section(".debug_line", bytes(debug.line)), "zlib"))
+        debug = replace(debug, line=bytearray())
+    return debug.elf(text=TEXT, pack="zlib", more=more)
 
 
 def asked(info: DebugInfo, vaddr: int) -> list[R]:
@@ -254,6 +261,116 @@ def test_ahead_of_a_question_all_is_unpacked_that_may_be_needed() -> None:
         data = with_aranges(debug) if debug is not damaged else debug.elf(text=TEXT, pack="zlib")
         info = limited(data, [vaddr])
         assert info.wait(info.size) == info.size
+
+
+def linked_with_optimization(steps: int) -> Debug:
+    """Units of code that take their names from others far behind them: of number 3 these from others again, so many
+    times."""
+    first = [Die(d.FUNCTION, [(d.NAME, d.STRING, "first"), (d.DECL_FILE, d.DATA1, 1), (d.DECL_LINE, d.DATA1, 9)])]
+    for _ in range(steps):
+        first.append(Die(d.FUNCTION, [(d.ORIGIN, d.REF_ADDR, first[-1])]))
+    others = [Die(d.FUNCTION, [(d.NAME, d.STRING, f"f{number * 7919}")]) for number in range(UNITS)]
+    for _ in range(2):  # offsets of DIEs that come later are those of the first time
+        debug = Debug()
+        for number in range(UNITS):
+            low = 0x1000 + number * 0x100
+            OFFSETS[number] = len(debug.info)
+            root = [(d.LOW, d.ADDR, low), (d.HIGH, d.DATA2, 0x80), (d.STMT_LIST, d.SEC_OFFSET, len(debug.line)),
+                    (d.NAME, d.STRING, f"{number * 104729}.c")]  # fmt: skip
+            debug.line += program([("set_address", low), ("copy",), ("special", 4, 3), ("end", 0x80)], version=4)
+            origin = first[-1] if number == 3 else others[number]
+            body = [(d.ORIGIN, d.REF_ADDR, origin), (d.LOW, d.ADDR, low), (d.HIGH, d.UDATA, 0x40)]
+            beside = [(d.ORIGIN, d.REF_ADDR, others[-1]), (d.LOW, d.ADDR, low + 0x40), (d.HIGH, d.UDATA, 0x40)]
+            debug.unit(Die(d.CU, root, [Die(d.FUNCTION, body), Die(d.FUNCTION, beside)]))
+        for one in (*reversed(first), *others):
+            debug.unit(Die(d.CU, [(d.NAME, d.STRING, "early.c")], [one]))
+    return debug
+
+
+def answer(info: DebugInfo, vaddr: int) -> list[R]:
+    return listed(info.ranges(info.units_at([vaddr]), starts=False, asked=memoryview(array("Q", [vaddr]))))
+
+
+def read_whole(data: bytes) -> DebugInfo:
+    info = opened(data)
+    assert info.units
+    return info
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_of_units_that_take_names_from_far_ones_no_more_is_unpacked_than_has_the_names(steps: int) -> None:
+    data = with_aranges(linked_with_optimization(steps))
+    info, whole = opened(data), read_whole(data)
+    for vaddr, name in ((0x1305, "first"), (0x1705, f"f{7 * 7919}")):
+        (row,) = answer(info, vaddr)
+        assert row.function == name
+        assert [row] == answer(whole, vaddr)
+    assert was_read_as_it_came(info)
+    assert info._prefix is not None
+    assert info._prefix._lines is not None
+    assert unpacked_so_far(info) < info._prefix._unpacking.size
+    assert info._prefix._lines.done < info._prefix._lines.size
+    assert asked(info, 0x1345)[-1].function == f"f{(UNITS - 1) * 7919}"  # of the last unit
+    assert not info.problems
+
+
+def test_names_behind_more_steps_than_are_followed_are_read_of_the_whole() -> None:
+    info = opened(with_aranges(linked_with_optimization(12)))
+    (row,) = answer(info, 0x1305)
+    assert row.function == "first"
+    assert not was_read_as_it_came(info)
+
+
+@pytest.mark.parametrize("length", [0, 3, 0x7FFFFFF0, 0xFFFFFFF5, 0xFFFFFFFF])
+def test_a_length_that_makes_no_sense_before_a_unit_with_a_name_has_all_read(length: int) -> None:
+    debug = linked_with_optimization(0)
+    debug.info[OFFSETS[50] : OFFSETS[50] + 4] = length.to_bytes(4, "little")
+    data = with_aranges(debug)
+    info, whole = opened(data), read_whole(data)
+    assert answer(info, 0x1305) == answer(whole, 0x1305)
+    assert list(map(str, info.problems)) == list(map(str, whole.problems))
+
+
+def test_a_damaged_end_of_the_line_programs_costs_only_those_who_need_it() -> None:
+    data = with_aranges(linked_with_optimization(0))
+    section = ElfFile.from_bytes(data).section(".debug_line")
+    assert section is not None
+    end = section.file_offset + section.size
+    info = opened(data[: end - 300] + bytes(300) + data[end:])
+    (row,) = answer(info, 0x1305)
+    assert (row.function, row.lines) == ("first", ((4, 4),))
+    assert not info.problems
+    (row,) = answer(info, 0x1000 + 399 * 0x100 + 5)
+    assert (row.function, row.lines) == (f"f{399 * 7919}", ())
+    assert "unpacks to" in str(info.problems[0])
+
+
+def test_functions_that_hold_the_address_are_read_alone_and_named_as_far_as_it_needs() -> None:
+    callee = Die(d.FUNCTION, [(d.NAME, d.STRING, "callee")])
+    inner = inlined(callee, 0x1010, 8, 3)
+    outer = Die(d.INLINED, [(d.ORIGIN, d.REF4, callee), (d.LOW, d.ADDR, 0x1010), (d.HIGH, d.UDATA, 0x20)], [inner])
+    beside = [inlined(callee, 0x1050 + 16 * number, 8, number) for number in range(4)]
+    holder = Die(d.FUNCTION, [(d.NAME, d.STRING, "holder"), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.UDATA, 0x100)],
+                 [outer, *beside])  # fmt: skip
+    debug = Debug()
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "a.c")], [callee, holder, function("other", 0x2000, 0x80)]))
+    info = opened(debug.elf(text=TEXT))
+    for vaddrs in ([0x1012], [0x1018], [0x1050], [0x1012, 0x2001], [0x100F, 0x1010, 0x207F], [0x1100], [0xFFF]):
+        asked = memoryview(array("Q", vaddrs))
+        reader = UnitReader(info.all_units, wanted=Wanted(starts=False, asked=asked))
+        found, everything = reader.read_unit(0)[0], info.reader().read_unit(0)[0]
+        text = info.strings.text
+        rows = list(zip(found.vaddr, found.end, found.depth, map(text, found.function)))
+        all_rows = list(zip(everything.vaddr, everything.end, everything.depth, map(text, everything.function)))
+        functions = [(0x1000, 0x1100, "holder"), (0x2000, 0x2080, "other")]
+        wanted = [one for one in functions if any(one[0] <= vaddr < one[1] for vaddr in vaddrs)]
+        expected = []
+        for start, end, name in wanted:
+            for row in all_rows:
+                if start <= row[0] < end:
+                    is_held = any(row[0] <= vaddr < row[1] for vaddr in vaddrs)
+                    expected.append(row if is_held else (*row[:3], name))
+        assert rows == expected
 
 
 @pytest.mark.parametrize("make", [claimed, referring])

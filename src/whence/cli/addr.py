@@ -9,13 +9,10 @@ import os
 import sys
 from itertools import chain
 
-from whence.binary import UNPACKED_AHEAD, is_archive, open_archive, open_elf
-from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import STDIN, is_address, plain
-from whence.errors import shown
-from whence.files import write_all
-from whence.lidia.render import Queries, Renderer
+from whence.errors import ElfError, shown
+from whence.files import open_regular, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence.binary import Binary
+    from whence.lidia.render import Queries, Renderer
     from whence.lidia.table import Table
 
 INTERMIXED = True
@@ -31,6 +29,7 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "debuginfod": None,
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
+ELF_MAGIC = b"\x7fELF"  # whence.elf.layout has it, too, which an archive does without
 BLOCK = 1 << 16
 PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
 MOST_AT_ONCE = 1 << 24  # bytes of stdin that are read before the first answer
@@ -88,46 +87,73 @@ def run(options: Namespace) -> int:
         if not is_address(word):
             print(f"whence addr: {word!r} is not an address in hex", file=sys.stderr)
             return WRONG_USE
-    given = [("\n".join(words) + "\n").encode()] if words else []
-    with opened(path, options, given) as binary:
+    if begins_as_elf(path):
+        return answer_elf(path, lines_of(words), options)
+    from whence.binary import open_binary
+    from whence.lidia.render import Queries
+
+    with open_binary(path) as binary:  # an archive, which needs no more than itself; else this raises what it is
         responder = Responder(binary, options)
-        blocks: Iterable[bytes] = given
-        if not given:
-            blocks = (lines_as_they_come if binary.is_archive else lines_known_first)(sys.stdin.fileno())
-        if binary.is_archive:
-            blocks = chain.from_iterable(map(pieces, blocks))
-        if isinstance(blocks, list) and not binary.is_archive:
-            responder.answer_all(blocks, write, options.jobs)
-        else:
-            for block in blocks:
-                write(responder.answer(block))
-        for problem in binary.problems[:5]:
-            print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
+        for block in lines_of(words).coming():
+            for piece in pieces(block):
+                write(responder.answer(Queries(piece)))
         return SOME_UNKNOWN if responder.unknown else ANSWERED
 
 
-@contextmanager
-def opened(path: str, options: Namespace, given: list[bytes]) -> Iterator[Binary]:
-    """The file that the command names, for the lines of addresses that are given, if any are. An archive needs no more
-    than itself."""
-    if is_archive(path):
-        with open_archive(path) as binary:
-            yield binary
-        return
-    from whence.dwarf.ahead import unpack_ahead
+def lines_of(words: list[str]) -> Lines:
+    """The addresses that are arguments; without any, those of stdin."""
+    return Lines([("\n".join(words) + "\n").encode()], -1) if words else Lines([], sys.stdin.fileno())
 
-    vaddrs = [max(0, vaddr - options.return_addresses) for block in given for vaddr in Queries(block).vaddrs]
-    elf = open_elf(path)
+
+def begins_as_elf(path: str) -> bool:
+    """Whether a file begins as ELF files do. Raises OSError; ElfError when it is no regular file."""
+    with open_regular(path, ElfError) as (descriptor, _):
+        return os.read(descriptor, len(ELF_MAGIC)) == ELF_MAGIC
+
+
+def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
+    """Answer lines of addresses from an ELF file; returns the exit code.
+
+    What takes longest is begun first: debug info is unpacked while all else is imported, no more of it than is needed
+    where the lines are known by then.
+    """
+    from whence.elf.file import ElfFile
+
+    elf = ElfFile.open(path)
     try:
+        lines.look()
+        info = None
         if options.jobs != 1:
-            unpack_ahead(elf, UNPACKED_AHEAD, vaddrs)  # while the rest is imported
+            from whence.dwarf.ahead import FEW, MOST, begin
+
+            info = begin(elf, MOST, lines.ended and 0 < lines.count() <= FEW)
+        from whence.binary import not_a_core
+        from whence.lidia.render import Queries
+
+        not_a_core(elf)
+        asked: list[Queries] | None = None
+        if lines.look():
+            asked = [Queries(piece) for block in lines.coming() for piece in pieces(block)]
+        vaddrs = [max(0, vaddr - options.return_addresses) for one in asked or () for vaddr in one.vaddrs]
+        if info is not None:
+            from whence.dwarf.ahead import limit
+
+            limit(elf, info, vaddrs)
         from whence.cli.options import locator_of
 
         with (
             locator_of(options) as locator,
             locator.complete(elf, columns=options.style != "gnu", ahead=vaddrs) as binary,
         ):
-            yield binary
+            responder = Responder(binary, options)
+            if asked is not None and not binary.is_archive:  # one answers for a file without debug info
+                responder.answer_all(asked, write, options.jobs)
+            else:
+                for one in map(Queries, lines.coming()) if asked is None else asked:
+                    write(responder.answer(one))
+            for problem in binary.problems[:5]:
+                print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
+            return SOME_UNKNOWN if responder.unknown else ANSWERED
     except BaseException:
         elf.close()
         raise
@@ -139,26 +165,39 @@ def write(answers: bytes) -> None:
     write_all(sys.stdout.fileno(), answers)
 
 
-def lines_as_they_come(descriptor: int) -> Iterator[bytes]:
-    """Whole lines, as many as the other side has written each time."""
-    return whole_lines(iter(lambda: os.read(descriptor, BLOCK), b""))
+class Lines:
+    """Lines of addresses: those that are given, and those that come from a descriptor (-1: no others)."""
 
+    def __init__(self, given: list[bytes], descriptor: int) -> None:
+        self._read, self._descriptor = given, descriptor
+        self._size = 0
+        self.ended = descriptor < 0  # all were read
 
-def lines_known_first(descriptor: int) -> Iterator[bytes] | list[bytes]:
-    """All lines, in a list, where they can be read at once: from a file of reasonable size, or from a pipe whose other
-    end is closed by the time that all it has is read. Else whole lines as they come."""
-    from select import select
+    def look(self) -> bool:
+        """Read all lines, where they can be read at once: from a file of reasonable size, or from a pipe whose other
+        end is closed by the time that all it has is read. Returns whether they are known now."""
+        if not self.ended:
+            from select import select
 
-    coming = iter(lambda: os.read(descriptor, BLOCK), b"")
-    blocks: list[bytes] = []
-    size = 0
-    while size < MOST_AT_ONCE and select([descriptor], [], [], PAUSE if size >= BLOCK else 0)[0]:
-        block = next(coming, None)
-        if block is None:
-            return list(whole_lines(blocks))
-        size += len(block)
-        blocks.append(block)
-    return whole_lines(chain(blocks, coming))
+            while (
+                self._size < MOST_AT_ONCE and select([self._descriptor], [], [], PAUSE if self._size >= BLOCK else 0)[0]
+            ):
+                block = os.read(self._descriptor, BLOCK)
+                if not block:
+                    self.ended = True
+                    break
+                self._size += len(block)
+                self._read.append(block)
+        return self.ended
+
+    def count(self) -> int:
+        """How many lines were read."""
+        return sum(block.count(b"\n") for block in self._read)
+
+    def coming(self) -> Iterator[bytes]:
+        """Whole lines, as many at a time as were read at once: first what was read, then what comes."""
+        more = () if self.ended else iter(lambda: os.read(self._descriptor, BLOCK), b"")
+        return whole_lines(chain(self._read, more))
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -196,9 +235,8 @@ class Responder:
         self.unknown = 0
         self._renderer: tuple[object, Renderer] | None = None
 
-    def answer(self, block: bytes) -> bytes:
+    def answer(self, asked: Queries) -> bytes:
         """The answers to lines with an address each, in order."""
-        asked = Queries(block)
         if self.binary.is_archive:
             table = self.binary.table()
         else:
@@ -209,14 +247,14 @@ class Responder:
         self._count(unknown, asked)
         return out
 
-    def answer_all(self, blocks: Sequence[bytes], write: Callable[[bytes], None], jobs: int | None = None) -> None:
-        """Write an ELF file's answers to blocks of lines, in order, when there will be no others: no more of the file
+    def answer_all(self, asked: Sequence[Queries], write: Callable[[bytes], None], jobs: int | None = None) -> None:
+        """Write an ELF file's answers to lines, in order, when there will be no others: no more of the file
         is kept than what answers them. Works on `jobs` threads (None: one a core)."""
-        if not blocks:
+        if not asked:
             return
         from array import array
 
-        asked, vaddrs = [Queries(piece) for block in blocks for piece in pieces(block)], array("Q")
+        vaddrs = array("Q")
         for one in asked:
             vaddrs.frombytes(one.vaddrs.cast("B"))
         table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")
@@ -267,6 +305,8 @@ class Responder:
                 print(f"whence addr: '{shorter}' is not an address in hex", file=sys.stderr)
 
     def _new_renderer(self, table: Table) -> Renderer:
+        from whence.lidia.render import Renderer
+
         bits = 64 if self.binary.producers is None else self.binary.producers.elf.bits
         names = None if self.raw_names else readable
         return Renderer(table, self.style, demangle=names, return_address=self.back, width=bits // 4)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from whence.cli.parser import Parser
 
@@ -129,6 +129,26 @@ def alone(run: Callable[[], int]) -> int:
         return run()
     finally:
         gc.freeze()
+
+
+def leave(status: int) -> NoReturn:
+    """End the process with an exit code, as sys.exit does, but without taking the interpreter apart: the system frees
+    what that would free, and an address takes a millisecond less.
+
+    What is to run at the end has run. Where threads are at work that the process has to wait for, sys.exit does it.
+    """
+    threading = sys.modules.get("threading")
+    if threading is None or all(one.daemon or one is threading.main_thread() for one in threading.enumerate()):
+        import atexit
+
+        atexit._run_exitfuncs()
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):  # sys.exit reports it
+            sys.exit(status)
+        os._exit(status)
+    sys.exit(status)
 
 
 def program_named(name: str) -> str:

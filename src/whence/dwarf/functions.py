@@ -39,6 +39,7 @@ from whence.dwarf.unit_set import Units, UnitSet
 from whence.errors import DwarfError
 from whence.kernels.rows import above, numbered, put, taken
 from whence.ranges import Ranges, Rows, Scopes, Starts
+from whence.ranges.kernels import overlay as overlay_kernel
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
 from whence.ranges.table import zeros
@@ -75,6 +76,7 @@ class Wanted(Record, frozen=True):
 
 
 ALL_WANTED = Wanted()
+NO_VADDRS = array("Q")
 
 
 class UnitReader:
@@ -96,7 +98,8 @@ class UnitReader:
         self.problems = Problems()
         self.bare: set[int] = set()
         self._unresolved_refs = False
-        self._scopes = _scope_reader(units)
+        self._scopes = _scope_reader(units, wanted)
+        self._sweep = overlay_kernel.Sweep()
         paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths, budgets=budgets)
         self._programs = LinePrograms(sections, file.order, file.lowest, paths, file.strings, columns=file.columns)
         self._declarations = Declarations(units, self._programs, paths)
@@ -119,7 +122,7 @@ class UnitReader:
         unit_ends = array("I", accumulate(map(len, groups)))
         rows, row_ends = self.set.ranges.clip(units, unit_ends, scopes, ends, rows, row_ends)
         if len(scopes) or len(rows):
-            overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
+            overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF, self._sweep)
         if self._wanted.asked is None:
             return out
         from whence.ranges.holding import holding
@@ -134,6 +137,12 @@ class UnitReader:
     @property
     def unresolved_refs(self) -> bool:
         return self._unresolved_refs or bool(self._scopes.unresolved_refs)
+
+    @property
+    def unresolved(self) -> set[int]:
+        """Where in .debug_info the DIEs begin that functions are named by, in such units; as far as it is known."""
+        found: set[int] = self._scopes.unresolved
+        return found
 
     def finish(self) -> Problems:
         """Make the names readable. Returns the problems met."""
@@ -153,7 +162,9 @@ class UnitReader:
         units = self.set.units.rows
         if any(units[index * WIDTH + DWO_NAME] for index in chosen):
             scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
-        if self._wanted.lines:
+        if not self._wanted.starts:
+            starts, start_ends = Starts(), zeros("I", len(groups))
+        if self._wanted.lines and (self.set.whole or not self.unresolved_refs):  # else they will be read again
             from_others = above(starts.file, FILE_NUMBER).numbers()
             of_which, files = numbered(taken(starts.file, "Q", from_others), "Q")
             names_of_files = self._declarations.files_of_other_units(files.numbers(), self.set.units)
@@ -245,7 +256,7 @@ class UnitReader:
             return
         if found is not None:
             file, row = found
-            reader = _scope_reader(file.set)
+            reader = _scope_reader(file.set, self._wanted)
             more, begun = self._read_scopes(file.set, reader, array("I", [row]), copy_names=file.alone)
             for name in SCOPE_COLUMNS:
                 getattr(scopes, name).extend(getattr(more, name))
@@ -259,9 +270,10 @@ class UnitReader:
                 elf.close()
 
 
-def _scope_reader(units: UnitSet) -> dies_kernel.ScopeReader:
+def _scope_reader(units: UnitSet, wanted: Wanted) -> dies_kernel.ScopeReader:
     style = NAME_STYLES[units.file.names]
-    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, style, units.file.columns)
+    asked = NO_VADDRS if wanted.asked is None or wanted.starts else wanted.asked  # starts are found by name
+    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, style, units.file.columns, asked)
 
 
 def qualified_names(units: UnitSet, keys: array[int], arena: Arena) -> tuple[array[int], bool]:

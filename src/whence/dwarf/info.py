@@ -29,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.model import NameStyle, PathStyle
 
+MOST_STEPS = 8  # from units to those that have their names, and on to those that have the names of these
+MOST_NAMING = 256  # units that have names of few others: of more all are read
 MOVED = 1 << 19  # rows of a table whose columns the C library makes longer without copying: a small one grows by halves
 
 
@@ -174,16 +176,52 @@ class DebugInfo:
                 return table
         offsets = None if units is None else sorted(set(units))
         if offsets is not None and self._some is not None and self.state < State.ALL_UNITS:
-            rows = self._some.rows_at(offsets)
-            if len(rows) == len(offsets):
-                table = self._ranges(self._some, rows, jobs, wanted)
-                if table is not None:
-                    return table
+            table = self._ranges_of_some(self._some, offsets, jobs, wanted)
+            if table is not None:
+                return table
         every = self.all_units
         chosen = range(len(every.units)) if offsets is None else every.rows_at(offsets)
-        table = self._ranges(every, chosen, jobs, wanted)
+        table, _ = self._ranges(every, chosen, jobs, wanted)
         assert table is not None
         return table
+
+    def _ranges_of_some(
+        self, some: UnitSet, offsets: list[int], jobs: int | None, wanted: Wanted
+    ) -> Ranges | None:  # fmt: skip
+        """The ranges of units of a set, which is made larger by those that have their names, as long as these are few;
+        None when they are not, or not to be had."""
+        for _ in range(MOST_STEPS):
+            rows = some.rows_at(offsets)
+            if len(rows) < len(offsets):
+                return None
+            table, refs = self._ranges(some, rows, jobs, wanted)
+            if table is not None:
+                return table
+            known = [*some.units.column(OFFSET)]
+            found = self._units_of(refs).difference(known)
+            if not found or len(found) > MOST_NAMING:
+                return None
+            known = sorted({*known, *found})
+            some = UnitSet(self._file, self._sections_with(known), known, aranges=self.aranges)
+            with_lines = known if wanted.starts else offsets  # without starts no function's own file is wanted
+            if any(some.units.column(FAULT)) or not self._has_lines(some, with_lines):
+                return None
+        return None
+
+    def _units_of(self, refs: set[int]) -> set[int]:
+        """The offsets of the units that these offsets in .debug_info lie in; none where it is read whole anyway."""
+        if self._prefix is None or not refs:
+            return set()
+        try:
+            return self._prefix.units_of(refs)
+        except ElfError:
+            return set()
+
+    def _has_lines(self, units: UnitSet, offsets: list[int]) -> bool:
+        """Whether the line programs of the units of a set at these offsets could be unpacked."""
+        if self._prefix is None or self.state >= State.SECTIONS:
+            return True
+        return self._prefix.has_lines(units.units, units.rows_at(offsets))
 
     def _listed_at(self, vaddrs: array[int]) -> list[int]:
         """The units .debug_aranges names for all of the vaddrs, if it can be trusted to; else none."""
@@ -194,7 +232,7 @@ class DebugInfo:
             return []
         self._some = UnitSet(self._file, self._sections_with(offsets), offsets, aranges=self.aranges)
         self.state = max(self.state, State.SOME_UNITS)
-        valid = not any(self._some.units.column(FAULT))
+        valid = not any(self._some.units.column(FAULT)) and self._has_lines(self._some, offsets)
         if valid and len(self._some.ranges.units_at(vaddrs)) == len(offsets):
             return offsets
         self._some, self._listed = None, 0
@@ -209,8 +247,11 @@ class DebugInfo:
         found = self._prefix.sections_with(offsets) if self._prefix is not None else None
         return self.sections if found is None else found
 
-    def _ranges(self, units: UnitSet, chosen: Sequence[int], jobs: int | None, wanted: Wanted) -> Ranges | None:
-        """The ranges of these units of a set; None when their names lie in units that the set does not have."""
+    def _ranges(
+        self, units: UnitSet, chosen: Sequence[int], jobs: int | None, wanted: Wanted
+    ) -> tuple[Ranges | None, set[int]]:
+        """The ranges of these units of a set; None when their names lie in units that the set does not have, and where
+        in .debug_info those of functions do."""
         jobs = max(1, min(jobs or cores.available(), len(chosen))) if len(chosen) > 1 else 1
         budgets = LineBudgets()
         readers = [UnitReader(units, split=self.split, wanted=wanted, budgets=budgets) for _ in range(jobs)]
@@ -219,9 +260,9 @@ class DebugInfo:
         out = self._joined(readers, ((units, batch) for batch in batches), lambda n: self._let_go(units, batches[n]))
         problems = self._finished(readers)
         if not units.whole and any(reader.unresolved_refs for reader in readers):
-            return None
+            return None, {offset for reader in readers for offset in reader.unresolved}
         self._report(problems, units.sections)
-        return out
+        return out, set()
 
     def _streamed_ranges(self, jobs: int | None, wanted: Wanted) -> Ranges | None:
         """All ranges, read while .debug_info is being unpacked; None when that is not possible."""
@@ -270,9 +311,10 @@ class DebugInfo:
         out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), allocate_lock()
         ready: list[Ranges] = []  # what comes next in the order of units
         joined = rows = 0
+        joining = False  # on one thread: the other one goes on reading
 
         def work(reader: UnitReader, piece: tuple[int, tuple[UnitSet, list[list[int]]]]) -> None:
-            nonlocal joined, rows
+            nonlocal joined, rows, joining
             number, (units, groups) = piece
             if reader.set is not units:
                 reader.set_units(units)
@@ -284,10 +326,13 @@ class DebugInfo:
                     rows += len(ready[-1])
                     done(joined)
                     joined += 1
-                if ready and (rows >= len(out) // 2 or len(out) >= MOVED):
-                    join([out, *ready])
-                    ready.clear()
-                    rows = 0
+                if joining or not ready or (rows < len(out) // 2 and len(out) < MOVED):
+                    return
+                parts = [out, *ready]
+                ready.clear()
+                rows, joining = 0, True
+            join(parts)
+            joining = False
 
         cores.share(readers, enumerate(pieces), work)
         return join([out, *ready])

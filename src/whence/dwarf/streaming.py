@@ -5,23 +5,25 @@ all units of a wave are ranges their bytes leave memory. This needs units that d
 names that are copied out of .debug_info. What cannot be done (units that do refer, that share a line program with a far
 one, that are broken) is left alone, to be read when all of the section is unpacked.
 
-Few addresses need few units, and of the stream no more than what comes before their end: `InfoPrefix`.
+Few addresses need few units, and of the stream no more than what comes before the end of these and of those that have
+their names: `InfoPrefix`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from whence.blocks import suppress
 from whence.dwarf.kernels import abbrevs as abbrevs_kernel
 from whence.dwarf.kernels.constants import DWARF64
 from whence.dwarf.kernels.units import FAULT, HAS, HAS_STMT_LIST, STMT_LIST
 from whence.dwarf.sections import Sections, read_sections
-from whence.dwarf.unit_set import BATCH, DwarfFile, UnitSet
+from whence.dwarf.unit_set import BATCH, DwarfFile, Units, UnitSet
 from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import Lock
 from whence.ranges.strings import OFFSET_BITS
+from whence.waiting import Started
 from whence.window import ByteOrder
 
 TYPE_CHECKING = False
@@ -44,16 +46,16 @@ def should_stream(elf: ElfFile) -> bool:
     return is_packed(elf, SMALLEST)
 
 
-def is_packed(elf: ElfFile, least: int) -> bool:
-    """Whether a file's .debug_info is compressed, of so many bytes or more, and needs no relocation."""
-    section = elf.section(".debug_info")
+def is_packed(elf: ElfFile, least: int, name: str = ".debug_info") -> bool:
+    """Whether a file's section is compressed, of so many bytes or more, and needs no relocation."""
+    section = elf.section(name)
     return section is not None and section.compressed and section.size >= least and elf.type != ET_REL
 
 
-def unpacking_of(elf: ElfFile, least: int) -> Unpacking | None:
-    """The .debug_info of a file, still packed; None when it has fewer bytes, or has to be unpacked at once."""
-    section = elf.section(".debug_info")
-    if section is None or not is_packed(elf, least):
+def unpacking_of(elf: ElfFile, least: int, name: str = ".debug_info") -> Unpacking | None:
+    """A section of a file, still packed; None when it has fewer bytes, or has to be unpacked at once."""
+    section = elf.section(name)
+    if section is None or not is_packed(elf, least, name):
         return None
     try:
         return elf.unpacking(section)
@@ -62,10 +64,12 @@ def unpacking_of(elf: ElfFile, least: int) -> Unpacking | None:
 
 
 class InfoPrefix:
-    """The first bytes of a .debug_info, as many as the units needed so far. Threads may share it."""
+    """The first bytes of a .debug_info, as many as the units needed so far, and of .debug_line as many as their line
+    programs did. Threads may share it."""
 
     def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
         self._elf, self._file, self._unpacking = elf, file, unpacking
+        self._lines = unpacking_of(elf, 0, ".debug_line")
         unpacking.keep_near(0)  # what was begun ahead goes on as far as somebody waits for it
         self._lock = Lock()
         self._sections: Sections | None = None
@@ -89,16 +93,53 @@ class InfoPrefix:
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
-            from threading import Thread
-
-            thread = Thread(target=self._read_others, daemon=True)
-            thread.start()
+            others = Started(self._read_others)
             reached = self._reach(offsets)
-            thread.join()
+            others.join()
             return self._sections if reached else None
 
     def _read_others(self) -> None:
-        self._sections = read_sections(self._elf, [], info=self._unpacking.content, alt=self._file.alt_sections)
+        lines, alt = self._lines, self._file.alt_sections
+        found = read_sections(self._elf, [], info=self._unpacking.content, alt=alt, lines=lines is None)
+        if lines is not None:
+            found.debug_line = lines.content
+        self._sections = found
+
+    def units_of(self, refs: Iterable[int]) -> set[int]:
+        """The offsets of the units that these offsets in .debug_info lie in, by the lengths in their headers; of none
+        where a length makes no sense. Unpacks as far as that needs."""
+        unpacking, order = self._unpacking, self._file.order
+        found: set[int] = set()
+        start = end = 0
+        with self._lock:
+            for ref in sorted(refs):
+                while end <= ref:
+                    start = end
+                    if unpacking.size - start < SHORTEST:
+                        return set()
+                    unpacking.advance(start + SHORTEST)
+                    size = unit_size(unpacking.content, start, order)
+                    if not SHORTEST <= size <= unpacking.size - start:
+                        return set()
+                    end = start + size
+                found.add(start)
+        return found
+
+    def has_lines(self, units: Units, chosen: Iterable[int]) -> bool:
+        """Unpack the line programs of units, if .debug_line is compressed; false where that fails."""
+        lines = self._lines
+        if lines is None:
+            return True
+        try:
+            with self._lock:
+                for index in chosen:
+                    offset = units.value(index, STMT_LIST)
+                    if units.value(index, HAS) & HAS_STMT_LIST and offset + SHORTEST <= lines.size:
+                        lines.advance(offset + SHORTEST)
+                        lines.advance(min(lines.size, offset + unit_size(lines.content, offset, self._file.order)))
+        except ElfError:
+            return False
+        return True
 
     def _reach(self, offsets: list[int]) -> bool:
         unpacking = self._unpacking
@@ -115,10 +156,11 @@ class InfoPrefix:
 
     def keep(self) -> None:
         """Unpack the rest, for the file to keep; whoever reads it there meets what is wrong with it."""
-        section = self._elf.section(".debug_info")
-        assert section is not None
-        with self._lock, suppress(ElfError):
-            self._elf.keep(section, self._unpacking.run())
+        for name, unpacking in ((".debug_info", self._unpacking), (".debug_line", self._lines)):
+            section = self._elf.section(name)
+            if section is not None and unpacking is not None:
+                with self._lock, suppress(ElfError):
+                    self._elf.keep(section, unpacking.run())
 
 
 class StreamingInfo:
@@ -126,14 +168,11 @@ class StreamingInfo:
 
     def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
         self._elf, self._file, self._unpacking = elf, file, unpacking
-        from threading import Thread
-
-        self._thread = Thread(target=self._unpack, daemon=True)
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
         unpacking.keep_near(LEAD)
-        self._thread.start()
+        self._thread = Started(self._unpack)
         try:
             self.sections: Sections = read_sections(elf, self.problems, info=unpacking.content, alt=file.alt_sections)
         except KeyboardInterrupt:

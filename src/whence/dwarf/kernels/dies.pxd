@@ -28,6 +28,7 @@ cdef struct Node:
     unsigned int root  # the function it lies in, or itself
     unsigned int first  # of its spans
     unsigned int spans
+    bint wanted  # it holds an address that is asked for, or one that it holds does
     unsigned long long start  # without spans of its own: where the first one inside begins
 
 cdef struct Nodes:
@@ -45,6 +46,7 @@ cdef class ScopeReader:
     cdef Nodes nodes
     cdef Spans spans
     cdef Names names
+    cdef const unsigned long long[::1] asked
     cdef unsigned int* order  # nodes, function by function
     cdef Py_ssize_t order_room
     cdef Spans sorted  # the spans of one function
@@ -68,6 +70,7 @@ cdef class ScopeReader:
     cdef void _count_scopes(self) noexcept nogil
     cdef int _emit(self, Node* node, unsigned long long start, unsigned long long end) noexcept nogil
     cdef int _collect_spans(self, const unsigned long long* unit) noexcept nogil
+    cdef void _mark_wanted(self) noexcept nogil
     cdef bint _group_by_function(self) noexcept nogil
     cdef int _sort_nested(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef int _emit_function(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil

@@ -287,8 +287,13 @@ class ScopeReader:
     .debug_info.
     """
 
-    def __cinit__(self, sections: DwarfSections, alt: DwarfSections, style: cython.int, with_columns: cython.bint):
-        """`alt` are the sections of the supplementary file; `style`: how functions are named (names.pxd)."""
+    def __cinit__(
+        self, sections: DwarfSections, alt: DwarfSections, style: cython.int, with_columns: cython.bint,
+        asked: cython.const[cython.ulonglong][::1],
+    ):  # fmt: skip
+        """`alt` are the sections of the supplementary file; `style`: how functions are named (names.pxd). With `asked`,
+        ascending vaddrs, only functions are wanted that hold any of them."""
+        self.asked = asked
         self.tables.with_columns = with_columns
         self.sections = sections
         self.alt = alt
@@ -319,8 +324,12 @@ class ScopeReader:
             self.call_column.vector.count = self.call_discriminator.vector.count = self.vaddr.vector.count
 
     def _emit(self, node, start, end):
-        """Append a scope."""
+        """Append a scope. One in a wanted function that is not wanted itself has the function's name: nobody will see
+        it, and to look for its own may lead to units that nobody needs."""
         row: cython.Py_ssize_t = self.vaddr.vector.count
+        key: u64 = node.key
+        if self.asked.shape[0] and not node.wanted:
+            key = self.nodes.items[node.root].key
         if row == self.vaddr.vector.room:
             self._count_scopes()
             if not (
@@ -336,7 +345,7 @@ class ScopeReader:
                 return OUT_OF_MEMORY
         name: u64 = function_name(
             cython.address(self.names), cython.address(self.sections.file), cython.address(self.alt.file),
-            cython.address(self.tables), node.key,
+            cython.address(self.tables), key,
         )  # fmt: skip
         cython.cast(cython.p_ulonglong, self.vaddr.vector.items)[row] = start
         cython.cast(cython.p_ulonglong, self.end.vector.items)[row] = end
@@ -387,6 +396,36 @@ class ScopeReader:
                 first_fault = fault
                 self.nodes.fault_offset = node.key
         return first_fault
+
+    def _mark_wanted(self):
+        """Mark the nodes with a span that holds any of the asked addresses, and those that they lie in."""
+        i: cython.Py_ssize_t
+        step: cython.uint
+        low: cython.Py_ssize_t
+        high: cython.Py_ssize_t
+        middle: cython.Py_ssize_t
+        count: cython.Py_ssize_t = self.asked.shape[0]
+        rows = self.nodes.items
+        for i in range(self.nodes.count):
+            rows[i].wanted = False
+            for step in range(rows[i].spans):
+                span = cython.address(self.spans.items[rows[i].first + step])
+                low = 0
+                high = count
+                while low < high:  # the first address from the span's start on
+                    middle = (low + high) // 2
+                    if self.asked[middle] < span.start:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low < count and self.asked[low] < span.end:
+                    rows[i].wanted = True
+                    break
+        i = self.nodes.count
+        while i > 0:  # a node comes after the one it lies in
+            i -= 1
+            if rows[i].wanted and rows[i].parent:
+                rows[rows[i].parent - 1].wanted = True
 
     def _group_by_function(self):
         """Fill `order` with the nodes function by function, so that a nested one does not cut the outer one in two;
@@ -511,6 +550,8 @@ class ScopeReader:
         fault = walk(cython.address(self.nodes), file, unit, table)
         other = self._collect_spans(unit)
         fault = fault if fault else other
+        if self.asked.shape[0]:
+            self._mark_wanted()
         if not self._group_by_function():
             return OUT_OF_MEMORY
         while first < self.nodes.count:
@@ -519,8 +560,11 @@ class ScopeReader:
                 self.nodes.items[self.order[last]].root == self.nodes.items[self.order[first]].root
             ):
                 last += 1
-            other = self._emit_function(first, last)
-            fault = fault if fault else other
+            if self.asked.shape[0] == 0 or (
+                self.nodes.items[self.nodes.items[self.order[first]].root].wanted
+            ):  # fmt: skip
+                other = self._emit_function(first, last)
+                fault = fault if fault else other
             first = last
         if self.names.budget.exceeded and not fault:
             fault = COSTLY_NAMES
@@ -572,6 +616,11 @@ class ScopeReader:
     def unresolved_refs(self):
         """Whether names were wanted of DIEs that lie in no known unit."""
         return self.names.unresolved_refs != 0
+
+    @property
+    def unresolved(self):
+        """Where in .debug_info those of them begin that functions refer to."""
+        return {self.names.unresolved.items[i] for i in range(self.names.unresolved.count)}
 
     def take_plain(self, keys: cython.ulonglong[::1]):
         """Write the keys of the DIEs whose names are plain, in the order of the references to them."""

@@ -44,6 +44,7 @@ cdef struct Names:
     Py_ssize_t start_count
     Py_ssize_t start_room
     int unresolved_refs  # whether DIEs that lie in no known unit were referred to
+    U64s unresolved  # where such DIEs begin in .debug_info
     Budget budget
 
 cdef unsigned long long function_name(

@@ -251,6 +251,8 @@ def follow(
         unit = unit_at(own, offset)
         if unit == cython.NULL and offset < own.info.size:
             unresolved_refs[0] = True
+            if names != cython.NULL and own == file:
+                push_u64(cython.address(names.unresolved), offset)
         if unit == cython.NULL or unit[FAULT] or offset <= unit[OFFSET]:
             break
         spec = uleb(own.info.at, cython.address(offset), unit[END])
@@ -383,6 +385,7 @@ def forget_names(names):
 def free_names(names):
     release_slots(cython.address(names.slots))
     release(cython.address(names.plain))
+    release(cython.address(names.unresolved))
     free(names.known)
     free(names.starts)
     names.known = cython.NULL
