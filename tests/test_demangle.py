@@ -9,11 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.forge.mangled import bomb
-from whence.demangle import bounded, demangle
+from whence.demangle import bounded, demangle, demangle_once
 from whence.demangle.expansion import MAX_TEXT
-from whence.demangle.kernels.expansion import expansion
+from whence.demangle.kernels.expansion import expansion, references
 from whence.elf import ElfFile
 
 
@@ -37,7 +39,7 @@ from whence.elf import ElfFile
     ],
 )
 def test_names_of_every_language_are_readable_or_stay_as_they_are(name: str, text: str) -> None:
-    assert demangle(name) == text
+    assert demangle(name) == demangle_once(name) == text
 
 
 def test_a_name_that_doubles_with_every_reference_stays_as_it_is() -> None:
@@ -95,6 +97,11 @@ def test_a_long_name_with_harmless_references_is_demangled() -> None:
 )
 def test_a_name_expands_to_its_own_characters_and_those_of_the_parts_it_refers_to(name: bytes, most: int) -> None:
     assert expansion(name) == most
+
+
+@given(st.text("_DspSx0", max_size=40).map(str.encode))
+def test_references_are_underscores_and_packs(name: bytes) -> None:
+    assert references(name) == name.count(b"_") + name.count(b"Dp") + name.count(b"sp")
 
 
 def test_packs_that_repeat_packs_are_more_than_any_text() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
 
 import pytest
@@ -28,6 +30,19 @@ def test_pages_of_a_region_that_are_moved_are_empty_where_they_were() -> None:
         view[: 3 * PAGE] = view[3 * PAGE :] = b"d" * 3 * PAGE  # both can be written to
         region.empty(PAGE, 2 * PAGE)
         assert bytes(view) == b"d" * PAGE + bytes(PAGE) + b"d" * 4 * PAGE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere locked pages are given back")
+def test_pages_that_are_locked_are_emptied_where_they_are() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    region = Region(3 * PAGE)
+    with memoryview(region) as view:
+        view[:] = b"a" * 3 * PAGE
+        start = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(view)))
+        if libc.mlock(start, ctypes.c_size_t(3 * PAGE)):
+            pytest.skip(f"this process may not lock memory: {os.strerror(ctypes.get_errno())}")
+        region.empty(PAGE, 2 * PAGE)
+        assert bytes(view) == b"a" * PAGE + bytes(PAGE) + b"a" * PAGE
 
 
 def test_bytes_are_put_where_they_belong_and_nowhere_else() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.kernels import rows
+from whence.ranges.kernels import order as order_kernel
 
 SMALL = st.integers(0, 6)
 WORD = st.sampled_from([0, 1, 5, 1 << 31, (1 << 32) - 1])
@@ -44,6 +46,22 @@ def test_distinct_keys_ascend_and_each_key_finds_its_own(keys: list[int]) -> Non
     distinct, at = rows.ascending(array("Q", keys))
     assert list(distinct) == sorted({*keys})
     assert [distinct[one] for one in at] == keys
+
+
+@given(st.integers(1000, 3000), st.integers(1, 64), st.integers(0, 9), st.randoms(use_true_random=False))
+def test_many_keys_in_no_order_come_into_one_like_a_few(count: int, bits: int, shift: int, random: Random) -> None:
+    keys = [random.getrandbits(bits) << shift & (1 << 64) - 1 for _ in range(count)]
+    distinct, at = rows.ascending(array("Q", keys))
+    assert list(distinct) == sorted({*keys})
+    assert [distinct[one] for one in at] == keys
+
+
+@given(st.integers(1000, 3000), st.integers(1, 20), st.randoms(use_true_random=False))
+def test_many_equal_keys_keep_their_order(count: int, different: int, random: Random) -> None:
+    keys = [random.randrange(different) for _ in range(count)]
+    first, second = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+    found = second if order_kernel.order(array("Q", keys), first, second, True) else first
+    assert list(found) == sorted(range(count), key=keys.__getitem__)
 
 
 @pytest.mark.parametrize(("typecode", "number"), [("B", 255), ("I", (1 << 32) - 1), ("Q", (1 << 64) - 1)])

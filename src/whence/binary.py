@@ -194,6 +194,8 @@ class Binary(Closing):
         assert self.producers is not None
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
+        if last:
+            vaddrs = in_order(vaddrs)
         plan = self._plan(vaddrs)
         if plan.read == "whole" and not last:
             return self.table()
@@ -351,6 +353,17 @@ class Binary(Closing):
     def __repr__(self) -> str:
         kind = "archive" if self.is_archive else "ELF file"
         return f"<whence.Binary {self.path or 'in memory'}: {kind}{', closed' if self._closed else ''}>"
+
+
+def in_order(vaddrs: Sequence[int]) -> Sequence[int]:
+    """The distinct vaddrs, ascending."""
+    from array import array
+
+    from whence.kernels.rows import ascending
+
+    found = array("Q")
+    found.frombytes(ascending(array("Q", vaddrs))[0])
+    return found
 
 
 def unit_count(producers: Producers) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
 from whence.blocks import contextmanager, suppress
+from whence.cores import share
 from whence.elf.file import ElfFile
 from whence.errors import WhenceError
 from whence.forks import cached_property
@@ -163,36 +164,46 @@ class Producers:
         self, units: Iterable[int] | None, near: Sequence[int] | None, wanted: Iterable[int] | None, lines: bool,
         files: bool, starts: bool, only: str,
     ) -> Ranges:  # fmt: skip
-        asked: memoryview | None = None
-        if wanted is not None:  # few addresses need no such part of a table
+        held: memoryview | None = None
+        if wanted is not None:
             from whence.kernels.rows import ascending
-            from whence.ranges.holding import holding
 
-            asked = ascending(array("Q", wanted))[0].numbers()
-        tables = []
+            held = ascending(array("Q", wanted))[0].numbers()
+        elif near is not None:
+            held = memoryview(array("Q", sorted(near)))
         by_dwarf = Ranges(self.strings)
-        if self.dwarf is not None and only in ("", "dwarf"):
-            only_near = asked if near is None else memoryview(array("Q", sorted(near)))
-            by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=only_near)
-            if near is not None and not self.dwarf.bare and not self.elf.is_go:  # Go's tables know where methods start
+        by_go: list[Ranges] = []
+        by_symbols: list[Ranges] = []
+
+        def read_dwarf() -> None:
+            nonlocal by_dwarf
+            if self.dwarf is not None and only in ("", "dwarf"):
+                by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=held)
+
+        def read_others() -> None:
+            if self.pclntab is not None and only in ("", "gopclntab"):
+                by_go.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
+            if self._symtab and only in ("", "symtab"):
+                from whence.elf.function_symbols import functions
+
+                by_symbols.extend(
+                    functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
+                    for file in dict.fromkeys((self.debug_elf, self.elf))
+                )
+
+        if near is None:  # symbols are read while the units of DWARF are looked at, or unpacked
+            share(range(1 if self.jobs == 1 else 2), [read_dwarf, read_others], lambda _, read: read())
+        else:
+            read_dwarf()
+            if self.dwarf is not None and not self.dwarf.bare and not self.elf.is_go:  # Go's know where methods start
                 by_dwarf = merge([by_dwarf])
                 if names_all(by_dwarf, near):  # the other sources lie beneath it
                     return by_dwarf
-            tables.append(by_dwarf)
-        if self.pclntab is not None and only in ("", "gopclntab"):
-            by_go = self.pclntab.ranges(self.strings, lines=lines, files=files, near=near)
-            tables.append(by_go if asked is None else holding(by_go, asked))
-        if self._symtab and only in ("", "symtab"):
-            from whence.elf.function_symbols import functions
-
-            for file in dict.fromkeys((self.debug_elf, self.elf)):
-                symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
-                if self.dwarf is not None and self.dwarf.bare:
-                    take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
-                if near is not None:
-                    symbols = symbols.holding(near)
-                tables.append(symbols if asked is None else holding(symbols, asked))
-        return merge(tables) if tables else Ranges(self.strings)
+            read_others()
+        if self.dwarf is not None and self.dwarf.bare:
+            for symbols in by_symbols:
+                take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
+        return merge([by_dwarf, *(part_for(table, held) for table in (*by_go, *by_symbols))])
 
     def symbol_vaddrs(self, name: str) -> list[int]:
         """Where the symbol tables say that a symbol of this name begins; of several in one table, the first."""
@@ -303,6 +314,15 @@ def names_all(table: Ranges, vaddrs: Iterable[int]) -> bool:
 
 
 LINKAGE_NAMES = (b"_Z", b"_R")  # how those of C++ and Rust begin
+
+
+def part_for(table: Ranges, vaddrs: memoryview | None) -> Ranges:
+    """The part of a table that answers for vaddrs, which ascend; all of it for None."""
+    if vaddrs is None:
+        return table
+    from whence.ranges.holding import holding
+
+    return holding(table, vaddrs)
 
 
 def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import whence
 from tests.helpers.programs import compiled, folder
@@ -215,6 +217,22 @@ def test_what_a_pipe_holds_is_known_before_debug_info_is_unpacked(
         status = addr.answer_elf(str(path), addr.Lines([], read_end), Namespace(**addr.PLAIN))
     assert (status, {*begun}) == (0, {ends})
     assert capfd.readouterr().out.startswith("main\n" if ends else "answer\n")
+
+
+@given(st.lists(st.integers(0, 3 * addr.PIECE).map(lambda size: b"x" * size + b"\n"), min_size=1, max_size=8))
+def test_lines_are_answered_in_pieces_of_whole_lines(lines: list[bytes]) -> None:
+    pieces = list(addr.pieces(b"".join(lines)))
+    assert b"".join(pieces) == b"".join(lines)
+    assert all(piece.endswith(b"\n") for piece in pieces)
+    assert all(len(piece) <= addr.PIECE or piece.count(b"\n") == 1 for piece in pieces)
+
+
+def test_pieces_of_many_lines_are_answered_in_their_order() -> None:
+    path = compiled()
+    vaddr = code_addresses(path, "main")[0]
+    lines = f"{vaddr:x}\n" * addr.PIECE
+    for file in (path, archive_of(path)):
+        assert run("addr", str(file), stdin=lines).stdout == run("addr", str(file), f"{vaddr:x}").stdout * addr.PIECE
 
 
 def test_it_answers_each_line_before_the_next_one_comes() -> None:

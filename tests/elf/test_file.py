@@ -143,6 +143,14 @@ def test_sections_that_are_unpacked_ahead_are_those_that_were_packed(method: str
         assert bytes(elf.content(plain.name)) == plain.data
 
 
+def test_a_section_that_no_thread_has_begun_is_unpacked_by_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compress, "unpack_all", lambda several: None)
+    elf = ElfFile.from_bytes(forge([packed(plain, "zlib") for plain in AHEAD]))
+    elf.unpack_ahead()
+    for plain in AHEAD[1:]:
+        assert bytes(elf.content(plain.name)) == plain.data
+
+
 def test_of_a_large_debug_info_nothing_is_unpacked_ahead() -> None:
     elf = ElfFile.from_bytes(forge([packed(plain, "zlib") for plain in AHEAD]))
     info, line = elf.section(".debug_info"), elf.section(".debug_line")

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import sysconfig
+from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from itertools import pairwise
@@ -26,6 +27,7 @@ from whence.elf.kernels import constants
 from whence.errors import ElfError, WhenceError
 from whence.model import Source
 from whence.ranges import Ranges
+from whence.ranges.holding import holding
 from whence.window import ORDERS, ByteOrder
 
 KINDS = [(bits, order) for bits in (32, 64) for order in ORDERS]
@@ -241,14 +243,14 @@ def test_the_symbols_near_a_few_addresses_name_them_as_all_symbols_do(
     elf = ElfFile.from_bytes(forge([TEXT], symbols=made(rows), dynamic_symbols=made(dynamic)))
     bounds = {edge for symbol in made(rows + dynamic) for edge in (symbol.value, symbol.value + symbol.size)}
     asked = sorted({0, 0x1000, 0x10AF, 1 << 63} | bounds | {edge - 1 for edge in bounds})
-    whole = functions(elf).holding(asked)
+    every = array("Q", asked)
+    whole = holding(functions(elf), memoryview(every))
     for vaddr in asked:
-        near = functions(elf, near=[vaddr]).holding([vaddr])
-        expected = functions(elf).holding([vaddr])
-        assert [row[2] for row in named(near) if row[0] <= vaddr < row[0] + row[1]] == [
-            row[2] for row in named(expected) if row[0] <= vaddr < row[0] + row[1]
-        ], vaddr
-    assert [row[2] for row in named(functions(elf, near=asked).holding(asked))] == [row[2] for row in named(whole)]
+        one = memoryview(array("Q", [vaddr]))
+        near, expected = holding(functions(elf, near=[vaddr]), one), holding(functions(elf), one)
+        assert [row[2] for row in named(near)] == [row[2] for row in named(expected)], vaddr
+    near = holding(functions(elf, near=asked), memoryview(every))
+    assert [row[2] for row in named(near)] == [row[2] for row in named(whole)]
 
 
 # against readelf, whole

@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+from array import array
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,15 @@ def test_frames_have_the_columns_and_discriminators_of_lines_and_calls() -> None
         assert render_many(archive, b"1004\n1019\n") == b"f\na.c:3:9\n\nh\nb.h:7:3\ng\na.c:4:17\n\n"
         answer = json.loads(render_many(archive, b"1019\n", "json"))
         assert [(frame["line"], frame["column"]) for frame in answer["frames"]] == [(7, 3), (4, 17)]
+
+
+def test_discriminators_are_left_out_where_nobody_asks_for_them() -> None:
+    with lidia.from_bytes(to_bytes(located())) as archive:
+        asked = array("Q", [0x1004, 0x1019])
+        every, without = archive.find_frames(asked), archive.find_frames(asked, discriminators=False)
+        assert list(every.discriminator) == [2, 0, 6]
+        assert list(without.discriminator) == []
+        assert list(without.column) == list(every.column) == [9, 3, 17]
 
 
 @pytest.mark.parametrize(("largest", "width"), [(255, 1), (256, 2), (65536, 4), (0xFFFFFFFF, 4)])

@@ -5,16 +5,19 @@ from __future__ import annotations
 import gc
 import pickle
 import sys
+from typing import Any
 
 import numpy
 import pytest
 
 import whence
 from tests.forge.lidia import Forged, prefixed
-from tests.forge.ranges import NESTED
+from tests.forge.ranges import NESTED, located
 from tests.forge.ranges import archive as forged_archive
 from whence import lidia
+from whence.lidia.writer import to_bytes
 from whence.model import Frame, Source
+from whence.ranges import Ranges
 
 ASKED = [0x1015, 0, 0x1041, 0x1031, 0x9999]
 
@@ -134,8 +137,44 @@ def test_frames_that_many_lookups_return_are_whole_and_out_of_the_garbage_collec
     assert not any(gc.is_tracked(chain) or gc.is_tracked(chain[0]) for chain in chains)
 
 
+def test_frames_of_the_same_content_are_one_object_and_no_others_are() -> None:
+    builder = lidia.Builder()
+    shown: list[dict[str, Any]] = [
+        {"function": function, "file": file, "line_table": [(0, line)], "source": source}
+        for function in ("f", "g")
+        for file in ("a.c", "b.c", "")
+        for line in (0, 1, 2, 0xFFFFFFFF)
+        for source in (Source.DWARF, Source.SYMTAB)
+    ]
+    for index in range(4 * len(shown)):
+        builder.add(lidia.Range(vaddr=32 * index, length=32, **shown[index % len(shown)]))
+        called: dict[str, Any] = {"call_file": "a.c", "call_line": index % 3, "depth": 1}
+        builder.add(lidia.Range(vaddr=32 * index + 16, length=16, **shown[index % 7], **called))
+    with lidia.from_bytes(builder.to_bytes()) as table:
+        asked = range(0, 4 * 32 * len(shown), 16)
+        chains = [table.lookup(vaddr) for vaddr in asked] + [table.lookup(vaddr) for vaddr in asked]
+        assert chains == 2 * list(table.lookup_many(asked))
+        objects = {id(frame): frame for chain in chains for frame in chain}
+        assert len(objects) == len(set(objects.values())) > len(shown)
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        located(columns=(1, 1 + (1 << 23), 1, 1 + (1 << 31), 3)),
+        located(columns=(5, 5, 5, 5, 3), discriminators=(1, 2, 1, 1 << 31, 0)),
+        located(columns=(5, 5, 5, 5, 3), discriminators=(0, 2, 0, 2, 0)),
+    ],
+)
+def test_frames_of_other_columns_or_discriminators_are_others(different: Ranges) -> None:
+    with lidia.from_bytes(to_bytes(different)) as table:
+        asked = [0x1000, 0x1004, 0x1010, 0x1014]
+        assert [table.lookup(vaddr) for vaddr in asked] == list(table.lookup_many(asked))
+        assert len({table.lookup(vaddr) for vaddr in asked}) == 4
+
+
 def test_what_many_lookups_made_is_freed_with_the_table() -> None:
-    many = 20_000  # more than are remembered
+    many = 80_000  # more than are remembered
     builder = lidia.Builder()
     for index in range(many):
         builder.add(lidia.Range(vaddr=0x1000 + 16 * index, length=16, function=f"f{index}", file="a.c"))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from array import array
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,8 @@ from whence.profiles.binaries import Binaries
 from whence.profiles.difference import both, diff
 from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
 from whence.symbolize.naming import table_of
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="one process names the files elsewhere")
 
 
 @pytest.fixture
@@ -143,6 +148,130 @@ def test_files_that_were_asked_least_recently_are_closed_beyond_a_bound() -> Non
         binaries.trim(1 << 40, 0)
         assert binaries.searches == []
         assert binaries.search(profile.mappings[0]).opened is not None
+
+
+# by several processes
+
+
+@pytest.fixture
+def fleet(folder: Path) -> list[str]:
+    """Forty profiles, one of them broken."""
+    out = []
+    for number in range(40):
+        path = folder / f"{number:02}.pb.gz"
+        path.write_bytes((folder / ("b.pb.gz" if number == 17 else "a.pb.gz")).read_bytes())
+        out.append(str(path))
+    return out
+
+
+def named_by(script: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """`whence profile` in a process of its own, after `script`, which may change whence.cli.profile_files (`files`)."""
+    script = f"import os, signal, sys\nfrom whence.cli import main, profile_files as files\n{script}\n"
+    command = [sys.executable, "-c", f"{script}sys.exit(main(['profile', *sys.argv[1:]]))", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+COUNTED = """
+fork = os.fork
+def counted():
+    print("forked", file=sys.stderr)
+    return fork()
+os.fork = counted
+"""
+LOST = """
+whole = files.read_path
+def read_path(path):
+    if path.endswith("23.pb.gz"):
+        {how}
+    return whole(path)
+files.read_path = read_path
+"""
+
+
+@linux
+def test_several_processes_name_the_files_as_one_does(fleet: list[str], folder: Path) -> None:
+    said = {}
+    for jobs in ("1", "3"):
+        found = named_by(COUNTED, *fleet, "-o", folder / jobs, "--json", "--jobs", jobs)
+        assert found.returncode == 3
+        assert found.stderr.count("forked") == (3 if jobs == "3" else 0)
+        said[jobs] = [json.loads(line) for line in found.stdout.splitlines()]
+        for one in said[jobs]:
+            del one["seconds"], one["output"]
+    assert said["1"] == said["3"]
+    assert [one["file"] for one in said["3"]] == fleet
+    assert [bool(one["error"]) for one in said["3"]] == [number == 17 for number in range(40)]
+    made = {jobs: {one.name: one.read_bytes() for one in (folder / jobs).iterdir()} for jobs in said}
+    assert made["1"] == made["3"]
+    assert len(made["3"]) == 39
+
+
+@linux
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "23.pb.gz: the process for it was ended by SIGKILL"),
+        ("raise RuntimeError('a fault of whence')", "RuntimeError: a fault of whence"),
+        ("os._exit(7)", "23.pb.gz: the process for it ended with status 7"),
+    ],
+)
+def test_a_process_that_is_lost_costs_one_file(fleet: list[str], folder: Path, how: str, words: str) -> None:
+    found = named_by(LOST.format(how=how), *fleet, "-o", folder / "out", "--jobs", "2")
+    assert found.returncode == 3
+    assert words in found.stderr
+    assert found.stderr.count("the process for it") == 1
+    made = {one.name for one in (folder / "out").glob("*.pb.gz")}
+    assert made == {Path(one).name for one in fleet} - {"17.pb.gz", "23.pb.gz"}
+    assert "40 files, 2 of them could not be read or written" in found.stderr
+    found = named_by(LOST.format(how=how), *fleet, "-o", folder / "out", "--jobs", "2", "--json")
+    said = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [one["file"] for one in said] == fleet
+    assert [number for number, one in enumerate(said) if one["error"]] == [17, 23]
+    assert "the process for it" in said[23]["reason"]
+
+
+@linux
+def test_an_interrupt_ends_all_processes_and_leaves_nothing_half_written(fleet: list[str], folder: Path) -> None:
+    waits = "print('waiting', flush=True, file=sys.__stderr__); __import__('time').sleep(60)"
+    script = f"import os, sys\nfrom whence.cli import main, profile_files as files\n{LOST.format(how=waits)}"
+    out = folder / "out"
+    words = ["profile", *fleet, "-o", str(out), "--jobs", "2"]
+    command = [sys.executable, "-c", f"{script}\nsys.exit(main({words!r}))"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+        assert run.stderr is not None
+        while "waiting" not in run.stderr.readline():
+            assert run.poll() is None
+        run.send_signal(signal.SIGINT)
+        assert run.wait(20) == 130
+        assert run.stderr.read().endswith("whence: interrupted\n")  # nobody else has it open any more
+    assert all(one.name.endswith(".pb.gz") and read(one) for one in out.iterdir())
+    with pytest.raises(ProcessLookupError):
+        os.killpg(run.pid, 0)
+
+
+@linux
+def test_where_there_are_no_more_processes_one_names_the_files(fleet: list[str], folder: Path) -> None:
+    script = """
+fork, forked = os.fork, []
+def refuse():
+    if forked:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    forked.append(fork())
+    return forked[0]
+os.fork = refuse
+"""
+    found = named_by(script, *fleet, "-o", folder / "out", "--jobs", "4", "--json")
+    assert found.returncode == 3
+    assert [json.loads(line)["file"] for line in found.stdout.splitlines()] == fleet
+    assert len(list((folder / "out").iterdir())) == 39
+
+
+@linux
+def test_where_another_thread_is_at_work_one_process_names_the_files(fleet: list[str], folder: Path) -> None:
+    busy = "import _thread, time\n_thread.start_new_thread(time.sleep, (60,))\n"
+    found = named_by(COUNTED + busy, *fleet, "-o", folder / "out", "--jobs", "2")
+    assert "forked" not in found.stderr
+    assert len(list((folder / "out").iterdir())) == 39
 
 
 # merging

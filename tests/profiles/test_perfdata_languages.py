@@ -303,7 +303,7 @@ def profile_pid(profile: Profile) -> int:
 JAVASCRIPT = """
 function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 let sum = 0;
-for (let i = 0; i < 30; i++) sum += fib(21) + JSON.stringify({i, sum}).length;
+for (let i = 0; i < 30; i++) sum += fib(27) + JSON.stringify({i, sum}).length;
 console.log(sum);
 """
 

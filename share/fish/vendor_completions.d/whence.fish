@@ -402,6 +402,7 @@ complete -c whence -n '_shtab_whence_using serve' -l host -x -d 'the address to 
 complete -c whence -n '_shtab_whence_using serve' -l port -x -d 'the port (8002)'
 complete -c whence -n '_shtab_whence_using serve' -l by -xka "granian uvicorn" -d 'the HTTP server (the one installed)'
 complete -c whence -n '_shtab_whence_using serve' -l workers -x -d 'processes (1)'
+complete -c whence -n '_shtab_whence_using serve' -l compact -d 'make archives in the compact form (lidia create)'
 complete -c whence -n '_shtab_whence_using serve' -l token-file -xka "(__fish_complete_path (commandline -ct))" -d 'lines of: a token'"'"'s SHA-256, scopes, a name'
 complete -c whence -n '_shtab_whence_using serve' -l open-read -d 'everyone may read, also from elsewhere'
 complete -c whence -n '_shtab_whence_using serve' -l no-uploads -d 'take no files'

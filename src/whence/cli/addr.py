@@ -34,6 +34,7 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
 ELF_MAGIC = b"\x7fELF"  # whence.elf.layout has it, too, which an archive does without
 PLACES = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")  # options of a Locator
 BLOCK = 1 << 16
+PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
 MOST_AT_ONCE = 1 << 24  # bytes of stdin that are read before the first answer
 PAUSE = 0.02  # seconds without more from whoever has written a whole block
 NO_FRAMES = b'"frames": [], "reason": '
@@ -97,7 +98,8 @@ def run(options: Namespace) -> int:
     with open_binary(path) as binary:  # an archive, which needs no more than itself; else this raises what it is
         responder = Responder(binary, options)
         for block in lines_of(words).coming():
-            write(responder.answer(Queries(block)))
+            for piece in pieces(block):
+                write(responder.answer(Queries(piece)))
         return SOME_UNKNOWN if responder.unknown else ANSWERED
 
 
@@ -132,7 +134,9 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
         from whence.lidia.render import Queries
 
         not_a_core(elf)
-        asked = [Queries(block) for block in lines.coming()] if lines.look() else None
+        asked: list[Queries] | None = None
+        if lines.look():
+            asked = [Queries(piece) for block in lines.coming() for piece in pieces(block)]
         vaddrs = [max(0, vaddr - options.return_addresses) for one in asked or () for vaddr in one.vaddrs]
         if info is not None:
             from whence.dwarf.ahead import limit
@@ -228,6 +232,17 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         rest.append(tail)
     if any(rest):
         yield b"".join(rest) + b"\n"
+
+
+def pieces(lines: bytes) -> Iterator[bytes]:
+    """Whole lines in pieces of whole lines, each of PIECE bytes at most or one longer line."""
+    start = 0
+    while len(lines) - start > PIECE:
+        end = lines.rfind(b"\n", start, start + PIECE) + 1 or lines.index(b"\n", start + PIECE) + 1
+        yield lines[start:end]
+        start = end
+    if start < len(lines):
+        yield lines[start:]
 
 
 class Responder:
@@ -338,9 +353,9 @@ class Responder:
 def readable(name: str) -> str:
     """A readable form of a linkage name. The demangler is imported when the first such name comes up."""
     if not _demanglers:
-        from whence.demangle import demangle
+        from whence.demangle import demangle_once  # renderers remember names
 
-        _demanglers.append(demangle)
+        _demanglers.append(demangle_once)
     return _demanglers[0](name)
 
 

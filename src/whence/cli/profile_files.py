@@ -1,20 +1,29 @@
-"""`whence profile A B C... -o DIR`: each profile named and written on its own, by one process that opens a file once.
+"""`whence profile A B C... -o DIR`: each profile named and written on its own, by processes that open a file once.
 
-A file that can't be read costs only itself. Profiles are read ahead on other threads, as many at a time as there are
-threads, and let go when they are written; the files that name them stay open for the next profile, up to a bound.
+A file that can't be read costs only itself. The first profile is named by this process; then copies of it, which have
+open what that one needed, share out the others. Where there is one core, or where a copy could not go on with what
+other threads began, this process names them all. Files that name profiles stay open for the next one, up to a bound.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
+import signal
 import stat
+import struct
 import sys
+import threading
 import time
+import traceback
 from argparse import Namespace
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 
 from whence import cores
@@ -30,13 +39,28 @@ from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import Report
 from whence.profiles.naming import Named, name
 from whence.profiles.symbol_lists import SymbolLists
+from whence.records import NamedTuple
 
-OPEN_BYTES = 1 << 30  # what open files may take from one profile to the next
+OPEN_BYTES = 1 << 30  # what open files may take from one profile to the next, in all processes together
 OPEN_FILES = 2_000
 WRITERS = 2  # threads that write: most of the time they wait for the disk
 WRITTEN_AT_ONCE = 4  # profiles
 OPEN_PIPES = ("/dev/fd/", "/proc/")  # what a shell makes of <(...)
-READ_AHEAD = 2  # profiles, beside one for each thread
+FEWEST = 8  # profiles that are worth a process
+MOST_PROCESSES = 16
+SIZE = struct.Struct("<I")  # of an outcome, before it in a pipe
+THREAD_SECONDS = 0.2  # that other threads have to end before processes are made
+STOP_SECONDS = 0.5  # that processes have to end when this one does
+LOOK_SECONDS = 0.005  # between two looks
+
+
+class Outcome(NamedTuple):
+    """What became of a profile: what is printed on stdout and stderr, and how it counts for the exit code."""
+
+    output: str
+    errors: str
+    broken: bool
+    under: bool
 
 
 def run_files(options: Namespace) -> int:
@@ -47,40 +71,160 @@ def run_files(options: Namespace) -> int:
     if folder == "-" or (folder is not None and os.path.exists(folder) and not os.path.isdir(folder)):
         raise WrongUse(f"{folder} is no folder: of several profiles, -o is the folder they are written to")
     options.output = None  # its ending says nothing
-    format = format_asked(options)
-    places = names_apart(options.profiles)
+    paths = options.profiles
     done = broken = under = 0
     began = time.monotonic()
-
-    def finish(job: ProfileJob) -> None:
-        nonlocal broken, under
-        job.finish()
-        broken += job.error is not None
-        under += job.under
-
     with (
         locator_of(options) as locator,
         Binaries(locator, symbol_lists=SymbolLists(options.perf_map, options.kallsyms), remember=True) as binaries,
         Progress("naming profiles", quiet=options.quiet) as progress,
-        ThreadPoolExecutor(WRITERS) as writers,
     ):
-        progress.share = lambda: (done, len(options.profiles))
-        waiting: deque[ProfileJob] = deque()
-        for path, found in read_ahead(options.profiles, options.jobs or cores.available()):
-            progress.what = f"naming {os.path.basename(path)}"
-            job = ProfileJob(path, places[path], options, format, folder, writers)
-            job.take(found, binaries)
-            waiting.append(job)
-            binaries.trim(OPEN_BYTES, OPEN_FILES)
-            if len(waiting) > WRITTEN_AT_ONCE:
-                finish(waiting.popleft())
+        progress.share = lambda: (done, len(paths))
+        namer = FilesNamer(options, folder, binaries)
+        for outcome in outcomes(namer, paths, options.jobs or cores.available()):
             done += 1
-        while waiting:
-            finish(waiting.popleft())
+            broken += outcome.broken
+            under += outcome.under
+            progress.what = f"naming {os.path.basename(paths[min(done, len(paths) - 1)])}"
+            sys.stdout.write(outcome.output)
+            sys.stdout.flush()
+            sys.stderr.write(outcome.errors)
     if not options.json:
         left = f", {broken:,} of them could not be read or written" if broken else ""
         print(f"whence profile: {done:,} files{left}, {time.monotonic() - began:.1f} s", file=sys.stderr)
     return BROKEN_INPUT if broken else SOME_UNKNOWN if under else ANSWERED
+
+
+def outcomes(namer: FilesNamer, paths: Sequence[str], most: int) -> Iterator[Outcome]:
+    """What became of each profile, in order. At most so many processes name them."""
+    yield from namer.outcomes(paths[:1])
+    rest = paths[1:]
+    count = min(most, MOST_PROCESSES, len(rest) // FEWEST)
+    if count < 2 or not can_fork():
+        yield from namer.outcomes(rest)
+        return
+    namer.binaries.locator.close()  # a connection serves one process
+    namer.open_bytes //= count
+    workers: list[Worker] = []
+    try:
+        try:
+            for first in range(count):
+                workers.append(Worker(namer, rest[first::count], workers))
+        except OSError:  # the system has no more processes, or descriptors
+            stop(workers)
+            yield from namer.outcomes(rest)
+            return
+        for index, path in enumerate(rest):
+            worker = workers[index % count]
+            outcome = worker.outcome()
+            while outcome is None:
+                how = stop([worker])
+                lost = worker.alone and not worker.answered
+                if lost:
+                    outcome = namer.lost(path, how)
+                else:  # one of several files, of which this is the first
+                    namer.at_once = 0
+                worker = workers[index % count] = Worker(namer, rest[index + count * lost :: count], workers)
+                outcome = outcome or worker.outcome()
+            yield outcome
+    finally:
+        stop(workers)
+
+
+def can_fork() -> bool:
+    """Whether a copy of this process can go on: on Linux, where no threads are at work but Python's own, which wait.
+
+    Threads that have done their work take a moment to end.
+    """
+    if sys.platform != "linux":
+        return False
+    deadline = time.monotonic() + THREAD_SECONDS
+    with suppress(OSError):
+        while len(os.listdir("/proc/self/task")) > threading.active_count():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
+    return False
+
+
+class Worker:
+    """A copy of this process that names profiles; what becomes of each comes through a pipe."""
+
+    pipe: BufferedReader
+    answered = 0  # profiles
+
+    def __init__(self, namer: FilesNamer, paths: Sequence[str], others: Sequence[Worker]) -> None:
+        self.alone = namer.at_once == 0  # when it ends, the next profile is what ended it
+        reading, writing = os.pipe()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            raise
+        if not self.pid:
+            try:
+                os.close(reading)
+                for other in others:
+                    other.pipe.close()  # whoever writes to it is to see that nobody reads any more
+                work(namer, paths, writing)
+            finally:
+                os._exit(1)
+        os.close(writing)
+        self.pipe = open(reading, "rb")  # noqa: SIM115
+
+    def outcome(self) -> Outcome | None:
+        """What became of its next profile; None when it ended before that."""
+        head = self.pipe.read(SIZE.size)
+        if len(head) < SIZE.size:
+            return None
+        (size,) = SIZE.unpack(head)
+        data = self.pipe.read(size)
+        if len(data) < size:
+            return None
+        self.answered += 1
+        return Outcome(*pickle.loads(data))
+
+
+def work(namer: FilesNamer, paths: Sequence[str], writing: int) -> None:
+    """Name profiles and write what becomes of each to a pipe; then this process ends."""
+    sys.stdout = sys.stderr = io.StringIO()  # a thread of the parent may have held the locks of the others
+    namer.binaries.locator.jobs = 1
+    status = 1
+    try:
+        for outcome in namer.outcomes(paths):
+            data = pickle.dumps(tuple(outcome))
+            whole = memoryview(SIZE.pack(len(data)) + data)
+            while whole:
+                whole = whole[os.write(writing, whole) :]
+        status = 0
+    except (BrokenPipeError, KeyboardInterrupt):  # the parent ends
+        pass
+    except BaseException:  # a fault of whence, which costs one profile: said before the pipe is closed
+        os.write(2, traceback.format_exc().encode(errors="backslashreplace"))
+    os._exit(status)
+
+
+def stop(workers: Sequence[Worker]) -> str:
+    """End processes that have not ended, and wait for that: each removes what it had begun to write. Returns how the
+    last of them ended, in words."""
+    status = 0
+    workers = [worker for worker in workers if not worker.pipe.closed]
+    for worker in workers:
+        worker.pipe.close()
+        os.kill(worker.pid, signal.SIGINT)  # not waited for yet, so the number is still its
+    deadline = time.monotonic() + STOP_SECONDS
+    for worker in workers:
+        ended, status = os.waitpid(worker.pid, os.WNOHANG)
+        while not ended and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+            ended, status = os.waitpid(worker.pid, os.WNOHANG)
+        if not ended:
+            os.kill(worker.pid, signal.SIGKILL)
+            _, status = os.waitpid(worker.pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
 def names_apart(paths: list[str]) -> dict[str, str]:
@@ -97,22 +241,6 @@ def names_apart(paths: list[str]) -> dict[str, str]:
     return {path: os.path.relpath(one, top) for path, one in whole.items()}
 
 
-def read_ahead(paths: list[str], threads: int) -> Iterator[tuple[str, Future[Profile]]]:
-    """Each path with its profile, in order; some are read before they are asked for."""
-    waiting: deque[tuple[str, Future[Profile]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for path in paths:
-                waiting.append((path, pool.submit(read_path, path)))
-                if len(waiting) > threads + READ_AHEAD:
-                    yield waiting.popleft()
-            while waiting:
-                yield waiting.popleft()
-        finally:
-            for _, future in waiting:
-                future.cancel()
-
-
 def read_path(path: str) -> Profile:
     """The profile of a path. A pipe that lies in a folder is refused: nobody may ever write to it."""
     if path == "-":
@@ -124,14 +252,46 @@ def read_path(path: str) -> Profile:
     return read(path)
 
 
+class FilesNamer:
+    """Names profiles one after the other, and has them written meanwhile."""
+
+    def __init__(self, options: Namespace, folder: str | None, binaries: Binaries) -> None:
+        self.options, self.folder, self.binaries = options, folder, binaries
+        self.format = format_asked(options)
+        self.places = names_apart(options.profiles)
+        self.open_bytes = OPEN_BYTES
+        self.at_once = WRITTEN_AT_ONCE  # profiles that may wait to be written while the next one is named
+
+    def outcomes(self, paths: Sequence[str]) -> Iterator[Outcome]:
+        """What became of each, in order."""
+        waiting: deque[ProfileJob] = deque()
+        with ThreadPoolExecutor(WRITERS) as writers:
+            for path in paths:
+                job = self._job(path)
+                job.take(self.binaries, writers)
+                waiting.append(job)
+                self.binaries.trim(self.open_bytes, OPEN_FILES)
+                if len(waiting) > self.at_once:
+                    yield waiting.popleft().outcome()
+            while waiting:
+                yield waiting.popleft().outcome()
+
+    def lost(self, path: str, how: str) -> Outcome:
+        """The outcome of a profile whose process ended so."""
+        job = self._job(path)
+        job.error = OSError(f"{path}: the process for it {how}")
+        return job.outcome()
+
+    def _job(self, path: str) -> ProfileJob:
+        return ProfileJob(path, self.places[path], self.options, self.format, self.folder)
+
+
 class ProfileJob:
     """One profile on its way through: what became of it."""
 
-    def __init__(
-        self, path: str, place: str, options: Namespace, format: str, folder: str | None, writers: ThreadPoolExecutor
-    ) -> None:
+    def __init__(self, path: str, place: str, options: Namespace, format: str, folder: str | None) -> None:
         self.path, self.place, self.options, self.format, self.folder = path, place, options, format, folder
-        self._writers, self._writes = writers, deque[Future[None]]()
+        self._writes: list[Future[None]] = []
         self.output = ""
         self.seconds = 0.0
         self.error: WhenceError | OSError | MemoryError | None = None
@@ -140,24 +300,24 @@ class ProfileJob:
         self.notes: list[str] = []  # what its reader has to say of it
         self.under = False  # fewer frames have names than --fail-under asks
 
-    def take(self, found: Future[Profile], binaries: Binaries) -> None:
-        """Name the profile and have it written; what fails is kept as `error`."""
+    def take(self, binaries: Binaries, writers: ThreadPoolExecutor) -> None:
+        """Read the profile, name it and have it written; what fails is kept as `error`."""
         began = time.monotonic()
         try:
-            profile = found.result()
+            profile = read_path(self.path)
             choose_type(profile, self.options.sample_type)
             self.files = name(
                 profile, binaries, overwrite=self.options.overwrite, demangle=not self.options.no_demangle
             )
             self.notes = skipped_lines(profile) + profile.notes
-            self._write(profile.timed() if self.options.times else profile)
+            self._write(profile.timed() if self.options.times else profile, writers)
             self._judge(profile)
         except (WhenceError, OSError, MemoryError) as error:
             self.error = error
         self.seconds = time.monotonic() - began
 
-    def finish(self) -> None:
-        """Wait until the files are written, and say what became of the profile."""
+    def outcome(self) -> Outcome:
+        """What became of the profile, when its files are written."""
         began = time.monotonic()
         for write in self._writes:
             try:
@@ -166,27 +326,28 @@ class ProfileJob:
                 self.error = self.error or error
         self._writes.clear()
         self.seconds += time.monotonic() - began
-        self.show()
+        output, errors = io.StringIO(), io.StringIO()
+        self._show(output, errors)
+        return Outcome(output.getvalue(), errors.getvalue(), self.error is not None, self.under)
 
-    def _write(self, profile: Profile) -> None:
+    def _write(self, profile: Profile, writers: ThreadPoolExecutor) -> None:
         options = self.options
         if self.folder is not None:
             format = self.format or formats.format_for(profile, self.place)
             self.output = os.path.join(self.folder, formats.renamed(self.place, format))
-            self._put(profile, self.output, format)
+            self._put(profile, self.output, format, writers)
         if options.flamegraph:
-            self._put(
-                profile, os.path.join(options.flamegraph, formats.renamed(self.place, formats.PAGE)), formats.PAGE
-            )
+            page = os.path.join(options.flamegraph, formats.renamed(self.place, formats.PAGE))
+            self._put(profile, page, formats.PAGE, writers)
 
-    def _put(self, profile: Profile, path: str, format: str) -> None:
+    def _put(self, profile: Profile, path: str, format: str, writers: ThreadPoolExecutor) -> None:
         if os.path.exists(path) and os.path.exists(self.path) and os.path.samefile(path, self.path):
             raise WrongUse(f"{path} is the profile itself: give another folder")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         title = os.path.basename(self.place)
         data = formats.to_bytes(profile, format, title, rows=self.options.top, sort=self.options.sort)
         data = formats.packed(data, format, path)
-        self._writes.append(self._writers.submit(formats.save, path, data))
+        self._writes.append(writers.submit(formats.save, path, data))
 
     def _judge(self, profile: Profile) -> None:
         """Keep the coverage, where it is asked for."""
@@ -214,15 +375,15 @@ class ProfileJob:
             "error": getattr(self.error, "code", "unreadable") if self.error is not None else "",
         }
 
-    def show(self) -> None:
-        """A line of JSON on stdout; or what went wrong on stderr, and the coverage that was asked for."""
+    def _show(self, output: io.StringIO, errors: io.StringIO) -> None:
+        """Print a line of JSON; or what went wrong, and the coverage that was asked for."""
         if self.options.json:
-            print(json.dumps(self.as_json()), flush=True)
+            print(json.dumps(self.as_json()), file=output)
         else:
-            report_notes(self.notes, self.path)
+            report_notes(self.notes, self.path, errors)
             if self.error is not None:
-                print(f"whence profile: {plain(message_of(self.error))}", file=sys.stderr)
+                print(f"whence profile: {plain(message_of(self.error))}", file=errors)
             elif self.report is not None and self.options.coverage:
-                print(f"{plain(self.path)}:\n{self.report}")
+                print(f"{plain(self.path)}:\n{self.report}", file=output)
         if self.report is not None:
-            self.under = report_shortfall(self.report, self.options, self.path)
+            self.under = report_shortfall(self.report, self.options, self.path, errors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from whence.cli.progress import Progress
 from whence.cli.streams import by_ending, byte_stream, refuse_terminal
@@ -124,10 +124,10 @@ def skipped_lines(profile: Profile) -> list[str]:
     return [f"{lines} not understood and left out; {first} {part} ({rule}; found {shown(line)})"]
 
 
-def report_notes(notes: list[str], title: str) -> None:
-    """Print on stderr what a reader has to say of what it read."""
+def report_notes(notes: list[str], title: str, errors: TextIO | None = None) -> None:
+    """Print on stderr (or `errors`) what a reader has to say of what it read."""
     for note in notes:
-        print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)
+        print(f"whence profile: {plain(title)}: {plain(note)}", file=errors or sys.stderr)
 
 
 def reports(options: Namespace) -> bool:
@@ -135,13 +135,13 @@ def reports(options: Namespace) -> bool:
     return bool(options.coverage or options.json or options.fail_under is not None)
 
 
-def report_shortfall(report: Report, options: Namespace, path: str = "") -> bool:
-    """Whether fewer frames have names than --fail-under asks, which is printed on stderr."""
+def report_shortfall(report: Report, options: Namespace, path: str = "", errors: TextIO | None = None) -> bool:
+    """Whether fewer frames have names than --fail-under asks, which is printed on stderr (or `errors`)."""
     if options.fail_under is None or report.reaches(options.fail_under):
         return False
     from whence.profiles.coverage import shown
 
     file = f"{plain(path)}: " if path else ""
     named = f"{shown(report.named_percent)} named"
-    print(f"whence profile: {file}{named}, under {options.fail_under:g} %", file=sys.stderr)
+    print(f"whence profile: {file}{named}, under {options.fail_under:g} %", file=errors or sys.stderr)
     return True

@@ -21,6 +21,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from whence.budget import Budget
+from whence.demangle.kernels.expansion import references
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,10 +61,14 @@ def ready() -> None:
 
 def demangle(name: str) -> str:
     """The readable form of a linkage name; the name itself when there is none. Remembers the last 65,536 of them."""
+    return _remembered(name) if name.startswith(MANGLED) and len(name) <= MAX_NAME else name
+
+
+def demangle_once(name: str) -> str:
+    """The same, for those who remember it themselves."""
     return _demangled(name) if name.startswith(MANGLED) and len(name) <= MAX_NAME else name
 
 
-@lru_cache(CACHED)
 def _demangled(name: str) -> str:
     base, separator, version = name.partition("@")
     if not bounded(base):
@@ -81,15 +86,13 @@ def _demangled(name: str) -> str:
     return text + separator + version if text and len(text) <= MAX_TEXT else name
 
 
+_remembered = lru_cache(CACHED)(_demangled)
+
+
 def bounded(name: str, most: int = 0) -> bool:
     """Whether the text of a mangled name is sure to be of a reasonable size (or of at most so many characters)."""
-    if not most and name.startswith(("_Z", "_R")) and _references(name) <= FEW:
+    if not most and name.startswith(("_Z", "_R")) and references(name.encode("utf-8", "surrogateescape")) <= FEW:
         return True
     from whence.demangle import expansion
 
     return expansion.bounded(name, most or expansion.MAX_TEXT)
-
-
-def _references(name: str) -> int:
-    """How many references to its own parts a name of C++ or Rust has, or more: each ends in "_", or is a pack."""
-    return name.count("_") + name.count("Dp") + name.count("sp")

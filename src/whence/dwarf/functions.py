@@ -39,6 +39,7 @@ from whence.dwarf.unit_set import Units, UnitSet
 from whence.errors import DwarfError
 from whence.kernels.rows import above, numbered, put, taken
 from whence.ranges import Ranges, Rows, Scopes, Starts
+from whence.ranges.kernels import overlay as overlay_kernel
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
 from whence.ranges.table import zeros
@@ -98,6 +99,7 @@ class UnitReader:
         self.bare: set[int] = set()
         self._unresolved_refs = False
         self._scopes = _scope_reader(units, wanted)
+        self._sweep = overlay_kernel.Sweep()
         paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths, budgets=budgets)
         self._programs = LinePrograms(sections, file.order, file.lowest, paths, file.strings, columns=file.columns)
         self._declarations = Declarations(units, self._programs, paths)
@@ -120,7 +122,7 @@ class UnitReader:
         unit_ends = array("I", accumulate(map(len, groups)))
         rows, row_ends = self.set.ranges.clip(units, unit_ends, scopes, ends, rows, row_ends)
         if len(scopes) or len(rows):
-            overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
+            overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF, self._sweep)
         if self._wanted.asked is None:
             return out
         from whence.ranges.holding import holding

@@ -311,9 +311,10 @@ class DebugInfo:
         out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), allocate_lock()
         ready: list[Ranges] = []  # what comes next in the order of units
         joined = rows = 0
+        joining = False  # on one thread: the other one goes on reading
 
         def work(reader: UnitReader, piece: tuple[int, tuple[UnitSet, list[list[int]]]]) -> None:
-            nonlocal joined, rows
+            nonlocal joined, rows, joining
             number, (units, groups) = piece
             if reader.set is not units:
                 reader.set_units(units)
@@ -325,10 +326,13 @@ class DebugInfo:
                     rows += len(ready[-1])
                     done(joined)
                     joined += 1
-                if ready and (rows >= len(out) // 2 or len(out) >= MOVED):
-                    join([out, *ready])
-                    ready.clear()
-                    rows = 0
+                if joining or not ready or (rows < len(out) // 2 and len(out) < MOVED):
+                    return
+                parts = [out, *ready]
+                ready.clear()
+                rows, joining = 0, True
+            join(parts)
+            joining = False
 
         cores.share(readers, enumerate(pieces), work)
         return join([out, *ready])

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win
-LEAD = 16 << 20  # bytes that are unpacked and not yet read, at most: what is read late stays in memory as long
-FIRST_LEAD = 32 << 20  # the same until the small sections are unpacked, which all units wait for
+LEAD = 32 << 20  # bytes that are unpacked and not yet read, at most: what is read late stays in memory as long
 SMALLEST_PREFIX = 1 << 20  # the same where a question needs the first units alone
 
 
@@ -172,11 +171,10 @@ class StreamingInfo:
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
-        unpacking.keep_near(FIRST_LEAD)
+        unpacking.keep_near(LEAD)
         self._thread = Started(self._unpack)
         try:
             self.sections: Sections = read_sections(elf, self.problems, info=unpacking.content, alt=file.alt_sections)
-            unpacking.keep_near(LEAD)
         except KeyboardInterrupt:
             self.stop()
             raise

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from whence.blocks import suppress
 from whence.budget import Budget
@@ -40,15 +40,17 @@ if TYPE_CHECKING:
 RATIO = 64
 SLACK = 1 << 20  # bytes of one section beyond that
 FILE_SLACK = 4 << 20  # bytes of all sections of a file beyond RATIO times the file
-STEP = 1 << 16  # packed bytes given to the decompressor at a time: what comes out stays in the cache until it is copied
-NOTIFY_EVERY = 128 * STEP  # packed bytes between two calls of `consumed`
+# Packed bytes given to the decompressor at a time. What comes out stays in the cache until it is copied. After each it
+# needs the interpreter's lock, which is held while modules are imported: smaller pieces wait for it too often.
+STEP = 1 << 18
+NOTIFY_EVERY = 32 * STEP  # packed bytes between two calls of `consumed`
 KEPT_TOGETHER = 2 << 20  # bytes forgotten, given back or used again at once: a huge page
 MOST_SPARE = 4 << 20  # bytes that are forgotten and wait to be used again, at most
 XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
 ZDEBUG_MAGIC = b"ZLIB"
 ZDEBUG_HEAD = 12
-SOME_THREAD = 0  # no thread has this ident
+SOME_THREAD, ANY_THREAD = 0, -1  # who unpacks is not known yet; no thread has these idents
 
 
 def unpacked_budget(part: str, packed: int, allowance: int = SLACK) -> Budget:
@@ -117,8 +119,8 @@ def _zstd() -> Decompressor:
 class Unpacking:
     """A section on its way: one thread unpacks it, others may read `content` as far as it has come.
 
-    `run` and `advance` unpack, but wait once `start` has a thread of its own do that. Raises ElfError when the size it
-    claims is not to be believed.
+    `run` and `advance` unpack, but wait once another thread has taken that over. Raises ElfError when the size that is
+    claimed is not to be believed.
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class Unpacking:
         self._at = 0  # of the packed bytes
         self._ended = self._stopped = False
         self._turn = Condition()
-        self._thread: int | None = None  # that unpacks; SOME_THREAD until it has begun
+        self._thread: int | None = None  # that unpacks; SOME_THREAD or ANY_THREAD until it has begun
         self._process = 0  # that has the thread
         self._error: BaseException | None = None
 
@@ -151,6 +153,8 @@ class Unpacking:
         """Go on until so many bytes are there. ElfError when they can't be unpacked, or when all are wanted and more
         follows."""
         size = min(size, self.size)
+        if self._thread == ANY_THREAD and self.take():
+            size = self.size
         if self._thread not in (None, get_ident()):
             self._await(size, wanted=size)
             return
@@ -166,17 +170,21 @@ class Unpacking:
             self._end()
 
     def start(self, thread: int = SOME_THREAD) -> None:
-        """From now on the thread of this ident unpacks, or one that will give its own; the others wait for what
-        comes."""
+        """From now on the thread of this ident unpacks, and the others wait for what comes: SOME_THREAD for one that
+        will take it, ANY_THREAD for the first that wants any of it, which then unpacks all."""
         self._thread, self._process = thread, os.getpid()
+
+    def take(self) -> bool:
+        """Whether this thread unpacks it, from now on if none has begun."""
+        with self._turn:
+            if self._thread in (None, SOME_THREAD, ANY_THREAD):
+                self.start(get_ident())
+            return self._thread == get_ident()
 
     def complete(self) -> None:
         """Unpack it all on this thread, or wait until the thread that has begun is done, which may keep near to what is
         read. ElfError when it can't be unpacked."""
-        with self._turn:
-            if self._thread is None:
-                self.start(get_ident())
-        if self._thread == get_ident():
+        if self.take():
             self.run()
         else:
             self._await(self.size)
@@ -285,10 +293,9 @@ class Unpacking:
                 self._turn.notify_all()
 
 
-def unpack_all(several: Sequence[Unpacking]) -> None:
-    """Unpack one after the other; those who wait for them meet their errors."""
-    for one in several:
-        one.start(get_ident())
+def unpack_all(several: Iterable[Unpacking]) -> None:
+    """Unpack one after the other, those that nobody else has begun; those who wait for them meet their errors."""
     for one in several:
         with suppress(ElfError, MemoryError):
-            one.run()
+            if one.take():
+                one.run()

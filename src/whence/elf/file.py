@@ -199,41 +199,40 @@ class ElfFile:
             return self._unpacking(section)
 
     def unpack_ahead(self, most: int | None = None, lead: int | None = None) -> Unpacking | None:
-        """Unpack the sections of debug info while the caller does something else: .debug_info on one thread, the small
-        ones on another. Returns the unpacking of .debug_info when it has begun.
+        """Unpack the sections of debug info while the caller does something else: .debug_info, and then the small ones.
+        Returns the unpacking of .debug_info when it has begun.
 
         `most`: .debug_info is left alone when it has more bytes, as stored. `lead`: only so many bytes of it, and
-        a fourth as many of .debug_line, are unpacked until somebody waits for more (Unpacking.keep_near). Whoever wants
-        a section meanwhile waits for it, and meets what is wrong with it. Nothing is done where nothing is compressed.
+        a fourth as many of .debug_line, are unpacked until somebody waits for more (Unpacking.keep_near); the small
+        ones then have a thread of their own. Whoever wants a section meanwhile waits for it, or unpacks a small one
+        that has not begun, and meets what is wrong with it. Nothing is done where nothing is compressed.
         """
         sections = [self.section(f".debug_{name}") for name in layout.DWARF_SECTIONS]
         packed = [one for one in sections if one is not None and one.compressed]
         chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
         if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
             return None
-        from whence.elf.compress import unpack_all
+        from whence.elf.compress import ANY_THREAD, SOME_THREAD, unpack_all
         from whence.waiting import Started
 
+        begun: list[Unpacking] = []
         info = None
-        small = [one for one in chosen if one is not sections[0]]
-        for several in ([one for one in chosen if one is sections[0]], small):
-            begun: list[Unpacking] = []
-            for section in several:
-                with suppress(ElfError):  # who wants it meets the error
-                    unpacking = self.unpacking(section)
-                    if unpacking is not None:
-                        self._ahead[section.file_offset, section.size] = unpacking
-                        begun.append(unpacking)
-                        if section is sections[0]:
-                            info = unpacking
-                            info.keep_near(lead)
-                        elif lead is not None and section is sections[-1]:
-                            unpacking.keep_near(lead // LINES_PART)
-            if begun:
-                self._ahead_in = os.getpid()
-                for unpacking in begun:
-                    unpacking.start()
-                Started(unpack_all, begun)
+        for section in chosen:
+            with suppress(ElfError):  # who wants it meets the error
+                unpacking = self.unpacking(section)
+                if unpacking is not None:
+                    self._ahead[section.file_offset, section.size] = unpacking
+                    begun.append(unpacking)
+                    if section is sections[0]:
+                        info = unpacking
+                        info.keep_near(lead)
+                    elif lead is not None and section is sections[-1]:
+                        unpacking.keep_near(lead // LINES_PART)
+                    unpacking.start(ANY_THREAD if lead is None and unpacking is not info else SOME_THREAD)
+        self._ahead_in = os.getpid()
+        waits = info is not None and lead is not None  # as long as nobody wants more
+        for several in (begun[:1], begun[1:]) if waits else (begun,):
+            Started(unpack_all, several)
         return info
 
     def _unpacking(self, section: Section) -> Unpacking | None:

@@ -33,6 +33,7 @@ cdef extern from *:
         return 0;
     }
     #else
+    #include <string.h>
     #include <sys/mman.h>
     #include <unistd.h>
     #ifndef MAP_ANONYMOUS
@@ -72,7 +73,9 @@ cdef extern from *:
     /* Give pages back: they read as 0. 1 when they are there, as they are everywhere but on Windows out of memory. */
     static int whence_empty_pages(void *at, size_t size) {
     #ifdef __linux__
-        return !madvise(at, size, MADV_DONTNEED);
+        if (madvise(at, size, MADV_DONTNEED))
+            memset(at, 0, size); /* who locks memory (mlockall) keeps its pages */
+        return 1;
     #else /* others may leave what the pages held */
         return !size || mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at;
     #endif

@@ -86,7 +86,7 @@ class Renderer:
         LidiaError when the names of the answers overlap beyond what the archive's size justifies, or when its file was
         changed meanwhile; MemoryError.
         """
-        frames = self._table.find_frames(queries.vaddrs, return_address=self._back)
+        frames = self._table.find_frames(queries.vaddrs, return_address=self._back, discriminators=False)
         self.unknown += frames.unknown
         texts = self._table.texts_of(frames)
         stored = self._table.header.strings.size

@@ -132,15 +132,17 @@ class Table(Closing):
         columns = self.find_frames(as_words(vaddrs), return_address=return_address)
         return FrameTable(self._still_open(), columns, self._mapped)
 
-    def find_frames(self, vaddrs: memoryview | array[int], *, return_address: bool = False) -> FrameColumns:
-        """The same as numbers alone, for a renderer."""
+    def find_frames(
+        self, vaddrs: memoryview | array[int], *, return_address: bool = False, discriminators: bool = True
+    ) -> FrameColumns:
+        """The same as numbers alone, for a renderer; without `discriminators` those are left out."""
         archive, mapped = self._still_open(), self._mapped
         find = archive.find_frames
         if len(vaddrs) >= MANY:
             from whence.interrupts import interruptible
 
             find = interruptible(find)
-        columns = find(vaddrs, 1 if return_address else 0)
+        columns = find(vaddrs, 1 if return_address else 0, discriminators)
         if mapped is not None:
             mapped.check()
         return columns

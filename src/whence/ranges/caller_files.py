@@ -12,26 +12,47 @@ In: a table in order of (vaddr, depth), as `merge` leaves it. Out: the same, wit
 
 from __future__ import annotations
 
+from array import array
+
 from whence.interrupts import interruptible
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels.caller_files import Pieces
-from whence.ranges.merge import Picks, gathered
+from whence.ranges.merge import move_lines, resized
 from whence.ranges.table import Ranges, zeros
+
+MORE = 8  # ranges for each of which there is room for one more piece, at first
 
 
 @interruptible
 def caller_files(table: Ranges) -> Ranges:
     """The table with the files of callers. The one given is used up. Linear in ranges, and in lines of cut ranges."""
-    pieces = Pieces(len(table))
-    count = pieces.cut(table)
-    pick, owned = zeros("I", count), bytearray(count)
-    vaddr, length, file = (zeros("Q", count) for _ in range(3))
-    pieces.fill(pick, vaddr, length, file, owned)
-    del pieces
-    if count > len(table):
-        depth = zeros("I", count)
-        columns_kernel.gather_u32(pick, table.depth, depth)
-        table = gathered(table, Picks(pick, pick, depth, vaddr, length))
+    ranges = len(table)
+    pieces = Pieces(ranges)
+    room = ranges + ranges // MORE
+    columns = room_for(room)
+    count = pieces.cut(table, *columns)
+    if count > room:
+        columns = room_for(count)
+        pieces.cut(table, *columns)
+    pick, vaddr, length, file, owned = columns
+    for column in columns:
+        del column[count:]
+    if count > ranges:
+        for name in ("function", "call_file"):
+            columns_kernel.spread_u64(pick, resized(getattr(table, name), count))
+        for name in ("depth", "line_index", "line_count", "call_line"):
+            columns_kernel.spread_u32(pick, resized(getattr(table, name), count))
+        columns_kernel.spread_u8(pick, resized(table.source, count))
+        if (numbers := table.columns) is not None:
+            columns_kernel.spread_u32(pick, resized(numbers.call_column, count))
+            columns_kernel.spread_u32(pick, resized(numbers.call_discriminator, count))
+        before, table.vaddr, table.length = table.vaddr, vaddr, length
+        move_lines(pick, before, table)
         columns_kernel.clear_unless(owned, table.line_count)
     table.file = file
     return table
+
+
+def room_for(pieces: int) -> tuple[array[int], array[int], array[int], array[int], array[int]]:
+    """Columns of so many pieces: the range of each, its vaddr, length and file, and whether it has own bytes."""
+    return zeros("I", pieces), zeros("Q", pieces), zeros("Q", pieces), zeros("Q", pieces), zeros("B", pieces)

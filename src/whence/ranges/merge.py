@@ -54,6 +54,15 @@ class Picks(Record):
     vaddr: array[int]
     length: array[int]
 
+    @classmethod
+    def room(cls, rows: int) -> Picks:
+        return cls(zeros("I", rows), zeros("I", rows), zeros("I", rows), zeros("Q", rows), zeros("Q", rows))
+
+    def cut(self, rows: int) -> None:
+        """Keep no more than so many rows."""
+        for column in (self.place, self.name, self.depth, self.vaddr, self.length):
+            del column[rows:]
+
 
 def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     """One table of several. The tables given are used up: their columns may be emptied or become the result's.
@@ -77,10 +86,14 @@ def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     for lower in cut[1:]:
         out = Stretches.room(2 * (len(best) + len(lower)) + 2)
         best = out.first(merge_kernel.layer(joined.function, best, lower, out))
-    plan = merge_kernel.MergePlan(len(joined), len(best))
-    rows = plan.make(joined, bounds, best)
-    picks = Picks(zeros("I", rows), zeros("I", rows), zeros("I", rows), zeros("Q", rows), zeros("Q", rows))
-    if plan.fill(picks) and rows == len(joined):
+    plan = merge_kernel.MergePlan(len(joined))
+    picks = Picks.room(len(joined))
+    rows = plan.make(joined, bounds, best, picks)
+    if rows > len(joined):
+        picks = Picks.room(rows)
+        plan.make(joined, bounds, best, picks)
+    picks.cut(rows)
+    if plan.same:
         joined.depth = picks.depth
         return joined
     del plan
@@ -143,31 +156,51 @@ def _stretches(joined: Ranges, low: int, high: int, last_wins: bool) -> Stretche
 def gathered(joined: Ranges, picks: Picks) -> Ranges:
     """The table of the rows that are picked, with new names, depths and clipped addresses.
 
-    A column of the old table goes as soon as the new one has its own.
+    What an old column took holds the new column that comes next: memory that was not used before costs more than
+    copying does.
     """
     rows = len(picks.place)
     out = Ranges(joined.strings, vaddr=picks.vaddr, length=picks.length, depth=picks.depth, starts=joined.starts)
-    joined.length = joined.depth = array("I")
+    wide, narrow = joined.length, joined.depth
+    joined.length, joined.depth = array("Q"), array("I")
     for column, by in (("function", picks.name), ("file", picks.place), ("call_file", picks.place)):
-        setattr(out, column, zeros("Q", rows))
-        columns_kernel.gather_u64(by, getattr(joined, column), getattr(out, column))
+        old = getattr(joined, column)
+        columns_kernel.gather_u64(by, old, resized(wide, rows))
+        setattr(out, column, wide)
         setattr(joined, column, array("Q"))
+        wide = old
     for column in ("line_index", "line_count", "call_line"):
-        setattr(out, column, zeros("I", rows))
-        columns_kernel.gather_u32(picks.place, getattr(joined, column), getattr(out, column))
+        old = getattr(joined, column)
+        columns_kernel.gather_u32(picks.place, old, resized(narrow, rows))
+        setattr(out, column, narrow)
         setattr(joined, column, array("I"))
-    out.source = array("B", bytes(rows))
+        narrow = old
+    out.source = zeros("B", rows)
     columns_kernel.gather_u8(picks.name, joined.source, out.source)
     out.line_offset, out.line_number = joined.line_offset, joined.line_number
     if (columns := joined.columns) is not None:
         out.columns = ColumnNumbers(columns.line_column, columns.line_discriminator, zeros("I", rows), zeros("I", rows))
         columns_kernel.gather_u32(picks.place, columns.call_column, out.columns.call_column)
         columns_kernel.gather_u32(picks.place, columns.call_discriminator, out.columns.call_discriminator)
-    lines = len(out.line_offset)
-    more = columns_kernel.move_lines(picks.place, joined.vaddr, out, lines, False)
-    for grown in (out.line_offset, out.line_number):
-        grown.frombytes(bytes(4 * more))
-    if out.columns is not None:
-        out.columns.grow(0, more)
-    columns_kernel.move_lines(picks.place, joined.vaddr, out, lines, True)
+    move_lines(picks.place, joined.vaddr, out)
     return out
+
+
+def resized(column: array[int], rows: int) -> array[int]:
+    """The column, with so many rows."""
+    if rows > len(column):
+        column.extend(zeros(column.typecode, rows - len(column)))
+    else:
+        del column[rows:]
+    return column
+
+
+def move_lines(places: array[int], old_vaddrs: array[int], table: Ranges) -> None:
+    """Let the clipped ranges of a table have the line rows that are still theirs. `places` says which of the
+    `old_vaddrs` was a range's."""
+    offset, number, column, discriminator = columns_kernel.move_lines(places, old_vaddrs, table)
+    table.line_offset.frombytes(offset)
+    table.line_number.frombytes(number)
+    if table.columns is not None:
+        table.columns.line_column.frombytes(column)
+        table.columns.line_discriminator.frombytes(discriminator)

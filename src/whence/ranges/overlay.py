@@ -40,10 +40,11 @@ def overlay_lines(scopes: Scopes, rows: Rows, out: Ranges, source: Source) -> No
 
 
 def overlay_groups(
-    scopes: Scopes, scope_ends: array[int], rows: Rows, row_ends: array[int], out: Ranges, source: Source
-) -> None:
+    scopes: Scopes, scope_ends: array[int], rows: Rows, row_ends: array[int], out: Ranges, source: Source,
+    sweep: overlay_kernel.Sweep | None = None,
+) -> None:  # fmt: skip
     """The same for many groups at once (the units of a batch), one after the other, each for itself: `scope_ends` and
-    `row_ends` say where the scopes and rows of each group end."""
+    `row_ends` say where the scopes and rows of each group end. Who has many batches keeps a `sweep` for them."""
     scopes.check()
     rows.check()
     out.check()
@@ -51,7 +52,7 @@ def overlay_groups(
     check_ends(row_ends, len(rows))
     if len(scope_ends) != len(row_ends):
         raise ValueError(f"each group has scopes and rows: {len(scope_ends)} and {len(row_ends)} ends")
-    sweep = overlay_kernel.Sweep(len(scopes), len(rows), len(scope_ends))
+    sweep = sweep or overlay_kernel.Sweep()
     order = zeros("I", len(scopes))
     order_kernel.order_groups(scopes.vaddr, scope_ends, order, zeros("I", len(scopes)))
     sweep.run(scopes, order, rows, scope_ends, row_ends)

@@ -21,7 +21,7 @@ MAX_SOURCES = 1 << 16
 
 
 class StringSpace:
-    """The bytes that references point into. Sources are only ever added, so a reference stays valid.
+    """The bytes that references point into. Sources are only ever added, so a reference stays valid. Threads may add.
 
     >>> space = StringSpace()
     >>> strtab = space.add(b"\\0main\\0exit\\0")
@@ -31,18 +31,20 @@ class StringSpace:
     ''
     """
 
-    __slots__ = ("sources",)
+    __slots__ = ("_lock", "sources")
 
     def __init__(self) -> None:
         self.sources: list[memoryview] = [memoryview(b"\0")]
+        self._lock = Lock()
 
     def add(self, data: Buffer) -> int:
         """Make bytes a source. Returns its number. Nothing is copied: the bytes must stay as they are."""
-        if len(self.sources) >= MAX_SOURCES:
-            raise OverflowError(f"a string space has at most {MAX_SOURCES} sources")
         view = memoryview(data)
-        self.sources.append(view if view.format == "B" else view.cast("B"))
-        return len(self.sources) - 1
+        with self._lock:
+            if len(self.sources) >= MAX_SOURCES:
+                raise OverflowError(f"a string space has at most {MAX_SOURCES} sources")
+            self.sources.append(view if view.format == "B" else view.cast("B"))
+            return len(self.sources) - 1
 
     @staticmethod
     def ref(source: int, offset: int) -> int:

@@ -7,8 +7,7 @@ a string reference (strings.py); a *vaddr* is an address as the ELF file's own h
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from operator import gt
 
@@ -218,20 +217,6 @@ class Ranges(Record):
             check_columns(self.columns, ("call_column", "call_discriminator"), "II")
             if (len(self.columns.line_column), len(self.columns.call_column)) != (len(self.line_offset), len(self)):
                 raise ValueError("each line row and each range has a column")
-
-    def holding(self, vaddrs: Iterable[int]) -> Ranges:
-        """The ranges that hold any of the vaddrs, of a table in order of vaddr whose ranges are all of depth 0."""
-        last = {bisect_right(self.vaddr, vaddr) - 1 for vaddr in vaddrs}
-        places = sorted(last - {-1})
-        out = Ranges(self.strings, line_offset=self.line_offset, line_number=self.line_number, starts=self.starts)
-        for name in PER_RANGE:
-            column = getattr(self, name)
-            setattr(out, name, array(column.typecode, map(column.__getitem__, places)))
-        if (columns := self.columns) is not None:
-            calls = (columns.call_column, columns.call_discriminator)
-            picked = (array("I", map(column.__getitem__, places)) for column in calls)
-            out.columns = ColumnNumbers(columns.line_column, columns.line_discriminator, *picked)
-        return out
 
 
 PER_RANGE = (

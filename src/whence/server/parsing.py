@@ -110,8 +110,9 @@ class ConfinedParser:
             raise Mismatch(f"it has not build-id {build_id}")
 
     def archive(
-        self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None
-    ) -> MadeArchive:
+        self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None,
+        *, compact: bool,
+    ) -> MadeArchive:  # fmt: skip
         """An archive of the files of a build-id (archiving.make_archive), by the process that looked at one of them.
         Raises WhenceError."""
         if self._line is None:
@@ -123,7 +124,7 @@ class ConfinedParser:
             same = alt is None and looked_at is not None and looked_at == self._threads.path
             message = {
                 "ask": ARCHIVE, "kinds": [*map(str, opened)], "alone": is_better_alone(known), "alt": known.alt,
-                "same": same,
+                "same": same, "compact": compact,
             }  # fmt: skip
             answer = self._ask(message, [*(one.fileno() for one in opened.values()), output.fileno()])
         try:
@@ -403,7 +404,7 @@ class Asked:
                 )
                 elf = stack.enter_context(mapped(main))
                 producers = stack.enter_context(Producers(elf, finder=finder, jobs=1))
-            made = archive_of(producers, output)
+            made = archive_of(producers, output, compact=message["compact"])
         return {"ranges": made.ranges, "alt_there": made.alt_there, "note": made.note}
 
 

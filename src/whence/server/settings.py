@@ -51,7 +51,8 @@ class RequestLimits(Record, frozen=True):
 class ServerSettings(Record, frozen=True):
     """The store's place; where names come from besides; limits; who may do what; where OTLP is forwarded to.
 
-    `token_file` is "" where no token is asked for; `open_read` lets everyone read even then.
+    `token_file` is "" where no token is asked for; `open_read` lets everyone read even then. `compact` is the form that
+    archives are made in.
     """
 
     store: str
@@ -64,6 +65,7 @@ class ServerSettings(Record, frozen=True):
     token_file: str = ""
     open_read: bool = True
     uploads: bool = True
+    compact: bool = False
     limits: RequestLimits = field(default_factory=RequestLimits)
 
     def to_environment(self) -> None:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
             """quality.look"""
 
         def archive(
-            self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None
-        ) -> MadeArchive:
+            self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None,
+            *, compact: bool,
+        ) -> MadeArchive:  # fmt: skip
             """archiving.make_archive; `looked_at` is the file that `look` saw, where all files are that one."""
 
     class Keeper(Protocol):

@@ -62,7 +62,7 @@ class Store(Closing):
     temporary files). `jobs` is the number of threads (None: one a core). With `compress` ELF files are stored packed by
     zstd where that pays; they are handed out unpacked, but no longer by a mere web server. With `compact` archives are
     made in the compact form, but for build-ids with a copy for Pyroscope, which does not read it. `parser` parses what
-    is put by `put` (None: this process does), and makes archives in the documented form.
+    is put by `put`, and makes its archive (None: this process does).
     """
 
     def __init__(
@@ -560,7 +560,7 @@ class Store(Closing):
                     if producers is not None:
                         made = archive_of(producers, file, compact=compact)
                     elif self._parser is not None:
-                        made = self._parser.archive(self, known, there, file, looked_at)
+                        made = self._parser.archive(self, known, there, file, looked_at, compact=compact)
                     else:
                         made = make_archive(self, known, there, file, folders, compact=compact)
                     known.note = made.note

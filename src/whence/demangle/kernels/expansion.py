@@ -287,6 +287,20 @@ def walk(
     return size
 
 
+def references(name: bytes):
+    """How many references to its own parts a name of C++ or Rust has, or more: each ends in "_", or is a pack."""
+    size: cython.Py_ssize_t = len(name)
+    text: cython.p_char = name
+    at: cython.Py_ssize_t
+    found: cython.Py_ssize_t = 0
+    for at in range(size):
+        if text[at] == ord("_"):
+            found += 1
+        elif text[at] == ord("p") and at and (text[at - 1] == ord("D") or text[at - 1] == ord("s")):
+            found += 1
+    return found
+
+
 def expansion(name: bytes):
     """More characters than a C++ name's own characters and the parts it refers to add up to, within a factor of three.
 

@@ -849,8 +849,11 @@ class UnitRanges:
             free(heap)
 
     def mark(self, vaddrs: cython.const[cython.ulonglong][::1], wanted: cython.uchar[::1]):
-        """Set wanted[row] to 1 for the unit that holds each vaddr."""
+        """Set wanted[row] to 1 for the unit that holds each vaddr. Looks once for those between the same two begins,
+        where the vaddrs ascend."""
         i: cython.Py_ssize_t
+        least: cython.ulonglong = 0
+        most: cython.ulonglong = 0  # the vaddrs of [least, most) are in the unit that was found last, or in none
         low: cython.Py_ssize_t
         high: cython.Py_ssize_t
         middle: cython.Py_ssize_t
@@ -858,6 +861,8 @@ class UnitRanges:
         holders = cython.cast(cython.p_uint, self.holders.vector.items)
         with cython.nogil:
             for i in range(vaddrs.shape[0]):
+                if least <= vaddrs[i] < most:
+                    continue
                 low = 0
                 high = self.begins.vector.count
                 while low < high:
@@ -866,6 +871,8 @@ class UnitRanges:
                         low = middle + 1
                     else:
                         high = middle
+                least = begins[low - 1] if low else 0
+                most = begins[low] if low < self.begins.vector.count else vaddrs[i]
                 if low and holders[low - 1] < wanted.shape[0]:
                     wanted[holders[low - 1]] = 1
 

@@ -8,7 +8,7 @@ are to be named. symbols.py and functions.py say what the columns mean.
 import cython
 from cython.cimports.libc.limits import INT_MAX
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.libc.string import memchr, memcmp
+from cython.cimports.libc.string import memchr, memcmp, memcpy
 from cython.cimports.whence.elf.kernels.constants import (
     CODE,
     ELF32_SYM_SIZE,
@@ -33,6 +33,7 @@ from cython.cimports.whence.elf.kernels.constants import (
 from cython.cimports.whence.kernels.bytes import u16, u32, u64
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.sort import sort_indexes
 from cython.cimports.whence.kernels.vector import Vector, push, release
 
 from whence.kernels.columns import Column as new_column
@@ -42,8 +43,6 @@ RESERVED = cython.declare(cython.uint, 0xFFFF0000)  # section indexes that name 
 UNDERSCORES_LIMIT = cython.declare(cython.longlong, 63)
 SIZED = cython.declare(cython.uint, 1 << 25)  # in a rank
 PREFERENCE_SHIFT = cython.declare(cython.uint, 22)
-BINS = cython.declare(cython.int, 2048)
-BIN_BITS = cython.declare(cython.int, 11)
 
 Symbol = cython.struct(
     name=cython.uint,
@@ -519,21 +518,16 @@ class Candidates:
     ) -> cython.void:
         """`order` becomes the candidates by vaddr, those of one vaddr by rank, those of one rank as they came."""
         rows: cython.Py_ssize_t = self.rows.count
-        low: cython.ulonglong = ~cython.cast(cython.ulonglong, 0)
-        spread: cython.ulonglong = 0
         i: cython.Py_ssize_t
         for i in range(rows):
             order[i] = cython.cast(cython.uint, i)
             key[i] = self.at(i).rank
-            spread |= key[i]
-            if self.at(i).vaddr < low:
-                low = self.at(i).vaddr
-        radix(key, order, spare, rows, spread)
-        spread = 0
+        if sort_indexes(key, order, spare, rows):
+            memcpy(order, spare, 4 * rows)
         for i in range(rows):
-            key[i] = self.at(i).vaddr - low
-            spread |= key[i]
-        radix(key, order, spare, rows, spread)
+            key[i] = self.at(i).vaddr
+        if sort_indexes(key, order, spare, rows):
+            memcpy(order, spare, 4 * rows)
 
     @cython.cfunc
     @cython.nogil
@@ -616,43 +610,6 @@ class Candidates:
                 covering[depth] = order[i]
                 depth += 1
         vaddr.vector.count = length.vector.count = name.vector.count = source.vector.count = made
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def radix(
-    key: cython.pointer(cython.ulonglong),
-    order: cython.pointer(cython.uint),
-    spare: cython.pointer(cython.uint),
-    rows: cython.Py_ssize_t,
-    spread: cython.ulonglong,
-) -> cython.void:
-    """Put `order` into ascending order of its keys, stably; `spread` has every bit that some key has."""
-    bins: cython.uint[2048]
-    shift: cython.int = 0
-    i: cython.Py_ssize_t
-    digit: cython.uint
-    total: cython.uint
-    here: cython.uint
-    while shift < 64 and spread >> shift:
-        if (spread >> shift) & (BINS - 1):
-            for i in range(BINS):
-                bins[i] = 0
-            for i in range(rows):
-                bins[(key[i] >> shift) & (BINS - 1)] += 1
-            total = 0
-            for i in range(BINS):
-                here = bins[i]
-                bins[i] = total
-                total += here
-            for i in range(rows):
-                digit = cython.cast(cython.uint, (key[order[i]] >> shift) & (BINS - 1))
-                spare[bins[digit]] = order[i]
-                bins[digit] += 1
-            for i in range(rows):
-                order[i] = spare[i]
-        shift += BIN_BITS
 
 
 def addressed(

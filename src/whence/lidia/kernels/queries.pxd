@@ -75,6 +75,17 @@ ctypedef fused Form:
     packed_t
 
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define whence_prefetch(at) __builtin_prefetch(at)
+    #else
+    #define whence_prefetch(at) ((void)(at))
+    #endif
+    """
+    void whence_prefetch(const void *at) noexcept nogil  # it will be read soon; any address
+
+
 cdef struct View:
     const unsigned char *vaddrs
     const unsigned char *range
@@ -568,6 +579,16 @@ cdef inline Py_ssize_t last_not_above(
     return low - 1
 
 
+cdef inline void expect_block(View *v, Py_ssize_t low) noexcept nogil:
+    """Have the processor fetch the vaddrs of SAMPLED ranges, and the pages of what is read of one of them."""
+    cdef Py_ssize_t place
+    for place in range(0, SAMPLED * v.va_width, 64):
+        whence_prefetch(v.vaddrs + low * v.va_width + place)
+    whence_prefetch(v.range + (low + SAMPLED // 2) * RANGE_FIELDS * v.width)
+    if v.up != NULL:
+        whence_prefetch(v.up + low)
+
+
 cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr, Form form) noexcept nogil:
     """The last range whose vaddr is at or below the address, or -1."""
     cdef Py_ssize_t low = 0, left = v.count, half
@@ -578,6 +599,8 @@ cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr, Form form) 
         low = last_not_above(v.sample, v.samples, vaddr) * SAMPLED
         if low < 0:
             return -1
+        if Form is plain_t:
+            expect_block(v, low)
     elif Form is packed_t:
         low = (blocks_before(&v.packed_vaddrs, vaddr + 1 if ~vaddr else vaddr) - 1) * SAMPLED
         if low < 0:
@@ -644,25 +667,29 @@ cdef inline int chain_at(
     return found
 
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define whence_prefetch(at) __builtin_prefetch(at)
-    #else
-    #define whence_prefetch(at) ((void)(at))
-    #endif
-    """
-    void whence_prefetch(const void *at) noexcept nogil  # it will be read soon; any address
-
-
 cdef enum:
-    WAYS = 4  # slots of a key: one line of the processor's cache
+    WAYS = 4  # slots of a key: two lines of the processor's cache, next to each other
     EVICTED_BY = 8  # new keys, one each time
 
 
 cdef struct Slot:
     unsigned long long key
+    unsigned long long more  # of the key
     PyObject *value  # owned, or NULL
+    unsigned long long unused  # so that a slot lies in one line
+
+
+cdef struct Content:  # of a frame; two frames of the same content are one object
+    unsigned long long function  # offsets in the strings
+    unsigned long long file
+    unsigned int line
+    unsigned int column
+    unsigned int discriminator
+    int source
+    bint inlined
+    bint kept  # in the cache, by
+    unsigned long long key
+    unsigned long long more
 
 
 cdef class ObjectCache:
@@ -673,9 +700,9 @@ cdef class ObjectCache:
     cdef Py_ssize_t _count
     cdef unsigned int _refused  # new keys whose slots were all taken
 
-    cdef object get(self, unsigned long long key)
-    cdef void expect(self, unsigned long long key) noexcept
-    cdef int put(self, unsigned long long key, object value) except -1
+    cdef object get(self, unsigned long long key, unsigned long long more)
+    cdef void expect(self, unsigned long long key, unsigned long long more) noexcept
+    cdef int put(self, unsigned long long key, unsigned long long more, object value) except -1
     cdef int _grow(self) except -1
     cdef bint _make_slots(self, unsigned long long count) noexcept
 
@@ -699,7 +726,7 @@ cdef class Archive:
     cdef object _demangle
     cdef ObjectCache _functions  # texts by offset
     cdef ObjectCache _texts
-    cdef ObjectCache _frames  # by range and line (with columns: line entry); around an inlined range by both ranges, all bits turned
+    cdef ObjectCache _frames  # by content
     cdef Py_ssize_t _lookups
     cdef Py_ssize_t _characters  # of the texts in the caches
 
@@ -710,12 +737,13 @@ cdef class Archive:
     cdef int find_chain(self, unsigned long long vaddr, unsigned int *chain, Form form) except -1
     cdef object _lookup(self, unsigned long long vaddr, Form form)
     cdef object _unpacked(self, unsigned long long number)
-    cdef object _frame_of(self, unsigned int index, long long inner, long long entry, Form form)
+    cdef object _frame_of(self, Content *content, Form form)
     cdef object _find_chains(
         self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form
     )
     cdef object _describe(
-        self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form
+        self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form,
+        bint discriminators,
     )
 
 

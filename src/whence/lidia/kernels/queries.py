@@ -40,7 +40,7 @@ MOST_ROWS = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF - MOST_FRAMES)  # of al
 MOST_KEPT = cython.declare(cython.Py_ssize_t, 1 << 30)  # readable names: they are numbered by 32 bits
 CACHED_TEXTS = cython.declare(cython.int, 131072)
 CACHED_CHARACTERS = cython.declare(cython.Py_ssize_t, 1 << 26)
-CACHED_FRAMES = cython.declare(cython.int, 16384)  # not more: to find a frame must not cost more than to make one
+CACHED_FRAMES = cython.declare(cython.int, 65536)  # 13 MB; twice as many gain a twentieth more
 FIRST_CACHED = cython.declare(cython.ulonglong, 256)
 FRAME_FIELDS = cython.declare(cython.Py_ssize_t, 8)  # of whence.model.Frame
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
@@ -50,19 +50,19 @@ GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def slots_of(key: cython.ulonglong, mask: cython.ulonglong) -> cython.ulonglong:
+def slots_of(key: cython.ulonglong, more: cython.ulonglong, mask: cython.ulonglong) -> cython.ulonglong:
     """The first of a key's slots."""
-    key *= GOLDEN
+    key = (key ^ more * GOLDEN) * GOLDEN
     return (key ^ key >> 32) & mask & ~cython.cast(cython.ulonglong, WAYS - 1)
 
 
 @cython.final
 @cython.cclass
 class ObjectCache:
-    """A bounded, set-associative cache from u64 keys to Python objects other than None.
+    """A bounded, set-associative cache from keys, two u64 each, to Python objects other than None.
 
     Each key has WAYS adjacent slots; a new key takes a free one. Where there is none, one of so many new keys evicts
-    slot key % WAYS, and the others are not kept: of more keys than there are slots, those that are kept are found again
+    one of them, and the others are not kept: of more keys than there are slots, those that are kept are found again
     all the same, and an object that nobody has looked at for long is slow to release. There is no int object for a key,
     as a dict would have.
     """
@@ -95,30 +95,30 @@ class ObjectCache:
         free(self._memory)
 
     @cython.cfunc
-    def get(self, key: cython.ulonglong):
+    def get(self, key: cython.ulonglong, more: cython.ulonglong):
         """The object of a key, or None."""
-        slot: cython.pointer(Slot) = self._slots + slots_of(key, self._mask)
+        slot: cython.pointer(Slot) = self._slots + slots_of(key, more, self._mask)
         way: cython.int
         for way in range(WAYS):
-            if slot[way].key == key and slot[way].value != cython.NULL:
+            if slot[way].key == key and slot[way].more == more and slot[way].value != cython.NULL:
                 return cython.cast(object, slot[way].value)
         return None
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def expect(self, key: cython.ulonglong) -> cython.void:
+    def expect(self, key: cython.ulonglong, more: cython.ulonglong) -> cython.void:
         """Have the processor fetch the slots of a key that is asked for soon."""
-        whence_prefetch(self._slots + slots_of(key, self._mask))
+        whence_prefetch(self._slots + slots_of(key, more, self._mask))
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def put(self, key: cython.ulonglong, value: object) -> cython.int:
+    def put(self, key: cython.ulonglong, more: cython.ulonglong, value: object) -> cython.int:
         """Set the object of a key that has none, if it is to be kept."""
         slot: cython.pointer(Slot)
         way: cython.int
         if cython.cast(cython.ulonglong, self._count) > self._mask >> 1 and self._mask + 1 < self._most:
             self._grow()
-        slot = self._slots + slots_of(key, self._mask)
+        slot = self._slots + slots_of(key, more, self._mask)
         for way in range(WAYS):
             if slot[way].value == cython.NULL:
                 self._count += 1
@@ -127,10 +127,10 @@ class ObjectCache:
             self._refused += 1
             if self._refused % EVICTED_BY:
                 return 0
-            way = cython.cast(cython.int, key % WAYS)
+            way = cython.cast(cython.int, self._refused // EVICTED_BY % WAYS)
         old: cython.pointer(PyObject) = slot[way].value
         Py_IncRef(cython.cast(cython.pointer(PyObject), value))
-        slot[way].key = key
+        slot[way].key, slot[way].more = key, more
         slot[way].value = cython.cast(cython.pointer(PyObject), value)
         Py_DecRef(old)
         return 0
@@ -149,7 +149,7 @@ class ObjectCache:
         for slot in range(count):
             if slots[slot].value == cython.NULL:
                 continue
-            to = self._slots + slots_of(slots[slot].key, self._mask)
+            to = self._slots + slots_of(slots[slot].key, slots[slot].more, self._mask)
             while to.value != cython.NULL:  # those of one key before go to one key's or several'
                 to += 1
             to[0] = slots[slot]
@@ -235,9 +235,14 @@ def forget(v: cython.pointer(View)) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def key_around(index: cython.uint, inner: cython.uint) -> cython.ulonglong:
-    """The key of the frame of a range around another one."""
-    return ~(cython.cast(cython.ulonglong, index) << 32 | inner)
+def set_key(content: cython.pointer(Content)) -> cython.void:
+    """The key that content has in a cache, where its numbers have room in one."""
+    content.key = content.function << 32 | content.file
+    content.more = content.column
+    content.more = content.more << 41 | cython.cast(cython.ulonglong, content.source) << 33
+    content.more |= cython.cast(cython.ulonglong, content.inlined) << 32 | content.line
+    content.kept = (content.function | content.file) >> 32 == 0 and content.column >> 23 == 0
+    content.kept = content.kept and content.discriminator == 0
 
 
 @cython.final
@@ -308,7 +313,7 @@ class Archive:
         cache: ObjectCache = self._functions if function else self._texts
         if offset == 0 and not function:
             return ""  # no file, also where the strings begin with another text
-        found = cache.get(offset)
+        found = cache.get(offset, 0)
         if found is not None:
             return found
         found = self._decoded(offset)
@@ -321,7 +326,7 @@ class Archive:
             self._empty_caches()
             self._characters = len(found)
             cache = self._functions if function else self._texts
-        cache.put(offset, found)
+        cache.put(offset, 0, found)
         return found
 
     @cython.cfunc
@@ -347,56 +352,31 @@ class Archive:
         return None if size < 0 else cython.cast(cython.p_char, room)[:size].decode("utf-8", "surrogateescape")
 
     @cython.cfunc
-    def _frame_of(self, index: cython.uint, inner: cython.longlong, entry: cython.longlong, form: Form):
-        """A frame: of the range itself (inner -1, at a line entry), or around the range `inner`. None on a fault."""
-        key: cython.ulonglong = cython.cast(cython.ulonglong, index) << 32
-        number: cython.uint
-        called: Row
-        row: Row
-        if inner >= 0:
-            no_row(cython.address(called))
-            range_row(self.view, inner, cython.address(called), form)
-            number = cython.cast(cython.uint, range_field(self.view, inner, cython.address(called), CALL_LINE, form))
-            key = key_around(index, cython.cast(cython.uint, inner))
-        else:
-            number = line_of(self.view, entry, form)
-            key = key | (number if self._view.column == cython.NULL else cython.cast(cython.uint, entry + 1))
-        found = self._frames.get(key)
-        if found is not None:
-            return found
-        no_row(cython.address(row))
-        range_row(self.view, index, cython.address(row), form)
-        name: cython.ulonglong = range_field(self.view, index, cython.address(row), FUNCTION, form)
-        path: cython.ulonglong = (
-            range_field(self.view, index, cython.address(row), FILE, form)
-            if inner < 0
-            else range_field(self.view, inner, cython.address(called), CALL_FILE, form)
-        )
-        self._functions.expect(name)
-        self._texts.expect(path)
-        function, file = self._text(name, True), self._text(path, False)
+    def _frame_of(self, content: cython.pointer(Content), form: Form):
+        """The frame of such content; None on a fault."""
+        if content.kept:
+            found = self._frames.get(content.key, content.more)
+            if found is not None:
+                return found
+        self._functions.expect(content.function, 0)
+        self._texts.expect(content.file, 0)
+        function, file = self._text(content.function, True), self._text(content.file, False)
         if function is None or file is None:
             return None
-        source: cython.int = source_of(self.view, index)
         if self._frame is None:
             self._load_frames()
-        column: cython.uint
-        discriminator: cython.uint
-        if inner < 0:
-            column, discriminator = line_column(self.view, entry), line_discriminator(self.view, entry)
-        else:
-            column, discriminator = call_column(self.view, inner), call_discriminator(self.view, inner)
         found = PyType_GenericAlloc(self._frame, FRAME_FIELDS)
         put(found, 0, function)
         put(found, 1, file)
-        put(found, 2, number)
-        put(found, 3, range_field(self.view, index, cython.address(row), DEPTH, form) != 0)
-        put(found, 4, self._sources[source if source < len(self._sources) else 0])
-        put(found, 5, start_line(self.view, name, path, number, form))
-        put(found, 6, column)
-        put(found, 7, discriminator)
+        put(found, 2, content.line)
+        put(found, 3, content.inlined)
+        put(found, 4, self._sources[content.source if content.source < len(self._sources) else 0])
+        put(found, 5, start_line(self.view, content.function, content.file, content.line, form))
+        put(found, 6, content.column)
+        put(found, 7, content.discriminator)
         untrack(found)
-        self._frames.put(key, found)
+        if content.kept:
+            self._frames.put(content.key, content.more, found)
         return found
 
     @cython.cfunc
@@ -433,24 +413,45 @@ class Archive:
     @cython.cfunc
     def _lookup(self, vaddr: cython.ulonglong, form: Form):
         chain: cython.uint[MOST_FRAMES]
+        contents: Content[MOST_FRAMES]
+        content: cython.pointer(Content)
+        around: cython.pointer(Content)
         count: cython.int = self.find_chain(vaddr, chain, form)
+        view: cython.pointer(View) = self.view
         level: cython.int
         entry: cython.longlong
         row: Row
         if count == 0:
             return ()
-        for level in range(1, count):
-            self._frames.expect(key_around(chain[level], chain[level - 1]))
         no_row(cython.address(row))
-        range_row(self.view, chain[0], cython.address(row), form)
-        entry = entry_of(self.view, chain[0], cython.address(row), vaddr - vaddr_in(self.view, chain[0], form), form)
-        if entry == ENTRY_OUTSIDE:
-            self.fault = LINES_OUTSIDE
-            self.fault_index = chain[0]
-            return None
+        for level in range(count):
+            content = contents + level
+            range_row(view, chain[level], cython.address(row), form)
+            if level == 0:
+                entry = entry_of(view, chain[0], cython.address(row), vaddr - vaddr_in(view, chain[0], form), form)
+                if entry == ENTRY_OUTSIDE:
+                    self.fault = LINES_OUTSIDE
+                    self.fault_index = chain[0]
+                    return None
+                content.file = range_field(view, chain[0], cython.address(row), FILE, form)
+                content.line = line_of(view, entry, form)
+                content.column, content.discriminator = line_column(view, entry), line_discriminator(view, entry)
+            if level + 1 < count:  # the frame around it is at its call
+                around = content + 1
+                around.file = range_field(view, chain[level], cython.address(row), CALL_FILE, form)
+                around.line = cython.cast(
+                    cython.uint, range_field(view, chain[level], cython.address(row), CALL_LINE, form)
+                )
+                around.column = call_column(view, chain[level])
+                around.discriminator = call_discriminator(view, chain[level])
+            content.function = range_field(view, chain[level], cython.address(row), FUNCTION, form)
+            content.inlined = range_field(view, chain[level], cython.address(row), DEPTH, form) != 0
+            content.source = source_of(view, chain[level])
+            set_key(content)
+            self._frames.expect(content.key, content.more)
         frames = PyTuple_New(count)
         for level in range(count):
-            frame = self._frame_of(chain[level], -1 if level == 0 else chain[level - 1], entry, form)
+            frame = self._frame_of(contents + level, form)
             if frame is None:
                 self.fault = NAME_OUTSIDE
                 self.fault_index = chain[level]
@@ -461,17 +462,20 @@ class Archive:
 
     # Many addresses
 
-    def find_frames(self, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
-        """The frames of each address (less `back`), as FrameColumns. MemoryError, also beyond 2^32 frames."""
+    def find_frames(
+        self, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong, discriminators: cython.bint = True
+    ):
+        """The frames of each address (less `back`), as FrameColumns, with discriminators or without. MemoryError, also
+        beyond 2^32 frames."""
         found: FrameColumns = FrameColumns()
         if vaddrs.shape[0] > self.count // 256:
             self.link()
         if self.view.packed:
             self._find_chains(found, vaddrs, back, cython.cast(packed_t, 0))
-            self._describe(found, vaddrs, back, cython.cast(packed_t, 0))
+            self._describe(found, vaddrs, back, cython.cast(packed_t, 0), discriminators)
         else:
             self._find_chains(found, vaddrs, back, cython.cast(plain_t, 0))
-            self._describe(found, vaddrs, back, cython.cast(plain_t, 0))
+            self._describe(found, vaddrs, back, cython.cast(plain_t, 0), discriminators)
         return found
 
     @cython.cfunc
@@ -529,6 +533,7 @@ class Archive:
         vaddrs: cython.const[cython.ulonglong][::1],
         back: cython.ulonglong,
         form: Form,
+        discriminators: cython.bint,
     ):
         """Fill in the columns of the ranges that were found."""
         view: cython.pointer(View) = self.view
@@ -553,7 +558,8 @@ class Archive:
         discriminator: cython.p_uint = cython.NULL
         if view.column != cython.NULL:
             column = cython.cast(cython.p_uint, sized(found.column, frames))
-            discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
+            if discriminators:
+                discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
         no_row(cython.address(here))
         with cython.nogil:
             for row in range(vaddrs.shape[0]):
@@ -570,11 +576,13 @@ class Archive:
                         file[to] = range_field(view, index, cython.address(here), FILE, form)
                         if column != cython.NULL:
                             column[to] = line_column(view, entry)
+                        if discriminator != cython.NULL:
                             discriminator[to] = line_discriminator(view, entry)
                     else:
                         lines[to], file[to] = call_line, call_file
                         if column != cython.NULL:
                             column[to] = call_column(view, ranges[to - 1])
+                        if discriminator != cython.NULL:
                             discriminator[to] = call_discriminator(view, ranges[to - 1])
                     function[to] = range_field(view, index, cython.address(here), FUNCTION, form)
                     inlined[to] = range_field(view, index, cython.address(here), DEPTH, form) != 0

@@ -491,7 +491,7 @@ class Replies:
             self._forget()
         elif size <= NAME_BYTES_KEPT:
             self._kept += size
-            cache.put(key, value)
+            cache.put(key, 0, value)
         return 0
 
     @cython.cfunc
@@ -537,7 +537,7 @@ class Replies:
         if ends[place]:
             if vaddr >= ends[place]:
                 return None
-            found = self._symbols.get(place)
+            found = self._symbols.get(place, 0)
         if found is None:
             end, name, file = self._symbol_at(place)
             found = (name, file)
@@ -551,7 +551,7 @@ class Replies:
     def _function(self, offset: cython.ulonglong):
         """The name of a function as it is shown; None when it does not lie in the strings."""
         view: cython.pointer(View) = self._archive.view
-        found = self._names.get(offset)
+        found = self._names.get(offset, 0)
         if found is not None:
             return found
         size: cython.longlong = size_of(view, offset)

@@ -22,57 +22,57 @@ NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 class Pieces:
     """The pieces of a table's ranges. At most three for each range: a call adds itself and what follows it."""
 
-    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _count: cython.Py_ssize_t
+    _room: cython.Py_ssize_t  # pieces that the columns below have; what comes beyond is counted alone
     _ranges: cython.Py_ssize_t  # there is room for
     _open: cython.Py_ssize_t
-    _u64s: cython.p_ulonglong  # the one block of those below
-    _vaddr: cython.p_ulonglong  # by piece
-    _end: cython.p_ulonglong
+    _u64s: cython.p_ulonglong  # the one block of those below, by depth
+    _until: cython.p_ulonglong  # where the range ends
+    _position: cython.p_ulonglong  # its bytes before this one are dealt out
+    _shown: cython.p_ulonglong  # the file that its last piece shows
+    _begun: cython.p_ulonglong  # where its last piece begins
+    _piece: cython.p_ulonglong  # its last piece
+    _range: cython.p_uint  # the range
+    _pick: cython.p_uint  # columns of the pieces
+    _vaddr: cython.p_ulonglong
+    _length: cython.p_ulonglong
     _file: cython.p_ulonglong
-    _until: cython.p_ulonglong  # by depth: where the range ends
-    _position: cython.p_ulonglong  # by depth: its bytes before this one are dealt out
-    _u32s: cython.p_uint  # the one block of those below
-    _pick: cython.p_uint  # by piece: the range it is of
-    _owned: cython.p_uint  # by piece: whether it has own bytes
-    _range: cython.p_uint  # by depth: the range
-    _piece: cython.p_uint  # by depth: its last piece
+    _owned: cython.p_uchar
 
     def __cinit__(self, ranges: cython.Py_ssize_t):
         """Room for the worst case; pages that are never written to cost nothing."""
-        most: cython.Py_ssize_t = 3 * ranges + 1
         belong(0 <= ranges <= UINT_MAX)
         self._ranges = ranges
-        self._u64s = cython.cast(cython.p_ulonglong, malloc((3 * most + 2 * ranges + 2) * 8))
-        self._u32s = cython.cast(cython.p_uint, malloc((2 * most + 2 * ranges + 2) * 4))
-        if self._u64s == cython.NULL or self._u32s == cython.NULL:
+        self._u64s = cython.cast(cython.p_ulonglong, malloc(5 * (ranges + 1) * 8))
+        self._range = cython.cast(cython.p_uint, malloc((ranges + 1) * 4))
+        if self._u64s == cython.NULL or self._range == cython.NULL:
             raise MemoryError
-        self._vaddr = self._u64s
-        self._end = self._vaddr + most
-        self._file = self._end + most
-        self._until = self._file + most
+        self._until = self._u64s
         self._position = self._until + ranges + 1
-        self._pick = self._u32s
-        self._owned = self._pick + most
-        self._range = self._owned + most
-        self._piece = self._range + ranges + 1
+        self._shown = self._position + ranges + 1
+        self._begun = self._shown + ranges + 1
+        self._piece = self._begun + ranges + 1
 
     def __dealloc__(self):
         free(self._u64s)
-        free(self._u32s)
+        free(self._range)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _begin(self, level: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
         """A piece of the range that is open at this depth begins."""
-        index: cython.Py_ssize_t = self.count
-        self.count += 1
-        self._vaddr[index] = vaddr
-        self._end[index] = self._until[level]
-        self._file[index] = UNSET
-        self._pick[index] = self._range[level]
-        self._owned[index] = 0
-        self._piece[level] = cython.cast(cython.uint, index)
+        index: cython.Py_ssize_t = self._count
+        self._count += 1
+        self._shown[level] = UNSET
+        self._begun[level] = vaddr
+        self._piece[level] = index
+        if index < self._room:
+            self._pick[index] = self._range[level]
+            self._vaddr[index] = vaddr
+            self._length[index] = self._until[level] - vaddr
+            self._file[index] = 0
+            self._owned[index] = 0
 
     @cython.cfunc
     @cython.nogil
@@ -82,22 +82,29 @@ class Pieces:
     ) -> cython.void:
         """The range that is open at this depth shows this file from its position to `until`."""
         vaddr: cython.ulonglong = self._position[level]
-        index: cython.uint = self._piece[level]
+        index: cython.ulonglong = self._piece[level]
         if until > self._until[level]:
             until = self._until[level]
         if vaddr >= until:
             return
-        if self._file[index] != UNSET and self._file[index] != file:
-            self._end[index] = vaddr
+        if self._shown[level] != UNSET and self._shown[level] != file:
+            if index < cython.cast(cython.ulonglong, self._room):
+                self._length[index] = vaddr - self._begun[level]
             self._begin(level, vaddr)
             index = self._piece[level]
-        self._file[index] = file
-        if own:
-            self._owned[index] = 1
+        self._shown[level] = file
+        if index < cython.cast(cython.ulonglong, self._room):
+            self._file[index] = file
+            if own:
+                self._owned[index] = 1
         self._position[level] = until
 
-    def cut(self, table):
-        """Cut the ranges of a table of the promised size; returns how many pieces there are."""
+    def cut(
+        self, table, picks: cython.uint[::1], vaddrs: cython.ulonglong[::1], lengths: cython.ulonglong[::1],
+        files: cython.ulonglong[::1], owned: cython.uchar[::1],
+    ):  # fmt: skip
+        """Cut the ranges of a table of the promised size. Returns how many pieces there are; as many as the columns
+        have room for are written: the range of each, where it lies, its file, and whether it has bytes of its own."""
         vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
         length: cython.const[cython.ulonglong][::1] = table.length
         depth: cython.const[cython.uint][::1] = table.depth
@@ -110,7 +117,12 @@ class Pieces:
         belong(
             ranges <= self._ranges and min(length.shape[0], depth.shape[0], file.shape[0], call_file.shape[0]) >= ranges
         )
-        self.count = self._open = 0
+        self._room = min(picks.shape[0], vaddrs.shape[0], lengths.shape[0], files.shape[0], owned.shape[0])
+        if self._room:
+            self._pick, self._owned = cython.address(picks[0]), cython.address(owned[0])
+            self._vaddr, self._length = cython.address(vaddrs[0]), cython.address(lengths[0])
+            self._file = cython.address(files[0])
+        self._count = self._open = 0
         with cython.nogil:
             for index in range(ranges + 1):
                 level = 0 if index == ranges or depth[index] == 0 else depth[index]
@@ -131,19 +143,4 @@ class Pieces:
                 self._position[level] = vaddr[index]
                 self._open = level + 1
                 self._begin(level, vaddr[index])
-        return self.count
-
-    def fill(
-        self, pick: cython.uint[::1], vaddr: cython.ulonglong[::1], length: cython.ulonglong[::1],
-        file: cython.ulonglong[::1], owned: cython.uchar[::1],
-    ):  # fmt: skip
-        """Write the pieces: the range of each, where it lies, its file, and whether it has bytes of its own."""
-        index: cython.Py_ssize_t
-        belong(min(pick.shape[0], vaddr.shape[0], length.shape[0], file.shape[0], owned.shape[0]) >= self.count)
-        with cython.nogil:
-            for index in range(self.count):
-                pick[index] = self._pick[index]
-                vaddr[index] = self._vaddr[index]
-                length[index] = self._end[index] - self._vaddr[index]
-                file[index] = 0 if self._file[index] == UNSET else self._file[index]
-                owned[index] = self._owned[index] != 0
+        return self._count

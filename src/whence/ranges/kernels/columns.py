@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.whence.kernels.checks import all_below, belong
+from cython.cimports.whence.kernels.columns import Column
 
 
 def gather_u64(
@@ -28,6 +29,44 @@ def gather_u8(pick: cython.const[cython.uint][::1], column: cython.const[cython.
     with cython.nogil:
         for index in range(pick.shape[0]):
             out[index] = column[pick[index]]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def none_later(pick: cython.const[cython.uint][::1]) -> cython.bint:
+    """Whether each row's pick is the row itself or one before it."""
+    index: cython.Py_ssize_t
+    for index in range(pick.shape[0]):
+        if pick[index] > index:
+            return False
+    return True
+
+
+def spread_u64(pick: cython.const[cython.uint][::1], column: cython.ulonglong[::1]):
+    """Gather in place: row `index` becomes what row pick[index] was, which is no later one."""
+    index: cython.Py_ssize_t
+    belong(column.shape[0] >= pick.shape[0] and none_later(pick))
+    with cython.nogil:
+        for index in range(pick.shape[0] - 1, -1, -1):
+            column[index] = column[pick[index]]
+
+
+def spread_u32(pick: cython.const[cython.uint][::1], column: cython.uint[::1]):
+    index: cython.Py_ssize_t
+    belong(column.shape[0] >= pick.shape[0] and none_later(pick))
+    with cython.nogil:
+        for index in range(pick.shape[0] - 1, -1, -1):
+            column[index] = column[pick[index]]
+
+
+def spread_u8(pick: cython.const[cython.uint][::1], column: cython.uchar[::1]):
+    index: cython.Py_ssize_t
+    belong(column.shape[0] >= pick.shape[0] and none_later(pick))
+    with cython.nogil:
+        for index in range(pick.shape[0] - 1, -1, -1):
+            column[index] = column[pick[index]]
 
 
 def complement(column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]):
@@ -79,11 +118,12 @@ def clear_unless(kept: cython.const[cython.uchar][::1], column: cython.uint[::1]
                 column[index] = 0
 
 
-def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cython.bint):
+def move_lines(places, old_vaddrs, table):
     """Let the clipped ranges of a table keep the line rows they still have; those that begin later get rows of their
-    own, from `free_row` on. `places` says which of the `old_vaddrs` was a range's.
+    own, to be put behind the table's. `places` says which of the `old_vaddrs` was a range's.
 
-    Without `write` nothing is changed. Returns how many rows are needed.
+    Returns the columns of these rows: offset, number, column and discriminator (the last two are empty where the table
+    has none). MemoryError, when some ranges have moved.
     """
     pick: cython.const[cython.uint][::1] = places
     old_vaddr: cython.const[cython.ulonglong][::1] = old_vaddrs
@@ -91,29 +131,35 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
     length: cython.const[cython.ulonglong][::1] = table.length
     index: cython.uint[::1] = table.line_index
     count: cython.uint[::1] = table.line_count
-    offset: cython.uint[::1] = table.line_offset
-    number: cython.uint[::1] = table.line_number
+    offset: cython.const[cython.uint][::1] = table.line_offset
+    number: cython.const[cython.uint][::1] = table.line_number
     with_columns: cython.bint = table.columns is not None
-    column: cython.uint[::1] = table.columns.line_column if with_columns else table.line_number
-    discriminator: cython.uint[::1] = table.columns.line_discriminator if with_columns else table.line_number
+    column: cython.const[cython.uint][::1] = table.columns.line_column if with_columns else table.line_number
+    discriminator: cython.const[cython.uint][::1] = (
+        table.columns.line_discriminator if with_columns else table.line_number
+    )
+    offsets: Column = Column("I")
+    numbers: Column = Column("I")
+    columns: Column = Column("I")
+    discriminators: Column = Column("I")
     position: cython.Py_ssize_t
-    rows: cython.Py_ssize_t = 0
+    rows: cython.Py_ssize_t = min(offset.shape[0], number.shape[0], column.shape[0], discriminator.shape[0])
     low: cython.ulonglong
     high: cython.ulonglong
     skip: cython.ulonglong
     shift: cython.ulonglong
     row: cython.ulonglong
+    room: cython.bint = True
     belong(
         min(vaddr.shape[0], length.shape[0], index.shape[0], count.shape[0]) >= pick.shape[0]
         and all_below(pick, pick.shape[0], old_vaddr.shape[0])
-        and 0 <= free_row <= min(offset.shape[0], number.shape[0])
     )
     with cython.nogil:
         for position in range(pick.shape[0]):
             shift = vaddr[position] - old_vaddr[pick[position]]
             low = index[position]
             high = low + count[position]
-            if high > cython.cast(cython.ulonglong, free_row):
+            if high > cython.cast(cython.ulonglong, rows):
                 high = low
             while high > low and offset[high - 1] >= shift + length[position]:
                 high -= 1
@@ -121,22 +167,18 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
             while shift and skip + 1 < high and offset[skip + 1] <= shift:
                 skip += 1
             if shift and high > skip:
-                if write:
-                    if (
-                        cython.cast(cython.ulonglong, min(offset.shape[0], number.shape[0]) - free_row - rows)
-                        < high - skip
-                    ):
-                        break  # there is no room for them
-                    for row in range(skip, high):
-                        offset[free_row + rows] = offset[row] - shift if offset[row] > shift else 0
-                        number[free_row + rows] = number[row]
-                        if with_columns:
-                            column[free_row + rows] = column[row]
-                            discriminator[free_row + rows] = discriminator[row]
-                        rows += 1
-                    index[position] = cython.cast(cython.uint, free_row + rows - (high - skip))
-                else:
-                    rows += high - skip
-            if write:
-                count[position] = cython.cast(cython.uint, high - skip)
-    return rows
+                index[position] = cython.cast(cython.uint, rows + offsets.vector.count)
+                for row in range(skip, high):
+                    room = offsets.push_u32(
+                        cython.cast(cython.uint, offset[row] - shift) if offset[row] > shift else 0
+                    ) and numbers.push_u32(number[row])
+                    if room and with_columns:
+                        room = columns.push_u32(column[row]) and discriminators.push_u32(discriminator[row])
+                    if not room:
+                        break
+                if not room:
+                    break
+            count[position] = cython.cast(cython.uint, high - skip)
+    if not room:
+        raise MemoryError
+    return offsets, numbers, columns, discriminators

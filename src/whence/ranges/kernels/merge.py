@@ -193,45 +193,40 @@ class MergePlan:
 
     A tree that is covered by several stretches appears in each, clipped. The chains this repeats have a budget (only
     tables that overlap all over need much of it); when it is spent, a stretch repeats its root alone.
+
+    `same`: the plan made last keeps every one of the table's rows in its place, as it is.
     """
 
-    rows: cython.Py_ssize_t
-    changed: cython.bint  # some range is not what it was
+    same = cython.declare(cython.bint, visibility="readonly")
+    _rows: cython.Py_ssize_t
+    _room: cython.Py_ssize_t  # rows that the columns below have; what comes beyond is counted alone
     _ranges: cython.Py_ssize_t  # there is room for
-    _capacity: cython.Py_ssize_t
     _levels: cython.Py_ssize_t
-    _u64s: cython.p_ulonglong
-    _u32s: cython.p_uint
-    _vaddr: cython.p_ulonglong
-    _length: cython.p_ulonglong
     _level_end: cython.p_ulonglong
-    _pick: cython.p_uint
-    _name: cython.p_uint
-    _depth: cython.p_uint
+    _u32s: cython.p_uint  # the one block of those below
     _parent: cython.p_uint
     _cursor: cython.p_uint
     _chain: cython.p_uint
+    _pick: cython.p_uint  # columns of the picks
+    _name: cython.p_uint
+    _depth: cython.p_uint
+    _vaddr: cython.p_ulonglong
+    _length: cython.p_ulonglong
 
-    def __cinit__(self, ranges: cython.Py_ssize_t, stretches: cython.Py_ssize_t):
-        belong(0 <= ranges <= UINT_MAX and 0 <= stretches <= UINT_MAX)
+    def __cinit__(self, ranges: cython.Py_ssize_t):
+        """Room for the plans of tables of so many ranges."""
+        belong(0 <= ranges <= UINT_MAX)
         self._ranges = ranges
-        self._capacity = 4 * (ranges + stretches) + 16
-        self._u64s = cython.cast(cython.p_ulonglong, malloc((2 * self._capacity + ranges + 2) * 8))
-        self._u32s = cython.cast(cython.p_uint, malloc((3 * self._capacity + 3 * ranges + 6) * 4))
-        if self._u64s == cython.NULL or self._u32s == cython.NULL:
+        self._level_end = cython.cast(cython.p_ulonglong, malloc((ranges + 2) * 8))
+        self._u32s = cython.cast(cython.p_uint, malloc(3 * (ranges + 2) * 4))
+        if self._level_end == cython.NULL or self._u32s == cython.NULL:
             raise MemoryError
-        self._vaddr = self._u64s
-        self._length = self._vaddr + self._capacity
-        self._level_end = self._length + self._capacity
-        self._pick = self._u32s
-        self._name = self._pick + self._capacity
-        self._depth = self._name + self._capacity
-        self._parent = self._depth + self._capacity
+        self._parent = self._u32s
         self._cursor = self._parent + ranges + 2
         self._chain = self._cursor + ranges + 2
 
     def __dealloc__(self):
-        free(self._u64s)
+        free(self._level_end)
         free(self._u32s)
 
     @cython.cfunc
@@ -248,28 +243,33 @@ class MergePlan:
         high: cython.ulonglong,
     ) -> cython.void:
         """A range, clipped to [low, high) and to the range it lies in; nothing where nothing is left."""
+        row: cython.Py_ssize_t = self._rows
         if level > self._levels:
             level = self._levels
         if level and self._level_end[level - 1] < high:
             high = self._level_end[level - 1]
         if vaddr < low or end > high:
-            self.changed = True
+            self.same = False
             vaddr = low if vaddr < low else vaddr
             end = high if end > high else end
-        if vaddr >= end or self.rows >= self._capacity:
-            self.changed = True
+        if vaddr >= end:
+            self.same = False
             return
         self._level_end[level] = end
         self._levels = level + 1
-        self._pick[self.rows] = place
-        self._name[self.rows] = name
-        self._depth[self.rows] = cython.cast(cython.uint, level)
-        self._vaddr[self.rows] = vaddr
-        self._length[self.rows] = end - vaddr
-        self.rows += 1
+        if place != row or name != row:
+            self.same = False
+        if row < self._room:
+            self._pick[row] = place
+            self._name[row] = name
+            self._depth[row] = cython.cast(cython.uint, level)
+            self._vaddr[row] = vaddr
+            self._length[row] = end - vaddr
+        self._rows = row + 1
 
-    def make(self, table, table_bounds, stretches_found):
-        """Plan the rows of the stretches, in their order. `table_bounds`: where the tables begin, and the end."""
+    def make(self, table, table_bounds, stretches_found, picks):
+        """Plan the rows of the stretches, in their order. `table_bounds`: where the tables begin, and the end. Returns
+        how many rows there are; as many as the Picks have room for are written there."""
         vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
         length: cython.const[cython.ulonglong][::1] = table.length
         depth: cython.const[cython.uint][::1] = table.depth
@@ -278,6 +278,11 @@ class MergePlan:
         end: cython.const[cython.ulonglong][::1] = stretches_found.end
         place: cython.const[cython.uint][::1] = stretches_found.place
         name: cython.const[cython.uint][::1] = stretches_found.name
+        pick_place: cython.uint[::1] = picks.place
+        pick_name: cython.uint[::1] = picks.name
+        pick_depth: cython.uint[::1] = picks.depth
+        pick_vaddr: cython.ulonglong[::1] = picks.vaddr
+        pick_length: cython.ulonglong[::1] = picks.length
         stretches: cython.Py_ssize_t = start.shape[0]
         count: cython.Py_ssize_t = vaddr.shape[0]
         index: cython.Py_ssize_t
@@ -293,7 +298,15 @@ class MergePlan:
             and 0 <= stretches <= min(start.shape[0], end.shape[0], place.shape[0], name.shape[0])
             and all_below(place, stretches, count)
         )
-        self.rows = 0
+        self._room = min(
+            pick_place.shape[0], pick_name.shape[0], pick_depth.shape[0], pick_vaddr.shape[0], pick_length.shape[0]
+        )
+        if self._room:
+            self._pick, self._name = cython.address(pick_place[0]), cython.address(pick_name[0])
+            self._depth = cython.address(pick_depth[0])
+            self._vaddr, self._length = cython.address(pick_vaddr[0]), cython.address(pick_length[0])
+        self._rows = 0
+        self.same = True
         with cython.nogil:
             for index in range(count):
                 if border < bounds.shape[0] and bounds[border] == index:
@@ -351,24 +364,5 @@ class MergePlan:
                     )  # fmt: skip
                     place_at += 1
                 self._cursor[root] = place_at
-        return self.rows
-
-    def fill(self, picks):
-        """Write the plan into Picks of `rows` rows. True when it keeps every one of the table's rows in its place."""
-        pick: cython.uint[::1] = picks.place
-        name: cython.uint[::1] = picks.name
-        depth: cython.uint[::1] = picks.depth
-        vaddr: cython.ulonglong[::1] = picks.vaddr
-        length: cython.ulonglong[::1] = picks.length
-        index: cython.Py_ssize_t
-        same: cython.bint = not self.changed
-        belong(min(pick.shape[0], name.shape[0], depth.shape[0], vaddr.shape[0], length.shape[0]) >= self.rows)
-        with cython.nogil:
-            for index in range(self.rows):
-                pick[index] = self._pick[index]
-                name[index] = self._name[index]
-                depth[index] = self._depth[index]
-                vaddr[index] = self._vaddr[index]
-                length[index] = self._length[index]
-                same = same and pick[index] == index and name[index] == index
-        return same
+        self.same = self.same and self._rows == count
+        return self._rows

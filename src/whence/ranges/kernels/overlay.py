@@ -43,14 +43,15 @@ def are_of_groups(order: cython.const[cython.uint][::1], ends: cython.const[cyth
 @cython.final
 @cython.cclass
 class Sweep:
-    """One run over one group of scopes and rows or many, each for itself. `run` sweeps and counts, `fill` writes the
-    ranges into columns of that many rows."""
+    """One run after the other over one group of scopes and rows or many, each for itself. `run` sweeps and counts,
+    `fill` writes the ranges into columns of that many rows. What one run took holds what the next one does."""
 
     ranges: cython.Py_ssize_t
     lines: cython.Py_ssize_t
-    _scopes: cython.Py_ssize_t  # there is room for
-    _rows: cython.Py_ssize_t
-    _groups: cython.Py_ssize_t
+    _scopes: cython.Py_ssize_t  # of the last run
+    _most_scopes: cython.Py_ssize_t  # there is room for
+    _most_rows: cython.Py_ssize_t
+    _most_groups: cython.Py_ssize_t
     _heap_size: cython.Py_ssize_t
     _open: cython.Py_ssize_t
     _budget: cython.Py_ssize_t
@@ -76,17 +77,42 @@ class Sweep:
     _u64s: cython.p_ulonglong  # the one block that holds all of them
     _u32s: cython.p_uint
 
-    def __cinit__(self, scopes: cython.Py_ssize_t, rows: cython.Py_ssize_t, groups: cython.Py_ssize_t):
-        """Room for the worst case; pages that are never written to cost nothing."""
-        most_stretches: cython.Py_ssize_t = rows + 2 * scopes + 8 * groups
-        most: cython.Py_ssize_t = most_stretches + 10 * scopes + 16 * groups
-        per_scope: cython.Py_ssize_t = scopes + 2
-        belong(0 <= scopes <= UINT_MAX and 0 <= rows <= UINT_MAX and 0 <= groups <= UINT_MAX)
-        self._scopes, self._rows, self._groups = scopes, rows, groups
-        self._u64s = cython.cast(cython.p_ulonglong, malloc(3 * most * 8))
+    def __dealloc__(self):
+        free(self._u64s)
+        free(self._u32s)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _make_room(self, scopes: cython.Py_ssize_t, rows: cython.Py_ssize_t, groups: cython.Py_ssize_t) -> cython.bint:
+        """Room for the worst case; pages that are never written to cost nothing. False when there is no memory."""
+        most_stretches: cython.Py_ssize_t
+        most: cython.Py_ssize_t
+        per_scope: cython.Py_ssize_t
+        if (
+            self._u32s != cython.NULL
+            and scopes <= self._most_scopes
+            and rows <= self._most_rows
+            and groups <= self._most_groups
+        ):
+            return True
+        scopes = max(scopes + scopes // 4, self._most_scopes)
+        rows = max(rows + rows // 4, self._most_rows)
+        groups = max(groups + groups // 4, self._most_groups)
+        most_stretches = rows + 2 * scopes + 8 * groups
+        most = most_stretches + 10 * scopes + 16 * groups
+        per_scope = scopes + 2
+        free(self._u64s)
+        free(self._u32s)
+        self._u64s = cython.cast(cython.p_ulonglong, malloc((3 * most + 1) * 8))
         self._u32s = cython.cast(cython.p_uint, malloc((7 * per_scope + 6 * most + 3 * most_stretches) * 4))
         if self._u64s == cython.NULL or self._u32s == cython.NULL:
-            raise MemoryError
+            free(self._u64s)
+            free(self._u32s)
+            self._u64s = cython.NULL
+            self._u32s = cython.NULL
+            return False
+        self._most_scopes, self._most_rows, self._most_groups = scopes, rows, groups
         self._vaddr = self._u64s
         self._end = self._vaddr + most
         self._file = self._end + most
@@ -106,10 +132,7 @@ class Sweep:
         self._offset = self._line + most
         self._number = self._offset + most_stretches
         self._next = self._number + most_stretches
-
-    def __dealloc__(self):
-        free(self._u64s)
-        free(self._u32s)
+        return True
 
     @cython.cfunc
     @cython.nogil
@@ -214,7 +237,7 @@ class Sweep:
 
     def run(self, scopes_found, order, rows_found, scope_ends, row_ends):
         """Sweep Scopes and Rows; returns (ranges, line entries). `order` lists the scopes of each group by vaddr;
-        `scope_ends` and `row_ends` say where each group's scopes and rows end. All columns have the promised sizes."""
+        `scope_ends` and `row_ends` say where each group's scopes and rows end. MemoryError."""
         vaddr: cython.const[cython.ulonglong][::1] = scopes_found.vaddr
         end: cython.const[cython.ulonglong][::1] = scopes_found.end
         depth: cython.const[cython.uint][::1] = scopes_found.depth
@@ -239,17 +262,18 @@ class Sweep:
         position: cython.ulonglong
         following: cython.ulonglong
         belong(
-            vaddr.shape[0] <= self._scopes
+            max(vaddr.shape[0], row_vaddr.shape[0], ends_of_scopes.shape[0]) <= UINT_MAX
             and min(end.shape[0], depth.shape[0], by_vaddr.shape[0]) >= vaddr.shape[0]
-            and row_vaddr.shape[0] <= self._rows
             and min(row_file.shape[0], row_line.shape[0]) >= row_vaddr.shape[0]
-            and ends_of_scopes.shape[0] <= self._groups
             and ends_of_rows.shape[0] >= ends_of_scopes.shape[0]
             and are_ends(ends_of_scopes, vaddr.shape[0])
             and are_ends(ends_of_rows, row_vaddr.shape[0])
             and are_of_groups(by_vaddr, ends_of_scopes)
         )
-        self.ranges = self.lines = 0
+        self.ranges = self.lines = self._scopes = 0
+        if not self._make_room(vaddr.shape[0], row_vaddr.shape[0], ends_of_scopes.shape[0]):
+            raise MemoryError
+        self._scopes = vaddr.shape[0]
         with cython.nogil:
             for group in range(ends_of_scopes.shape[0]):
                 scopes = ends_of_scopes[group]
