@@ -164,7 +164,7 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
 
 
 @contextmanager
-def completed(elf: ElfFile, vaddrs: list[int], options: Namespace) -> Iterator[Binary]:
+def completed(elf: ElfFile, vaddrs: Sequence[int], options: Namespace) -> Iterator[Binary]:
     """An ELF file with all that completes it, for a question about these vaddrs (none: nobody knows them yet). What has
     debug info needs no Locator where no option is about one."""
     from whence.cli.options import locator_of, user_dirs
