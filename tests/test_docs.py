@@ -118,9 +118,10 @@ def test_the_ten_steps_of_the_architecture_are_what_a_lookup_calls(capfd: pytest
         (found,) = binary.find("sum")
     threading.setprofile(note)  # of threads begun from now on: in one of them nothing waits in a thread of its own
     try:
-        thread = threading.Thread(target=main, args=(["addr", str(program), hex(found.vaddr)],))
-        thread.start()
-        thread.join()
+        for jobs in ([], ["--jobs", "1"]):  # with one job all is done there, without one it begins ahead
+            thread = threading.Thread(target=main, args=(["addr", str(program), hex(found.vaddr), *jobs],))
+            thread.start()
+            thread.join()
     finally:
         threading.setprofile(None)
     assert "sum\n" in capfd.readouterr().out

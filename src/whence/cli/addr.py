@@ -137,7 +137,9 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
         asked: list[Queries] | None = None
         if lines.look():
             asked = [Queries(piece) for block in lines.coming() for piece in pieces(block)]
-        vaddrs = [max(0, vaddr - options.return_addresses) for one in asked or () for vaddr in one.vaddrs]
+        vaddrs = all_vaddrs(asked or ())
+        if options.return_addresses:
+            vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
         if info is not None:
             from whence.dwarf.ahead import limit
 
@@ -162,7 +164,7 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
 
 
 @contextmanager
-def completed(elf: ElfFile, vaddrs: list[int], options: Namespace) -> Iterator[Binary]:
+def completed(elf: ElfFile, vaddrs: Sequence[int], options: Namespace) -> Iterator[Binary]:
     """An ELF file with all that completes it, for a question about these vaddrs (none: nobody knows them yet). What has
     debug info needs no Locator where no option is about one."""
     from whence.cli.options import locator_of, user_dirs
@@ -245,6 +247,16 @@ def pieces(lines: bytes) -> Iterator[bytes]:
         yield lines[start:]
 
 
+def all_vaddrs(asked: Iterable[Queries]) -> Sequence[int]:
+    """The addresses of lines that are answered together."""
+    from array import array
+
+    vaddrs = array("Q")
+    for one in asked:
+        vaddrs.frombytes(one.vaddrs.cast("B"))
+    return vaddrs
+
+
 class Responder:
     """Answers blocks of lines from one binary, by a renderer for each table that the binary answers with."""
 
@@ -273,11 +285,7 @@ class Responder:
         is kept than what answers them. Works on `jobs` threads (None: one a core)."""
         if not asked:
             return
-        from array import array
-
-        vaddrs = array("Q")
-        for one in asked:
-            vaddrs.frombytes(one.vaddrs.cast("B"))
+        vaddrs = all_vaddrs(asked)
         table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")
         renderers = [self._new_renderer(table)]
         if len(asked) == 1:
