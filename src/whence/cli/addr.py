@@ -158,6 +158,8 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
             for problem in binary.problems[:5]:
                 print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
             return SOME_UNKNOWN if responder.unknown else ANSWERED
+    except KeyboardInterrupt:  # a thread may still be reading the file, and the process ends
+        raise
     except BaseException:
         elf.close()
         raise
@@ -175,11 +177,26 @@ def completed(elf: ElfFile, vaddrs: Sequence[int], options: Namespace) -> Iterat
         from whence.binary import Binary
 
         finder = DebugFiles(user_dirs() or DEBUG_DIRS)
-        with Binary.from_elf(elf, debug_files=finder, jobs=options.jobs, columns=columns, ahead=vaddrs) as binary:
+        with closed(
+            Binary.from_elf(elf, debug_files=finder, jobs=options.jobs, columns=columns, ahead=vaddrs)
+        ) as binary:
             yield binary
         return
-    with locator_of(options) as locator, locator.complete(elf, columns=columns, ahead=vaddrs) as binary:
+    with locator_of(options) as locator, closed(locator.complete(elf, columns=columns, ahead=vaddrs)) as binary:
         yield binary
+
+
+@contextmanager
+def closed(binary: Binary) -> Iterator[Binary]:
+    """Close it in the end, but not after Ctrl-C: a thread may still be reading it, and closing waits for that."""
+    try:
+        yield binary
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        binary.close()
+        raise
+    binary.close()
 
 
 def write(answers: bytes) -> None:
