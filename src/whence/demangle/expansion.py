@@ -25,4 +25,4 @@ def bounded(name: str, most: int = MAX_TEXT) -> bool:
     references = len(REFERENCES.get(start[:1], REFERENCES["$"]).findall(name))
     if len(name) * 3 ** (references / 3) <= most:
         return True
-    return start[:1] == "Z" and expansion(start[1:].encode("utf-8", "surrogateescape")) <= most
+    return start[:1] == "Z" and expansion(start[1:].encode("utf-8", "surrogateescape"), most) <= most

@@ -31,7 +31,6 @@ CLOSE = cython.declare(cython.int, 6)
 TAG = cython.declare(cython.int, 7)
 STANDARD = cython.declare(cython.int, 8)
 
-MOST_TEXT = cython.declare(cython.longlong, 1 << 26)  # the walk ends where the text is longer
 NO_MORE = cython.declare(cython.longlong, 1 << 30)  # what a larger number counts as: products of two stay in 64 bits
 STANDARD_TEXT = cython.declare(cython.longlong, 64)  # of std::string, which may be printed with its arguments
 LEAST_REFERENCE = cython.declare(cython.longlong, 32)  # the text of a reference, at least
@@ -187,8 +186,9 @@ def walk(
     groups: cython.pointer(Group),
     scopes: cython.p_longlong,
     ended: cython.p_longlong,
+    most: cython.longlong,
 ) -> cython.longlong:
-    """The sum. There is room for a group, a scope and a part for each byte: a token adds no more than one of each.
+    """The sum, or one above `most`. There is room for a group, a scope and a part for each byte: a token adds no more than one of each.
 
     `groups` are the open ones; `scopes` where those of nested names start; `ended` has the longest part so far at the
     end of each part that can be referred to.
@@ -213,7 +213,7 @@ def walk(
     after_name: cython.bint
     counted: cython.bint
     group: cython.pointer(Group)
-    while at < left and size <= MOST_TEXT:
+    while at < left and size <= most:
         kind = token_at(name, at, left, cython.address(end))
         counted = uncounted == 0
         after_name = named
@@ -301,12 +301,12 @@ def references(name: bytes):
     return found
 
 
-def expansion(name: bytes):
+def expansion(name: bytes, most: cython.longlong):
     """More characters than a C++ name's own characters and the parts it refers to add up to, within a factor of three.
 
     The name is not parsed, only bracketed. The j-th substitution counts as the longest part there was when surely j
     parts had ended; a template parameter as the longest argument before it; a pack repeats what is around it as often
-    as the longest pack has members. So the sum errs upwards. MemoryError.
+    as the longest pack has members. So the sum errs upwards. It ends above `most`. MemoryError.
     """
     size: cython.Py_ssize_t = len(name)
     text: cython.p_char = name
@@ -318,6 +318,6 @@ def expansion(name: bytes):
         raise MemoryError
     scopes: cython.p_longlong = cython.cast(cython.p_longlong, groups + (size + 1))
     with cython.nogil:
-        found = walk(cython.cast(cython.p_uchar, text), size, groups, scopes, scopes + (size + 1))
+        found = walk(cython.cast(cython.p_uchar, text), size, groups, scopes, scopes + (size + 1), min(most, NO_MORE))
     free(groups)
     return found
