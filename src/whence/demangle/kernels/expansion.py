@@ -188,7 +188,8 @@ def walk(
     ended: cython.p_longlong,
     most: cython.longlong,
 ) -> cython.longlong:
-    """The sum, or one above `most`. There is room for a group, a scope and a part for each byte: a token adds no more than one of each.
+    """The sum, or one above `most`. There is room for a group, a scope and a part for each byte: a token adds no more
+    than one of each.
 
     `groups` are the open ones; `scopes` where those of nested names start; `ended` has the longest part so far at the
     end of each part that can be referred to.
