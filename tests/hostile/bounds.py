@@ -118,7 +118,8 @@ def interrupted(command: Sequence[str | Path], *, after: float = 0.5, within: fl
                 assert process.poll() is None, f"it ended before it had worked for {after} s: make the input larger"
                 time.sleep(0.01)
             sent = time.monotonic()
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGINT)  # which looks whether it has ended
+            assert process.returncode is None, f"it ended when it had worked for {after} s: make the input larger"
             while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 waited, worked = time.monotonic() - sent, _processor(process.pid) - before
                 assert worked <= within, f"still at work {worked:.1f} s of processor time after Ctrl-C"

@@ -73,6 +73,6 @@ def test_a_line_without_an_end_is_an_error_at_once(tmp_path: Path, line: bytes) 
 
 @pytest.mark.parametrize("action", ["text", "info", "verify", "events", "anonymize"])
 def test_ctrl_c_ends_work_on_a_long_trace(tmp_path: Path, action: str) -> None:
-    path = written(tmp_path, V.header + b"".join(batch(1, event("GoStart", 1, 5, 1) * 10_000) for _ in range(2000)))
-    interrupted(command(action, path, tmp_path), after=0.15)
+    path = written(tmp_path, V.header + b"".join(batch(1, event("GoStart", 1, 5, 1) * 10_000) for _ in range(3000)))
+    interrupted(command(action, path, tmp_path), after=0.1)
     assert sorted(tmp_path.iterdir()) == [path]
