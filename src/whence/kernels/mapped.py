@@ -131,6 +131,7 @@ class Pages:
         """The bytes."""
         return memoryview(self)
 
+    @cython.always_allow_keywords(False)
     def fault(self) -> cython.int:
         """What happened to the file since it was mapped: WHOLE, CUT, REWRITTEN or LOST. The first fault stays."""
         size: cython.longlong = 0

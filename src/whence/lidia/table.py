@@ -91,6 +91,8 @@ class Table(Closing):
         self._archive = Archive(self._data, self._sections, seed)
         self._demangle = demangler(demangle)
         self._archive.set_frame_factory(_frame_factory, self._demangle)
+        if mapped is not None:
+            self._archive.watch(mapped.fault)
         self._inspected: inspect_kernel.StoredRows | None = None
         if crc:
             self.check_crc()
@@ -105,16 +107,11 @@ class Table(Closing):
         With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
         integer; LidiaError when the archive's names or line entries for this address lie outside their sections.
         """
-        vaddr, mapped = integer(vaddr), self._mapped
         try:
-            frames: Frames | None = self._archive.lookup(vaddr - 1 if return_address else vaddr)
-        except OverflowError:
-            return ()
+            frames: Frames | None = self._archive.lookup(integer(vaddr) - 1 if return_address else vaddr)
         except AttributeError:
             self._still_open()
             raise
-        if mapped is not None and mapped.fault():
-            mapped.check()
         if frames is None:
             raise self._fault()
         return frames
@@ -177,6 +174,8 @@ class Table(Closing):
         return out
 
     def _fault(self) -> LidiaError:
+        """Why the last lookup has no answer."""
+        self.check()
         index = self._archive.fault_index
         row = self._rows().row(index)
         if self._archive.fault == LINES_OUTSIDE:

@@ -50,6 +50,11 @@ cdef extern from "Python.h":
     int PyTuple_SetItem(object of, Py_ssize_t place, PyObject *taken) except -1  # takes the reference over
     object PyType_GenericAlloc(type of, Py_ssize_t items)
     void PyObject_GC_UnTrack(PyObject *of)
+    object PyNumber_Index(object number)  # an int, also of a numpy integer; TypeError
+    unsigned long long PyLong_AsUnsignedLongLong(object number) noexcept  # all ones and OverflowError without 64 bits
+    object PyObject_CallNoArgs(object called)
+    PyObject *PyErr_Occurred()  # borrowed
+    void PyErr_Clear()
     void Py_IncRef(PyObject *of)
     void Py_DecRef(PyObject *of)
 
@@ -724,6 +729,7 @@ cdef class Archive:
     cdef type _frame
     cdef tuple _sources
     cdef object _demangle
+    cdef object _changed  # None in memory
     cdef ObjectCache _functions  # texts by offset
     cdef ObjectCache _texts
     cdef ObjectCache _frames  # by content

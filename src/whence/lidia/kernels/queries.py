@@ -404,11 +404,29 @@ class Archive:
             count = chain_at(self.view, index, vaddr, chain, form)
         return count if count > 0 else 0
 
-    def lookup(self, vaddr: cython.ulonglong):
-        """The frames of an address, a tuple; None on a fault, which `fault` and `fault_index` then describe."""
+    def watch(self, changed: object):
+        """Have `lookup` ask what is called without arguments, and gives 0 while the bytes are those of the file."""
+        self._changed = changed
+
+    @cython.always_allow_keywords(False)
+    def lookup(self, vaddr: object):
+        """The frames of an address, a tuple; () of one that does not have 64 bits.
+
+        None on a fault, which `fault` and `fault_index` then describe, and when the bytes are not those of the file.
+        TypeError for what is no integer.
+        """
+        frames: object
+        number: cython.ulonglong = PyLong_AsUnsignedLongLong(PyNumber_Index(vaddr))
+        if number == NEVER and PyErr_Occurred() != cython.NULL:
+            PyErr_Clear()  # OverflowError
+            return ()
         if self.view.packed:
-            return self._lookup(vaddr, cython.cast(packed_t, 0))
-        return self._lookup(vaddr, cython.cast(plain_t, 0))
+            frames = self._lookup(number, cython.cast(packed_t, 0))
+        else:
+            frames = self._lookup(number, cython.cast(plain_t, 0))
+        if self._changed is not None and PyObject_CallNoArgs(self._changed) != 0:
+            return None
+        return frames
 
     @cython.cfunc
     def _lookup(self, vaddr: cython.ulonglong, form: Form):
