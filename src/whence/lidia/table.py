@@ -47,7 +47,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import overload
+    from typing import Literal, overload
 
     from typing_extensions import Buffer
 
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
 
 MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
+MOST_COPIED = 64 << 20  # bytes of an archive of which much is asked
 
 
 class Table(Closing):
@@ -71,7 +72,8 @@ class Table(Closing):
     the archive says of itself. Indexing and iteration return Range, slices lists of them.
 
     Lookups are safe from many threads at once. Archives written by whence are replaced, never rewritten; when another
-    program cuts or overwrites the file, what is asked next raises LidiaError.
+    program cuts or overwrites the file, what is asked next raises LidiaError. After some thousands of addresses (1,024 and
+    one for every 32 ranges) `lookup` answers from a copy of an archive of up to 64 MiB instead, which nobody can write to.
     """
 
     def __init__(self, data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False,
@@ -87,16 +89,19 @@ class Table(Closing):
         self._sections = ArchiveSections(
             self._data, header, self._extra, nul=self.encoding == "nul", tidy=self.about.tidy
         )
-        seed = int.from_bytes(os.urandom(8), "little")
-        self._archive = Archive(self._data, self._sections, seed)
         self._demangle = demangler(demangle)
-        self._archive.set_frame_factory(_frame_factory, self._demangle)
+        self._archive = self._archive_of(self._data)
         if mapped is not None:
             self._archive.watch(mapped.fault)
         self._inspected: inspect_kernel.StoredRows | None = None
         if crc:
             self.check_crc()
         self.check()
+
+    def _archive_of(self, data: Buffer) -> Archive:
+        archive = Archive(data, self._sections, int.from_bytes(os.urandom(8), "little"))
+        archive.set_frame_factory(_frame_factory, self._demangle)
+        return archive
 
     # Looking up
 
@@ -107,13 +112,18 @@ class Table(Closing):
         With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
         integer; LidiaError when the archive's names or line entries for this address lie outside their sections.
         """
+        frames: Frames | Literal[False] | None
         try:
-            frames: Frames | None = self._archive.lookup(integer(vaddr) - 1 if return_address else vaddr)
+            frames = self._archive.lookup(integer(vaddr) - 1 if return_address else vaddr)
         except AttributeError:
             self._still_open()
             raise
-        if frames is None:
-            raise self._fault()
+        if not frames:
+            if frames is None:
+                raise self._fault()
+            if frames is False:
+                self._copy()
+                return self.lookup(vaddr, return_address=return_address)
         return frames
 
     def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> FrameTable:
@@ -172,6 +182,26 @@ class Table(Closing):
         out = array("I", bytes(4 * len(frames.line)))
         self._still_open().starts(frames.function.numbers(), frames.file.numbers(), frames.line.numbers(), out)
         return out
+
+    def _copy(self) -> None:
+        """Look up in a copy from now on, where there is room for one: to ask the system whether somebody has written to
+        the file takes as long as the rest of a lookup."""
+        mapped = self._mapped
+        if mapped is None or len(self._data) > MOST_COPIED:
+            return
+        from whence.kernels.region import Region
+
+        try:
+            copy = Region(len(self._data))
+            copy.put(0, self._data)
+            mapped.check()
+            archive = self._archive_of(memoryview(copy))
+            archive.link()
+        except MemoryError:
+            return
+        mapped.forget(0, len(self._data))
+        if self._archive is not None:
+            self._archive = archive
 
     def _fault(self) -> LidiaError:
         """Why the last lookup has no answer."""

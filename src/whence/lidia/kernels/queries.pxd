@@ -734,6 +734,7 @@ cdef class Archive:
     cdef ObjectCache _texts
     cdef ObjectCache _frames  # by content
     cdef Py_ssize_t _lookups
+    cdef Py_ssize_t _few  # lookups: after as many, links and samples will pay
     cdef Py_ssize_t _characters  # of the texts in the caches
 
     cdef object _empty_caches(self)

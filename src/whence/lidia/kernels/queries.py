@@ -260,6 +260,7 @@ class Archive:
         view_of(self.view, base, data.shape[0], sections)
         self.count = self._view.count
         self.string_size = self._view.string_size
+        self._few = 1024 + self.count // 32
         self.seed = seed
         self._empty_caches()
 
@@ -395,7 +396,7 @@ class Archive:
         count: cython.int
         index: cython.Py_ssize_t
         self._lookups += 1
-        if self._lookups == 1024 + self.count // 32:  # by now the links and samples will pay
+        if self._lookups == self._few:
             self.link()
         index = last_range(self.view, vaddr, form)
         count = chain_at(self.view, index, vaddr, chain, form)
@@ -413,13 +414,17 @@ class Archive:
         """The frames of an address, a tuple; () of one that does not have 64 bits.
 
         None on a fault, which `fault` and `fault_index` then describe, and when the bytes are not those of the file.
-        TypeError for what is no integer.
+        False, once, of a watched archive of which so much is asked that a copy will pay. TypeError for what is no
+        integer.
         """
         frames: object
         number: cython.ulonglong = PyLong_AsUnsignedLongLong(PyNumber_Index(vaddr))
         if number == NEVER and PyErr_Occurred() != cython.NULL:
             PyErr_Clear()  # OverflowError
             return ()
+        if self._lookups == self._few - 2 and self._changed is not None:
+            self._lookups += 1
+            return False
         if self.view.packed:
             frames = self._lookup(number, cython.cast(packed_t, 0))
         else:
