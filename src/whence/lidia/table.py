@@ -73,7 +73,7 @@ class Table(Closing):
 
     Lookups are safe from many threads at once. Archives written by whence are replaced, never rewritten; when another
     program cuts or overwrites the file, what is asked next raises LidiaError. After some thousands of addresses (1,024 and
-    one for every 32 ranges) `lookup` answers from a copy of an archive of up to 64 MiB instead, which nobody can write to.
+    one for every 128 ranges) `lookup` answers from a copy of an archive of up to 64 MiB instead, which nobody can write to.
     """
 
     def __init__(self, data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False,
@@ -186,20 +186,20 @@ class Table(Closing):
     def _copy(self) -> None:
         """Look up in a copy from now on, where there is room for one: to ask the system whether somebody has written to
         the file takes as long as the rest of a lookup."""
-        mapped = self._mapped
-        if mapped is None or len(self._data) > MOST_COPIED:
+        data, mapped = self._data, self._mapped
+        if mapped is None or len(data) > MOST_COPIED:
             return
         from whence.kernels.region import Region
 
         try:
-            copy = Region(len(self._data))
-            copy.put(0, self._data)
+            copy = Region(len(data))
+            copy.put(0, data)
             mapped.check()
             archive = self._archive_of(memoryview(copy))
             archive.link()
         except MemoryError:
             return
-        mapped.forget(0, len(self._data))
+        mapped.forget(0, len(data))
         if self._archive is not None:
             self._archive = archive
 

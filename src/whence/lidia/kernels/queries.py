@@ -260,7 +260,7 @@ class Archive:
         view_of(self.view, base, data.shape[0], sections)
         self.count = self._view.count
         self.string_size = self._view.string_size
-        self._few = 1024 + self.count // 32
+        self._few = 1024 + self.count // 128
         self.seed = seed
         self._empty_caches()
 
