@@ -72,8 +72,9 @@ class Table(Closing):
     the archive says of itself. Indexing and iteration return Range, slices lists of them.
 
     Lookups are safe from many threads at once. Archives written by whence are replaced, never rewritten; when another
-    program cuts or overwrites the file, what is asked next raises LidiaError. After some thousands of addresses (1,024 and
-    one for every 128 ranges) `lookup` answers from a copy of an archive of up to 64 MiB instead, which nobody can write to.
+    program cuts or overwrites the file, what is asked next raises LidiaError. After some thousands of addresses (1,024
+    and one for every 128 ranges) `lookup` answers from a copy of an archive of up to 64 MiB instead, which nobody can
+    write to.
     """
 
     def __init__(self, data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False,
