@@ -56,6 +56,9 @@ cdef inline uint64 uleb(const unsigned char* data, uint64* at, uint64 end) noexc
     cdef uint64 value = 0
     cdef int shift = 0
     cdef unsigned char byte
+    if here < end and data[here] < MORE:  # as nearly all are
+        at[0] = here + 1
+        return data[here]
     while here < end:
         byte = data[here]
         here += 1

@@ -472,14 +472,18 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
     of_column: cython.uint = 0
     of_discriminator: cython.uint = 0
     i: cython.int
-    moves: cython.ulonglong[256]
+    turn: cython.int = 0
+    moves: cython.ulonglong[256]  # by special opcode, less the first
     turns: cython.int[256]
-    if line_range > 0:
-        for i in range(256):
-            moves[i] = i // line_range * min_instruction
-            turns[i] = i % line_range + line_base
+    for i in range(256):
+        moves[i] = advance
+        turns[i] = turn + line_base
+        turn += 1
+        if turn == line_range:
+            turn = 0
+            advance += min_instruction
 
-    while offset < end:
+    while offset < end:  # what comes most often is looked for first
         start = offset
         if rows >= room or sequence_count >= sequence_room:
             status = FULL
@@ -500,6 +504,12 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
                 address = (address + min_instruction * (advance // max_operations)) & mask
                 op_index = advance % max_operations
             emit = 1
+        elif opcode == DW_LNS_set_column:
+            column = cython.cast(cython.uint, uleb(data, cython.address(offset), end))
+        elif opcode == DW_LNS_copy:
+            emit = 1
+        elif opcode in (DW_LNS_negate_stmt, DW_LNS_set_basic_block, DW_LNS_set_prologue_end, DW_LNS_set_epilogue_begin):
+            pass  # is_stmt, basic_block, prologue_end, epilogue_begin: nothing that we keep
         elif opcode == 0:  # an extended opcode (6.2.5.3): its length says where it ends
             size = uleb(data, cython.address(offset), end)
             if offset > end or size > end - offset:
@@ -526,8 +536,6 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
                 offset += 1
                 discriminator = cython.cast(cython.uint, uleb(data, cython.address(offset), after))
             offset = after
-        elif opcode == DW_LNS_copy:
-            emit = 1
         elif opcode in (DW_LNS_advance_pc, DW_LNS_const_add_pc):
             if opcode == DW_LNS_advance_pc:
                 advance = uleb(data, cython.address(offset), end)
@@ -553,12 +561,8 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
             address = (address + number(data + offset, 2, big)) & mask
             op_index = 0
             offset += 2
-        elif opcode == DW_LNS_set_column:
-            column = cython.cast(cython.uint, uleb(data, cython.address(offset), end))
         elif opcode == DW_LNS_set_isa:
             uleb(data, cython.address(offset), end)
-        elif opcode in (DW_LNS_negate_stmt, DW_LNS_set_basic_block, DW_LNS_set_prologue_end, DW_LNS_set_epilogue_begin):
-            pass  # is_stmt, basic_block, prologue_end, epilogue_begin: nothing that we keep
         elif opcode <= operand_count_size:  # not a standard opcode we know: the header says how many operands it has
             for i in range(operand_counts[opcode - 1]):
                 uleb(data, cython.address(offset), end)
