@@ -53,28 +53,28 @@ cdef inline int form_size(u64 form, int address_size, int offset_size, int versi
     """How many bytes a form always takes: -1 when that varies, -2 when the form is unknown."""
     if form in (DW_FORM_data1, DW_FORM_flag, DW_FORM_ref1, DW_FORM_strx1, DW_FORM_addrx1):
         return 1
-    if form in (DW_FORM_data2, DW_FORM_ref2, DW_FORM_strx2, DW_FORM_addrx2):
+    elif form in (DW_FORM_data2, DW_FORM_ref2, DW_FORM_strx2, DW_FORM_addrx2):
         return 2
-    if form in (DW_FORM_strx3, DW_FORM_addrx3):
+    elif form in (DW_FORM_strx3, DW_FORM_addrx3):
         return 3
-    if form in (DW_FORM_data4, DW_FORM_ref4, DW_FORM_ref_sup4, DW_FORM_strx4, DW_FORM_addrx4):
+    elif form in (DW_FORM_data4, DW_FORM_ref4, DW_FORM_ref_sup4, DW_FORM_strx4, DW_FORM_addrx4):
         return 4
-    if form in (DW_FORM_data8, DW_FORM_ref8, DW_FORM_ref_sig8, DW_FORM_ref_sup8):
+    elif form in (DW_FORM_data8, DW_FORM_ref8, DW_FORM_ref_sig8, DW_FORM_ref_sup8):
         return 8
-    if form == DW_FORM_data16:
+    elif form == DW_FORM_data16:
         return 16
-    if form in (DW_FORM_flag_present, DW_FORM_implicit_const):
+    elif form in (DW_FORM_flag_present, DW_FORM_implicit_const):
         return 0
-    if form == DW_FORM_addr:
+    elif form == DW_FORM_addr:
         return address_size
-    if form in (
+    elif form in (
         DW_FORM_strp, DW_FORM_sec_offset, DW_FORM_strp_sup, DW_FORM_line_strp, DW_FORM_GNU_ref_alt,
         DW_FORM_GNU_strp_alt,
     ):
         return offset_size
-    if form == DW_FORM_ref_addr:
+    elif form == DW_FORM_ref_addr:
         return address_size if version == DWARF2 else offset_size
-    if form in (
+    elif form in (
         DW_FORM_string, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4, DW_FORM_exprloc, DW_FORM_sdata,
         DW_FORM_udata, DW_FORM_ref_udata, DW_FORM_indirect, DW_FORM_strx, DW_FORM_addrx, DW_FORM_loclistx,
         DW_FORM_rnglistx, DW_FORM_GNU_addr_index, DW_FORM_GNU_str_index,
