@@ -49,7 +49,10 @@ def interruptible(work: Callable[Arguments, Result]) -> Callable[Arguments, Resu
             finally:
                 done.release()
 
-        worker = start_new_thread(run, ())
+        try:
+            worker = start_new_thread(run, ())
+        except RuntimeError:  # the system refuses a thread: Ctrl-C then waits for the kernel's call
+            return work(*arguments, **options)
         try:
             while not done.acquire(timeout=LOOK_SECONDS):
                 pass

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from whence.cli.parser import Parser
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
+NO_THREAD = "can't start new thread"  # what Python says in a RuntimeError
 
 # command -> its module in this package, and the line `whence --help` shows
 COMMANDS = {
@@ -170,9 +171,9 @@ def guarded(words: list[str]) -> int:
     except BrokenPipeError:
         streams.give_up()
         return SOME_UNKNOWN
-    except (WhenceError, OSError, MemoryError) as error:
+    except (WhenceError, OSError, MemoryError, RuntimeError) as error:
         streams.give_up()
-        if debug:
+        if debug or (isinstance(error, RuntimeError) and str(error) != NO_THREAD):
             raise
         print(f"whence: {plain(message_of(error))}", file=sys.stderr)
         return WRONG_USE if isinstance(error, WrongUse) else BROKEN_INPUT
@@ -212,8 +213,10 @@ def answer(words: list[str], debug: bool) -> int:
     return status
 
 
-def message_of(error: WhenceError | OSError | MemoryError) -> str:
+def message_of(error: WhenceError | OSError | MemoryError | RuntimeError) -> str:
     """An error in a line, with its remedy."""
+    if isinstance(error, RuntimeError):
+        return "the system refuses a thread (ulimit -u and a container's pids.max say how many there may be)"
     if isinstance(error, OSError):
         prefix = f"{error.filename}: " if error.filename else ""
         return f"{prefix}{error.strerror or error}"

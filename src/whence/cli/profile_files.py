@@ -347,7 +347,10 @@ class ProfileJob:
         title = os.path.basename(self.place)
         data = formats.to_bytes(profile, format, title, rows=self.options.top, sort=self.options.sort)
         data = formats.packed(data, format, path)
-        self._writes.append(writers.submit(formats.save, path, data))
+        try:
+            self._writes.append(writers.submit(formats.save, path, data))
+        except RuntimeError:  # the system refuses a thread
+            formats.save(path, data)
 
     def _judge(self, profile: Profile) -> None:
         """Keep the coverage, where it is asked for."""
