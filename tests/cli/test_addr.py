@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -257,6 +258,15 @@ def test_a_line_that_is_no_address_comes_back_and_is_told() -> None:
     assert done.stdout == "hello\n" + "??\n??:0:0\n\n"  # as llvm-symbolizer does
     assert "hello" in done.stderr
     assert done.returncode == 1
+
+
+def test_of_a_line_that_never_ends_no_more_is_kept_than_shows_that_it_is_no_address() -> None:
+    block = bytes(addr.BLOCK)
+    lines = [*addr.whole_lines([b"1\n", *[block] * 1000, b"\n2\n", *[b"0" * addr.BLOCK] * 9])]
+    assert [line.count(b"\n") for line in lines] == [1, 2, 1]
+    assert lines[1].endswith(b"...\n2\n")
+    assert max(map(len, lines)) < 4 * addr.LINE_MAX
+    assert [*map(bool, chain(*(Queries(line).is_bad for line in lines)))] == [False, True, False, True]
 
 
 def test_a_line_of_megabytes_is_told_in_one_of_a_hundred_letters() -> None:
