@@ -140,9 +140,10 @@ def leave(status: int) -> NoReturn:
     """
     threading = sys.modules.get("threading")
     if threading is None or all(one.daemon or one is threading.main_thread() for one in threading.enumerate()):
-        import atexit
-
-        atexit._run_exitfuncs()
+        # Nothing is imported here: a thread that Ctrl-C ended may have left the lock of imports held.
+        atexit = sys.modules.get("atexit")  # where nobody has imported it, nothing is to run
+        if atexit is not None:
+            atexit._run_exitfuncs()
         try:
             sys.stdout.flush()
             sys.stderr.flush()
