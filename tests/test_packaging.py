@@ -192,7 +192,7 @@ def test_ctrl_c_before_the_command_is_there_ends_it_without_a_traceback(where: s
         f"        if name == {where!r}: raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Finder())\n"
     )
-    command = [sys.executable, ROOT / "bin/whence", "--version"]
+    command = [sys.executable, str(ROOT / "bin/whence"), "--version"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
