@@ -298,8 +298,10 @@ class ElfFile:
         mapped = self._mapped
         if mapped is None or found is None or found.type == constants.SHT_NOBITS:
             return
+        first = found.file_offset + start
         stop = min(found.file_offset + (found.size if end is None else min(end, found.size)), self.size)
-        mapped.forget(found.file_offset + start, stop)
+        if first < stop:  # a damaged table puts sections anywhere
+            mapped.forget(first, stop)
 
     # segments
 
