@@ -105,6 +105,8 @@ def outcomes(namer: FilesNamer, paths: Sequence[str], most: int) -> Iterator[Out
         return
     namer.binaries.locator.close()  # a connection serves one process
     namer.open_bytes //= count
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited: how processes end would be lost
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     workers: list[Worker] = []
     try:
         try:
@@ -248,7 +250,9 @@ def read_path(path: str) -> Profile:
     if not path.startswith(OPEN_PIPES):
         mode = os.stat(path).st_mode
         if stat.S_ISFIFO(mode):
-            raise NotRegularError(mode)
+            error = NotRegularError(mode)
+            error.filename = path
+            raise error
     return read(path)
 
 
