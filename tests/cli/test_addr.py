@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 import whence
 from tests.helpers.programs import compiled, folder
 from whence.cli import addr
-from whence.cli.main import Plain, parsed
+from whence.cli.main import Plain, main, parsed
 from whence.cli.options import LOCATOR_DEFAULTS
 from whence.elf import ElfFile, functions
+from whence.elf.segments import Segment
 from whence.lidia.build import create
 from whence.lidia.render import Queries
 from whence.ranges import StringSpace
@@ -364,3 +365,21 @@ def test_what_is_packed_is_unpacked_without_modules_that_take_long_to_import() -
 def test_without_options_the_defaults_are_those_that_argparse_would_give() -> None:
     words = ["addr", "FILE", "0x10", "20"]
     assert vars(Plain(words[1:], False, addr.PLAIN)) == vars(parsed(words, False, addr))
+
+
+def test_where_code_is_is_looked_for_once_however_many_addresses_are_unknown(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    looked: list[ElfFile] = []
+    code_segments = ElfFile.code_segments
+
+    def counted(elf: ElfFile) -> list[Segment]:
+        looked.append(elf)
+        return code_segments(elf)
+
+    monkeypatch.setattr(ElfFile, "code_segments", counted)
+    words = ["addr", "--json", str(compiled()), *["ffffffff"] * 50]
+    assert main(words) == 1
+    reasons = {json.loads(line)["reason"] for line in capfdbinary.readouterr().out.splitlines()}
+    assert reasons == {"outside-segments"}
+    assert len(looked) == 1

@@ -289,6 +289,7 @@ class Responder:
         self.raw_names = options.no_demangle
         self.unknown = 0
         self._renderer: tuple[object, Renderer] | None = None
+        self._code: list[range] | None = None  # the vaddrs of segments with code, once somebody wants them
 
     def answer(self, asked: Queries) -> bytes:
         """The answers to lines with an address each, in order."""
@@ -372,10 +373,10 @@ class Responder:
         vaddr = asked - self.back
         producers = self.binary.producers
         assert producers is not None
-        inside = any(
-            segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in producers.elf.code_segments()
-        )
-        outside = producers.elf.segments and not inside
+        if self._code is None:
+            segments = producers.elf.code_segments()
+            self._code = [range(one.vaddr, one.vaddr + one.memory_size) for one in segments]
+        outside = producers.elf.segments and not any(vaddr in code for code in self._code)
         reason = Reason.OUTSIDE_SEGMENTS if outside else producers.why_unnamed()
         return head + NO_FRAMES + f'"{reason.word}"}}\n'.encode()
 
