@@ -173,15 +173,22 @@ def guarded(words: list[str]) -> int:
         streams.give_up()
         return SOME_UNKNOWN
     except (WhenceError, OSError, MemoryError, RuntimeError) as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # in a class that was being made, before Python 3.12
+            return interrupted()
         streams.give_up()
         if debug or (isinstance(error, RuntimeError) and str(error) != NO_THREAD):
             raise
         print(f"whence: {plain(message_of(error))}", file=sys.stderr)
         return WRONG_USE if isinstance(error, WrongUse) else BROKEN_INPUT
     except KeyboardInterrupt:
-        print("whence: interrupted", file=sys.stderr)
-        return 130
+        return interrupted()
     return status
+
+
+def interrupted() -> int:
+    """Say that Ctrl-C ended the command; returns the exit code."""
+    print("whence: interrupted", file=sys.stderr)
+    return 130
 
 
 def without_debug(words: list[str]) -> tuple[bool, list[str]]:
