@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -167,6 +168,34 @@ def test_the_command_ends_when_all_is_written_and_done(waits_for_threads: bool) 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 3
     assert done.stdout.split() == ["answer", *(["thread"] if waits_for_threads else []), "end"]
+
+
+def test_the_command_ends_though_a_thread_that_was_interrupted_holds_the_lock_of_imports() -> None:
+    program = (
+        "import _imp, _thread, sys, time\n"
+        "from whence.cli.main import leave\n"
+        "sys.modules.pop('atexit', None)\n"
+        "_thread.start_new_thread(_imp.acquire_lock, ())\n"
+        "while not _imp.lock_held(): time.sleep(0.001)\n"
+        "leave(130)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=20).returncode == 130
+
+
+@pytest.mark.parametrize("where", ["whence.errors", "whence.cli.main"])
+def test_ctrl_c_before_the_command_is_there_ends_it_without_a_traceback(where: str, tmp_path: Path) -> None:
+    """`where`: what is being imported then."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {where!r}: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    command = [sys.executable, str(ROOT / "bin/whence"), "--version"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_kernels_that_need_what_a_system_lacks_are_left_out_there(metadata: Callable[[str], dict[str, Any]]) -> None:

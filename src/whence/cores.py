@@ -16,7 +16,8 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
-from whence.waiting import Started
+from whence.blocks import suppress
+from whence.waiting import NoThreadError, Started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def _read(path: str) -> str:
 
 
 def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, Piece], None]) -> None:
-    """Call work(tool, piece) for every piece, on a thread per tool (the first tool's is this one).
+    """Call work(tool, piece) for every piece, on a thread per tool (the first tool's is this one), or on as many as the
+    system allows.
 
     The first error stops all and is raised. concurrent.futures would do, but importing it costs a quarter of what
     answering one address may take.
@@ -116,7 +118,9 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
         except BaseException as error:
             errors.append(error)
 
-    others = [Started(run, tool) for tool in tools[1:]]
+    others: list[Started] = []
+    with suppress(NoThreadError):  # no more threads: those that there are do it all
+        others.extend(Started(run, tool) for tool in tools[1:])
     run(tools[0])
     for thread in others:
         thread.join()

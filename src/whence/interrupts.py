@@ -49,7 +49,10 @@ def interruptible(work: Callable[Arguments, Result]) -> Callable[Arguments, Resu
             finally:
                 done.release()
 
-        worker = start_new_thread(run, ())
+        try:
+            worker = start_new_thread(run, ())
+        except RuntimeError:  # the system refuses a thread: Ctrl-C then waits for the kernel's call
+            return work(*arguments, **options)
         try:
             while not done.acquire(timeout=LOOK_SECONDS):
                 pass
@@ -78,9 +81,15 @@ def in_main_thread() -> bool:
     return get_ident() == threading.main_thread().ident
 
 
+class _Interrupted(KeyboardInterrupt, SystemExit):
+    """A KeyboardInterrupt that ends a thread without a word. Before Python 3.12 a thread that is being made has the
+    ident of the one that makes it, and may get what is raised in that one."""
+
+
 def _stop(worker: int, kind: type[BaseException], done: LockType) -> None:
     """Raise an exception of this kind in a thread, and wait a moment for its end."""
     import ctypes
 
+    kind = _Interrupted if kind is KeyboardInterrupt else kind
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker), ctypes.py_object(kind))
     done.acquire(timeout=PATIENCE_SECONDS)

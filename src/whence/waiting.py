@@ -45,8 +45,15 @@ class Condition:
         self._waiting.clear()
 
 
+class NoThreadError(RuntimeError):
+    """The system refuses a thread: a user and a container may have only so many. Who can do without one does."""
+
+
 class Started:
-    """Work on a thread of its own; the process ends without waiting for it. What it raises is printed."""
+    """Work on a thread of its own; the process ends without waiting for it. What it raises is printed.
+
+    Raises NoThreadError.
+    """
 
     __slots__ = ("_done",)
 
@@ -61,7 +68,10 @@ class Started:
             finally:
                 done.release()
 
-        start_new_thread(run, ())
+        try:
+            start_new_thread(run, ())
+        except RuntimeError as error:
+            raise NoThreadError(*error.args) from None
 
     def join(self) -> None:
         """Wait for the end of the work."""

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,9 +19,10 @@ from hypothesis import strategies as st
 import whence
 from tests.helpers.programs import compiled, folder
 from whence.cli import addr
-from whence.cli.main import Plain, parsed
+from whence.cli.main import Plain, main, parsed
 from whence.cli.options import LOCATOR_DEFAULTS
 from whence.elf import ElfFile, functions
+from whence.elf.segments import Segment
 from whence.lidia.build import create
 from whence.lidia.render import Queries
 from whence.ranges import StringSpace
@@ -259,6 +261,15 @@ def test_a_line_that_is_no_address_comes_back_and_is_told() -> None:
     assert done.returncode == 1
 
 
+def test_of_a_line_that_never_ends_no_more_is_kept_than_shows_that_it_is_no_address() -> None:
+    block = bytes(addr.BLOCK)
+    lines = [*addr.whole_lines([b"1\n", *[block] * 1000, b"\n2\n", *[b"0" * addr.BLOCK] * 9])]
+    assert [line.count(b"\n") for line in lines] == [1, 2, 1]
+    assert lines[1].endswith(b"...\n2\n")
+    assert max(map(len, lines)) < 4 * addr.LINE_MAX
+    assert [*map(bool, chain(*(Queries(line).is_bad for line in lines)))] == [False, True, False, True]
+
+
 def test_a_line_of_megabytes_is_told_in_one_of_a_hundred_letters() -> None:
     done = run("addr", str(compiled()), "--style", "gnu", stdin="1" * 3_000_000 + "\n\x1b[2J\n0x0\n")
     assert done.stdout == "0x0000000000000000\n??\n??:0\n" * 3
@@ -354,3 +365,21 @@ def test_what_is_packed_is_unpacked_without_modules_that_take_long_to_import() -
 def test_without_options_the_defaults_are_those_that_argparse_would_give() -> None:
     words = ["addr", "FILE", "0x10", "20"]
     assert vars(Plain(words[1:], False, addr.PLAIN)) == vars(parsed(words, False, addr))
+
+
+def test_where_code_is_is_looked_for_once_however_many_addresses_are_unknown(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    looked: list[ElfFile] = []
+    code_segments = ElfFile.code_segments
+
+    def counted(elf: ElfFile) -> list[Segment]:
+        looked.append(elf)
+        return code_segments(elf)
+
+    monkeypatch.setattr(ElfFile, "code_segments", counted)
+    words = ["addr", "--json", str(compiled()), *["ffffffff"] * 50]
+    assert main(words) == 1
+    reasons = {json.loads(line)["reason"] for line in capfdbinary.readouterr().out.splitlines()}
+    assert reasons == {"outside-segments"}
+    assert len(looked) == 1

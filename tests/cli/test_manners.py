@@ -154,6 +154,22 @@ def test_a_word_that_is_nearly_right_is_answered_with_what_was_meant(
     assert f"; did you mean {guess}?" in capsys.readouterr().err
 
 
+def test_ctrl_c_while_a_class_is_being_made_is_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before Python 3.12 what a descriptor's __set_name__ raises comes as the cause of a RuntimeError."""
+
+    def make(options: object) -> int:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise RuntimeError("Error calling __set_name__ on 'cached_property' instance 'units'") from error
+
+    monkeypatch.setattr("whence.cli.build_id.run", make)
+    assert main(["build-id", "app"]) == 130
+    assert capsys.readouterr().err == "whence: interrupted\n"
+
+
 def test_a_word_like_nothing_known_is_not_guessed_at(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zzz"]) == 2
     assert "did you mean" not in capsys.readouterr().err

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -21,6 +23,7 @@ from whence.dwarf.functions import UnitReader, Wanted
 from whence.dwarf.info import State
 from whence.elf import ElfFile, compress
 from whence.elf.compress import Unpacking
+from whence.errors import ElfError
 from whence.ranges import StringSpace
 from whence.window import ByteOrder
 
@@ -244,6 +247,30 @@ def limited(data: bytes, vaddrs: list[int]) -> Unpacking:
     assert info is not None
     ahead._limit(elf, info, array("Q", vaddrs))
     return info
+
+
+def test_what_one_thread_could_not_unpack_is_an_error_for_the_next_that_gets_its_ident(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thread that has ended leaves its ident to another one, which is not to go on unpacking, nor wait for itself."""
+    packed_bytes = zlib.compress(bytes(range(256)) * 1000, 0)
+    section = Unpacking(zlib.decompressobj(), memoryview(packed_bytes)[:-300], 256_000, "elf section .debug_info")
+    monkeypatch.setattr(compress, "get_ident", lambda: 7)
+    with pytest.raises(ElfError) as first:
+        section.complete()
+    section.keep_near(0)
+    errors: list[BaseException] = []
+
+    def go_on() -> None:
+        try:
+            section.run()
+        except ElfError as error:
+            errors.append(error)
+
+    thread = Thread(target=go_on, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert errors == [first.value]
 
 
 @pytest.mark.parametrize("numbers", [[3], [100], [20, 120, 3]])

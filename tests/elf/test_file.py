@@ -411,6 +411,15 @@ def test_a_section_reads_the_same_after_its_pages_were_let_go() -> None:
     elf.done_with(".text")
 
 
+@pytest.mark.parametrize("file_offset", [(1 << 63) - 1, 1 << 63, (1 << 64) - 1, 10_000])
+def test_pages_of_a_section_that_lies_behind_the_file_are_let_go_in_vain(file_offset: int, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.elf"
+    path.write_bytes(forge([Section(".strtab", b"", 3, size=(1 << 64) - 1, file_offset=file_offset)]))
+    with ElfFile.open(path) as elf:
+        elf.done_with(".strtab")
+        elf.done_with(".strtab", 4096, 8192)
+
+
 @pytest.mark.parametrize("installed", [True, False])
 def test_sections_unpack_alike_with_and_without_isal(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if installed:

@@ -170,3 +170,22 @@ def test_the_thread_that_was_interrupted_cleans_up() -> None:
         """
     )
     assert error == "cleaned up\n"
+
+
+def test_a_thread_that_gets_the_interruption_of_the_one_that_made_it_ends_without_a_word() -> None:
+    script = """
+        import _thread, time
+        from whence import interrupts
+        waits, done = _thread.allocate_lock(), _thread.allocate_lock()
+        waits.acquire()
+        def work():
+            waits.release()
+            time.sleep(1)
+        waiting = _thread.start_new_thread(work, ())
+        waits.acquire()
+        done.acquire()
+        interrupts._stop(waiting, KeyboardInterrupt, done)
+        time.sleep(1)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -267,6 +267,17 @@ os.fork = refuse
 
 
 @linux
+def test_processes_are_told_from_one_another_where_the_caller_ignores_how_its_own_end(
+    fleet: list[str], folder: Path
+) -> None:
+    script = f"import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{COUNTED}"
+    found = named_by(script, *fleet, "-o", folder / "out", "--jobs", "2")
+    assert (found.returncode, found.stderr.count("forked")) == (3, 2)
+    assert "No such process" not in found.stderr
+    assert len([*(folder / "out").iterdir()]) == 39
+
+
+@linux
 def test_where_another_thread_is_at_work_one_process_names_the_files(fleet: list[str], folder: Path) -> None:
     busy = "import _thread, time\n_thread.start_new_thread(time.sleep, (60,))\n"
     found = named_by(COUNTED + busy, *fleet, "-o", folder / "out", "--jobs", "2")
@@ -544,6 +555,6 @@ def test_a_pipe_without_a_writer_costs_only_itself(folder: Path, capfd: pytest.C
     out = folder / "out"
     assert main(["profile", str(folder / "pipe"), str(folder / "d.pb"), "-o", str(out), "--json"]) == 3
     first, second = (json.loads(line) for line in capfd.readouterr().out.splitlines())
-    assert "not a regular file" in first["reason"]
+    assert first["reason"] == f"{folder / 'pipe'}: a FIFO, not a regular file"
     assert first["error"]
     assert second["error"] == ""

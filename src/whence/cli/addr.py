@@ -35,6 +35,7 @@ ELF_MAGIC = b"\x7fELF"  # whence.elf.layout has it, too, which an archive does w
 PLACES = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")  # options of a Locator
 BLOCK = 1 << 16
 PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
+LINE_MAX = 1 << 16  # bytes of a line that are kept, and those that came with them
 MOST_AT_ONCE = 1 << 24  # bytes of stdin that are read before the first answer
 PAUSE = 0.02  # seconds without more from whoever has written a whole block
 NO_FRAMES = b'"frames": [], "reason": '
@@ -241,14 +242,18 @@ class Lines:
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of blocks, whole: those of a block, and of the ones before it that ended in the midst of one."""
+    """The lines of blocks, whole: those of a block, and of the ones before it that ended in the midst of one. Of a line
+    of more than LINE_MAX bytes a few blocks are kept, and marked as no address: it may never end."""
     rest: list[bytes] = []
+    size = 0
     for block in blocks:
         lines, newline, tail = block.rpartition(b"\n")
         if newline:
             yield b"".join([*rest, lines, newline])
-            rest = []
-        rest.append(tail)
+            rest, size = [], 0
+        if size <= LINE_MAX:
+            size += len(tail)
+            rest += [tail, b"..."] if size > LINE_MAX else [tail]
     if any(rest):
         yield b"".join(rest) + b"\n"
 
@@ -284,6 +289,7 @@ class Responder:
         self.raw_names = options.no_demangle
         self.unknown = 0
         self._renderer: tuple[object, Renderer] | None = None
+        self._code: list[range] | None = None  # the vaddrs of segments with code, once somebody wants them
 
     def answer(self, asked: Queries) -> bytes:
         """The answers to lines with an address each, in order."""
@@ -367,10 +373,10 @@ class Responder:
         vaddr = asked - self.back
         producers = self.binary.producers
         assert producers is not None
-        inside = any(
-            segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in producers.elf.code_segments()
-        )
-        outside = producers.elf.segments and not inside
+        if self._code is None:
+            segments = producers.elf.code_segments()
+            self._code = [range(one.vaddr, one.vaddr + one.memory_size) for one in segments]
+        outside = producers.elf.segments and not any(vaddr in code for code in self._code)
         reason = Reason.OUTSIDE_SEGMENTS if outside else producers.why_unnamed()
         return head + NO_FRAMES + f'"{reason.word}"}}\n'.encode()
 

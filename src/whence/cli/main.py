@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from whence.cli.parser import Parser
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
+NO_THREAD = "can't start new thread"  # what Python says in a RuntimeError
 
 # command -> its module in this package, and the line `whence --help` shows
 COMMANDS = {
@@ -139,9 +140,10 @@ def leave(status: int) -> NoReturn:
     """
     threading = sys.modules.get("threading")
     if threading is None or all(one.daemon or one is threading.main_thread() for one in threading.enumerate()):
-        import atexit
-
-        atexit._run_exitfuncs()
+        # Nothing is imported here: a thread that Ctrl-C ended may have left the lock of imports held.
+        atexit = sys.modules.get("atexit")  # where nobody has imported it, nothing is to run
+        if atexit is not None:
+            atexit._run_exitfuncs()
         try:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -170,16 +172,23 @@ def guarded(words: list[str]) -> int:
     except BrokenPipeError:
         streams.give_up()
         return SOME_UNKNOWN
-    except (WhenceError, OSError, MemoryError) as error:
+    except (WhenceError, OSError, MemoryError, RuntimeError) as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # in a class that was being made, before Python 3.12
+            return interrupted()
         streams.give_up()
-        if debug:
+        if debug or (isinstance(error, RuntimeError) and str(error) != NO_THREAD):
             raise
         print(f"whence: {plain(message_of(error))}", file=sys.stderr)
         return WRONG_USE if isinstance(error, WrongUse) else BROKEN_INPUT
     except KeyboardInterrupt:
-        print("whence: interrupted", file=sys.stderr)
-        return 130
+        return interrupted()
     return status
+
+
+def interrupted() -> int:
+    """Say that Ctrl-C ended the command; returns the exit code."""
+    print("whence: interrupted", file=sys.stderr)
+    return 130
 
 
 def without_debug(words: list[str]) -> tuple[bool, list[str]]:
@@ -212,8 +221,10 @@ def answer(words: list[str], debug: bool) -> int:
     return status
 
 
-def message_of(error: WhenceError | OSError | MemoryError) -> str:
+def message_of(error: WhenceError | OSError | MemoryError | RuntimeError) -> str:
     """An error in a line, with its remedy."""
+    if isinstance(error, RuntimeError):
+        return "the system refuses a thread (ulimit -u and a container's pids.max say how many there may be)"
     if isinstance(error, OSError):
         prefix = f"{error.filename}: " if error.filename else ""
         return f"{prefix}{error.strerror or error}"

@@ -101,7 +101,8 @@ def run(options: Namespace) -> int:
     title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
     share_heap()  # each file takes memory while it is read
     if cores.available() > 1:
-        start_new_thread(import_ahead, (not options.no_demangle,))
+        with suppress(RuntimeError):  # the system refuses a thread
+            start_new_thread(import_ahead, (not options.no_demangle,))
     profile = read_all(options)
     choose_type(profile, options.sample_type)
     format = format or formats.format_for(profile, options.output or "")

@@ -105,6 +105,8 @@ def outcomes(namer: FilesNamer, paths: Sequence[str], most: int) -> Iterator[Out
         return
     namer.binaries.locator.close()  # a connection serves one process
     namer.open_bytes //= count
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited: how processes end would be lost
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     workers: list[Worker] = []
     try:
         try:
@@ -248,7 +250,9 @@ def read_path(path: str) -> Profile:
     if not path.startswith(OPEN_PIPES):
         mode = os.stat(path).st_mode
         if stat.S_ISFIFO(mode):
-            raise NotRegularError(mode)
+            error = NotRegularError(mode)
+            error.filename = path
+            raise error
     return read(path)
 
 
@@ -347,7 +351,10 @@ class ProfileJob:
         title = os.path.basename(self.place)
         data = formats.to_bytes(profile, format, title, rows=self.options.top, sort=self.options.sort)
         data = formats.packed(data, format, path)
-        self._writes.append(writers.submit(formats.save, path, data))
+        try:
+            self._writes.append(writers.submit(formats.save, path, data))
+        except RuntimeError:  # the system refuses a thread
+            formats.save(path, data)
 
     def _judge(self, profile: Profile) -> None:
         """Keep the coverage, where it is asked for."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from whence.blocks import suppress
 from whence.cli import streams
 from whence.cli.words import plain
 
@@ -36,8 +37,10 @@ class Progress:
 
     def __enter__(self) -> Self:
         if not self._quiet:
-            self._thread = threading.Thread(target=self._run, args=(time.monotonic(),), daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, args=(time.monotonic(),), daemon=True)
+            with suppress(RuntimeError):  # the system refuses a thread: nothing is shown
+                thread.start()
+                self._thread = thread
         return self
 
     def __exit__(

@@ -43,7 +43,11 @@ def limit(elf: ElfFile, info: Unpacking, vaddrs: Sequence[int]) -> None:
     if 0 < len(vaddrs) <= FEW:
         from whence.dwarf.kernels import abbrevs, units  # noqa: F401  (not on the thread)
 
-        start_new_thread(_limit, (elf, info, array("Q", vaddrs)))
+        wanted = elf, info, array("Q", vaddrs)
+        try:
+            start_new_thread(_limit, wanted)
+        except RuntimeError:  # the system refuses a thread
+            _limit(*wanted)
     else:
         info.keep_near(None)
 

@@ -23,7 +23,7 @@ from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import Lock
 from whence.ranges.strings import OFFSET_BITS
-from whence.waiting import Started
+from whence.waiting import NoThreadError, Started
 from whence.window import ByteOrder
 
 TYPE_CHECKING = False
@@ -93,7 +93,11 @@ class InfoPrefix:
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
-            others = Started(self._read_others)
+            try:
+                others = Started(self._read_others)
+            except NoThreadError:
+                self._read_others()
+                return self._sections if self._reach(offsets) else None
             reached = self._reach(offsets)
             others.join()
             return self._sections if reached else None
@@ -171,8 +175,8 @@ class StreamingInfo:
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
-        unpacking.keep_near(LEAD)
         self._thread = Started(self._unpack)
+        unpacking.keep_near(LEAD)
         try:
             self.sections: Sections = read_sections(elf, self.problems, info=unpacking.content, alt=file.alt_sections)
         except KeyboardInterrupt:
@@ -181,9 +185,13 @@ class StreamingInfo:
 
     @classmethod
     def of(cls, elf: ElfFile, file: DwarfFile) -> StreamingInfo | None:
-        """One for this file; None when its .debug_info is not compressed, or small, or part of an object file."""
+        """One for this file; None when its .debug_info is not compressed, or small, or part of an object file, or when
+        the system refuses a thread."""
         unpacking = unpacking_of(elf, SMALLEST)
-        return None if unpacking is None else cls(elf, file, unpacking)
+        if unpacking is not None:
+            with suppress(NoThreadError):
+                return cls(elf, file, unpacking)
+        return None
 
     def __repr__(self) -> str:
         return f"<StreamingInfo: {self._unpacking.done} of {self._unpacking.size} bytes>"

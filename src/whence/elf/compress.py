@@ -153,6 +153,8 @@ class Unpacking:
         """Go on until so many bytes are there. ElfError when they can't be unpacked, or when all are wanted and more
         follows."""
         size = min(size, self.size)
+        if self._error is not None:  # of a thread that has ended, whose ident this one may have by now
+            raise self._error
         if self._thread == ANY_THREAD and self.take():
             size = self.size
         if self._thread not in (None, get_ident()):

@@ -213,7 +213,7 @@ class ElfFile:
         if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
             return None
         from whence.elf.compress import ANY_THREAD, SOME_THREAD, unpack_all
-        from whence.waiting import Started
+        from whence.waiting import NoThreadError, Started
 
         begun: list[Unpacking] = []
         info = None
@@ -232,8 +232,11 @@ class ElfFile:
         self._ahead_in = os.getpid()
         waits = info is not None and lead is not None  # as long as nobody wants more
         for several in (begun[:1], begun[1:]) if waits else (begun,):
-            Started(unpack_all, several)
-        return info
+            try:
+                Started(unpack_all, several)
+            except NoThreadError:  # whoever wants these unpacks them, as if nothing had begun
+                self._ahead = {key: one for key, one in self._ahead.items() if one not in several}
+        return info if info in self._ahead.values() else None
 
     def _unpacking(self, section: Section) -> Unpacking | None:
         if not section.compressed:
@@ -295,8 +298,10 @@ class ElfFile:
         mapped = self._mapped
         if mapped is None or found is None or found.type == constants.SHT_NOBITS:
             return
+        first = found.file_offset + start
         stop = min(found.file_offset + (found.size if end is None else min(end, found.size)), self.size)
-        mapped.forget(found.file_offset + start, stop)
+        if first < stop:  # a damaged table puts sections anywhere
+            mapped.forget(first, stop)
 
     # segments
 
