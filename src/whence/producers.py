@@ -11,7 +11,6 @@ from _weakref import ref
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
 
 from whence.blocks import contextmanager, suppress
 from whence.cores import share
@@ -26,6 +25,8 @@ from whence.ranges.merge import merge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab

@@ -19,7 +19,7 @@ import whence
 from tests.helpers.programs import compiled, folder
 from whence.cli import addr
 from whence.cli.main import Plain, parsed
-from whence.cli.options import LOCATOR_DEFAULTS
+from whence.cli.options import LOCATOR_DEFAULTS, PLACES
 from whence.elf import ElfFile, functions
 from whence.lidia.build import create
 from whence.lidia.render import Queries
@@ -339,8 +339,8 @@ def test_options_about_places_are_heard_for_a_file_with_debug_info(tmp_path: Pat
         done = run(*words, *options)
         assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     assert run(*words, "--sysroot", "/nowhere").returncode == 2
-    assert {*addr.PLACES} <= {*LOCATOR_DEFAULTS}
-    assert {*LOCATOR_DEFAULTS} - {*addr.PLACES} == {
+    assert {*PLACES} <= {*LOCATOR_DEFAULTS}
+    assert {*LOCATOR_DEFAULTS} - {*PLACES} == {
         "debuginfod_allow", "cache_dir", "cache_size", "no_cache", "jobs",
     }  # fmt: skip
 

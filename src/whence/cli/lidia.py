@@ -11,6 +11,7 @@ from whence.cli.options import (
     add_json_option,
     add_locator_options,
     add_name_options,
+    finder_of,
     locator_of,
 )
 from whence.cli.words import address, plain
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from whence.lidia import Range
     from whence.lidia.build import Created
     from whence.lidia.results import SourceColumns
+    from whence.locate.debug_files import DebugFiles
 
 
 MOST_INDENT = 64
@@ -164,10 +166,19 @@ def create(options: Namespace) -> int:
 
 def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
     """Archive an open file as the options ask for it."""
+    finder = finder_of(elf, options)
+    if finder is not None:
+        return create_with(finder, elf, output, options)
+    with locator_of(options) as locator:
+        return create_with(locator.debug_files, elf, output, options)
+
+
+def create_with(finder: DebugFiles, elf: ElfFile, output: str, options: Namespace) -> Created:
+    """The same, with what finds the files that complete it."""
     from whence.cli.progress import Progress
     from whence.lidia.build import create_from_elf
 
-    with locator_of(options) as locator, Progress(f"archiving {options.file}", quiet=options.json):
+    with Progress(f"archiving {options.file}", quiet=options.json):
         return create_from_elf(
             elf,
             output,
@@ -182,7 +193,7 @@ def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
             compat=options.compat,
             strings=options.strings,
             demangle=options.demangle,
-            debug_files=locator.debug_files,
+            debug_files=finder,
             jobs=options.jobs,
         )
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from types import TracebackType
 
 from whence.blocks import contextmanager, suppress
 from whence.elf import layout
@@ -23,6 +21,9 @@ from whence.window import ByteOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
     from typing_extensions import Buffer
 
     from whence.elf.compress import Unpacking
