@@ -324,7 +324,8 @@ def test_one_address_of_an_archive_is_answered_without_modules_that_take_long_to
 
 def test_one_address_of_an_elf_file_is_answered_without_modules_that_take_long_to_import() -> None:
     slow = {"typing", "re", "enum", "contextlib", "dataclasses", "argparse", "zlib", "whence.model", "whence.reasons"}
-    slow |= {"threading", "functools", "whence.elf.compress", "whence.lidia.unwind", "whence.demangle"}
+    slow |= {"threading", "functools", "whence.elf.compress", "whence.lidia.unwind", "whence.demangle", "types"}
+    slow |= {"whence.locate.debug_files", "whence.locate.search", "whence.rooted"}
     out = slow_modules_of(compiled(), slow)
     assert out.startswith("sum\n")
     assert out.endswith("SLOW []\n")

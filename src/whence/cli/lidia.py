@@ -11,8 +11,9 @@ from whence.cli.options import (
     add_json_option,
     add_locator_options,
     add_name_options,
-    finder_of,
+    default_finder,
     locator_of,
+    needs_locator,
 )
 from whence.cli.words import address, plain
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from whence.lidia import Range
     from whence.lidia.build import Created
     from whence.lidia.results import SourceColumns
-    from whence.locate.debug_files import DebugFiles
+    from whence.producers import Finder
 
 
 MOST_INDENT = 64
@@ -166,14 +167,13 @@ def create(options: Namespace) -> int:
 
 def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
     """Archive an open file as the options ask for it."""
-    finder = finder_of(elf, options)
-    if finder is not None:
-        return create_with(finder, elf, output, options)
+    if not needs_locator(elf, options):
+        return create_with(default_finder, elf, output, options)
     with locator_of(options) as locator:
         return create_with(locator.debug_files, elf, output, options)
 
 
-def create_with(finder: DebugFiles, elf: ElfFile, output: str, options: Namespace) -> Created:
+def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -> Created:
     """The same, with what finds the files that complete it."""
     from whence.cli.progress import Progress
     from whence.lidia.build import create_from_elf

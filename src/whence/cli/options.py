@@ -178,13 +178,16 @@ def user_dirs() -> tuple[str, ...] | None:
     return (*DEBUG_DIRS, cache) if os.path.isdir(os.path.join(cache, ".build-id")) else None
 
 
-def finder_of(elf: ElfFile, options: Namespace) -> DebugFiles | None:
-    """What finds the files that complete an ELF file with debug info, where no option is about places. None: a Locator
-    does, which takes longer to import."""
-    from whence.locate.debug_files import DEBUG_DIRS, DebugFiles, has_debug_info
+def needs_locator(elf: ElfFile, options: Namespace) -> bool:
+    """Whether it takes a Locator to complete an ELF file, and not only `default_finder`: it has no debug info, or an
+    option is about places. A Locator takes longer to import."""
+    return not elf.has_debug_info or any(getattr(options, name) != LOCATOR_DEFAULTS[name] for name in PLACES)
 
-    if not has_debug_info(elf) or any(getattr(options, name) != LOCATOR_DEFAULTS[name] for name in PLACES):
-        return None
+
+def default_finder() -> DebugFiles:
+    """What looks for the files that complete an ELF file where no option says where."""
+    from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
+
     return DebugFiles(user_dirs() or DEBUG_DIRS)
 
 

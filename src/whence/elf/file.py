@@ -158,6 +158,12 @@ class ElfFile:
         """Whether sections say that the Go linker made the file; strip leaves them, debug files name them."""
         return any(self.section(name) is not None for name in layout.GO_SECTIONS)
 
+    @property
+    def has_debug_info(self) -> bool:
+        """Whether it has bytes of .debug_info, not only a claim to some (SHT_NOBITS)."""
+        section = self.section(".debug_info")
+        return section is not None and section.in_file and section.size > 0
+
     def content(self, section: Section | str) -> memoryview:
         """A section's bytes: unpacked, and with relocations applied in the debug sections of object files.
 
