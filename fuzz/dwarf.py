@@ -82,7 +82,7 @@ def seeds() -> list[bytes]:
 def target(data: bytes) -> None:
     debug, package, index = unpack(data)
     elf = ElfFile.from_bytes(debug.elf())
-    info = DebugInfo(elf, strings=StringSpace(), dwp=split.packaged(package, index))
+    info = DebugInfo(elf, strings=StringSpace(), dwp=lambda: split.packaged(package, index))
     info.units_at([0x1000, 0x4000])
     table = info.ranges(jobs=1)
     for name in set(table.function):

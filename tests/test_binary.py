@@ -24,6 +24,7 @@ from whence.elf import ElfFile
 from whence.errors import ElfError, WhenceError
 from whence.lidia.build import create, create_from_elf
 from whence.lidia.writer import write
+from whence.locate.debug_files import DebugFiles
 from whence.producers import Producers, may_be_go
 from whence.ranges.caller_files import caller_files
 
@@ -86,6 +87,29 @@ def test_symbols_are_not_read_where_debug_info_names_all_addresses(
         ranges = producers.ranges(producers.units_at(vaddrs), near=vaddrs)
         assert {ranges.strings.text(name) for name in ranges.function} >= set(names)
     assert asked == tables
+
+
+def test_other_files_are_looked_for_when_there_is_something_to_look_for(tmp_path: Path) -> None:
+    made: list[DebugFiles] = []
+
+    def finder() -> DebugFiles:
+        made.append(DebugFiles([tmp_path]))
+        return made[0]
+
+    with ElfFile.open(compiled()) as elf, Producers(elf, finder=finder) as producers:
+        assert len(producers.ranges())
+        assert not made
+        for _ in range(2):  # whoever asks what was tried is told all of it
+            itself, package = producers.searches
+            assert (itself.wanted, itself.how, itself.elf) == ("debug file", "itself", elf)
+            assert package.wanted == "package of split units"
+            assert [one.outcome.code for one in package.tried] == ["absent"] * 2  # beside it, by its build-id
+        assert len(made) == 1
+    with ElfFile.open(compiled()) as elf, Producers(elf, finder=finder, dwarf=False, symtab=False) as producers:
+        assert producers.searches == []
+    with ElfFile.from_bytes(forge([])) as elf, Producers(elf, finder=finder) as producers:
+        assert [one.wanted for one in producers.searches] == ["debug file"]
+        assert len(made) == 2
 
 
 def test_a_return_address_is_looked_up_one_byte_before() -> None:

@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from whence.explanation import Explanation
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
-    from whence.locate.debug_files import DebugFiles
     from whence.model import Frames, NameStyle, PathStyle
     from whence.planner import Plan, Planner
-    from whence.producers import Producers
+    from whence.producers import Finder, Producers
     from whence.reverse import LineSpan
 
     class Locates(Protocol):
@@ -91,7 +90,7 @@ class Binary(Closing):
         cls,
         elf: ElfFile,
         *,
-        debug_files: DebugFiles | None = None,
+        debug_files: Finder | None = None,
         dwarf: bool = True,
         symtab: bool = True,
         gopclntab: bool = True,

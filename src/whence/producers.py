@@ -10,8 +10,7 @@ from __future__ import annotations
 from _weakref import ref
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from whence.blocks import contextmanager, suppress
 from whence.cores import share
@@ -19,18 +18,22 @@ from whence.elf.file import ElfFile
 from whence.errors import WhenceError
 from whence.forks import cached_property
 from whence.interrupts import interruptible
-from whence.locate.debug_files import DebugFiles
-from whence.locate.search import Search
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
+    from whence.locate.debug_files import DebugFiles
+    from whence.locate.search import Search
     from whence.model import NameStyle, PathStyle
     from whence.reasons import Reason
+
+    Finder = DebugFiles | Callable[[], DebugFiles]
 
 
 class Producers:
@@ -40,7 +43,7 @@ class Producers:
         self,
         elf: ElfFile,
         *,
-        finder: DebugFiles | None = None,
+        finder: Finder | None = None,
         dwarf: bool = True,
         symtab: bool = True,
         gopclntab: bool = True,
@@ -51,21 +54,24 @@ class Producers:
         ahead: int | None = None,
         vaddrs: Sequence[int] = (),
     ) -> None:
-        """With `ahead` the debug info is unpacked at once, on threads of its own: all but a .debug_info of more bytes,
-        as stored; with `vaddrs` what a question about these needs."""
+        """`finder` looks for the files that complete this one, or is a function that makes what does, once there is
+        something to look for (None: DebugFiles). With `ahead` the debug info is unpacked at once, on threads of its
+        own: all but a .debug_info of more bytes, as stored; with `vaddrs` what a question about these needs."""
         self.elf = elf
-        self.finder = finder or DebugFiles()
+        self._finder = finder
         self.strings = StringSpace()
         self.jobs = jobs
         self.problems: list[WhenceError] = []
-        self.searches: list[Search] = []  # every search for a file, with what was tried
+        self._searches: list[Search] = []
         self._symtab = symtab
         self._asked = False
         self._told: list[str] | None = None  # the problems, once this was closed
         self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
         self._columns = columns
         self._opened: list[ElfFile] = []
-        self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
+        self.debug_elf = elf
+        if (dwarf or symtab) and not self._is_enough:
+            self.debug_elf = self._take(self.finder.debug_file(elf)) or elf
         if dwarf and ahead is not None and jobs != 1:
             from whence.dwarf.ahead import unpack_ahead
 
@@ -82,13 +88,42 @@ class Producers:
         import whence.elf.function_symbols
         import whence.elf.kernels.symbols  # noqa: F401
 
-        _ = self.pclntab
+        _ = self.pclntab, self.searches
         for file in (self.elf, *self._opened):
             file.prepare()
 
+    @cached_property
+    def finder(self) -> DebugFiles:
+        """What looks for the files that complete this one."""
+        if self._finder is None:
+            from whence.locate.debug_files import DebugFiles
+
+            return DebugFiles()
+        return self._finder() if callable(self._finder) else self._finder
+
+    @property
+    def _is_enough(self) -> bool:
+        """Whether the file is its own debug file, and there is no finder yet, which would log that."""
+        is_made = self._finder is not None and not callable(self._finder)
+        return not is_made and self.elf.has_debug_info and (self._dwarf or self._symtab)
+
+    @property
+    def searches(self) -> list[Search]:
+        """Every search for a file, with what was tried; those that nothing has needed so far are made now."""
+        itself = [self.finder.debug_file(self.elf)] if self._is_enough else []
+        if self.dwarf is not None:
+            _ = self._package
+        return itself + self._searches
+
+    @cached_property
+    def _package(self) -> ElfFile | None:
+        """The package of split units, looked for when the first such unit is met."""
+        elf = self.debug_elf
+        return self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
+
     def _take(self, search: Search) -> ElfFile | None:
         """What a search found; the search is kept for those who ask what was tried, the file to be closed."""
-        self.searches.append(search)
+        self._searches.append(search)
         if search.elf is not None and search.elf is not self.elf:
             self._opened.append(search.elf)
         return search.elf
@@ -107,8 +142,11 @@ class Producers:
                 return None
             return producers._take(producers.finder.dwo(unit.comp_dir, unit.dwo_name, elf.path))
 
-        alt = self._take(self.finder.alt_file(elf))
-        package = self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
+        def package() -> ElfFile | None:
+            producers = held()
+            return None if producers is None else producers._package
+
+        alt = self._take(self.finder.alt_file(elf)) if elf.section(".gnu_debugaltlink") is not None else None
         return interruptible(DebugInfo)(
             elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths,
             columns=self._columns,
@@ -232,7 +270,7 @@ class Producers:
     def again(self) -> Producers:
         """The same, with nothing read yet."""
         return Producers(
-            self.elf, finder=self.finder, dwarf=self._dwarf, symtab=self._symtab, gopclntab=self._gopclntab,
+            self.elf, finder=self._finder, dwarf=self._dwarf, symtab=self._symtab, gopclntab=self._gopclntab,
             jobs=self.jobs, names=self._names, paths=self._paths, columns=self._columns,
         )  # fmt: skip
 

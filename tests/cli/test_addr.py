@@ -20,7 +20,7 @@ import whence
 from tests.helpers.programs import compiled, folder
 from whence.cli import addr
 from whence.cli.main import Plain, main, parsed
-from whence.cli.options import LOCATOR_DEFAULTS
+from whence.cli.options import LOCATOR_DEFAULTS, PLACES
 from whence.elf import ElfFile, functions
 from whence.elf.segments import Segment
 from whence.lidia.build import create
@@ -335,7 +335,8 @@ def test_one_address_of_an_archive_is_answered_without_modules_that_take_long_to
 
 def test_one_address_of_an_elf_file_is_answered_without_modules_that_take_long_to_import() -> None:
     slow = {"typing", "re", "enum", "contextlib", "dataclasses", "argparse", "zlib", "whence.model", "whence.reasons"}
-    slow |= {"threading", "functools", "whence.elf.compress", "whence.lidia.unwind", "whence.demangle"}
+    slow |= {"threading", "functools", "whence.elf.compress", "whence.lidia.unwind", "whence.demangle", "types"}
+    slow |= {"whence.locate.debug_files", "whence.locate.search", "whence.rooted"}
     out = slow_modules_of(compiled(), slow)
     assert out.startswith("sum\n")
     assert out.endswith("SLOW []\n")
@@ -350,8 +351,8 @@ def test_options_about_places_are_heard_for_a_file_with_debug_info(tmp_path: Pat
         done = run(*words, *options)
         assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     assert run(*words, "--sysroot", "/nowhere").returncode == 2
-    assert {*addr.PLACES} <= {*LOCATOR_DEFAULTS}
-    assert {*LOCATOR_DEFAULTS} - {*addr.PLACES} == {
+    assert {*PLACES} <= {*LOCATOR_DEFAULTS}
+    assert {*LOCATOR_DEFAULTS} - {*PLACES} == {
         "debuginfod_allow", "cache_dir", "cache_size", "no_cache", "jobs",
     }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,7 @@ def test_a_split_unit_of_another_build_is_refused(version: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_package_completes_all_skeletons(version: int) -> None:
-    info = read(version, dwp=packaged(*package(version)))
+    info = read(version, dwp=lambda: packaged(*package(version)))
     assert sorted(found(info)) == EXPECTED
     assert not info.problems
 
@@ -98,7 +99,7 @@ def test_a_package_completes_all_skeletons(version: int) -> None:
 def test_a_broken_index_is_told(version: int) -> None:
     debug, index = package(version)
     for bad in (index[:20], b"\7\0\0\0" + index[4:], index[:4] + b"\xff" * 12 + index[16:], b""):
-        info = read(version, dwp=packaged(debug, bad))
+        info = read(version, dwp=partial(packaged, debug, bad))
         info.ranges()
         assert "debug_cu_index" in str(info.problems[0])
 
@@ -109,7 +110,7 @@ def test_every_changed_byte_of_an_index_is_survived(version: int) -> None:
     for at in range(len(index)):
         for value in (0, 0xFF):
             bad = index[:at] + bytes([value]) + index[at + 1 :]
-            survives(read(version, dwp=packaged(debug, bad)).ranges, jobs=1, refused=())
+            survives(read(version, dwp=partial(packaged, debug, bad)).ranges, jobs=1, refused=())
 
 
 def test_files_of_split_units_are_closed_when_read(tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 ELF_MAGIC = b"\x7fELF"  # whence.elf.layout has it, too, which an archive does without
-PLACES = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")  # options of a Locator
 BLOCK = 1 << 16
 PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
 LINE_MAX = 1 << 16  # bytes of a line that are kept, and those that came with them
@@ -170,20 +169,18 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
 def completed(elf: ElfFile, vaddrs: Sequence[int], options: Namespace) -> Iterator[Binary]:
     """An ELF file with all that completes it, for a question about these vaddrs (none: nobody knows them yet). What has
     debug info needs no Locator where no option is about one."""
-    from whence.cli.options import locator_of, user_dirs
-    from whence.locate.debug_files import DEBUG_DIRS, DebugFiles, has_debug_info
+    from whence.cli.options import default_finder, locator_of, needs_locator
 
     columns = options.style != "gnu"
-    if has_debug_info(elf) and all(getattr(options, name) == PLAIN[name] for name in PLACES):
-        from whence.binary import Binary
-
-        finder = DebugFiles(user_dirs() or DEBUG_DIRS)
-        with closed(
-            Binary.from_elf(elf, debug_files=finder, jobs=options.jobs, columns=columns, ahead=vaddrs)
-        ) as binary:
+    if needs_locator(elf, options):
+        with locator_of(options) as locator, closed(locator.complete(elf, columns=columns, ahead=vaddrs)) as binary:
             yield binary
         return
-    with locator_of(options) as locator, closed(locator.complete(elf, columns=columns, ahead=vaddrs)) as binary:
+    from whence.binary import Binary
+
+    with closed(
+        Binary.from_elf(elf, debug_files=default_finder, jobs=options.jobs, columns=columns, ahead=vaddrs)
+    ) as binary:
         yield binary
 
 

@@ -11,7 +11,9 @@ from whence.cli.options import (
     add_json_option,
     add_locator_options,
     add_name_options,
+    default_finder,
     locator_of,
+    needs_locator,
 )
 from whence.cli.words import address, plain
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from whence.lidia import Range
     from whence.lidia.build import Created
     from whence.lidia.results import SourceColumns
+    from whence.producers import Finder
 
 
 MOST_INDENT = 64
@@ -164,10 +167,18 @@ def create(options: Namespace) -> int:
 
 def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
     """Archive an open file as the options ask for it."""
+    if not needs_locator(elf, options):
+        return create_with(default_finder, elf, output, options)
+    with locator_of(options) as locator:
+        return create_with(locator.debug_files, elf, output, options)
+
+
+def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -> Created:
+    """The same, with what finds the files that complete it."""
     from whence.cli.progress import Progress
     from whence.lidia.build import create_from_elf
 
-    with locator_of(options) as locator, Progress(f"archiving {options.file}", quiet=options.json):
+    with Progress(f"archiving {options.file}", quiet=options.json):
         return create_from_elf(
             elf,
             output,
@@ -182,7 +193,7 @@ def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
             compat=options.compat,
             strings=options.strings,
             demangle=options.demangle,
-            debug_files=locator.debug_files,
+            debug_files=finder,
             jobs=options.jobs,
         )
 

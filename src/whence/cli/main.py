@@ -7,7 +7,7 @@ import os
 import sys
 
 from whence._version import __version__
-from whence.cli import streams
+from whence.cli import imports, streams
 from whence.errors import WhenceError, WrongUse, plain
 
 TYPE_CHECKING = False
@@ -126,6 +126,7 @@ def stand_in(program: str) -> int:
 def alone(run: Callable[[], int]) -> int:
     """Run what the process is for. Importing makes no garbage, and nobody needs what is left to be looked through."""
     gc.set_threshold(50_000)
+    imports.install()
     try:
         return run()
     finally:

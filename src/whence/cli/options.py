@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 
 from whence.blocks import contextmanager
 from whence.errors import WrongUse
@@ -18,8 +17,11 @@ from whence.errors import WrongUse
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
 
+    from whence.elf import ElfFile
     from whence.locate.cache import Cache
+    from whence.locate.debug_files import DebugFiles
     from whence.locate.debuginfod import Debuginfod
     from whence.locate.locator import Locator
     from whence.symbolize import Symbolizer
@@ -98,6 +100,9 @@ LOCATOR_DEFAULTS: dict[str, object] = {
 }  # fmt: skip
 """What `add_locator_options` sets when no option is given, for commands that do without argparse then."""
 
+PLACES = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")
+"""Those of them that a search for the files that complete an ELF file depends on."""
+
 
 def add_name_options(parser: ArgumentParser) -> None:
     parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
@@ -171,6 +176,19 @@ def user_dirs() -> tuple[str, ...] | None:
 
     cache = os.path.join(os.path.expanduser("~"), ".debug")
     return (*DEBUG_DIRS, cache) if os.path.isdir(os.path.join(cache, ".build-id")) else None
+
+
+def needs_locator(elf: ElfFile, options: Namespace) -> bool:
+    """Whether it takes a Locator to complete an ELF file, and not only `default_finder`: it has no debug info, or an
+    option is about places. A Locator takes longer to import."""
+    return not elf.has_debug_info or any(getattr(options, name) != LOCATOR_DEFAULTS[name] for name in PLACES)
+
+
+def default_finder() -> DebugFiles:
+    """What looks for the files that complete an ELF file where no option says where."""
+    from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
+
+    return DebugFiles(user_dirs() or DEBUG_DIRS)
 
 
 @contextmanager

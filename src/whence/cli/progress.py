@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable
-from types import TracebackType
 
 from whence.blocks import suppress
 from whence.cli import streams
@@ -18,6 +15,9 @@ from whence.cli.words import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Event, Thread
+    from types import TracebackType
     from typing import Self
 
 PATIENCE_SECONDS = 1.0
@@ -32,32 +32,35 @@ class Progress:
         self.what = what
         self.share: Callable[[], tuple[int, int]] | None = None
         self._quiet = quiet or not sys.stderr.isatty()
-        self._done = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._done: Event | None = None  # of the block, once a thread waits for it
+        self._thread: Thread | None = None
 
     def __enter__(self) -> Self:
         if not self._quiet:
-            thread = threading.Thread(target=self._run, args=(time.monotonic(),), daemon=True)
+            from threading import Event, Thread
+
+            done = Event()
+            thread = Thread(target=self._run, args=(time.monotonic(), done), daemon=True)
             with suppress(RuntimeError):  # the system refuses a thread: nothing is shown
                 thread.start()
-                self._thread = thread
+                self._thread, self._done = thread, done
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._done.set()
-        if self._thread is not None:
+        if self._thread is not None and self._done is not None:
+            self._done.set()
             self._thread.join()
 
-    def _run(self, began: float) -> None:
-        if self._done.wait(PATIENCE_SECONDS):
+    def _run(self, began: float, done: Event) -> None:
+        if done.wait(PATIENCE_SECONDS):
             return
         terminal = streams.unguarded(sys.stderr)
         while True:
             terminal.write(CLEAR + self.line(time.monotonic() - began, columns()))
             terminal.flush()
-            if self._done.wait(INTERVAL_SECONDS):
+            if done.wait(INTERVAL_SECONDS):
                 break
         terminal.write(CLEAR)
         terminal.flush()

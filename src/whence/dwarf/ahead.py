@@ -8,13 +8,14 @@ names may lie anywhere: unpacking goes on, and the reader waits for no more than
 from __future__ import annotations
 
 from _thread import start_new_thread
-from array import array
-from collections.abc import Sequence
 
 from whence.errors import WhenceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Sequence
+
     from whence.elf.compress import Unpacking
     from whence.elf.file import ElfFile
 
@@ -41,6 +42,8 @@ def begin(elf: ElfFile, most: int, few: bool) -> Unpacking | None:
 def limit(elf: ElfFile, info: Unpacking, vaddrs: Sequence[int]) -> None:
     """Have .debug_info unpacked as far as a question about these vaddrs needs it, at least."""
     if 0 < len(vaddrs) <= FEW:
+        from array import array  # which imports collections: unpacking begins before that
+
         from whence.dwarf.kernels import abbrevs, units  # noqa: F401  (not on the thread)
 
         wanted = elf, info, array("Q", vaddrs)
@@ -71,6 +74,8 @@ def _limit(elf: ElfFile, info: Unpacking, vaddrs: array[int]) -> None:
 def listed_units(aranges: memoryview, order: str, vaddrs: array[int]) -> tuple[list[int], int]:
     """The offsets in .debug_info of the units that .debug_aranges names for the vaddrs, in order, and how many units it
     lists; ([], 0) when it does not name one for each."""
+    from array import array
+
     from whence.dwarf.kernels import units
 
     found = array("Q", bytes(8 * len(vaddrs)))  # offset + 1

@@ -46,10 +46,10 @@ class State(IntEnum):
 class DebugInfo:
     """Debug info: units, and the ranges of functions, inlined calls and lines they describe.
 
-    `strings` is the space the names of all tables refer to. `alt` is the supplementary file (dwz), `dwp` the package of
-    split units, `dwo` opens the file of a skeleton unit (None: not found). `names` and `paths`: how functions and files
-    are named (see whence.model); `columns`: whether the columns and discriminators of lines and calls are read, too.
-    Nothing here raises for what a file holds: what is broken is left out and reported in
+    `strings` is the space the names of all tables refer to. `alt` is the supplementary file (dwz), `dwp` opens the
+    package of split units, `dwo` the file of a skeleton unit (None: not found), both when one is met. `names` and
+    `paths`: how functions and files are named (see whence.model); `columns`: whether the columns and discriminators of
+    lines and calls are read, too. Nothing here raises for what a file holds: what is broken is left out and reported in
     `problems`. The files must stay open as long as names are read.
 
     `state` is how much is read. `bare` are the names of functions of which nothing else is said (clang -g1).
@@ -61,7 +61,7 @@ class DebugInfo:
         *,
         strings: StringSpace,
         alt: ElfFile | None = None,
-        dwp: ElfFile | None = None,
+        dwp: Callable[[], ElfFile | None] | None = None,
         dwo: Callable[[Unit], ElfFile | None] | None = None,
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",

@@ -136,9 +136,11 @@ class SplitFiles:
     """Every split file of a binary: its package, its own .dwo sections, or a file per unit, opened when wanted."""
 
     def __init__(
-        self, elf: ElfFile, package: ElfFile | None, find: Callable[[Unit], ElfFile | None] | None, problems: Problems
-    ) -> None:
-        """`find` opens the file of a skeleton (None: not found). What is wrong with the files goes to `problems`."""
+        self, elf: ElfFile, package: Callable[[], ElfFile | None] | None,
+        find: Callable[[Unit], ElfFile | None] | None, problems: Problems,
+    ) -> None:  # fmt: skip
+        """`package` opens the package, and `find` the file of a skeleton (None: not found). What is wrong with the
+        files goes to `problems`."""
         self._elf, self._package, self._find, self._problems = elf, package, find, problems
         self._shared: list[SplitFile] | None = None
         self._lock = Lock()
@@ -171,11 +173,12 @@ class SplitFiles:
     def _gathered(self, skeletons: UnitSet) -> list[SplitFile]:
         """The files that hold many units: the package, and the binary itself."""
         if self._shared is None:
-            shared = [(self._package, True)] if self._package is not None else []
+            package = self._package() if self._package is not None else None
+            shared = [package] if package is not None else []
             if self._elf.section(".debug_info.dwo") is not None:
-                shared.append((self._elf, False))
+                shared.append(self._elf)
             self._shared = [
-                SplitFile(skeletons.file, skeletons.sections, elf, package=package) for elf, package in shared
+                SplitFile(skeletons.file, skeletons.sections, elf, package=elf is package) for elf in shared
             ]
             for file in self._shared:
                 self._problems.extend(file.problems)

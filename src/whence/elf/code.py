@@ -8,10 +8,13 @@ PF_X alone (whence.procmap), so these are for names only.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 
 from whence.elf.sections import Section
 from whence.elf.segments import Segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Range = tuple[int, int]  # [start, end) in vaddrs
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
-from collections.abc import Callable, Iterable
 
 from whence.blocks import suppress
 from whence.budget import Budget
@@ -28,6 +27,7 @@ from whence.window import ByteOrder, Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from typing import Protocol
 
     class Decompressor(Protocol):

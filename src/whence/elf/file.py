@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from types import TracebackType
 
 from whence.blocks import contextmanager, suppress
 from whence.elf import layout
@@ -23,6 +21,9 @@ from whence.window import ByteOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
     from typing_extensions import Buffer
 
     from whence.elf.compress import Unpacking
@@ -156,6 +157,12 @@ class ElfFile:
     def is_go(self) -> bool:
         """Whether sections say that the Go linker made the file; strip leaves them, debug files name them."""
         return any(self.section(name) is not None for name in layout.GO_SECTIONS)
+
+    @property
+    def has_debug_info(self) -> bool:
+        """Whether it has bytes of .debug_info, not only a claim to some (SHT_NOBITS)."""
+        section = self.section(".debug_info")
+        return section is not None and section.in_file and section.size > 0
 
     def content(self, section: Section | str) -> memoryview:
         """A section's bytes: unpacked, and with relocations applied in the debug sections of object files.

@@ -9,8 +9,6 @@ the notes lay in the program it was taken from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from whence.budget import Budget
 from whence.elf.kernels import constants
 from whence.elf.sections import Section
@@ -18,6 +16,10 @@ from whence.elf.segments import Segment
 from whence.errors import ElfError
 from whence.records import Record
 from whence.window import ByteOrder, Window
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 HEAD_SIZE = 12
 BUILD_ID_LIMIT = 64  # bytes; linkers write 8 to 32

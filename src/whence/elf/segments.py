@@ -11,13 +11,15 @@ machine we run on: mappings may come from another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from whence.elf import layout
 from whence.elf.header import Header, entries
 from whence.elf.kernels import constants
 from whence.elf.layout import ELF64
 from whence.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 WIDTH = (1 << 64) - 1
 SMALLEST_PAGE, LARGEST_PAGE = 1 << 12, 1 << 16

@@ -22,7 +22,6 @@ from whence.files import atomic_write
 from whence.interrupts import interruptible
 from whence.lidia.layout import Extra
 from whence.lidia.writer import COMPACT_ALONE, Written, names_budget, write
-from whence.locate.debug_files import DebugFiles
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena
@@ -33,6 +32,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, BinaryIO, Literal, TypedDict, Unpack
+
+    from whence.producers import Finder
 
     class Options(TypedDict, total=False):
         """The options of `create`, by name."""
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
         columns: bool
         unwind: bool
         compact: bool
-        debug_files: DebugFiles | None
+        debug_files: Finder | None
         jobs: int | None
 
 
@@ -104,7 +105,7 @@ def create_from_elf(
     columns: bool = False,
     unwind: bool = False,
     compact: bool = False,
-    debug_files: DebugFiles | None = None,
+    debug_files: Finder | None = None,
     jobs: int | None = None,
 ) -> Created:
     """Archive an open ELF file into a path or a binary writable; the options and errors are those of `create`.

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 DEBUG_DIRS = ("/usr/lib/debug",)
 """Where debug files lie when nobody says otherwise."""
-DEBUG_INFO = ".debug_info"
 
 Candidates = Iterable[tuple[str, str]]  # path, how
 
@@ -94,7 +93,7 @@ class DebugFiles:
     def debug_file(self, elf: ElfFile) -> Search:
         """The file with the DWARF of a file: `elf` itself when it has some."""
         search = Search("debug file")
-        if has_debug_info(elf):
+        if elf.has_debug_info:
             search.elf, search.path, search.how = elf, elf.path, "itself"
             search.note(elf.path, "itself", Outcome.TAKEN)
             return search
@@ -232,12 +231,6 @@ class DebugFiles:
             search.elf, search.path, search.how = found, path, how
             search.note(path, how, Outcome.TAKEN)
             return
-
-
-def has_debug_info(elf: ElfFile) -> bool:
-    """Whether a file has bytes of .debug_info, not only a claim to some (SHT_NOBITS)."""
-    section = elf.section(DEBUG_INFO)
-    return section is not None and section.in_file and section.size > 0
 
 
 def folders_of(path: str, sysroot: str = "") -> list[str]:

@@ -33,7 +33,7 @@ from whence.blocks import suppress
 from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
-from whence.locate.debug_files import DEBUG_DIRS, DebugFiles, has_debug_info
+from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
 from whence.locate.identity import comparable, key
 from whence.locate.names import PACKED
 from whence.locate.search import ALL_KINDS, FileKind, Opened, Outcome, Search, Wanted
@@ -211,7 +211,7 @@ class Locator(Closing):
                     must_be_of(wanted, table.about.build_id)
                 return FileKind.ARCHIVE
             with candidate.elf() as elf:
-                kind = FileKind.DEBUGINFO if has_debug_info(elf) else FileKind.EXECUTABLE
+                kind = FileKind.DEBUGINFO if elf.has_debug_info else FileKind.EXECUTABLE
                 if kind not in wanted.kinds and not (FileKind.EXECUTABLE in wanted.kinds and has_code(elf)):
                     raise Unfit(f"it has no {' or '.join(wanted.kinds)}")
                 return kind if kind in wanted.kinds else FileKind.EXECUTABLE
@@ -362,7 +362,7 @@ class Locator(Closing):
 
     def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Opened | None:
         """An archive of a file that has neither debug info nor Go's tables; None where there is none, or no need."""
-        if has_debug_info(elf) or elf.is_go or not elf.build_id or (len(self.sources) == 1 and not self._given.files):
+        if elf.has_debug_info or elf.is_go or not elf.build_id or (len(self.sources) == 1 and not self._given.files):
             return None
         wanted = Wanted(elf.build_id, elf.path, (FileKind.ARCHIVE,))
         search = Search(str(wanted))

@@ -16,7 +16,7 @@ from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_CORE, SHT_NOBITS, SHT_NOTE
 from whence.elf.layout import machine_name
 from whence.errors import CUT_OFF, MISMATCH, ElfError, Unsupported
-from whence.locate.debug_files import DebugFiles, has_debug_info
+from whence.locate.debug_files import DebugFiles
 from whence.locate.search import FileKind
 from whence.records import Record
 from whence.store.names import DEBUGINFO, EXECUTABLE
@@ -135,7 +135,7 @@ def kinds_of(elf: ElfFile) -> tuple[FileKind, ...]:
         loaded = any(one.allocated and one.type not in bare and one.size for one in elf.sections)
     else:
         loaded = any(one.is_loaded and one.file_size for one in elf.segments)
-    described = has_debug_info(elf) or (not loaded and _in_file(elf, SYMTAB))
+    described = elf.has_debug_info or (not loaded and _in_file(elf, SYMTAB))
     kinds = (*((DEBUGINFO,) if described else ()), *((EXECUTABLE,) if loaded else ()))
     if not kinds:
         fault = "neither code nor debug info nor symbols are in it"
