@@ -39,7 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "dwarf": {"elf", "ranges", "window"},
     "gopclntab": {"elf", "ranges", "window"},
     "lidia": {"demangle", "ranges"},
-    "lidia.build": {"demangle", "elf", "gopclntab", "lidia", "locate", "producers", "ranges"},
+    "lidia.build": {"demangle", "elf", "gopclntab", "lidia", "producers", "ranges"},
     "locate": {"elf", "lidia"},
     "locate.locator": {"binary", "elf", "lidia", "lidia.build", "locate", "producers"},
     "store": {"binary", "elf", "lidia", "lidia.build", "locate", "locate.locator", "procmap", "producers", "symbolize"},
