@@ -363,6 +363,44 @@ def test_what_is_packed_is_unpacked_without_modules_that_take_long_to_import() -
     assert out.endswith("SLOW []\n")
 
 
+@pytest.mark.parametrize("words", [["addr", "FILE", "1000"], ["lidia", "create", "FILE", "-o", "OUT"]], ids=" ".join)
+def test_unpacking_begins_before_what_reads_is_imported(words: list[str], tmp_path: Path) -> None:
+    named = {"FILE": str(compiled("-g", "-gz")), "OUT": str(tmp_path / "a.lidia")}
+    script = (
+        f"import sys; sys.path[:] = {sys.path!r}; before = {{*sys.modules}}\n"
+        "from whence.cli.main import main\n"
+        "from whence.elf.file import ElfFile\n"
+        "unpack_ahead, loaded = ElfFile.unpack_ahead, []\n"
+        "def noted(*words, **options):\n"
+        "    loaded.append({*sys.modules} - before)\n"
+        "    return unpack_ahead(*words, **options)\n"
+        "ElfFile.unpack_ahead = noted\n"
+        "main(sys.argv[1:])\n"
+        "print(*sorted(loaded[0]))"
+    )
+    command = [sys.executable, "-S", "-c", script, *(named.get(word, word) for word in words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {*done.stdout.splitlines()[-1].split()}
+    assert "whence.elf.file" in loaded
+    assert not loaded & {"array", "collections", "types", "whence.binary", "whence.dwarf.info", "whence.producers"}
+    assert not [name for name in loaded if name.startswith(("whence.lidia", "whence.ranges", "whence.locate"))]
+
+
+def test_an_archive_of_a_file_with_debug_info_is_made_without_a_locator(tmp_path: Path) -> None:
+    script = (
+        f"import sys; sys.path[:] = {sys.path!r}; before = {{*sys.modules}}\n"
+        "from whence.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+        "print(*sorted({*sys.modules} - before))"
+    )
+    command = [sys.executable, "-S", "-c", script, "lidia", "create", str(compiled()), "-o", str(tmp_path / "a.lidia")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {*done.stdout.splitlines()[-1].split()}
+    assert "whence.lidia.build" in loaded
+    slow = {"threading", "functools", "typing", "re", "argparse", "whence.locate.locator", "whence.locate.debug_files"}
+    assert not loaded & slow
+
+
 def test_without_options_the_defaults_are_those_that_argparse_would_give() -> None:
     words = ["addr", "FILE", "0x10", "20"]
     assert vars(Plain(words[1:], False, addr.PLAIN)) == vars(parsed(words, False, addr))
