@@ -26,14 +26,14 @@ bytes.
 """
 
 from whence.elf.file import ElfFile
-from whence.elf.links import AltLink, DebugLink
-from whence.elf.notes import Note
 from whence.elf.sections import Section
 from whence.elf.segments import Segment, Translation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.elf.function_symbols import aliases, functions
+    from whence.elf.links import AltLink, DebugLink
+    from whence.elf.notes import Note
     from whence.elf.symbols import Symbols
 
 __all__ = [
@@ -50,9 +50,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in ("Symbols", "aliases", "functions"):
-        raise AttributeError(f"module 'whence.elf' has no attribute {name!r}")
-    from whence.elf import function_symbols, symbols  # debug info often says all that is asked for
+_LATER = {  # debug info often says all that is asked for
+    "AltLink": "links",
+    "DebugLink": "links",
+    "Note": "notes",
+    "Symbols": "symbols",
+    "aliases": "function_symbols",
+    "functions": "function_symbols",
+}
 
-    return getattr(symbols if name == "Symbols" else function_symbols, name)
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'whence.elf' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"whence.elf.{_LATER[name]}"), name)

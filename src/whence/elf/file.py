@@ -9,8 +9,6 @@ from whence.elf import layout
 from whence.elf.code import Range, code_ranges, code_segments, loaded_ranges
 from whence.elf.header import read_header
 from whence.elf.kernels import constants
-from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
-from whence.elf.notes import Note, build_id, go_build_id, read_notes
 from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, Translation, read_segments
 from whence.errors import ElfError, WhenceError, empty_file, naming
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from whence.elf.compress import Unpacking
+    from whence.elf.links import AltLink, DebugLink
+    from whence.elf.notes import Note
     from whence.elf.relocate import Relocations
     from whence.elf.symbols import Symbols, SymbolTable
 
@@ -269,6 +269,8 @@ class ElfFile:
 
     def prepare(self) -> None:
         """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
+        import whence.elf.links
+        import whence.elf.notes
         import whence.elf.symbols
 
         if not self.sections:
@@ -399,10 +401,12 @@ class ElfFile:
         with self.reading():
             return read_symbols(self.symbol_table(table), self.bits, self.order)
 
-    # notes and links
+    # notes and links: an address of a file with debug info is named without them
 
     @cached_property
     def _notes(self) -> tuple[Note, ...]:
+        from whence.elf.notes import read_notes
+
         with self.reading():
             found, problems = read_notes(self.data, self.segments, self.sections, self.order)
         self.problems += [problem.in_file(self.path) for problem in problems]
@@ -415,15 +419,21 @@ class ElfFile:
     @cached_property
     def build_id(self) -> str:
         """The GNU build-id in lowercase hex, "" when there is none."""
+        from whence.elf.notes import build_id
+
         return build_id(self._notes)
 
     @cached_property
     def go_build_id(self) -> str:
+        from whence.elf.notes import go_build_id
+
         return go_build_id(self._notes)
 
     @property
     def debug_link(self) -> DebugLink | None:
         """The file .gnu_debuglink names. Raises ElfError when the section is damaged."""
+        from whence.elf.links import read_debug_link
+
         with self.reading():
             content = self.content(".gnu_debuglink")
             return read_debug_link(content, self.order) if len(content) else None
@@ -431,6 +441,8 @@ class ElfFile:
     @property
     def alt_link(self) -> AltLink | None:
         """The supplementary file .gnu_debugaltlink names. Raises ElfError when the section is damaged."""
+        from whence.elf.links import read_alt_link
+
         with self.reading():
             content = self.content(".gnu_debugaltlink")
             return read_alt_link(content, self.order) if len(content) else None
