@@ -46,6 +46,7 @@ def interruptible(work: Callable[Arguments, Result]) -> Callable[Arguments, Resu
                 results.append(work(*arguments, **options))
             except BaseException as error:
                 errors.append(error)
+                _free_imports()
             finally:
                 done.release()
 
@@ -79,6 +80,18 @@ def in_main_thread() -> bool:
     import threading
 
     return get_ident() == threading.main_thread().ident
+
+
+def _free_imports() -> None:
+    """Give back the lock of imports, if this thread was interrupted between taking it and being ready to give it back:
+    nobody could import anything any more."""
+    import _imp
+
+    try:
+        while True:
+            _imp.release_lock()
+    except RuntimeError:  # it is not held by this thread
+        pass
 
 
 class _Interrupted(KeyboardInterrupt, SystemExit):

@@ -73,6 +73,15 @@ def test_a_missing_process_is_said_in_one_line(words: list[str], capsys: pytest.
     assert capsys.readouterr().err == f"whence: there is no process {NOBODY}\n"
 
 
+def test_where_proc_is_not_mounted_that_is_why_there_is_no_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("whence.procmap.reader.PROC_SELF", str(tmp_path / "self"))
+    assert main(["maps", NOBODY]) == 3
+    why = ": /proc, where processes are read, is not mounted"
+    assert capsys.readouterr().err == f"whence: there is no process {NOBODY}{why}\n"
+
+
 def test_a_snapshot_answers_when_the_process_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, file = compiled(tmp_path), tmp_path / "snapshot.json"
     with running([path]) as (pid, words):

@@ -189,3 +189,27 @@ def test_a_thread_that_gets_the_interruption_of_the_one_that_made_it_ends_withou
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_after_ctrl_c_in_the_midst_of_an_import_others_can_import() -> None:
+    """What a thread that is interrupted right after it took the lock of imports leaves behind."""
+    error = interrupted(
+        """
+        import _imp, time
+        from whence.interrupts import interruptible
+        def work():
+            os.write(1, b"working\\n")
+            try:
+                while True:
+                    time.sleep(0.001)
+            except KeyboardInterrupt:
+                _imp.acquire_lock()
+                raise
+        try:
+            interruptible(work)()
+        except KeyboardInterrupt:
+            import wave
+            sys.exit(130)
+        """
+    )
+    assert error == ""

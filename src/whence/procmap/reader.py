@@ -27,6 +27,7 @@ READING_SHARE = 20  # and at least so many times as long as the text took to be 
 VSYSCALL, VSYSCALL_SIZE = 0xFFFFFFFFFF600000, 1 << 12  # the [vsyscall] page of x86-64
 PAGE = 1 << 12  # bytes of maps that one read returns at most
 _GONE = (errno.ENOENT, errno.ESRCH)
+PROC_SELF = "/proc/self"
 _start = attrgetter("start")
 _T = TypeVar("_T")
 
@@ -173,7 +174,8 @@ def with_plain_errors(pid: int, read: Callable[[], _T]) -> _T:
         raise PermissionError(error.errno, f"the memory map of process {pid} may not be read") from None
     except OSError as error:
         if error.errno in _GONE:
-            raise ProcessLookupError(errno.ESRCH, f"there is no process {pid}") from None
+            why = "" if os.path.exists(PROC_SELF) else ": /proc, where processes are read, is not mounted"
+            raise ProcessLookupError(errno.ESRCH, f"there is no process {pid}{why}") from None
         raise
 
 
