@@ -328,6 +328,8 @@ class Sweep:
                         self._own(position, file, line)
                     position = following
                 self._close(0, position)
+                next_scope = scopes  # what begins where the address space ends has no bytes
+                next_row = rows
         return self.ranges, self.lines
 
     def join(self, scopes):
@@ -344,6 +346,9 @@ class Sweep:
         belong(min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes)
         with cython.nogil:
             for index in range(self.ranges):
+                if self._scope[index] == GONE:
+                    left -= 1
+                    continue
                 level = self._depth[index]
                 if level and level < known:
                     one = self._scope[self._path[level]]
