@@ -107,6 +107,7 @@ def test_sums_are_those_of_64_bits(numbers: list[int], by: int) -> None:
         lambda: rows.put(array("I", [0]), "Q", array("I", [0]), array("Q", [5])),
         lambda: rows.raised(array("I", [(1 << 32) - 1]), 1),
         lambda: rows.grouped(array("I", [2]), 2),
+        lambda: rows.grouped(array("I", [0]), (1 << 63) - 1),
         lambda: rows.spans(array("I", [0, 2]), array("I", [1])),
         lambda: rows.spans(array("I", [2, 1]), array("I", [0])),
         lambda: rows.spans(array("I"), array("I")),
