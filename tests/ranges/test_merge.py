@@ -188,3 +188,14 @@ def test_a_range_of_many_lines_in_many_pieces_costs_no_more_than_its_lines_and_p
 
     few, many = (min(cost(count) for _ in range(3)) for count in (6_000, 60_000))
     assert many < 50 * few
+
+
+def test_a_chain_that_is_repeated_too_often_is_whole_or_its_root_alone() -> None:
+    holes = [R(2 * at + 1, 1, 0, "hole") for at in range(1_500)]
+    chains: dict[int, list[str]] = {}
+    for found in merged(holes, [R(0, 4_000, depth, f"d{depth}") for depth in range(100)]):
+        chains.setdefault(found.vaddr, []).append(found.function)
+    whole = [f"d{depth}" for depth in range(100)]
+    assert all(chain in (["hole"], ["d0"], whole) for chain in chains.values())
+    assert whole in chains.values()
+    assert ["d0"] in chains.values()

@@ -342,6 +342,8 @@ class MergePlan:
                             self._chain[links] = place_at
                             links += 1
                         place_at = self._parent[place_at]
+                    if place_at != root:  # the budget was spent on the way
+                        links = 0
                     self._put(
                         root, name[index], 0, vaddr[root], _end(vaddr[root], length[root]), start[index], end[index]
                     )
