@@ -76,7 +76,7 @@ class Sweep:
     _offset: cython.p_uint
     _number: cython.p_uint
     _next: cython.p_uint
-    _u64s: cython.p_ulonglong  # the one block that holds all of them
+    _u64s: cython.p_ulonglong  # the two blocks that hold all of them
     _u32s: cython.p_uint
 
     def __dealloc__(self):
