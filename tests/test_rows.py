@@ -107,6 +107,7 @@ def test_sums_are_those_of_64_bits(numbers: list[int], by: int) -> None:
         lambda: rows.put(array("I", [0]), "Q", array("I", [0]), array("Q", [5])),
         lambda: rows.raised(array("I", [(1 << 32) - 1]), 1),
         lambda: rows.grouped(array("I", [2]), 2),
+        lambda: rows.grouped(array("I", [0]), (1 << 63) - 1),
         lambda: rows.spans(array("I", [0, 2]), array("I", [1])),
         lambda: rows.spans(array("I", [2, 1]), array("I", [0])),
         lambda: rows.spans(array("I"), array("I")),
@@ -115,3 +116,12 @@ def test_sums_are_those_of_64_bits(numbers: list[int], by: int) -> None:
 def test_rows_that_are_not_there_are_refused(call: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match="belong together"):
         call()
+
+
+def test_an_order_takes_two_columns_with_room_for_all_keys() -> None:
+    keys, ends, column, short = array("Q", [2, 1]), array("I", [2]), array("I", [0, 0]), array("I", [0])
+    for first, second in ((column, column), (column, short), (short, column)):
+        with pytest.raises(ValueError, match="belong together"):
+            order_kernel.order(keys, first, second, True)
+        with pytest.raises(ValueError, match="belong together"):
+            order_kernel.order_groups(keys, ends, first, second)

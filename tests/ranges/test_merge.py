@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,9 @@ from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes, table
 from whence.model import Source
 from whence.ranges import Ranges
 from whence.ranges.kernels import merge as merge_kernel
-from whence.ranges.merge import join, merge
+from whence.ranges.merge import Picks, Stretches, join, merge, move_lines
 from whence.ranges.overlay import overlay_lines
-from whence.ranges.table import PER_RANGE, ColumnNumbers
+from whence.ranges.table import PER_RANGE, ColumnNumbers, zeros
 
 
 def merged(*tables: list[R], last_wins: bool = False) -> list[R]:
@@ -162,3 +163,39 @@ def test_roots_are_counted_from_no_place_behind_the_end() -> None:
     """The place after the greatest number there is would be before all of them."""
     with pytest.raises(ValueError, match="columns"):
         merge_kernel.count_roots(array("I", [0, 1]), (1 << 63) - 1, 2)
+
+
+def test_tables_that_do_not_begin_at_the_first_range_are_refused() -> None:
+    given_table = table(Names(), [R(0, 20, 5, "f"), R(10, 5, 6, "g")])
+    stretches = Stretches(array("Q", [5]), array("Q", [20]), array("I", [1]), array("I", [0]))
+    for bounds in (array("I"), array("I", [1, 2])):
+        with pytest.raises(ValueError, match="do not belong together"):
+            merge_kernel.MergePlan(2).make(given_table, bounds, stretches, Picks.room(2))
+
+
+def test_a_range_of_many_lines_in_many_pieces_costs_no_more_than_its_lines_and_pieces() -> None:
+    def cost(count: int) -> float:
+        """Processor time for a range of as many lines, of a byte each, that was cut into as many pieces."""
+        pieces = Ranges(Names().space, vaddr=array("Q", range(count)), length=array("Q", [1]) * count)
+        pieces.line_index, pieces.line_count = zeros("I", count), array("I", [count]) * count
+        pieces.line_offset, pieces.line_number = array("I", range(count)), array("I", range(count))
+        begun = process_time()
+        move_lines(zeros("I", count), array("Q", [0]), pieces)
+        spent = process_time() - begun
+        assert [pieces.line_number[row] for row in pieces.line_index] == list(range(count))
+        assert set(pieces.line_count) == {1}
+        return spent
+
+    few, many = (min(cost(count) for _ in range(3)) for count in (6_000, 60_000))
+    assert many < 50 * few
+
+
+def test_a_chain_that_is_repeated_too_often_is_whole_or_its_root_alone() -> None:
+    holes = [R(2 * at + 1, 1, 0, "hole") for at in range(1_500)]
+    chains: dict[int, list[str]] = {}
+    for found in merged(holes, [R(0, 4_000, depth, f"d{depth}") for depth in range(100)]):
+        chains.setdefault(found.vaddr, []).append(found.function)
+    whole = [f"d{depth}" for depth in range(100)]
+    assert all(chain in (["hole"], ["d0"], whole) for chain in chains.values())
+    assert whole in chains.values()
+    assert ["d0"] in chains.values()

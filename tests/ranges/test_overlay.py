@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes
 from whence.model import Source
 from whence.ranges import Ranges
-from whence.ranges.overlay import overlay_lines
+from whence.ranges.kernels.columns import locate
+from whence.ranges.kernels.overlay import Sweep
+from whence.ranges.overlay import overlay_groups, overlay_lines
+from whence.ranges.table import Locations, zeros
 
 
 def overlaid(found: list[S], lines: list[tuple[int, str | None, int]]) -> list[R]:
@@ -136,3 +141,52 @@ def test_chains_that_overlap_without_end_do_not_multiply_the_ranges() -> None:
     deep = [S(0, 20_000, depth, f"d{depth}") for depth in range(500)]
     holes = [S(2 * i, 2 * i + 1, 0, "hole") for i in range(9_000)]
     assert len(overlaid(deep + holes, [])) < 12 * (len(deep) + len(holes))
+
+
+LAST = 2**64 - 1  # the last address there is
+
+
+@pytest.mark.parametrize(
+    ("scopes_before", "rows_before"),
+    [
+        ([S(0x10, 0x20, 0, "e")], [(0x10, "e.c", 1), (0x20, None, 0), (LAST, "e.c", 2)]),
+        ([S(0x10, 0x20, 0, "e"), S(LAST, LAST, 0, "last")], [(0x10, "e.c", 1), (0x20, None, 0)]),
+    ],
+    ids=["row", "scope"],
+)
+def test_what_begins_at_the_last_address_takes_nothing_from_the_next_group(
+    scopes_before: list[S], rows_before: list[tuple[int, str | None, int]]
+) -> None:
+    names = Names()
+    found = scopes(names, [*scopes_before, S(0x30, 0x40, 0, "f")])
+    lines = rows(names, [*rows_before, (0x30, "f.c", 7), (0x40, None, 0)])
+    out = Ranges(names.space)
+    ends = array("I", [len(scopes_before), len(found)])
+    overlay_groups(found, ends, lines, array("I", [len(rows_before), len(lines)]), out, Source.DWARF)
+    names.done()
+    assert listed(out) == [
+        R(0x10, 0x10, 0, "e", "e.c", ((0, 1),)),
+        R(0x30, 0x10, 0, "f", "f.c", ((0, 7),)),
+    ]
+
+
+def test_neighbours_that_were_joined_stay_so() -> None:
+    names = Names()
+    found = scopes(
+        names, [S(0, 12, 0, "f"), S(2, 4, 1, "g", "a.c", 7), S(4, 6, 1, "g", "a.c", 7), S(8, 9, 1, "h", "a.c", 8)]
+    )
+    lines = rows(names, [(0, "a.c", 1), (12, None, 0)])
+    sweep = Sweep()
+    sweep.run(found, array("I", range(4)), lines, array("I", [4]), array("I", [2]))
+    assert sweep.join(found) == sweep.join(found)
+
+
+def test_locations_of_fewer_columns_than_lines_or_for_fewer_rows_are_refused() -> None:
+    whole = Locations(array("I", [0, 5]), array("I", [0, 6]), array("I", [0, 7]))
+    cut = Locations(array("I", [0, 5]), array("I", [0]), array("I", [0, 7]))
+    numbers, column, discriminator = array("I", [1, 9]), zeros("I", 2), zeros("I", 2)
+    for start, locations, into in ((0, cut, column), (-1, whole, column), (0, whole, zeros("I", 1))):
+        with pytest.raises(ValueError, match="do not belong together"):
+            locate(numbers, start, locations, into, discriminator)
+    locate(numbers, 0, whole, column, discriminator)
+    assert [*map(list, (numbers, column, discriminator))] == [[5, 0], [6, 0], [7, 0]]

@@ -156,9 +156,9 @@ def ascending(keys: cython.const[cython.ulonglong][::1]) -> tuple[Column, Column
 def grouped(numbers: cython.const[cython.uint][::1], groups: cython.Py_ssize_t) -> tuple[Column, Column]:
     """The rows by the group that each is in, in their order; and where each group's begin, with the end of the last.
 
-    ValueError for a number that is no group, MemoryError.
+    ValueError for a number that is no group, or groups of more than 32 bits. MemoryError.
     """
-    belong(groups >= 0 and all_below(numbers, numbers.shape[0], cython.cast(cython.ulonglong, groups)))
+    belong(0 <= groups <= UINT_MAX and all_below(numbers, numbers.shape[0], cython.cast(cython.ulonglong, groups)))
     rows: Column = filled("I", numbers.shape[0])
     starts: Column = filled("I", groups + 1)
     row: cython.Py_ssize_t

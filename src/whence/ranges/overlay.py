@@ -12,7 +12,8 @@ Out: ranges in order of (vaddr, depth), appended to a table.
    has a file keeps the file.
 4. Rows outside every scope become ranges of depth 0 without a name; `merge` lays a symbol under them.
 5. Neighbours that are the same inlined call (optimizers leave its parts side by side) and of one file are one range.
-6. A range is also cut before an entry lies more than 65,535 bytes behind its start: two bytes hold every offset.
+6. A range is also cut before an entry lies more than 65,535 bytes behind its start, so that two bytes hold its offset.
+   The first entry alone may lie further behind, in a range that begins with calls of so many bytes.
 """
 
 from __future__ import annotations

@@ -97,6 +97,11 @@ def locate(numbers: cython.uint[::1], start: cython.Py_ssize_t, locations, colum
     count: cython.Py_ssize_t = lines.shape[0]
     index: cython.Py_ssize_t
     location: cython.uint
+    belong(
+        start >= 0
+        and min(column.shape[0], out.shape[0]) >= numbers.shape[0]
+        and min(columns.shape[0], discriminators.shape[0]) >= count
+    )
     with cython.nogil:
         for index in range(start, numbers.shape[0]):
             location = numbers[index]
@@ -118,9 +123,28 @@ def clear_unless(kept: cython.const[cython.uchar][::1], column: cython.uint[::1]
                 column[index] = 0
 
 
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def first_above(
+    offset: cython.const[cython.uint][::1], low: cython.ulonglong, high: cython.ulonglong, limit: cython.ulonglong
+) -> cython.ulonglong:
+    """The first of the rows [low, high), whose offsets ascend, that has an offset above the limit, or `high`."""
+    middle: cython.ulonglong
+    while low < high:
+        middle = (low + high) >> 1
+        if offset[middle] <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def move_lines(places, old_vaddrs, table):
     """Let the clipped ranges of a table keep the line rows they still have; those that begin later get rows of their
-    own, to be put behind the table's. `places` says which of the `old_vaddrs` was a range's.
+    own, to be put behind the table's. `places` says which of the `old_vaddrs` was a range's. The offsets of a range's
+    rows ascend.
 
     Returns the columns of these rows: offset, number, column and discriminator (the last two are empty where the table
     has none). MemoryError, when some ranges have moved.
@@ -148,6 +172,7 @@ def move_lines(places, old_vaddrs, table):
     high: cython.ulonglong
     skip: cython.ulonglong
     shift: cython.ulonglong
+    limit: cython.ulonglong  # where the range ends, from the old vaddr on
     row: cython.ulonglong
     room: cython.bint = True
     belong(
@@ -161,11 +186,13 @@ def move_lines(places, old_vaddrs, table):
             high = low + count[position]
             if high > cython.cast(cython.ulonglong, rows):
                 high = low
-            while high > low and offset[high - 1] >= shift + length[position]:
-                high -= 1
+            limit = shift + length[position]
+            # A range may have been cut into as many pieces as it has rows: none of them looks at all the rows.
+            if high > low and offset[high - 1] >= limit:
+                high = first_above(offset, low, high, limit - 1) if limit else low
             skip = low
-            while shift and skip + 1 < high and offset[skip + 1] <= shift:
-                skip += 1
+            if shift and skip + 1 < high:
+                skip = first_above(offset, skip + 1, high, shift) - 1
             if shift and high > skip:
                 index[position] = cython.cast(cython.uint, rows + offsets.vector.count)
                 for row in range(skip, high):

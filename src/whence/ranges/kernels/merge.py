@@ -269,7 +269,7 @@ class MergePlan:
 
     def make(self, table, table_bounds, stretches_found, picks):
         """Plan the rows of the stretches, in their order. `table_bounds`: where the tables begin, and the end. Returns
-        how many rows there are; as many as the Picks have room for are written there."""
+        how many rows there are; as many as the Picks have room for are written there. The first table begins at 0."""
         vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
         length: cython.const[cython.ulonglong][::1] = table.length
         depth: cython.const[cython.uint][::1] = table.depth
@@ -297,6 +297,7 @@ class MergePlan:
             and min(length.shape[0], depth.shape[0]) >= count
             and 0 <= stretches <= min(start.shape[0], end.shape[0], place.shape[0], name.shape[0])
             and all_below(place, stretches, count)
+            and (count == 0 or (bounds.shape[0] > 0 and bounds[0] == 0))
         )
         self._room = min(
             pick_place.shape[0], pick_name.shape[0], pick_depth.shape[0], pick_vaddr.shape[0], pick_length.shape[0]
@@ -341,6 +342,8 @@ class MergePlan:
                             self._chain[links] = place_at
                             links += 1
                         place_at = self._parent[place_at]
+                    if place_at != root:  # the budget was spent on the way
+                        links = 0
                     self._put(
                         root, name[index], 0, vaddr[root], _end(vaddr[root], length[root]), start[index], end[index]
                     )

@@ -12,14 +12,18 @@ def order(
     """Put the places of the keys into ascending order of key; says where the result is: 0 in `first`, 1 in `second`.
 
     Places with equal keys keep the order they have in `first`; `fresh` fills it with 0, 1, 2, ... before. A place in
-    `first` is below the number of keys.
+    `first` is below the number of keys. The two columns are not one, and have room for all keys.
     """
     count: cython.Py_ssize_t = keys.shape[0]
     index: cython.Py_ssize_t
     turn: cython.bint
-    if count == 0 or first.shape[0] < count or second.shape[0] < count:
+    if count == 0:
         return 0
-    belong(fresh or all_below(first, count, count))
+    belong(
+        min(first.shape[0], second.shape[0]) >= count
+        and cython.address(first[0]) != cython.address(second[0])
+        and (fresh or all_below(first, count, count))
+    )
     with cython.nogil:
         if fresh:
             for index in range(count):
@@ -35,14 +39,19 @@ def order_groups(
     second: cython.uint[::1],
 ):
     """The places 0, 1, 2, ... in `first`, those of each group in ascending order of key: `ends` says where each group
-    ends. Equal keys keep their order. Both columns have room for all keys; the last end is no more."""
+    ends. Equal keys keep their order. The two columns are not one, and have room for all keys; the last end is no
+    more."""
     index: cython.Py_ssize_t
     group: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0
     count: cython.Py_ssize_t
     if keys.shape[0] == 0:
         return
-    belong(min(first.shape[0], second.shape[0]) >= keys.shape[0] and are_ends(ends, keys.shape[0]))
+    belong(
+        min(first.shape[0], second.shape[0]) >= keys.shape[0]
+        and cython.address(first[0]) != cython.address(second[0])
+        and are_ends(ends, keys.shape[0])
+    )
     with cython.nogil:
         for index in range(keys.shape[0]):
             first[index] = cython.cast(cython.uint, index)

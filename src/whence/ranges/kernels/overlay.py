@@ -76,7 +76,7 @@ class Sweep:
     _offset: cython.p_uint
     _number: cython.p_uint
     _next: cython.p_uint
-    _u64s: cython.p_ulonglong  # the one block that holds all of them
+    _u64s: cython.p_ulonglong  # the two blocks that hold all of them
     _u32s: cython.p_uint
 
     def __dealloc__(self):
@@ -328,6 +328,8 @@ class Sweep:
                         self._own(position, file, line)
                     position = following
                 self._close(0, position)
+                next_scope = scopes  # what begins where the address space ends has no bytes
+                next_row = rows
         return self.ranges, self.lines
 
     def join(self, scopes):
@@ -344,6 +346,9 @@ class Sweep:
         belong(min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes)
         with cython.nogil:
             for index in range(self.ranges):
+                if self._scope[index] == GONE:
+                    left -= 1
+                    continue
                 level = self._depth[index]
                 if level and level < known:
                     one = self._scope[self._path[level]]
