@@ -28,7 +28,7 @@ from tools import pythons
 from tools.pythons import run
 
 ROOT = Path(__file__).parent.parent
-LIMIT_BYTES = 1_900_000  # 1.5 million was the aim; 1.87 today (docs/performance.md, "The wheel")
+LIMIT_BYTES = 1_900_000  # 1.5 million was the aim; 1.89 today (docs/performance.md, "The wheel")
 FREE_THREADED_LIMIT_BYTES = 2_250_000  # without the limited API kernels are larger
 NEVER = re.compile(r"\.(pxd|c|h|so\.py|pyc)$|/kernels/(?!__init__)\w+\.py$|(^|/)tests?/")
 KEPT = re.compile(r"/cli/demo\.c$")  # the demo compiles it
