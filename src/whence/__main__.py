@@ -1,7 +1,5 @@
 """`python -m whence`: the command line."""
 
-import sys
+from whence.cli.main import leave, main
 
-from whence.cli.main import main
-
-sys.exit(main())
+leave(main())  # not sys.exit: threads may still import, which an interpreter that is taken apart does not survive

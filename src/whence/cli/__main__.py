@@ -1,5 +1,3 @@
-import sys
+from whence.cli.main import leave, main
 
-from whence.cli.main import main
-
-sys.exit(main())
+leave(main())
