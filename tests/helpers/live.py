@@ -43,14 +43,32 @@ def has_mapped(pid: int, path: str | Path) -> bool:
     )
 
 
+def state(task: str) -> str:
+    """The letter of a process or thread, a directory of /proc: what it does, as proc(5) has it."""
+    text = Path(f"{task}/stat").read_text()
+    return text[text.rfind(")") + 2]
+
+
+def states(pid: int) -> list[str]:
+    """The letter of each thread of a process."""
+    return [state(f"/proc/{pid}/task/{tid}") for tid in os.listdir(f"/proc/{pid}/task")]
+
+
 @contextmanager
-def running(command: Sequence[str | Path], *, speaks: bool = True) -> Iterator[tuple[int, list[str]]]:
-    """A process and the words of its first line of output; ended with the block."""
+def running(
+    command: Sequence[str | Path], *, speaks: bool = True, rests: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """A process and the words of its first line of output; ended with the block.
+
+    One that `rests` is waited for until its first thread sleeps: a line is read before its writer goes on.
+    """
     child = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdin is not None
     assert child.stdout is not None
     try:
-        yield child.pid, child.stdout.readline().split() if speaks else []
+        words = child.stdout.readline().split() if speaks else []
+        assert not rests or until(lambda: state(f"/proc/{child.pid}") == "S")
+        yield child.pid, words
     finally:
         child.kill()
         child.stdin.close()

@@ -185,9 +185,8 @@ def test_what_libc_itself_unwinds_is_the_same(tmp_path: Path) -> None:
         "        libc.pause()\n"
         "sorted([Compared(), Compared()])\n"
     )
-    with running(["/usr/bin/python3", source]) as (pid, words):
+    with running(["/usr/bin/python3", source], rests=True) as (pid, words):
         theirs = [int(word) for word in words]
-        time.sleep(0.3)
         (stack,) = whence.Process(pid).stacks()
     found = [frame.pc for frame in stack.frames]
     shared = [pc for pc in theirs if pc in found]  # all but what is inside of the calls of backtrace and pause

@@ -39,7 +39,7 @@ def test_each_frame_of_a_live_thread_has_its_rule_the_signals_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = compiled(tmp_path, source=PROGRAM)
-    with running([program]) as (pid, _):
+    with running([program], rests=True) as (pid, _):
         assert main(["explain", str(pid), "--stack", str(pid), "--json"]) == 0
         answered, steps = told(capsys)
         assert main(["explain", str(pid), "--stack", "1"]) == 2

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import whence
-from tests.helpers.live import compiled, running, until
+from tests.helpers.live import compiled, running, states, until
 from tests.helpers.programs import UNTIL_ASLEEP
 from whence.cli.main import main
 from whence.procmap.resolver import Resolver
@@ -95,16 +95,8 @@ def functions(stack: whence.Stack) -> list[str]:
     return [one.function for frame in stack.frames for one in frame.place.frames]
 
 
-def states(pid: int) -> list[str]:
-    found = []
-    for tid in os.listdir(f"/proc/{pid}/task"):
-        text = Path(f"/proc/{pid}/task/{tid}/stat").read_text()
-        found.append(text[text.rfind(")") + 2])
-    return found
-
-
 def test_every_thread_has_its_whole_stack_the_running_ones_too(program: Path) -> None:
-    with running([program, "r", "2"]) as (pid, _), whence.Process(pid) as process:
+    with running([program, "r", "2"], rests=True) as (pid, _), whence.Process(pid) as process:
         first, *others = process.stacks()
         assert (first.tid, first.name, first.end) == (pid, "program", End.COMPLETE)
         assert functions(first)[-8:-3] == ["wait_here", "wait_here", "wait_here", "wait_here", "main"]
@@ -256,8 +248,7 @@ def test_where_threads_are_is_named_without_stopping_them_after_the_first_one_en
 
 
 def test_a_handler_on_a_stack_of_its_own_leads_to_what_it_interrupted(program: Path) -> None:
-    with running([program, "a"]) as (pid, _):
-        assert until(lambda: states(pid) == ["S"])
+    with running([program, "a"], rests=True) as (pid, _):
         (stack,) = whence.Process(pid).stacks()
         found = functions(stack)
         assert found.index("on_other_stack") < found.index("main")
@@ -266,8 +257,7 @@ def test_a_handler_on_a_stack_of_its_own_leads_to_what_it_interrupted(program: P
 
 
 def test_a_deep_stack_keeps_both_ends_and_counts_the_middle(program: Path) -> None:
-    with running([program, "d", "0", "60000"]) as (pid, _):
-        assert until(lambda: states(pid) == ["S"])
+    with running([program, "d", "0", "60000"], rests=True) as (pid, _):
         (stack,) = whence.Process(pid).stacks()
         assert stack.end is End.COMPLETE
         assert len(stack.frames) == 4096 + 256
@@ -286,7 +276,7 @@ def test_a_stack_beyond_what_is_copied_is_read_afterwards_and_says_so(program: P
 
 
 def test_the_command_prints_each_style(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with running([program, "r", "1"]) as (pid, _):
+    with running([program, "r", "1"], rests=True) as (pid, _):
         assert main(["pid", str(pid), "--stop"]) == 0
         about, *out = capsys.readouterr().out.splitlines()
         assert about == f"process {pid}, {program} r 1, {program}"
@@ -349,7 +339,7 @@ def test_a_thread_that_is_traced_already_says_by_whom(program: Path, capsys: pyt
 def test_without_the_right_names_and_states_are_known_and_the_remedy(program: Path) -> None:
     if os.geteuid() or shutil.which("setpriv") is None:
         pytest.skip("needs root, and setpriv to drop a right")
-    with running([program, "r", "1"]) as (pid, _):
+    with running([program, "r", "1"], rests=True) as (pid, _):
         words = ["setpriv", "--inh-caps=-sys_ptrace", "--bounding-set=-sys_ptrace", sys.executable, "-m", "whence.cli"]
         done = subprocess.run([*words, "pid", str(pid), "--stop"], capture_output=True, text=True)
         if "COMPLETE" in done.stdout.upper():
