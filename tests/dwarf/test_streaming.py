@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 import zlib
 from array import array
 from collections.abc import Callable
@@ -90,6 +92,16 @@ def test_units_read_as_they_arrive_give_the_ranges_they_give_when_all_are_there(
     assert len(whole) > 2 * UNITS
     assert not info.problems
     assert len(info.units) == UNITS  # whoever asks for units has them unpacked again
+
+
+def test_what_only_units_need_leaves_memory_once_all_are_read() -> None:
+    info = opened(many(5).elf(text=TEXT, pack="zlib"))
+    kept = [weakref.ref(info.elf.content(name)) for name in (".debug_abbrev", ".debug_rnglists", ".debug_line")]
+    first = as_values(info, 2)
+    assert was_read_as_it_came(info)
+    gc.collect()
+    assert [one() for one in kept] == [None] * 3
+    assert as_values(info, 1) == first  # they are unpacked again
 
 
 def test_a_unit_longer_than_what_is_unpacked_ahead_is_read_as_it_arrives() -> None:

@@ -257,12 +257,12 @@ class DebugInfo:
         readers = [UnitReader(units, split=self.split, wanted=wanted, budgets=budgets) for _ in range(jobs)]
         units.prepare()
         batches = list(units.batches(chosen, jobs))
-        out = self._joined(readers, ((units, batch) for batch in batches), lambda n: self._let_go(units, batches[n]))
+        parts = self._read(readers, ((units, batch) for batch in batches), lambda n: self._let_go(units, batches[n]))
         problems = self._finished(readers)
         if not units.whole and any(reader.unresolved_refs for reader in readers):
             return None, {offset for reader in readers for offset in reader.unresolved}
         self._report(problems, units.sections)
-        return out, set()
+        return join(parts), set()
 
     def _streamed_ranges(self, jobs: int | None, wanted: Wanted) -> Ranges | None:
         """All ranges, read while .debug_info is being unpacked; None when that is not possible."""
@@ -289,12 +289,14 @@ class DebugInfo:
                 UnitReader(first[0], split=self.split, wanted=wanted, copied_source=streaming.source, budgets=budgets)
                 for _ in range(jobs or cores.available())
             ]
-            out = self._joined(readers, chain([first], waiting), lambda n: streaming.done_before(wave_of[n]))
+            parts = self._read(readers, chain([first], waiting), lambda n: streaming.done_before(wave_of[n]))
             problems = self._finished(readers)
             if any(reader.unresolved_refs for reader in readers):
                 return None
             self._report([*streaming.problems, *problems], streaming.sections)
-            return out
+            readers.clear()
+            streaming.release()
+            return join(parts)
         except StreamingUnsupported:
             return None
         except KeyboardInterrupt:
@@ -303,11 +305,11 @@ class DebugInfo:
         finally:
             streaming.close()
 
-    def _joined(
+    def _read(
         self, readers: list[UnitReader], pieces: Iterable[tuple[UnitSet, list[list[int]]]], done: Callable[[int], None]
-    ) -> Ranges:
-        """The ranges of batches of units, in their order; `done` is called with a batch's number when it and all before
-        it are there."""
+    ) -> list[Ranges]:
+        """The ranges of batches of units, in their order, to be joined; `done` is called with a batch's number when it
+        and all before it are there."""
         out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), allocate_lock()
         ready: list[Ranges] = []  # what comes next in the order of units
         joined = rows = 0
@@ -335,7 +337,7 @@ class DebugInfo:
             joining = False
 
         cores.share(readers, enumerate(pieces), work)
-        return join([out, *ready])
+        return [out, *ready]
 
     def _let_go(self, units: UnitSet, batch: list[list[int]]) -> None:
         """The DIEs of these units were read: their pages need not stay in memory. Names in them may bring some back."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win
 LEAD = 32 << 20  # bytes that are unpacked and not yet read, at most: what is read late stays in memory as long
+ONLY_FOR_UNITS = tuple(f".debug_{name}" for name in ("abbrev", "str_offsets", "addr", "ranges", "rnglists", "line"))
 SMALLEST_PREFIX = 1 << 20  # the same where a question needs the first units alone
 
 
@@ -249,6 +250,12 @@ class StreamingInfo:
     def stop(self) -> None:
         """Unpack no more."""
         self._unpacking.stop()
+
+    def release(self) -> None:
+        """All units were read: what only they need leaves memory."""
+        self._unpacking.forget(self._unpacking.size)
+        for name in ONLY_FOR_UNITS:
+            self._elf.release(name)
 
     def close(self) -> None:
         """Wait for the thread. What is whole stays with the file; names that lie in the rest are no more."""

@@ -43,7 +43,7 @@ FILE_SLACK = 4 << 20  # bytes of all sections of a file beyond RATIO times the f
 # Packed bytes given to the decompressor at a time. What comes out stays in the cache until it is copied. After each it
 # needs the interpreter's lock, which is held while modules are imported: smaller pieces wait for it too often.
 STEP = 1 << 18
-NOTIFY_EVERY = 32 * STEP  # packed bytes between two calls of `consumed`
+NOTIFY_EVERY = 8 * STEP  # packed bytes between two calls of `consumed`
 KEPT_TOGETHER = 2 << 20  # bytes forgotten, given back or used again at once: a huge page
 MOST_SPARE = 4 << 20  # bytes that are forgotten and wait to be used again, at most
 XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so

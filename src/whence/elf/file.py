@@ -291,6 +291,15 @@ class ElfFile:
         """Let content that was unpacked elsewhere be the section's."""
         self._contents.setdefault(section.index, content)
 
+    def release(self, name: str) -> None:
+        """Keep the unpacked bytes of a section no longer: they leave memory with the last view of them. Who asks again
+        has them unpacked again."""
+        found = self.section(name)
+        if found is not None:
+            self._contents.pop(found.index, None)
+            for kept in (self._streams, self._ahead):
+                kept.pop((found.file_offset, found.size), None)
+
     @cached_property
     def _relocations(self) -> Relocations:
         from whence.elf.relocate import Relocations  # object files need it, and few are asked for
