@@ -168,6 +168,24 @@ def test_a_file_of_addresses_is_answered_as_they_are_one_by_one(style: str, tmp_
     assert found.stdout == expected * (addr.BLOCK // len(text) + 1)
 
 
+@pytest.mark.parametrize("options", [[], ["--jobs", "1"], ["--jobs", "5", "--json"]])
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_file_of_addresses_is_answered_from_an_archive_in_order(
+    options: list[str], compact: bool, tmp_path: Path
+) -> None:
+    path, archive, listed = compiled(), tmp_path / "archive", tmp_path / "addresses"
+    create(path, archive, compact=compact)
+    text = "".join(f"{vaddr:#x}\n" for vaddr in [*code_addresses(path, "sum", "main"), 0x10]) + "nothing\n"
+    times = 3 * addr.PIECE // len(text) + 1
+    listed.write_text(text * times)
+    with open(listed, "rb") as stdin:
+        found = subprocess.run([*WHENCE, "addr", str(archive), *options], stdin=stdin, capture_output=True)
+    one_by_one = [run("addr", str(archive), *options, stdin=line) for line in text.splitlines()]
+    assert found.stdout.decode() == "".join(done.stdout for done in one_by_one) * times
+    assert found.stderr == b"whence addr: 'nothing' is not an address in hex\n" * times
+    assert found.returncode == 1
+
+
 def test_nothing_is_read_of_a_file_about_which_nothing_is_asked() -> None:
     binary = SimpleNamespace(is_archive=False, producers=None)
     options = Namespace(**addr.PLAIN)

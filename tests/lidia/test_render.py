@@ -178,29 +178,45 @@ def test_readable_names_are_kept_until_there_are_too_many() -> None:
     made = lidia.from_bytes(
         lidia.to_bytes(table(Names(), [R(0x10 * row, 8, 0, name) for row, name in enumerate(names)]))
     )
-    asked = array("Q", range(0, 0x10 * len(names), 0x10))
     kept = ReadableNames(1, 200, 1 << 20)
-    for _ in range(3):
-        texts = made.texts_of(made.find_frames(asked))
-        unknown = kept.replace(texts).numbers().tolist()
-        assert len(unknown) >= len(names) - 200
-        for row in unknown:
-            kept.keep(texts.key(row), b"readable " + texts.text(row))
-        assert [texts.text(row) for row in range(len(names)) if row not in unknown] == [
-            b"readable " + name.encode() for row, name in enumerate(names) if row not in unknown
-        ]
-    assert len(unknown) < len(names)
+    asked: list[str] = []
+
+    def readable(name: str) -> str:
+        asked.append(name)
+        return f"readable {name}"
+
+    def show(first: int, count: int) -> None:
+        vaddrs = array("Q", range(0x10 * first, 0x10 * (first + count), 0x10))
+        texts = made.texts_of(made.find_frames(vaddrs))
+        kept.replace(texts, readable)
+        shown = [texts.text(row) for row in range(count)]
+        assert shown == [b"readable " + name.encode() for name in names[first : first + count]]
+
+    show(0, 150)
+    show(0, 150)
+    assert asked == names[:150]  # each once
+    show(0, 500)
+    assert len(asked) == 500
+    show(0, 150)
+    assert len(asked) > 500  # they were forgotten meanwhile
 
 
 def test_a_name_longer_than_all_that_may_be_kept_is_not_kept(opened: lidia.Table) -> None:
     kept = ReadableNames(1, 8, 10)
+    made = iter(["foo(int, int)", "foo(int, int)", "foo(int)"])  # the last one is kept
+    for shown in (b"foo(int, int)", b"foo(int, int)", b"foo(int)", b"foo(int)"):
+        texts = opened.texts_of(opened.find_frames(array("Q", [0x1010])))
+        kept.replace(texts, lambda _: next(made))
+        assert texts.text(0) == shown
+
+
+def test_an_error_of_the_demangler_is_raised_and_nothing_of_it_kept(opened: lidia.Table) -> None:
+    kept = ReadableNames(1, 8, 100)
     texts = opened.texts_of(opened.find_frames(array("Q", [0x1010])))
-    (row,) = kept.replace(texts).numbers().tolist()
-    kept.keep(texts.key(row), b"foo(int, int)")
-    assert kept.replace(texts).numbers().tolist() == [row]
-    kept.keep(texts.key(row), b"foo(int)")
-    assert kept.replace(texts).numbers().tolist() == []
-    assert texts.text(row) == b"foo(int)"
+    with pytest.raises(ZeroDivisionError):
+        kept.replace(texts, lambda _: str(1 // 0))
+    kept.replace(texts, lambda _: "foo(int)")
+    assert texts.text(0) == b"foo(int)"
 
 
 def test_renderers_of_several_threads_share_readable_names(opened: lidia.Table) -> None:

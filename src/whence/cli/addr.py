@@ -93,13 +93,11 @@ def run(options: Namespace) -> int:
     if begins_as_elf(path):
         return answer_elf(path, lines_of(words), options)
     from whence.binary import open_binary
-    from whence.lidia.render import Queries
 
     with open_binary(path) as binary:  # an archive, which needs no more than itself; else this raises what it is
         responder = Responder(binary, options)
-        for block in lines_of(words).coming():
-            for piece in pieces(block):
-                write(responder.answer(Queries(piece)))
+        lines = lines_of(words)
+        responder.answer_lines(lines.asked(), lines)
         return SOME_UNKNOWN if responder.unknown else ANSWERED
 
 
@@ -131,12 +129,9 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
 
             info = begin(elf, MOST, lines.ended and 0 < lines.count() <= FEW)
         from whence.binary import not_a_core
-        from whence.lidia.render import Queries
 
         not_a_core(elf)
-        asked: list[Queries] | None = None
-        if lines.look():
-            asked = [Queries(piece) for block in lines.coming() for piece in pieces(block)]
+        asked = lines.asked()
         vaddrs = all_vaddrs(asked or ())
         if options.return_addresses:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
@@ -146,15 +141,7 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
             limit(elf, info, vaddrs)
         with completed(elf, vaddrs, options) as binary:
             responder = Responder(binary, options)
-            if asked is not None and not binary.is_archive:  # one answers for a file without debug info
-                from whence.interrupts import interruptible
-
-                # of one block all is done on one thread that Ctrl-C ends, else each step has a thread of its own
-                answer_all = interruptible(responder.answer_all) if len(asked) == 1 else responder.answer_all
-                answer_all(asked, write, options.jobs)
-            else:
-                for one in map(Queries, lines.coming()) if asked is None else asked:
-                    write(responder.answer(one))
+            responder.answer_lines(asked, lines)
             for problem in binary.problems[:5]:
                 print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
             return SOME_UNKNOWN if responder.unknown else ANSWERED
@@ -232,6 +219,12 @@ class Lines:
         """How many lines were read."""
         return sum(block.count(b"\n") for block in self._read)
 
+    def asked(self) -> list[Queries] | None:
+        """All lines, in pieces to be answered one by one; None where they are not known yet."""
+        from whence.lidia.render import Queries
+
+        return [Queries(piece) for block in self.coming() for piece in pieces(block)] if self.look() else None
+
     def coming(self) -> Iterator[bytes]:
         """Whole lines, as many at a time as were read at once: first what was read, then what comes."""
         more = () if self.ended else iter(lambda: os.read(self._descriptor, BLOCK), b"")
@@ -282,11 +275,31 @@ class Responder:
     def __init__(self, binary: Binary, options: Namespace) -> None:
         self.binary = binary
         self.style = options.style
+        self.jobs = options.jobs
         self.back = options.return_addresses
         self.raw_names = options.no_demangle
         self.unknown = 0
         self._renderer: tuple[object, Renderer] | None = None
         self._code: list[range] | None = None  # the vaddrs of segments with code, once somebody wants them
+
+    def answer_lines(self, asked: Sequence[Queries] | None, lines: Lines) -> None:
+        """Write the answers to all lines in order, where they are known (`asked`), else to those that come, as soon as
+        they do."""
+        if asked is None:
+            from whence.lidia.render import Queries
+
+            for block in lines.coming():
+                for piece in pieces(block):
+                    write(self.answer(Queries(piece)))
+        elif len(asked) > 1:
+            self.answer_all(asked, write)  # each step has a thread of its own
+        elif self.binary.is_archive:
+            for one in asked:
+                write(self.answer(one))
+        else:
+            from whence.interrupts import interruptible
+
+            interruptible(self.answer_all)(asked, write)  # on one thread, that Ctrl-C ends
 
     def answer(self, asked: Queries) -> bytes:
         """The answers to lines with an address each, in order."""
@@ -300,26 +313,29 @@ class Responder:
         self._count(unknown, asked)
         return out
 
-    def answer_all(self, asked: Sequence[Queries], write: Callable[[bytes], None], jobs: int | None = None) -> None:
-        """Write an ELF file's answers to lines, in order, when there will be no others: no more of the file
-        is kept than what answers them. Works on `jobs` threads (None: one a core)."""
+    def answer_all(self, asked: Sequence[Queries], write: Callable[[bytes], None]) -> None:
+        """Write the answers to lines, in order, when there will be no others: no more of an ELF file is kept than what
+        answers them. Works on `jobs` threads (None: one a core)."""
         if not asked:
             return
-        vaddrs = all_vaddrs(asked)
-        table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")
+        if self.binary.is_archive:
+            table = self.binary.table()
+        else:
+            vaddrs = all_vaddrs(asked)
+            table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")
         renderers = [self._new_renderer(table)]
         if len(asked) == 1:
             out, unknown = self._rendered(renderers[0], asked[0])
             self._count(unknown, asked[0])
             write(out)
             return
-        from threading import Lock
+        from _thread import allocate_lock
 
         from whence import cores
 
-        renderers += [renderers[0].another() for _ in range(1, min(jobs or cores.available(), len(asked)))]
+        renderers += [renderers[0].another() for _ in range(1, min(self.jobs or cores.available(), len(asked)))]
         done: dict[int, tuple[bytes, int]] = {}  # by block: what is to be written once those before it are
-        lock, written = Lock(), 0
+        lock, written = allocate_lock(), 0
 
         def work(renderer: Renderer, piece: tuple[int, Queries]) -> None:
             nonlocal written

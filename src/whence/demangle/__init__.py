@@ -20,79 +20,55 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from whence.budget import Budget
 from whence.demangle.kernels.expansion import references
+from whence.demangle.kernels.names import Demangler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_NAME = 4096
+MAX_NAME = 4096  # bytes
 CACHED = 1 << 16
 FEW = 24  # references: of 4096 bytes they make at most 4096 * 3^8 characters
 MAX_TEXT = 1 << 16  # characters of a readable name: what is longer helps nobody
 TIMES, ALLOWANCE = 32, 1 << 25  # of the linkage names so far, what their texts may take together; real ones take 3 to 6
-
-MANGLED = ("_Z", "__Z", "___Z", "____Z", "_R", "__R", "$s", "$S", "_$s", "_$S", "_T0", "_Tt")
-
-
-_text_of: Callable[[str], str] | None = None  # the demangler, once a name needed it
-_texts = Budget("names", "readable names", 0, times=TIMES, allowance=ALLOWANCE)
-
-
-def _load() -> Callable[[str], str]:
-    global _text_of
-    found: Callable[[str], str] = str
-    try:
-        from pydemumble import demangle
-    except ImportError:  # no wheel for a free-threaded Python, no package in Debian: names stay as they are stored
-        pass
-    else:
-        found = demangle
-    _text_of = found
-    return found
-
-
-def ready() -> None:
-    """Load the demangler now: the first name that needs it then waits for nothing."""
-    if _text_of is None:
-        _load()
-
-
-def demangle(name: str) -> str:
-    """The readable form of a linkage name; the name itself when there is none. Remembers the last 65,536 of them."""
-    return _remembered(name) if name.startswith(MANGLED) and len(name) <= MAX_NAME else name
-
-
-def demangle_once(name: str) -> str:
-    """The same, for those who remember it themselves."""
-    return _demangled(name) if name.startswith(MANGLED) and len(name) <= MAX_NAME else name
-
-
-def _demangled(name: str) -> str:
-    base, separator, version = name.partition("@")
-    if not bounded(base):
-        return name
-    _texts.grow(_texts.stored + len(base))
-    if _texts.spent > _texts.most and not bounded(base, TIMES * len(base)):
-        return name
-    try:
-        text: str = (_text_of or _load())(base)
-    except TypeError:  # not UTF-8
-        return name
-    _texts.spent += len(text)
-    if base[-20:-17] == "17h" and base.endswith("E"):  # a hash of legacy Rust, which some demanglers leave
-        text = text.removesuffix(f"::h{base[-17:-1]}")
-    return text + separator + version if text and len(text) <= MAX_TEXT else name
-
-
-_remembered = lru_cache(CACHED)(_demangled)
 
 
 def bounded(name: str, most: int = 0) -> bool:
     """Whether the text of a mangled name is sure to be of a reasonable size (or of at most so many characters)."""
     if not most and name.startswith(("_Z", "_R")) and references(name.encode("utf-8", "surrogateescape")) <= FEW:
         return True
+    return _bounded(name, most)
+
+
+def _bounded(name: str, most: int) -> bool:
     from whence.demangle import expansion
 
     return expansion.bounded(name, most or expansion.MAX_TEXT)
+
+
+def _load() -> Callable[[str], str]:
+    try:
+        from pydemumble import demangle
+    except ImportError:  # no wheel for a free-threaded Python, no package in Debian: names stay as they are stored
+        return str
+    found: Callable[[str], str] = demangle
+    return found
+
+
+_demangler = Demangler(
+    _load, _bounded, longest=MAX_NAME, longest_text=MAX_TEXT, few=FEW, times=TIMES, allowance=ALLOWANCE
+)
+_remembered = lru_cache(CACHED)(_demangler.readable)
+ready = _demangler.ready
+
+
+def demangle(name: str) -> str:
+    """The readable form of a linkage name; the name itself when there is none. Remembers the last 65,536 of them."""
+    return _remembered(name) if name.startswith(("_", "$")) else name
+
+
+def demangle_once(name: str) -> str:
+    """The same, for those who remember it themselves."""
+    text: str = _demangler.readable(name)
+    return text

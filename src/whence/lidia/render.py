@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
-from whence.lidia.kernels.queries import Queries, ReadableNames, Texts
+from whence.lidia.kernels.queries import Queries, ReadableNames
 from whence.lidia.kernels.render import FrameWriter
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, STRINGS, too_many_names
 
@@ -93,7 +93,8 @@ class Renderer:
         if texts.written > NAMES_TIMES * stored + NAMES_EACH * len(queries) + NAMES_ALLOWANCE:
             raise too_many_names(STRINGS, f"the names of {len(queries)} answers", stored)
         if self._demangle is not None:
-            self._make_readable(texts, self._demangle)
+            with self._lock:
+                self._names.replace(texts, self._demangle)
         if self._style == "llvm":
             self._writer.write_llvm(queries, frames, texts)
         elif self._style == "gnu":
@@ -103,16 +104,6 @@ class Renderer:
         text: bytes = self._writer.take()
         self._table.check()
         return text
-
-    def _make_readable(self, texts: Texts, demangle: Callable[[str], str]) -> None:
-        """Replace the linkage names among the texts."""
-        names = self._names
-        with self._lock:
-            for row in names.replace(texts).numbers():
-                stored = texts.text(row).decode("utf-8", "surrogateescape")
-                name = demangle(stored).encode("utf-8", "surrogateescape")
-                names.keep(texts.key(row), name)
-                texts.replace(row, name)
 
 
 def render_many(

@@ -1,4 +1,4 @@
-"""The compiled hot loop of whence.demangle: the walk through a mangled name of C++."""
+"""The compiled hot loops of whence.demangle: the walk through a mangled name of C++, and each name's way there."""
 
 from whence.kernels import __path__
 

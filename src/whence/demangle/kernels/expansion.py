@@ -290,16 +290,8 @@ def walk(
 
 def references(name: bytes):
     """How many references to its own parts a name of C++ or Rust has, or more: each ends in "_", or is a pack."""
-    size: cython.Py_ssize_t = len(name)
     text: cython.p_char = name
-    at: cython.Py_ssize_t
-    found: cython.Py_ssize_t = 0
-    for at in range(size):
-        if text[at] == ord("_"):
-            found += 1
-        elif text[at] == ord("p") and at and (text[at - 1] == ord("D") or text[at - 1] == ord("s")):
-            found += 1
-    return found
+    return count_references(cython.cast(cython.p_uchar, text), len(name))
 
 
 def expansion(name: bytes, most: cython.longlong):

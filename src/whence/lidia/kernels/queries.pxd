@@ -794,6 +794,7 @@ cdef class Texts:
     cdef long long _unpack(self, unsigned long long number) except -1
     cdef object _add_up(self, Column rows)
     cdef const unsigned char* text_at(self, Py_ssize_t row, unsigned long long* size) noexcept nogil
+    cdef int show(self, Py_ssize_t row, const unsigned char* text, unsigned int size) except -1
     cdef int _check_row(self, Py_ssize_t row) except -1
 
 
@@ -807,6 +808,7 @@ cdef class ReadableNames:
     cdef Bytes text
 
     cdef Py_ssize_t place_of(self, unsigned long long key) noexcept nogil
+    cdef int keep(self, unsigned long long key, const unsigned char* name, Py_ssize_t size) except -1
 
 
 cdef inline int put(object made, Py_ssize_t place, object value) except -1:

@@ -15,6 +15,7 @@ Everything read from the archive is checked where it is used.
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memchr
 from cython.cimports.whence.kernels.bytes import hex_digit
@@ -911,11 +912,6 @@ class Texts:
     def __len__(self):
         return self.offset.vector.count
 
-    def key(self, row: cython.Py_ssize_t):
-        """The offset of a row's text in the strings."""
-        self._check_row(row)
-        return cython.cast(cython.p_ulonglong, self.offset.vector.items)[row]
-
     def text(self, row: cython.Py_ssize_t):
         """The text of a row, bytes: as it is stored, until it is replaced."""
         size: cython.ulonglong = 0
@@ -934,20 +930,25 @@ class Texts:
             return self.readable.items + (start ^ WHENCE_READABLE)
         return self.archive.view.string + start
 
-    def replace(self, row: cython.Py_ssize_t, text: bytes):
-        """Show another text in place of a row's. MemoryError."""
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def show(
+        self, row: cython.Py_ssize_t, text: cython.pointer(cython.const[cython.uchar]), size: cython.uint
+    ) -> cython.int:
+        """Show another text in place of that of a row that there is. MemoryError."""
         start: cython.ulonglong = self.readable.count
-        self._check_row(row)
-        if not push_bytes(cython.address(self.readable), cython.cast(cython.p_char, text), len(text)):
+        if not push_bytes(cython.address(self.readable), text, size):
             raise MemoryError
         cython.cast(cython.p_ulonglong, self.start.vector.items)[row] = WHENCE_READABLE | start
-        cython.cast(cython.p_uint, self.size.vector.items)[row] = len(text)
+        cython.cast(cython.p_uint, self.size.vector.items)[row] = size
+        return 0
 
 
 @cython.final
 @cython.cclass
 class ReadableNames:
-    """Readable names by the key of the linkage names they stand for (`Texts.key`), kept from answer to answer.
+    """Readable names, kept from answer to answer. The key of one is the offset in the archive's strings of the linkage
+    name that it stands for.
 
     They are forgotten, all of them, when there are as many as may be kept.
     """
@@ -978,18 +979,19 @@ class ReadableNames:
             slot = next_slot(cython.address(self.table), slot)
         return -1
 
-    def keep(self, key: cython.ulonglong, name: bytes):
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def keep(
+        self, key: cython.ulonglong, name: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t
+    ) -> cython.int:
         """Keep the readable name of a key that has none here. MemoryError."""
         place: cython.Py_ssize_t
-        size: cython.Py_ssize_t = len(name)
-        if self.place_of(key) >= 0:
-            return
         if self.table.count >= self.most or size > self.most_bytes - self.text.count:
             self.key.vector.count = self.end.vector.count = self.text.count = 0
             if not make_slots(cython.address(self.table), 0):
                 raise MemoryError
         if size > self.most_bytes:
-            return
+            return 0
         if is_crowded(cython.address(self.table)):
             place = self.key.vector.count
             if not make_slots(cython.address(self.table), 2 * place + 1):
@@ -1000,41 +1002,39 @@ class ReadableNames:
                     mix(cython.cast(cython.p_ulonglong, self.key.vector.items)[place], self.seed),
                     place,
                 )
-        if (
-            not self.key.reserve(1)
-            or not self.end.reserve(1)
-            or not push_bytes(cython.address(self.text), cython.cast(cython.p_char, name), size)
-        ):
+        if not self.key.reserve(1) or not self.end.reserve(1) or not push_bytes(cython.address(self.text), name, size):
             raise MemoryError
         self.key.push_u64(key)
         self.end.push_u64(self.text.count)
         put_item(cython.address(self.table), mix(key, self.seed), self.key.vector.count - 1)
+        return 0
 
-    def replace(self, texts: Texts):
-        """Show the names that are kept in place of linkage names; returns the rows of the others. MemoryError."""
+    def replace(self, texts: Texts, readable: object):
+        """Show readable names in place of linkage names: those that are kept, and of the others what `readable` makes
+        of them, a str of a str, which is kept from now on. One thread at a time. MemoryError, and what `readable`
+        raises."""
+        at: cython.Py_ssize_t
         row: cython.Py_ssize_t
         place: cython.Py_ssize_t
         begin: cython.ulonglong
-        at: cython.Py_ssize_t
+        size: cython.ulonglong = 0
         rows: cython.p_uint = cython.cast(cython.p_uint, texts.linkage.vector.items)
         keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, texts.offset.vector.items)
-        ends: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.end.vector.items)
-        start: cython.p_ulonglong = cython.cast(cython.p_ulonglong, texts.start.vector.items)
-        size: cython.p_uint = cython.cast(cython.p_uint, texts.size.vector.items)
-        unknown = Column("I", True)
+        ends: cython.p_ulonglong
         for at in range(texts.linkage.vector.count):
             row = rows[at]
             place = self.place_of(keys[row])
-            if place < 0:
-                if not unknown.push_u32(cython.cast(cython.uint, row)):
-                    raise MemoryError
+            if place >= 0:
+                ends = cython.cast(cython.p_ulonglong, self.end.vector.items)
+                begin = ends[place - 1] if place else 0
+                texts.show(row, self.text.items + begin, cython.cast(cython.uint, ends[place] - begin))
                 continue
-            begin = ends[place - 1] if place else 0
-            size[row] = cython.cast(cython.uint, ends[place] - begin)
-            start[row] = WHENCE_READABLE | cython.cast(cython.ulonglong, texts.readable.count)
-            if not push_bytes(cython.address(texts.readable), self.text.items + begin, size[row]):
-                raise MemoryError
-        return unknown
+            stored = cython.cast(cython.p_char, texts.text_at(row, cython.address(size)))
+            name = readable(PyUnicode_DecodeUTF8(stored, size, b"surrogateescape"))
+            encoded: bytes = name.encode("utf-8", "surrogateescape")
+            text = cython.cast(cython.p_uchar, cython.cast(cython.p_char, encoded))
+            texts.show(row, text, cython.cast(cython.uint, len(encoded)))
+            self.keep(keys[row], text, len(encoded))
 
 
 @cython.cfunc
