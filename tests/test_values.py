@@ -32,6 +32,7 @@ from whence import lidia
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch
 from whence.columns.kernels.stream import Batches
+from whence.demangle.kernels.names import Demangler
 from whence.dwarf.kernels import units as units_kernel
 from whence.dwarf.kernels.dies import ScopeReader
 from whence.dwarf.kernels.lines import LinePrograms
@@ -662,6 +663,10 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "Column": filled,
     "Decoder": lambda draw: Decoder(
         layout(Version.GO1_23), draw(st.binary(min_size=9)), *(array("Q", [at, at + 3]) for at in (0, 3, 5))
+    ),
+    "Demangler": lambda draw: Demangler(
+        lambda: str.upper, lambda name, most: len(name) < 9, longest=draw(st.integers(-1, 99)), longest_text=9, few=2,
+        times=draw(st.integers(-1, 9)), allowance=draw(st.sampled_from([0, 1 << 62])),
     ),
     "DwarfSections": sections_of,
     "Elements": lambda draw: Elements(batch_of(draw), "line"),
