@@ -43,6 +43,23 @@ WHENCE = [sys.executable, "-m", "whence"]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can take the part of two users")
 
 
+@pytest.fixture(params=["nameless", "named"], autouse=True)
+def nameless(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a file that is written has no name before it is whole, where there are such files."""
+    if request.param == "named":
+        monkeypatch.setattr(files, "O_TMPFILE", 0)
+    return bool(files.O_TMPFILE)
+
+
+def has_nameless(folder: Path) -> bool:
+    """Whether the file system of a folder has files without a name."""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR))
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
 def left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -271,7 +288,8 @@ def test_what_was_not_finished_leaves_the_old_bytes_and_nothing_else(
     assert left(tmp_path) == ["out"]
 
 
-def test_the_temporary_name_is_short_and_is_never_the_same(tmp_path: Path) -> None:
+def test_the_temporary_name_is_short_and_is_never_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "O_TMPFILE", 0)
     longest = tmp_path / ("n" * 250)
     names = set()
     for _ in range(20):
@@ -283,6 +301,45 @@ def test_the_temporary_name_is_short_and_is_never_the_same(tmp_path: Path) -> No
             assert str(os.getpid()) != name
     assert len(names) == 20
     assert left(tmp_path) == [longest.name]
+
+
+def test_of_a_process_that_is_killed_nothing_is_left(tmp_path: Path, nameless: bool) -> None:
+    if not has_nameless(tmp_path):
+        pytest.skip("files of this file system have names")
+    code = """if True:
+        import sys
+        from whence import files
+        if sys.argv[2] == "named":
+            files.O_TMPFILE = 0
+        with files.atomic_write(sys.argv[1]) as file:
+            file.write(bytes(100_000))
+            print("working", flush=True)
+            sys.stdin.read()
+    """
+    (tmp_path / "old").write_bytes(b"old")
+    for name in ("old", "new"):
+        words = [sys.executable, "-c", code, str(tmp_path / name), "nameless" if nameless else "named"]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"working\n"
+            child.kill()
+    assert (tmp_path / "old").read_bytes() == b"old"
+    assert len(left(tmp_path)) == (1 if nameless else 3)
+
+
+def test_a_file_that_may_not_be_given_a_name_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **options: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refused)
+    old, data = tmp_path / "old", os.urandom((1 << 20) + 5)
+    old.write_bytes(b"old")
+    old.chmod(0o640)
+    for path in (old, tmp_path / "new"):
+        put(path, data)
+        assert path.read_bytes() == data
+    assert stat.S_IMODE(old.stat().st_mode) == 0o640
+    assert left(tmp_path) == ["new", "old"]
 
 
 def test_files_that_are_named_like_temporary_ones_of_old_are_left_alone(tmp_path: Path) -> None:
@@ -595,6 +652,14 @@ def test_a_trace_with_a_bad_last_line_leaves_the_file_it_was_to_replace(tmp_path
     assert left(tmp_path) == ["trace.txt"]
 
 
+def is_writing_in(pid: int, folder: Path) -> bool:
+    """Whether a process has a file open in a folder: one with a temporary name, or none."""
+    opened = Path(f"/proc/{pid}/fd")
+    if not opened.exists():
+        return len(left(folder)) == 2
+    return any(os.path.realpath(one).startswith(f"{folder}/") for one in opened.iterdir())
+
+
 def test_an_interrupted_conversion_leaves_the_file_that_was_there(tmp_path: Path) -> None:
     """The input is a pipe that does not end, so the command is in the middle of it."""
     pipe, out = tmp_path / "pipe", tmp_path / "folder" / "out"
@@ -605,7 +670,7 @@ def test_an_interrupted_conversion_leaves_the_file_that_was_there(tmp_path: Path
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process, open(pipe, "w") as writer:
         writer.write(TRACE)
         writer.flush()
-        assert until(lambda: len(left(out.parent)) == 2)
+        assert until(lambda: is_writing_in(process.pid, out.parent))
         process.send_signal(signal.SIGINT)
         process.wait(60)
     assert process.returncode == 130

@@ -3,12 +3,13 @@
 Opening. A pipe waits for its other end, and a device may do something when it is opened. A file is therefore looked at
 first (O_PATH opens nothing) and what was looked at is what is then opened, whatever its name leads to by that time.
 
-Writing. `atomic_write` gives a new file in the folder of the target, under a name that nobody can guess. It takes the
-target's name when it is whole and on the disk, and is removed otherwise: the target holds its old bytes or all of the
-new ones. Mode, owner, access control list and user attributes of a file that is replaced are kept; a new file has the
-mode that the umask leaves. A link is followed where the kernel would follow it (protected_symlinks, proc(5)): not when
-another user put it into a sticky folder that everyone can write to. What is no file (a pipe, /dev/stdout) is written
-to as it is.
+Writing. `atomic_write` gives a new file in the folder of the target. It takes the target's name when it is whole and on
+the disk, and is removed otherwise: the target holds its old bytes or all of the new ones. Until then it has no name
+where there are such files (O_TMPFILE, open(2)), so that nothing is left of a process that is killed, and elsewhere one
+that nobody can guess. Mode, owner, access control list and user attributes of a file that is replaced are kept; a new
+file has the mode that the umask leaves. A link is followed where the kernel would follow it (protected_symlinks,
+proc(5)): not when another user put it into a sticky folder that everyone can write to. What is no file (a pipe,
+/dev/stdout) is written to as it is.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ DELETED_MARK = " (deleted)"  # what Linux shows behind the path of a file that w
 
 # Not every system has these.
 O_PATH = getattr(os, "O_PATH", 0)
+O_TMPFILE = getattr(os, "O_TMPFILE", 0)
 O_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 O_NOCTTY = getattr(os, "O_NOCTTY", 0)
 O_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
@@ -43,6 +45,7 @@ O_FOLDER = getattr(os, "O_DIRECTORY", 0) | O_ALWAYS
 LINKS_FOLLOWED = 40  # path_resolution(7)
 TEMPORARY = ".whence-"  # starts the name of a file being written
 TEMPORARY_RANDOM_BYTES = 12
+COPIED_AT_ONCE = 1 << 20  # bytes
 SHARED = stat.S_ISVTX | stat.S_IWOTH  # of a folder like /tmp
 KEPT_MODE = 0o1777  # writing clears the set-user-ID and set-group-ID bits, as write(2) does
 KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
@@ -259,9 +262,19 @@ def publish(file: BinaryIO, source: str, target: str, folder: int | None = None)
 
     The bytes are on the disk before the name, so that a power cut leaves no half file under it.
     """
+    _settle(file)
+    _rename(file, source, target, folder)
+
+
+def _settle(file: BinaryIO) -> None:
+    """Wait until what was written is on the disk."""
     file.flush()
     with suppress_unsupported():
         os.fsync(file.fileno())
+
+
+def _rename(file: BinaryIO, source: str, target: str, folder: int | None) -> None:
+    """Close a file that is on the disk, and let it take another name."""
     file.close()
     os.replace(source, target, src_dir_fd=folder, dst_dir_fd=folder)
     if folder is not None:
@@ -369,15 +382,23 @@ def _looked_at(folder: int | None, name: str, status: os.stat_result | None) -> 
 def _temporary(target: _Target) -> Iterator[BinaryIO]:
     """A file beside the target, which takes its name when the block ends well, and is removed when it does not."""
     name = os.path.join(os.path.dirname(target.name), TEMPORARY + os.urandom(TEMPORARY_RANDOM_BYTES).hex())
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | O_NOFOLLOW | O_ALWAYS
+    mode = 0o666 if target.status is None else 0o600
     file = None
     try:
-        mode = 0o666 if target.status is None else 0o600
-        file = open(os.open(name, flags, mode, dir_fd=target.folder), "wb")  # noqa: SIM115
+        nameless = _nameless(target.folder, mode)
+        file = _named(name, target.folder, mode) if nameless is None else nameless
         yield file
         if target.status is not None:
             _keep(file.fileno(), target, target.status)
-        publish(file, name, target.name, target.folder)
+        _settle(file)
+        if nameless is not None and not _give_name(nameless, name, target.folder):
+            file = _named(name, target.folder, mode)
+            _copy(nameless, file)
+            nameless.close()
+            if target.status is not None:
+                _keep(file.fileno(), target, target.status)
+            _settle(file)
+        _rename(file, name, target.name, target.folder)
     except BaseException:
         with suppress(OSError):
             os.unlink(name, dir_fd=target.folder)
@@ -385,6 +406,41 @@ def _temporary(target: _Target) -> Iterator[BinaryIO]:
             with suppress(OSError):  # what is left in its buffer has no room, perhaps
                 file.close()
         raise
+
+
+def _named(name: str, folder: int | None, mode: int) -> BinaryIO:
+    """A new file."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | O_NOFOLLOW | O_ALWAYS
+    return open(os.open(name, flags, mode, dir_fd=folder), "wb")
+
+
+def _nameless(folder: int | None, mode: int) -> BinaryIO | None:
+    """A new file in a folder that has no name there; None where the system or the file system has no such files, or
+    none that could be given a name."""
+    if O_TMPFILE and folder is not None:
+        with suppress(OSError):
+            descriptor = os.open(os.curdir, O_TMPFILE | os.O_RDWR | O_ALWAYS, mode, dir_fd=folder)
+            if os.path.exists(f"/proc/self/fd/{descriptor}"):
+                return open(descriptor, "wb")
+            os.close(descriptor)
+    return None
+
+
+def _give_name(file: BinaryIO, name: str, folder: int | None) -> bool:
+    """Let a file that has no name have one. Returns whether the system does so: a security module may forbid links."""
+    try:
+        os.link(f"/proc/self/fd/{file.fileno()}", name, dst_dir_fd=folder)
+    except OSError:
+        return False
+    return True
+
+
+def _copy(source: BinaryIO, target: BinaryIO) -> None:
+    """Write what one file holds into another one."""
+    offset = 0
+    while piece := os.pread(source.fileno(), COPIED_AT_ONCE, offset):
+        target.write(piece)
+        offset += len(piece)
 
 
 def _keep(descriptor: int, target: _Target, old: os.stat_result) -> None:
