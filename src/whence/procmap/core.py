@@ -91,7 +91,7 @@ class CoreMappings(Record, frozen=True):
 
 
 class ThreadNotes(Record):
-    """The notes of one thread: `status` is NT_PRSTATUS, `info` NT_SIGINFO (b"" if missing); `signal` as in CoreThread."""
+    """The notes of one thread: `status` is NT_PRSTATUS, `info` NT_SIGINFO (b"" if missing)."""
 
     tid: int
     signal: int
