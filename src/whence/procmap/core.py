@@ -255,7 +255,7 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list
         if entry.start not in loads and entry.start < entry.end:
             add(entry.start, entry.end, READ | EXECUTE, entry)
             mapping, file = found[-1]
-            if file is not None and file.mapper is not None and file.mapper.segment_of(mapping) is None:
+            if file is not None and file.mapper is not None and not file.mapper.is_of_segment(mapping):
                 found.pop()
     found.sort(key=lambda pair: pair[0].start)
     return [mapping for mapping, _ in found], [file for _, file in found]
