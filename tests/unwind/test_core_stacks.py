@@ -121,6 +121,14 @@ def test_a_thread_is_told_with_its_signal_registers_and_inlined_calls(
     assert [one["signal_trampoline"] for one in told["frames"]].count(True) == 1
     assert told["end"] == "complete"
 
+    other = next(line.split()[1] for line in out[1:] if line.startswith("thread "))
+    assert main(["core", str(core), "--thread", other]) == 0
+    assert f"thread {other}" in capsys.readouterr().out.splitlines()
+    assert main(["core", str(core), "--thread", other, "--json"]) == 0
+    sleeping = json.loads(capsys.readouterr().out)
+    assert sleeping["signal"] == 0
+    assert "signal_name" not in sleeping
+
     assert main(["core", str(core), "--thread", tid, "--style", "gdb"]) == 0
     lines = capsys.readouterr().out.splitlines()[2:]
     assert re.fullmatch(rf"#0  0x[0-9a-f]{{16}} in boom \(\) at {re.escape(str(program))}.c:8", lines[0])
