@@ -77,7 +77,8 @@ class Namer(Closing):
     of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones
     or lists. They are vaddrs; runtime addresses where the columns `mapping_start` and `mapping_offset` are there as
     well; file offsets where `file_offset` is there in place of `address`. The parameters of these names say what the
-    columns are called.
+    columns are called. `before_file` is called before each file is searched for or asked; an exception that it raises ends
+    the batch.
 
     Added are `frames`, a list of structs (function, file, line, inlined, start_line, source; innermost first, a whole
     stack's one after the other), and `reason`, why there are none. With `leaf` these fields are columns, of the
@@ -105,6 +106,7 @@ class Namer(Closing):
         mapping_offset: str = MAPPING_OFFSET,
         prefix: str = "",
         decimal: bool = False,
+        before_file: Callable[[], None] | None = None,
     ) -> None:
         if leaf and exploded:
             raise WrongUse("leaf and exploded: one row an address, or one a frame?")
@@ -118,6 +120,7 @@ class Namer(Closing):
         self._build_id, self._address, self._file_offset = build_id, address, file_offset
         self._mapping = (mapping_start, mapping_offset)
         self.decimal = decimal
+        self._before_file = before_file
         names = FIELDS if leaf or exploded else (FRAMES,)
         self.added = tuple(prefix + name for name in (*names, REASON))
         self._lock = threading.Lock()
@@ -323,6 +326,8 @@ class Namer(Closing):
         answers = self._answers.find(elements, codes, files)
         try:
             for file, (which, addresses) in self._answers.pending(before).items():
+                if self._before_file is not None:
+                    self._before_file()
                 self._look_up(file, which, addresses)
         except BaseException:  # interrupted: answers without frames must not stay
             self._forget()
