@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import shutil
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import whence
 from tests.forge.threads import CODE, STACK, Process
+from whence.cli.main import main
 from whence.elf import ElfFile
 from whence.locate.locator import Locator
 from whence.symbolize.symbolizer import Symbolizer
@@ -112,3 +111,19 @@ def test_a_call_through_a_null_pointer_has_its_caller_in_the_link_register(tramp
     found = Unwinder(ARM, process, process).unwind(CODE + 0x100, {SP: STACK})
     assert [frame.pc for frame in found.frames] == [CODE + 0x100, 0, CODE + 0x200]
     assert found.end is End.NO_CFI
+
+
+def test_a_stacks_explanation_uses_the_given_program(capsys: pytest.CaptureFixture[str]) -> None:
+    tid = whence.Core(CORES / "arm-plain.core").stacks()[0].tid
+    core, program = str(CORES / "arm-plain.core"), str(CORES / "arm-plain")
+    assert main(["explain", core, "--stack", str(tid), "--binary", program]) == 0
+    assert "complete" in capsys.readouterr().out
+
+
+def test_a_frame_record_leads_to_what_makecontext_wrote() -> None:
+    process = Process()
+    process.code[0x100:0x103] = bytes.fromhex("4889dc")  # mov %rbx, %rsp: behind no call
+    process.words(STACK + 0x20, 0, CODE + 0x100)
+    found = process.unwind(CODE + 0x10, STACK, r6=STACK + 0x20)
+    assert [frame.pc for frame in found.frames] == [CODE + 0x10, CODE + 0x100]
+    assert found.end is End.COMPLETE

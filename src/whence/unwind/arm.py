@@ -414,7 +414,7 @@ def _a32_always(code: int, at: int) -> Instruction:
         return Instruction(4, Kind.CALL)
     if code >> 24 == 0xA:
         return Instruction(4, Kind.JUMP, at + 8 + 4 * _extended(code & 0xFFFFFF, 24))
-    if code >> 26 in (0, 1) and target == PC and not (code >> 23 & 0b11111) == 0b00010:
+    if code >> 26 in (0, 1) and target == PC and code >> 23 & 31 != 2:
         return Instruction(4, Kind.STOP)
     return Instruction(4, Kind.OTHER)
 

@@ -136,7 +136,7 @@ class Module:
 
     @property
     def arm_functions(self) -> list[tuple[int, int]]:
-        """The functions of a file of 32-bit ARM by its symbols, sorted: the value (with bit 0 for Thumb) and the size."""
+        """The functions of a file of 32-bit ARM by its symbols, sorted: value (bit 0: Thumb) and size."""
         if self._arm_functions is None:
             found = set[tuple[int, int]]()
             with suppress(ElfError):

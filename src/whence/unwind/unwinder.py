@@ -667,7 +667,8 @@ class Unwinder:
         pc = self.word(fp + return_at) & machine.address_mask
         if not pc and (self.word(fp + caller_at) or frame.found_by is not FoundBy.FRAME_POINTER):
             return None  # zeros anywhere on the stack are no end
-        if pc and not (self.is_code(pc - 1) and (self.follows_call(pc) or self.returns_from_signal(pc))):
+        is_return = self.follows_call(pc) or self.returns_from_signal(pc) or self.ends_context(pc)
+        if pc and not (self.is_code(pc - 1) and is_return):
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
