@@ -268,3 +268,19 @@ def test_stacks_of_a_core_are_printed_without_modules_that_take_long_to_import(t
     said, _, loaded = done.stdout.partition("LOADED ")
     assert "deep" in said
     assert not {"dataclasses", "inspect", "json", "datetime", "ctypes", "pathlib"} & {*loaded.split()}
+
+
+CRASH_IN_VDSO = """
+#include <time.h>
+int main(void) {
+    for (;;)
+        clock_gettime(CLOCK_MONOTONIC, (struct timespec *)8);
+}
+"""
+
+
+def test_the_vdsos_own_frame_is_named_by_its_image_in_the_core(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-O1", "-w", source=CRASH_IN_VDSO, name="clock")
+    (stack,) = whence.Core(core_of(program, "")).stacks()
+    assert stack.frames[0].place.mapping.path == "[vdso]"
+    assert functions(stack)[0] == "__vdso_clock_gettime"
