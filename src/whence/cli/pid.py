@@ -10,6 +10,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.answers import ThreadPlace, addresses_from, executable_mappings, show, show_threads
+from whence.cli.goroutines import add_goroutine_options, show_goroutines
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
 from whence.cli.profile_output import (
@@ -39,6 +40,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
     parser.add_argument("--stop", action="store_true", help="the stacks of all threads, stopped while they are copied")
     add_stack_options(parser)
+    add_goroutine_options(parser)
     parser.add_argument(
         "--every", type=seconds, metavar="SECONDS", help="take a profile: sample the stacks this often (0.01)"
     )
@@ -65,6 +67,8 @@ def run(options: Namespace) -> int:
         return sample_profile(options)
     if options.output is not None or options.flamegraph or options.format or options.top is not None:
         raise WrongUse("-o, --flamegraph, --format and --top are of a profile: it goes with --every or --for")
+    if options.goroutines and not options.stop:
+        raise WrongUse("--goroutines needs --stop: the threads are stopped while they are copied")
     with symbolizer_of(options) as symbolizer:
         process = Process(options.pid, resolver=symbolizer.resolver)
         if options.stop:
@@ -84,6 +88,10 @@ def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolize
     tids = tids_wanted("pid", options.thread, [thread.tid for thread in listed], f"process {process.pid}")
     if tids == []:
         return WRONG_USE
+    if options.goroutines:
+        about = About.process(process.pid, process.directory)
+        found = process.goroutines(symbolizer, system=options.system)
+        return show_goroutines(about, found, as_json=options.json, system=options.system, is_live=True)
     stacks = process.stacks(symbolizer, tids=tids, scan=options.scan)
     about = About.process(process.pid, process.directory)
     return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)
@@ -109,6 +117,8 @@ def sample_profile(options: Namespace) -> int:
     if options.output is None and not options.flamegraph:
         options.output = "-"
     refuse_binary_on_terminal(options, format, Profile())
+    if options.goroutines and not options.stop:
+        raise WrongUse("--goroutines needs --stop: the threads are stopped while they are copied")
     with symbolizer_of(options) as symbolizer:
         process = Process(options.pid, resolver=symbolizer.resolver)
         executable_mappings(process)

@@ -13,6 +13,7 @@ docs/formats/gopclntab.md has. Read are the layouts of Go 1.2 to 1.27, both poin
     inlining.py     which layout the inline trees have, and where they lie
     ranges.py       columns into ranges
     frames.py       what unwinding needs of a function: how far it moved the stack pointer
+    buildinfo.py    the release of Go that a program was built with
     table.py        Pclntab: all of it through one door
 
 >>> from whence.elf import ElfFile

@@ -33,6 +33,7 @@ class GoFunction(NamedTuple):
     name: str
     flag: int
     depth: int | None
+    id: int = 0  # runtime's funcID, whose numbers differ between releases; 0 where it is not known
 
 
 class GoFrames:
@@ -55,13 +56,20 @@ class GoFrames:
         entry, end, start = columns.entry[row], columns.end[row], columns.name[row]
         raw = bytes(self._names[start : start + 256]).partition(b"\0")[0]
         depth = self._depth(columns.pcsp[row], entry, min(vaddr, end - 1)) if columns.pcsp[row] else None
-        return GoFunction(entry, end, raw.decode("utf-8", "surrogateescape"), self._flag(row), depth)
+        return GoFunction(entry, end, raw.decode("utf-8", "surrogateescape"), self._flag(row), depth, self._id(row))
 
     def _flag(self, row: int) -> int:
+        return self._byte(row, 1)
+
+    def _id(self, row: int) -> int:
+        return self._byte(row, 0)
+
+    def _byte(self, row: int, index: int) -> int:
+        """One of the last bytes of a function's record: its id, then its flags."""
         header = self._header
         if not self._has_flags:
             return 0
-        at = header.functab_at + field(self._data, header, 2 * row + 1) + header.field + header.version.last_at + 1
+        at = header.functab_at + field(self._data, header, 2 * row + 1) + header.field + header.version.last_at + index
         return self._data[at] if at < len(self._data) else 0
 
     def _depth(self, pcsp: int, entry: int, vaddr: int) -> int | None:

@@ -25,6 +25,7 @@ from whence.symbolize.symbolizer import Symbolizer
 if TYPE_CHECKING:
     from whence.procmap.core import CoreMappings, CoreThread
     from whence.procmap.mapping import Mapping
+    from whence.symbolize.goroutines import NamedGoroutines
     from whence.unwind.core import ThreadStack
 
 
@@ -97,6 +98,22 @@ class Core(Snapshot):
             found = core_stacks(elf, self._read(elf), symbolizer.finds, tids=tids, scan=scan)
         frames = named(self, [one.unwound for one in found], symbolizer)
         return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
+
+    def goroutines(self, symbolizer: Symbolizer | None = None, *, system: bool = False) -> NamedGoroutines:
+        """All goroutines of a Go program (1.17 to 1.27), also those that no thread ran, in the order of their making.
+
+        With `system` the runtime's own functions are among the calls of each. `problems` says what could not be read.
+        Raises as `stacks` does.
+        """
+        if symbolizer is None:
+            with Symbolizer() as own:
+                return self.goroutines(own, system=system)
+        from whence.symbolize.goroutines import name_goroutines
+        from whence.unwind.core import core_goroutines
+
+        with self._opened() as elf:
+            found = core_goroutines(elf, self._read(elf), symbolizer.finds)
+        return name_goroutines(self, found, symbolizer, system=system)
 
     def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
         """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such

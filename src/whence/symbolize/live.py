@@ -22,6 +22,7 @@ from whence.symbolize.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
     from whence.procmap.threads import Thread
+    from whence.symbolize.goroutines import NamedGoroutines
     from whence.symbolize.live_stacks import LiveStacks
     from whence.symbolize.stacks import Stack
 
@@ -96,6 +97,18 @@ class Process(LivePid, Closing):
                 return live.take(tids)
         except PermissionError:
             return denied(self.directory, tids)
+
+    def goroutines(self, symbolizer: Symbolizer | None = None, *, system: bool = False) -> NamedGoroutines:
+        """All goroutines of a Go program (1.17 to 1.27), also those that no thread runs, in the order of their making.
+
+        Threads are stopped as by `stacks`; goroutines that none of them runs are read right after that. With `system`
+        the runtime's own functions are among the calls of each. Raises OSError.
+        """
+        if symbolizer is None:
+            with Symbolizer(resolver=self._resolver) as own:
+                return self.goroutines(own, system=system)
+        with self.live_stacks(symbolizer) as live:
+            return live.goroutines(system=system)
 
     def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
         """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from whence.procmap.resolver import Resolver
+    from whence.symbolize.goroutines import NamedGoroutines
     from whence.symbolize.process import ProcessView
     from whence.symbolize.symbolizer import Symbolizer
     from whence.unwind.live import LiveStack
@@ -73,6 +74,13 @@ class LiveStacks:
     def take(self, tids: Collection[int] | None = None) -> list[Stack]:
         """The stacks with names. Raises OSError when the process is gone."""
         return self.name(self.copies(tids))
+
+    def goroutines(self, *, system: bool = False) -> NamedGoroutines:
+        """The goroutines of a Go program with names. Raises OSError when the process is gone."""
+        from whence.symbolize.goroutines import name_goroutines
+
+        found = self._live.goroutines()
+        return name_goroutines(self.whose(), found, self._symbolizer, system=system)
 
     def explain(self, tid: int) -> tuple[Stack, list[str]] | None:
         """One thread, and by which rule the caller of each frame was found; None for no such thread. Raises OSError."""

@@ -13,6 +13,7 @@
     samples.py      the stacks of many samples at once: registers, and a copy of the stack's bytes
     steps.py        frames, how each was found, and why there are no more
     gostack.py      callers of Go's functions, and Go's switches of stacks
+    goroutines.py   all goroutines of a Go program, also those that no thread runs
     memory.py       what a core kept, and what files have instead
     modules.py      which file the code of a process is of
     signals.py      signals by name, with their cause

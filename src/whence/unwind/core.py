@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.layout import machine_name
 from whence.procmap.core import FileEntry, ThreadNotes, mapped_files, thread_notes
+from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
@@ -89,6 +90,21 @@ def core_stacks(
             unwinder.scan = scan
         wanted = [thread for thread in thread_notes(elf) if tids is None or thread.tid in tids]
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
+    finally:
+        modules.close()
+
+
+def core_goroutines(elf: ElfFile, core: CoreMappings, finds: Finds | None = None) -> Goroutines:
+    """The goroutines of the Go program that left a core. Raises MapsError for damaged notes."""
+    machine = _machine_of(elf)
+    if machine is None:
+        return Goroutines("", 0, [], [f"stacks of {machine_name(elf.machine)} are not unwound"])
+    modules = Modules(core.snapshot, finds)
+    try:
+        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
+        unwinder = Unwinder(machine, CoreCode(modules, memory), memory, elf.order, stored=elf.size)
+        threads = [_stack(elf, core, thread, machine, unwinder).unwound for thread in thread_notes(elf)]
+        return read_goroutines(modules, memory, unwinder, threads)
     finally:
         modules.close()
 

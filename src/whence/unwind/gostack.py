@@ -3,15 +3,17 @@
     systemstack     runs a function on the thread's own stack (g0): on, where the goroutine's stack was left
     morestack       ran out of stack, and grows it from g0: on at the function that called it
     mcall, gogo     left a goroutine for good: the thread's stack ends there
-    asmcgocall      runs C on g0; where the goroutine's stack was left lies on top of that
+    asmcgocall      runs C on g0, and keeps there the goroutine and how deep its stack was; in which words differs
+                    between releases and machines, and is read from the instructions after the call
     goexit, mstart, rt0_go     nothing called them, nor clone in the thread that it made
 
 The goroutine is the one that its thread is of (m.curg); where that word lies in m differs between releases of Go, so it
-is found as the pointer behind gsignal's to a g whose m is this one. Document: Go's runtime/traceback.go, runtime2.go.
+is found as the pointer after gsignal's to a g whose m is this one. Document: Go's runtime/traceback.go, runtime2.go.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from whence.gopclntab.frames import SPWRITE, TOPFRAME
@@ -38,6 +40,37 @@ INJECTED = ("runtime.sigpanic", "runtime.asyncPreempt", "runtime.debugCallV2")  
 CLONE = "runtime.clone"  # the thread that it made has a stack of its own, with nothing on it yet
 HANDLER = "runtime.sigtramp"  # has TOPFRAME, but the kernel's frame is above it
 
+AFTER_C_BYTES = 40  # of asmcgocall, after its call of C: they restore the stack pointer
+# x86-64: mov G(%rsp), %rdi; mov 8(%rdi), %rsi; sub DEPTH(%rsp), %rsi; or mov SP(%rsp), %rsi; mov %rsi, %rsp
+X86_GOROUTINE = re.compile(rb"\x48\x8b\x7c\x24(.)\x48\x8b\x77\x08\x48\x2b(?:\x34\x24|\x74\x24(.))", re.DOTALL)
+X86_SP = re.compile(rb"\x48\x8b(?:\x34\x24|\x74\x24(.))\x48\x89\xf4", re.DOTALL)
+LDR_OF_SP_BITS, LDR_OF_SP = 0xFFC003E0, 0xF94003E0  # aarch64: ldr Xt, [sp, #offset]
+
+
+def saved_by_x86(code: bytes) -> tuple[int | None, int | None]:
+    """Where asmcgocall saved the goroutine and the depth, or no goroutine and the stack pointer, from the stack
+    pointer, by the instructions that restore them."""
+    goroutine, alone = X86_GOROUTINE.search(code), X86_SP.search(code)
+    if goroutine is not None and (alone is None or goroutine.start() < alone.start()):
+        return goroutine[1][0], goroutine[2][0] if goroutine[2] else 0
+    if alone is not None:
+        return None, alone[1][0] if alone[1] else 0
+    return None, None
+
+
+def saved_by_aarch64(code: bytes) -> tuple[int | None, int | None]:
+    """The same for aarch64: the goroutine is loaded into x28, the depth after it; the stack pointer alone elsewhere."""
+    goroutine = None
+    for at in range(0, len(code), 4):
+        instruction = int.from_bytes(code[at : at + 4], "little")
+        if instruction & LDR_OF_SP_BITS != LDR_OF_SP:
+            continue
+        offset = (instruction >> 10 & 0xFFF) * 8
+        if instruction & 0x1F != G_REGISTER:
+            return goroutine, offset
+        goroutine = offset
+    return None, None
+
 
 class GoStacks:
     """Steps from Go's functions to their callers. `word` reads a word of memory (Unreadable)."""
@@ -63,14 +96,35 @@ class GoStacks:
                 if goroutine and not self.word(goroutine + LO) <= sp < self.word(goroutine + HI):
                     sp, switched = self.word(goroutine + SCHED_SP), True
             elif name == "runtime.asmcgocall":
-                goroutine, used = self.word(sp + self.machine.word), self.word(sp)
-                if goroutine:
-                    sp, switched = self.word(goroutine + HI) - used, True
+                sp, switched = self.sp_before_c(frame.pc, sp), True
             elif function.flag & SPWRITE:
                 return self.by_frame_pointer(registers)
         if name == CLONE and frame.exact and self.is_new(function, sp):
             raise Ended(End.COMPLETE)
         return self.called(function, frame, registers, sp, switched)
+
+    def sp_before_c(self, pc: int, sp: int) -> int:
+        """The stack pointer that asmcgocall restores after its call of C returns to `pc`. Raises Ended, Unreadable.
+
+        Called by a goroutine, it computes g.stack.hi - depth from two words that it saved; called on g0, or without a
+        goroutine, it saved the stack pointer itself.
+        """
+        width = self.machine.word
+        code = b"".join(self.word(pc + at).to_bytes(width, "little") for at in range(0, AFTER_C_BYTES, width))
+        if self.machine.link is None:
+            goroutine_at, saved_at = saved_by_x86(code)
+        else:
+            goroutine_at, saved_at = saved_by_aarch64(code)
+        if saved_at is None:
+            raise Ended(End.NO_CFI, f"the instructions at {pc:#x} do not restore a stack pointer as asmcgocall does")
+        saved = self.word(sp + saved_at)
+        if goroutine_at is None:
+            return saved
+        goroutine = self.word(sp + goroutine_at)
+        low, high = self.word(goroutine + LO), self.word(goroutine + HI)
+        if not low <= high - saved < high:
+            raise Ended(End.UNREADABLE, f"{goroutine:#x} is not a goroutine whose stack is {saved:#x} bytes deep")
+        return high - saved
 
     def is_new(self, function: GoFunction, sp: int) -> bool:
         """Whether a thread is in the function that made it: then no return address is on its stack."""

@@ -19,6 +19,7 @@ from whence.closing import Closing
 from whence.elf.kernels import constants
 from whence.procmap.threads import Thread, threads
 from whence.reasons import Missing
+from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
@@ -211,6 +212,20 @@ class LiveProcess(Closing):
             for thread in stopped.threads
             if thread.outcome is not StopOutcome.GONE
         ]
+
+    def goroutines(self) -> Goroutines:
+        """Stop the threads, copy them, let them continue, and read the goroutines: those that no thread runs as they
+        are then.
+
+        Raises OSError as `stacks` does.
+        """
+        stacks = self.stacks()
+        if not self._unwinders:
+            return Goroutines("", 0, [], ["no thread of the process could be stopped"])
+        assert self._modules is not None
+        return read_goroutines(
+            self._modules, self._memory, next(iter(self._unwinders.values())), [stack.unwound for stack in stacks]
+        )
 
     def explain(self, tid: int) -> tuple[LiveStack, list[str]] | None:
         """One thread, and by which rule the caller of each frame was found; None for no such thread.

@@ -1,0 +1,129 @@
+"""Goroutines with names, as Go's own traceback shows them: which frames, which goroutines.
+
+for goroutine in whence.Core("core").goroutines().shown():
+    print(goroutine.goid, goroutine.state, [name.function for name in goroutine.calls])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from whence.symbolize.stacks import NamedFrame, named
+from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
+
+if TYPE_CHECKING:
+    from whence.model import Frame
+    from whence.symbolize.process import ProcessView
+    from whence.symbolize.symbolizer import Symbolizer
+    from whence.unwind.goroutines import Goroutines, GoroutineStack
+
+RUNTIME = "runtime."
+METHODS_COUNT = 23  # the release since which exported methods of the runtime are shown
+FINALIZING = ("runtime.runfinq", "runtime.runFinalizers", "runtime.runCleanups")  # system, unless they call the program
+OF_THE_PROGRAM = ("runtime.main", "runtime.corostart", "runtime.handleAsyncEvent")
+ALWAYS_SHOWN_SINCE = 25  # the release since which FINALIZING are shown
+PANICS = ("runtime.gopanic", "runtime.sigpanic", "runtime.panicwrap")  # whose wrappers are shown
+
+
+class Goroutine(NamedTuple):
+    """A goroutine: its number, its state in Go's words, and its stack, innermost frame first.
+
+    `calls` are the functions that Go's traceback shows, `frames` all. `created_by` is the go statement that made it,
+    in goroutine `parent` (0: not known). `wait_since` is in nanoseconds of the monotonic clock (0: not known).
+    """
+
+    goid: int
+    state: str
+    is_locked: bool
+    is_system: bool
+    wait_since: int
+    parent: int
+    created_by: Frame | None
+    calls: tuple[Frame, ...]
+    frames: tuple[NamedFrame, ...]
+    end: End
+    detail: str = ""
+
+
+class NamedGoroutines(NamedTuple):
+    """The goroutines of a process. `version` is Go's in its own words; `problems` says what could not be read."""
+
+    version: str
+    goroutines: list[Goroutine]
+    problems: list[str]
+
+    def shown(self, *, system: bool = False) -> list[Goroutine]:
+        """Those that Go's traceback shows: without the runtime's own, unless `system`."""
+        return [one for one in self.goroutines if system or not one.is_system]
+
+
+def name_goroutines(
+    process: int | ProcessView, found: Goroutines, symbolizer: Symbolizer, *, system: bool = False
+) -> NamedGoroutines:
+    """The goroutines with names, by one search for all. With `system` all frames are among the calls."""
+    stacks = [one.unwound for one in found.stacks]
+    for pc in ("created_pc", "start_pc"):
+        stacks += [_place(getattr(one, pc), exact=pc == "start_pc") for one in found.stacks]
+    names = named(process, stacks, symbolizer)
+    count = len(found.stacks)
+    goroutines = [
+        _goroutine(found, one, names[at], names[count + at], names[2 * count + at], system)
+        for at, one in enumerate(found.stacks)
+    ]
+    return NamedGoroutines(found.version, goroutines, found.problems)
+
+
+def _place(pc: int, *, exact: bool) -> Unwound:
+    return Unwound((StackFrame(pc, 0, FoundBy.GO, exact),) if pc else (), End.COMPLETE)
+
+
+def _goroutine(
+    found: Goroutines,
+    one: GoroutineStack,
+    frames: tuple[NamedFrame, ...],
+    creator: tuple[NamedFrame, ...],
+    start: tuple[NamedFrame, ...],
+    system: bool,
+) -> Goroutine:
+    calls = _calls(found, frames, system) or _calls(found, frames, True)
+    began = start[0].place.frames[-1].function if start and start[0].place.frames else ""
+    is_system = began.startswith(RUNTIME) and began not in OF_THE_PROGRAM
+    if is_system and began in FINALIZING:
+        is_system = all(call.function.startswith(RUNTIME) for call in calls)
+    made = creator[0].place.frames[-1] if creator and creator[0].place.frames and one.goid != 1 else None
+    if made is not None and not (system or is_shown(made.function, found.release)):
+        made = None
+    return Goroutine(
+        one.goid, one.state, one.is_locked, is_system, one.wait_since, one.parent, made, calls, frames,
+        one.unwound.end, one.unwound.detail,
+    )  # fmt: skip
+
+
+def _calls(found: Goroutines, frames: tuple[NamedFrame, ...], every: bool) -> tuple[Frame, ...]:
+    """What Go's traceback shows of a stack: without the runtime's own functions and the compiler's wrappers."""
+    calls: list[Frame] = []
+    callee = ""
+    for frame in frames:
+        functions = frame.place.frames
+        for index, call in enumerate(functions):
+            is_wrapper = frame.pc in found.wrappers and index == len(functions) - 1 and callee not in PANICS
+            callee = call.function
+            is_panic = call.function == PANICS[0] and bool(calls)
+            if every or (not is_wrapper and (is_panic or is_shown(call.function, found.release))):
+                calls.append(call)
+    return tuple(calls)
+
+
+def is_shown(function: str, release: int) -> bool:
+    """Whether Go's traceback shows a function: of a package, and of the runtime's only exported ones."""
+    if "." not in function:
+        return False
+    if not function.startswith(RUNTIME):
+        return True
+    if function in FINALIZING and release >= ALWAYS_SHOWN_SINCE:
+        return True
+    receiver, _, name = function.removeprefix(RUNTIME).rpartition(".")
+    if release < METHODS_COUNT:
+        return function[len(RUNTIME) : len(RUNTIME) + 1].isupper()
+    receiver = receiver.removeprefix("(*").removesuffix(")")
+    return name[:1].isupper() and (not receiver or receiver[0].isupper())

@@ -1,0 +1,332 @@
+"""All goroutines of a Go program, from runtime.allgs: those that no thread runs have their registers in struct g.
+
+A g is read by the offsets of its release (LAYOUTS, from the debug info of programs of each). runtime.allgs is found by
+its symbol, or without one as the slice in writable data whose first pointer is goroutine 1: each g has its own address
+in sched.g. Document: Go's runtime/runtime2.go, traceback.go.
+
+Bounds: as many pointers as the memory from allgs on can hold; BAD_LIMIT entries that are no goroutines; SCANNED bytes
+of data.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+from whence.gopclntab.buildinfo import go_release, go_version
+from whence.gopclntab.find import symbol_value
+from whence.procmap.mapping import Kind
+from whence.unwind.memory import Memory, Unreadable
+from whence.unwind.steps import End, StackFrame, Unwound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from whence.unwind.modules import Module, Modules
+    from whence.unwind.unwinder import Unwinder
+
+G_BYTES = 320  # of a g that are read
+SCHED_SP, SCHED_PC, SCHED_G = 0x38, 0x40, 0x48
+SCAN_BIT = 0x1000
+IDLE, RUNNING, SYSCALL, WAITING, DEAD, LEAKED, DEAD_EXTRA = 0, 2, 3, 4, 6, 10, 11
+STATUSES = {
+    0: "idle", 1: "runnable", 2: "running", 3: "syscall", 4: "waiting", 6: "dead", 8: "copystack", 9: "preempted",
+    10: "leaked", 11: "waiting for cgo callback",
+}  # fmt: skip
+BAD_LIMIT = 4096  # entries of allgs
+SCANNED = 64 << 20  # bytes of writable data that are looked at for allgs
+PIECE = 4096  # bytes of them that are read at once: pieces of memory begin at pages
+LOWEST = 0x10000  # address that a program has
+MOST = 1 << 40  # goroutines that a slice is believed to have, before memory bounds it
+
+
+class Layout(NamedTuple):
+    """Offsets in struct g of 64-bit machines. `parent` is -1 where a g does not have its creator's number."""
+
+    bp: int
+    syscall_sp: int
+    status: int
+    goid: int
+    wait_since: int
+    wait_reason: int
+    locked: int
+    parent: int
+    go_pc: int
+    start_pc: int
+
+
+_TO_20 = Layout(104, 112, 144, 152, 168, 176, 232, -1, 296, 312)
+_TO_22 = Layout(104, 112, 144, 152, 168, 176, 208, 272, 280, 296)
+_TO_24 = Layout(104, 112, 152, 160, 176, 184, 216, 280, 288, 304)
+_25 = Layout(96, 104, 144, 152, 168, 176, 208, 272, 280, 296)
+_SINCE_26 = Layout(96, 104, 144, 152, 168, 176, 208, 280, 288, 304)
+LAYOUTS = {
+    17: _TO_20, 18: _TO_20, 19: _TO_20, 20: _TO_20, 21: _TO_22, 22: _TO_22, 23: _TO_24, 24: _TO_24, 25: _25,
+    26: _SINCE_26, 27: _SINCE_26,
+}  # fmt: skip
+
+_REASONS_17 = (
+    "", "GC assist marking", "IO wait", "chan receive (nil chan)", "chan send (nil chan)", "dumping heap",
+    "garbage collection", "garbage collection scan", "panicwait", "select", "select (no cases)", "GC assist wait",
+    "GC sweep wait", "GC scavenge wait", "chan receive", "chan send", "finalizer wait", "force gc (idle)",
+    "semacquire", "sleep", "sync.Cond.Wait", "timer goroutine (idle)", "trace reader (blocked)", "wait for GC cycle",
+    "GC worker (idle)", "preempted", "debug call",
+)  # fmt: skip
+_REASONS_20 = (
+    *_REASONS_17[:21], "sync.Mutex.Lock", "sync.RWMutex.RLock", "sync.RWMutex.Lock", *_REASONS_17[22:25],
+    "GC worker (active)", "preempted", "debug call", "GC mark termination", "stopping the world",
+)  # fmt: skip
+_REASONS_22 = (
+    *_REASONS_20, "flushing proc caches", "trace goroutine status", "trace proc status", "page trace flush",
+    "coroutine",
+)  # fmt: skip
+_REASONS_23 = (*_REASONS_22, "GC weak to strong wait")
+_REASONS_24 = (
+    *_REASONS_23[:24], "sync.WaitGroup.Wait", *_REASONS_23[24:], "synctest.Run", "synctest.Wait",
+    "chan receive (synctest)", "chan send (synctest)", "select (synctest)",
+)  # fmt: skip
+_REASONS_25 = (
+    *_REASONS_24[:18], "GOMAXPROCS updater (idle)", *_REASONS_24[18:-3], "chan receive (durable)",
+    "chan send (durable)", "select (durable)", "sync.WaitGroup.Wait (durable)", "cleanup wait",
+)  # fmt: skip
+_REASONS_26 = (
+    "", "GC assist marking", "IO wait", "dumping heap", "garbage collection", "garbage collection scan", "panicwait",
+    "GC assist wait", "GC sweep wait", "GC scavenge wait", "finalizer wait", "force gc (idle)",
+    "GOMAXPROCS updater (idle)", "semacquire", "sleep", "chan receive (nil chan)", "chan send (nil chan)",
+    "select (no cases)", "select", "chan receive", "chan send", "sync.Cond.Wait", "sync.Mutex.Lock",
+    "sync.RWMutex.RLock", "sync.RWMutex.Lock", "sync.WaitGroup.Wait", "trace reader (blocked)", "wait for GC cycle",
+    "GC worker (idle)", "GC worker (active)", "preempted", "debug call", "GC mark termination", "stopping the world",
+    "flushing proc caches", "trace goroutine status", "trace proc status", "page trace flush", "coroutine",
+    "GC weak to strong wait", "synctest.Run", "synctest.Wait", "chan receive (durable)", "chan send (durable)",
+    "select (durable)", "sync.WaitGroup.Wait (durable)", "cleanup wait",
+)  # fmt: skip
+WAIT_REASONS = {
+    17: _REASONS_17, 18: _REASONS_17, 19: _REASONS_17, 20: _REASONS_20, 21: _REASONS_20, 22: _REASONS_22,
+    23: _REASONS_23, 24: _REASONS_24, 25: _REASONS_25, 26: _REASONS_26, 27: _REASONS_26,
+}  # fmt: skip
+
+WRAPPER_ID = {  # funcID_wrapper
+    17: 21, 18: 21, 19: 21, 20: 21, 21: 21, 22: 22, 23: 22, 24: 22, 25: 23, 26: 23, 27: 23,
+}  # fmt: skip
+
+
+class GoroutineStack(NamedTuple):
+    """A goroutine and its stack. `state` is in Go's words: why it waits, or its status.
+
+    `created_pc` is after the go statement that made it, in goroutine `parent` (0: not known); `start_pc` is the
+    function that it began with. `wait_since` is in nanoseconds of the system's monotonic clock (0: not known).
+    """
+
+    goid: int
+    address: int
+    status: int
+    state: str
+    is_locked: bool
+    wait_since: int
+    parent: int
+    created_pc: int
+    start_pc: int
+    unwound: Unwound
+
+
+class Goroutines(NamedTuple):
+    """The goroutines of a process in the order of runtime.allgs. `version` is Go's; `problems` says what is missing."""
+
+    version: str
+    release: int
+    stacks: list[GoroutineStack]
+    problems: list[str]
+    wrappers: frozenset[int] = frozenset()  # pcs of frames in functions that the compiler made, and tracebacks hide
+
+
+def read_goroutines(modules: Modules, memory: Memory, unwinder: Unwinder, threads: Iterable[Unwound]) -> Goroutines:
+    """All goroutines but the dead ones. `threads` are the stacks of the process's threads: of those that run."""
+    found = _go_module(modules)
+    if found is None:
+        return Goroutines("", 0, [], ["no file of a Go program is mapped, or it can't be opened"])
+    module, bias = found
+    assert module.elf is not None
+    version = go_version(module.elf)
+    release = go_release(version) or 0
+    if unwinder.machine.word != 8:
+        return Goroutines(version, release, [], ["goroutines of 32-bit machines are not known"])
+    layout = LAYOUTS.get(release)
+    if layout is None:
+        name = f"Go version {version!r}" if version else "an unknown version of Go"
+        return Goroutines(
+            version, release, [], [f"the layout of struct g is not known for {name} (known: 1.17 to 1.27)"]
+        )
+    reader = _Reader(memory, unwinder, layout, WAIT_REASONS[release], [*threads])
+    slice_at = symbol_value(module.elf, "runtime.allgs")
+    where = reader.slice_at(slice_at + bias) if slice_at is not None else reader.scan(_writable(module, bias))
+    if where is None:
+        how = "can't be read" if slice_at is not None else "is not found (the program is stripped)"
+        return Goroutines(version, release, [], [f"runtime.allgs {how}"])
+    stacks = reader.all_of(*where)
+    frames = {frame.pc: frame.lookup for one in stacks for frame in one.unwound.frames}
+    functions = {pc: unwinder.code.go(pc, lookup) for pc, lookup in frames.items()}
+    wrapper = WRAPPER_ID[release]
+    wrappers = frozenset(pc for pc, function in functions.items() if function is not None and function.id == wrapper)
+    return Goroutines(version, release, stacks, reader.problems, wrappers)
+
+
+def _go_module(modules: Modules) -> tuple[Module, int] | None:
+    """The Go program among the mapped files, and what its runtime addresses have more than its vaddrs."""
+    for mapping, file in zip(modules.snapshot.mappings, modules.snapshot.file_of, strict=True):
+        if file is None or mapping.kind is Kind.VDSO:
+            continue
+        module = modules.of_file(file, mapping)
+        if module.elf is None or module.go is None or module.mapper is None:
+            continue
+        vaddr = module.mapper.vaddr(mapping, mapping.start)
+        if vaddr is not None:
+            return module, mapping.start - vaddr
+    return None
+
+
+def _writable(module: Module, bias: int) -> Iterator[tuple[int, int]]:
+    """[start, end) of the program's writable data in memory."""
+    assert module.elf is not None
+    for segment in module.elf.segments:
+        if segment.is_loaded and segment.flags & 2:
+            yield segment.vaddr + bias, segment.vaddr + bias + segment.memory_size
+
+
+class _Reader:
+    """Goroutines of one process."""
+
+    def __init__(
+        self, memory: Memory, unwinder: Unwinder, layout: Layout, reasons: tuple[str, ...], threads: list[Unwound]
+    ) -> None:
+        self._memory, self._unwinder, self._layout, self._reasons = memory, unwinder, layout, reasons
+        self._threads = threads
+        self.problems: list[str] = []
+
+    def slice_at(self, address: int) -> tuple[int, int] | None:
+        """The pointer and the length of allgs."""
+        try:
+            pointer, length = self._unwinder.word(address), self._unwinder.word(address + 8)
+        except Unreadable:
+            return None
+        return (pointer, length) if pointer and length else None
+
+    def scan(self, ranges: Iterator[tuple[int, int]]) -> tuple[int, int] | None:
+        """The same of a program without symbols: the slice whose first pointer is goroutine 1."""
+        left = SCANNED
+        for start, end in ranges:
+            before = array("Q")  # the last words of the page before
+            for piece in range(start & -PIECE, min(end, start + left), PIECE):
+                left -= PIECE
+                try:
+                    words = array("Q", self._memory.read(piece, PIECE))
+                except Unreadable:
+                    before = array("Q")
+                    continue
+                if self._unwinder.order == "big":
+                    words.byteswap()
+                words, before = before + words, words[-2:]
+                for pointer, length, capacity in zip(words, words[1:], words[2:]):
+                    if (
+                        0 < length <= capacity < MOST
+                        and pointer >= LOWEST
+                        and not pointer % 8
+                        and self._begins(pointer)
+                    ):
+                        return pointer, length
+        return None
+
+    def _begins(self, pointer: int) -> bool:
+        try:
+            g = self._unwinder.word(pointer)
+            return g >= LOWEST and not g % 8 and self._field(g, SCHED_G) == g and self._field(g, self._layout.goid) == 1
+        except Unreadable:
+            return False
+
+    def _field(self, g: int, offset: int, size: int = 8) -> int:
+        return int.from_bytes(self._memory.read(g + offset, size), self._unwinder.order)
+
+    def all_of(self, pointer: int, length: int) -> list[GoroutineStack]:
+        """The goroutines of allgs, each once."""
+        region = self._memory.region(pointer)
+        present = 0 if region is None else (region[1] - pointer) // 8
+        if length > present:
+            self.problems.append(f"runtime.allgs has {length:,} entries, of which {present:,} can be in memory")
+        found: list[GoroutineStack] = []
+        seen: set[int] = set()
+        bad = 0
+        for at in range(min(length, present)):
+            try:
+                g = self._unwinder.word(pointer + 8 * at)
+                if g in seen:
+                    bad += 1
+                else:
+                    seen.add(g)
+                    one = self._read(g)
+                    if one is None:
+                        bad += 1
+                    elif one.status not in (IDLE, DEAD):
+                        found.append(one)
+            except Unreadable:
+                bad += 1
+            if bad >= BAD_LIMIT:
+                self.problems.append(f"runtime.allgs is damaged: entries after number {at:,} were not read")
+                break
+        if bad:
+            self.problems.append(f"{bad:,} entries of runtime.allgs are not goroutines")
+        return found
+
+    def _read(self, g: int) -> GoroutineStack | None:
+        """One goroutine; None for what is not one. Raises Unreadable."""
+        layout, order = self._layout, self._unwinder.order
+        data = self._memory.read(g, G_BYTES)
+
+        def word(offset: int, size: int = 8) -> int:
+            return int.from_bytes(data[offset : offset + size], order)
+
+        if g % 8 or word(SCHED_G) != g:
+            return None
+        status = word(layout.status, 4)
+        reason = word(layout.wait_reason, 1)
+        number = status & ~SCAN_BIT
+        state = STATUSES.get(number, "???")
+        if number in (WAITING, LEAKED) and reason:
+            state = self._reasons[reason] if reason < len(self._reasons) else "unknown wait reason"
+        if number == LEAKED:
+            state += " (leaked)"
+        if status & SCAN_BIT:
+            state += " (scan)"
+        unwound = Unwound((), End.NO_REGISTERS)
+        if number not in (IDLE, DEAD, DEAD_EXTRA):
+            unwound = self._stack(word(0), word(8), number, word)
+        parent = 0 if layout.parent < 0 else word(layout.parent)
+        since = word(layout.wait_since) if number in (WAITING, SYSCALL) else 0
+        return GoroutineStack(
+            word(layout.goid), g, number, state, bool(word(layout.locked)), since, parent, word(layout.go_pc),
+            word(layout.start_pc), unwound,
+        )  # fmt: skip
+
+    def _stack(self, low: int, high: int, status: int, word: Callable[[int], int]) -> Unwound:
+        """The frames on the goroutine's own stack, from what it saved, or of the thread that runs it."""
+        if status == RUNNING:
+            for thread in self._threads:
+                own = tuple(frame for frame in thread.frames if low <= frame.sp <= high)
+                if own:
+                    return thread._replace(frames=own)
+            return Unwound((), End.NO_REGISTERS, "it was running, and no thread is on its stack")
+        machine = self._unwinder.machine
+        sp, pc, bp = word(SCHED_SP), word(SCHED_PC), word(self._layout.bp)
+        if status == SYSCALL and word(self._layout.syscall_sp):
+            sp, pc = word(self._layout.syscall_sp), word(self._layout.syscall_sp + 8)
+        if not low <= sp < high:
+            return Unwound((), End.UNREADABLE, f"the stack pointer {sp:#x} is not on the goroutine's stack")
+        unwound = self._unwinder.unwind(pc, {machine.sp: sp, machine.fp: bp})
+        frames = tuple(frame for frame in unwound.frames if low <= frame.sp <= high)
+        function = self._unwinder.code.go(pc, pc)
+        if frames and function is not None and pc > function.entry:
+            frames = (_after_call(frames[0]), *frames[1:])
+        return unwound._replace(frames=frames)
+
+
+def _after_call(frame: StackFrame) -> StackFrame:
+    """A frame that goes on after its call of the scheduler: not where a function begins."""
+    return frame._replace(exact=False)
