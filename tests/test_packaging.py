@@ -149,37 +149,9 @@ def test_the_command_is_a_file_that_imports_nothing_else(metadata: Callable[[str
     assert name == "bin/whence"
     tree = ast.parse((ROOT / name).read_text())
     imports = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert imports == ["from whence.cli.main import leave, main"]
+    assert imports == ["from whence.cli.main import main"]
     done = subprocess.run([sys.executable, ROOT / name, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("whence ")
-
-
-@pytest.mark.parametrize("waits_for_threads", [False, True])
-def test_the_command_ends_when_all_is_written_and_done(waits_for_threads: bool) -> None:
-    program = (
-        "import atexit, sys, threading, time\n"
-        "from whence.cli.main import leave\n"
-        "def late(): time.sleep(0.2); print('thread')\n"
-        f"threading.Thread(target=late, daemon={not waits_for_threads}).start()\n"
-        "atexit.register(print, 'end')\n"
-        "print('answer')\n"
-        "leave(3)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 3
-    assert done.stdout.split() == ["answer", *(["thread"] if waits_for_threads else []), "end"]
-
-
-def test_the_command_ends_though_a_thread_that_was_interrupted_holds_the_lock_of_imports() -> None:
-    program = (
-        "import _imp, _thread, sys, time\n"
-        "from whence.cli.main import leave\n"
-        "sys.modules.pop('atexit', None)\n"
-        "_thread.start_new_thread(_imp.acquire_lock, ())\n"
-        "while not _imp.lock_held(): time.sleep(0.001)\n"
-        "leave(130)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", program], timeout=20).returncode == 130
 
 
 @pytest.mark.parametrize("where", ["whence.errors", "whence.cli.main"])

@@ -32,17 +32,6 @@ def test_pages_of_a_region_that_are_moved_are_empty_where_they_were() -> None:
         assert bytes(view) == b"d" * PAGE + bytes(PAGE) + b"d" * 4 * PAGE
 
 
-def test_pages_that_are_touched_keep_what_they_hold() -> None:
-    region = Region(3 * PAGE)
-    with memoryview(region) as view:
-        view[PAGE] = 7
-        touched = [region.touch(0, 2 * PAGE), region.touch(PAGE, 2 * PAGE)]
-        assert touched[0] == touched[1]
-        assert bytes(view) == bytes(PAGE) + b"\7" + bytes(2 * PAGE - 1)
-    if sys.platform == "linux" and tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 14):
-        assert touched == [True, True]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere locked pages are given back")
 def test_pages_that_are_locked_are_emptied_where_they_are() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
@@ -84,9 +73,6 @@ def test_a_region_refuses_what_is_not_whole_pages_of_its_own() -> None:
     for start, end in ((-PAGE, PAGE), (PAGE, 0), (0, 5 * PAGE), (1, PAGE), (0, 1)):
         with pytest.raises(ValueError, match="belong"):
             region.empty(start, end)
-    for start, size in ((-PAGE, PAGE), (0, 0), (0, -PAGE), (0, 5 * PAGE), (4 * PAGE, PAGE), (1, PAGE), (0, 1)):
-        with pytest.raises(ValueError, match="belong"):
-            region.touch(start, size)
     sources = ((-PAGE, 0, PAGE), (0, 4 * PAGE, PAGE), (4 * PAGE, 0, PAGE), (0, PAGE, 0), (0, PAGE, -PAGE))
     for move in (
         *sources,

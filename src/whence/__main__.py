@@ -1,5 +1,7 @@
 """`python -m whence`: the command line."""
 
-from whence.cli.main import leave, main
+import sys
 
-leave(main())  # not sys.exit: threads may still import, which an interpreter that is taken apart does not survive
+from whence.cli.main import main
+
+sys.exit(main())

@@ -14,10 +14,7 @@ cgroups(7), Linux's Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock
-
-from whence.blocks import suppress
-from whence.waiting import NoThreadError, Started
+import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,11 +96,10 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
     """Call work(tool, piece) for every piece, on a thread per tool (the first tool's is this one), or on as many as the
     system allows.
 
-    The first error stops all and is raised. concurrent.futures would do, but importing it costs a quarter of what
-    answering one address may take.
+    The first error stops all and is raised.
     """
     waiting = iter(pieces)
-    lock = allocate_lock()
+    lock = threading.Lock()
     errors: list[BaseException] = []
     nothing = object()
 
@@ -118,9 +114,14 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
         except BaseException as error:
             errors.append(error)
 
-    others: list[Started] = []
-    with suppress(NoThreadError):  # no more threads: those that there are do it all
-        others.extend(Started(run, tool) for tool in tools[1:])
+    others: list[threading.Thread] = []
+    try:
+        for tool in tools[1:]:
+            thread = threading.Thread(target=run, args=(tool,), daemon=True)
+            thread.start()
+            others.append(thread)
+    except RuntimeError:  # the system refuses more threads: the ones that started do all the work
+        pass
     run(tools[0])
     for thread in others:
         thread.join()

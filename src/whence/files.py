@@ -17,8 +17,8 @@ from __future__ import annotations
 import io
 import os
 import stat
+from contextlib import contextmanager, suppress
 
-from whence.blocks import contextmanager, suppress
 from whence.errors import naming, not_regular, what_it_is
 
 TYPE_CHECKING = False

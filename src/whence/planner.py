@@ -8,8 +8,8 @@ comes after many, makes the whole table, after which nothing is read again. The 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 
-from whence.enums import StrEnum
 from whence.records import Record
 
 WHOLE_AFTER_SHARDS = 24

@@ -11,8 +11,8 @@ from _weakref import ref
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
-from whence.blocks import contextmanager, suppress
 from whence.cores import share
 from whence.elf.file import ElfFile
 from whence.errors import WhenceError

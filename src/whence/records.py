@@ -1,4 +1,6 @@
-"""Small classes of named fields, made as dataclasses are and read as such by type checkers:
+"""Small classes of named fields; this module exists only while dataclasses imports inspect, which takes 5 ms.
+
+They are made as dataclasses are, and type checkers read them as such:
 
 >>> class Span(Record, frozen=True):
 ...     start: int

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from errno import EINVAL, ELOOP, ENAMETOOLONG
 
-from whence.blocks import contextmanager, suppress
 from whence.records import Record
 
 LINKS_FOLLOWED = 40  # path_resolution(7)

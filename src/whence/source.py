@@ -3,7 +3,7 @@ longer to import."""
 
 from __future__ import annotations
 
-from whence.enums import StrEnum
+from enum import StrEnum
 
 
 class Source(StrEnum):

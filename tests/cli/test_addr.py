@@ -327,39 +327,6 @@ def test_help_and_addr_load_nothing_heavy() -> None:
         assert done.stdout.endswith("HEAVY []\n")
 
 
-def slow_modules_of(path: Path, slow: set[str]) -> str:
-    """What `whence addr` prints for an address of `sum`, and which of these modules it imported."""
-    script = (
-        "import sys; before = {*sys.modules}; from whence.cli.main import main\n"
-        "main(sys.argv[1:])\n"
-        f"print('SLOW', sorted(({{*sys.modules}} - before) & {slow}))"
-    )
-    with whence.open(compiled()) as binary:
-        vaddr = binary.find("sum")[0].vaddr
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {script}", "addr", path, f"{vaddr:#x}"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return done.stdout
-
-
-def test_one_address_of_an_archive_is_answered_without_modules_that_take_long_to_import() -> None:
-    slow = {"typing", "re", "enum", "contextlib", "functools", "dataclasses", "argparse", "whence.model", "array"}
-    slow |= {"collections", "collections.abc", "types"}
-    out = slow_modules_of(archive_of(compiled()), slow)
-    assert out.startswith("sum\n")
-    assert out.endswith("SLOW []\n")
-
-
-def test_one_address_of_an_elf_file_is_answered_without_modules_that_take_long_to_import() -> None:
-    slow = {"typing", "re", "enum", "contextlib", "dataclasses", "argparse", "zlib", "whence.model", "whence.reasons"}
-    slow |= {"threading", "functools", "whence.elf.compress", "whence.lidia.unwind", "whence.demangle", "types"}
-    slow |= {"whence.locate.debug_files", "whence.locate.search", "whence.rooted"}
-    out = slow_modules_of(compiled(), slow)
-    assert out.startswith("sum\n")
-    assert out.endswith("SLOW []\n")
-
-
 def test_options_about_places_are_heard_for_a_file_with_debug_info(tmp_path: Path) -> None:
     """No Locator is made without them: the debug folders are the ones that it would search."""
     path = compiled()
@@ -373,50 +340,6 @@ def test_options_about_places_are_heard_for_a_file_with_debug_info(tmp_path: Pat
     assert {*LOCATOR_DEFAULTS} - {*PLACES} == {
         "debuginfod_allow", "cache_dir", "cache_size", "no_cache", "jobs",
     }  # fmt: skip
-
-
-def test_what_is_packed_is_unpacked_without_modules_that_take_long_to_import() -> None:
-    out = slow_modules_of(compiled("-g", "-gz"), {"threading", "functools", "typing", "re", "enum", "contextlib"})
-    assert out.startswith("sum\n")
-    assert out.endswith("SLOW []\n")
-
-
-@pytest.mark.parametrize("words", [["addr", "FILE", "1000"], ["lidia", "create", "FILE", "-o", "OUT"]], ids=" ".join)
-def test_unpacking_begins_before_what_reads_is_imported(words: list[str], tmp_path: Path) -> None:
-    named = {"FILE": str(compiled("-g", "-gz")), "OUT": str(tmp_path / "a.lidia")}
-    script = (
-        f"import sys; sys.path[:] = {sys.path!r}; before = {{*sys.modules}}\n"
-        "from whence.cli.main import main\n"
-        "from whence.elf.file import ElfFile\n"
-        "unpack_ahead, loaded = ElfFile.unpack_ahead, []\n"
-        "def noted(*words, **options):\n"
-        "    loaded.append({*sys.modules} - before)\n"
-        "    return unpack_ahead(*words, **options)\n"
-        "ElfFile.unpack_ahead = noted\n"
-        "main(sys.argv[1:])\n"
-        "print(*sorted(loaded[0]))"
-    )
-    command = [sys.executable, "-S", "-c", script, *(named.get(word, word) for word in words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    loaded = {*done.stdout.splitlines()[-1].split()}
-    assert "whence.elf.file" in loaded
-    assert not loaded & {"array", "collections", "types", "whence.binary", "whence.dwarf.info", "whence.producers"}
-    assert not [name for name in loaded if name.startswith(("whence.lidia", "whence.ranges", "whence.locate"))]
-
-
-def test_an_archive_of_a_file_with_debug_info_is_made_without_a_locator(tmp_path: Path) -> None:
-    script = (
-        f"import sys; sys.path[:] = {sys.path!r}; before = {{*sys.modules}}\n"
-        "from whence.cli.main import main\n"
-        "main(sys.argv[1:])\n"
-        "print(*sorted({*sys.modules} - before))"
-    )
-    command = [sys.executable, "-S", "-c", script, "lidia", "create", str(compiled()), "-o", str(tmp_path / "a.lidia")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    loaded = {*done.stdout.splitlines()[-1].split()}
-    assert "whence.lidia.build" in loaded
-    slow = {"threading", "functools", "typing", "re", "argparse", "whence.locate.locator", "whence.locate.debug_files"}
-    assert not loaded & slow
 
 
 def test_without_options_the_defaults_are_those_that_argparse_would_give() -> None:

@@ -756,23 +756,3 @@ def test_perf_names_its_samples() -> None:
     assert re.search(r"hot\.c:[378]", report.stdout.decode())
     script = asked(perf, "script", "-i", str(data), "-F", "ip,srcline", env=env)
     assert re.search(r"hot\.c:[378]", script.stdout.decode())
-
-
-@pytest.mark.parametrize("program", ["llvm_symbolizer", "addr2line"])
-def test_the_first_answer_needs_no_module_that_takes_long_to_import(program: str) -> None:
-    """The question comes on stdin, as a caller's of the coprocess does."""
-    slow = {"typing", "re", "contextlib", "dataclasses", "argparse", "importlib", "whence.reasons", "whence.demangle"}
-    out = folder() / "first-answer"
-    source = folder() / "first-answer.c"
-    source.write_text("int twice(int x) { return 2 * x; }\nint main(void) { return twice(0); }\n")
-    subprocess.run(["gcc", "-g", "-o", out, source], check=True)
-    with whence.open(out) as binary:
-        vaddr = binary.find("twice")[0].vaddr
-    script = (
-        f"import sys; sys.path[:] = {sys.path!r}; before = {{*sys.modules}}; from whence.cli.main import {program}\n"
-        f"{program}(); print('SLOW', sorted(({{*sys.modules}} - before) & {slow}))"
-    )
-    words = [sys.executable, "-S", "-c", script, "-e", str(out)]
-    done = subprocess.run(words, input=f"{vaddr:#x}\n", capture_output=True, text=True, check=True, timeout=SECONDS)
-    assert f"{source}:1" in done.stdout
-    assert done.stdout.endswith("SLOW []\n")

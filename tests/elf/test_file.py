@@ -11,12 +11,10 @@ import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, note, packed
-from tests.helpers.live import until
 from tests.helpers.survive import survives
 from whence.binary import Binary
 from whence.elf import ElfFile, compress
@@ -220,60 +218,6 @@ class Unmoved(bytearray):
 
     def empty(self, start: int, end: int) -> None:
         self[start:end] = bytes(end - start)
-
-
-class Gated:
-    """A decompressor that waits before each piece."""
-
-    def __init__(self) -> None:
-        self.real, self.gate = zlib.decompressobj(), threading.Semaphore(0)
-
-    @property
-    def eof(self) -> bool:
-        return self.real.eof
-
-    def decompress(self, data: memoryview, most: int) -> bytes:
-        self.gate.acquire()
-        return self.real.decompress(data, most)
-
-
-@pytest.mark.parametrize("supported", [True, False])
-@pytest.mark.parametrize("lead", [None, 0, 8192])
-def test_whoever_waits_for_a_thread_that_unpacks_has_its_next_pages_ready(
-    lead: int | None, supported: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page, data = 4096, random.Random(1).randbytes(20 * 4096 + 5)
-    monkeypatch.setattr(compress, "KEPT_TOGETHER", page)
-    monkeypatch.setattr(compress, "MOST_TOUCHED", 3 * page)
-    monkeypatch.setattr(compress, "STEP", 64)
-    slow, packed_bytes = Gated(), memoryview(zlib.compress(data))
-    one = compress.Unpacking(slow, packed_bytes, len(data), "it")
-    real, touched = one._region, list[int]()
-    assert real is not None
-
-    def touch(start: int, size: int) -> bool:
-        touched.append(start)
-        return supported and real.touch(start, size)
-
-    one._region = SimpleNamespace(put=real.put, empty=real.empty, move=real.move, touch=touch)
-    one.keep_near(lead)
-    first = threading.Thread(target=one.complete)
-    first.start()
-    assert until(lambda: one._thread == first.ident)
-    wanted = 10 * page
-    second = threading.Thread(target=one.advance, args=(wanted,))
-    second.start()
-    soon = [0, page, 2 * page] if supported else [0]
-    assert until(lambda: touched == soon)
-    for _ in range(len(packed_bytes)):
-        slow.gate.release()
-    second.join()
-    one.keep_near(None)
-    first.join()
-    assert bytes(one.content) == data
-    assert touched == sorted(set(touched))
-    assert all(start <= wanted for start in touched)
-    assert supported or touched == [0]
 
 
 @pytest.mark.parametrize("region", [Region, Unmoved])

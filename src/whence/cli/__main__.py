@@ -1,3 +1,5 @@
-from whence.cli.main import leave, main
+import sys
 
-leave(main())
+from whence.cli.main import main
+
+sys.exit(main())

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from itertools import chain
 
-from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import STDIN, is_address, plain
 from whence.errors import ElfError, shown

@@ -7,14 +7,14 @@ import os
 import sys
 
 from whence._version import __version__
-from whence.cli import imports, streams
+from whence.cli import streams
 from whence.errors import WhenceError, WrongUse, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any
 
     from whence.cli.parser import Parser
 
@@ -124,34 +124,12 @@ def stand_in(program: str) -> int:
 
 
 def alone(run: Callable[[], int]) -> int:
-    """Run what the process is for. Importing makes no garbage, and nobody needs what is left to be looked through."""
+    """Run a command as the whole program, with few garbage collections: imports make little garbage."""
     gc.set_threshold(50_000)
-    imports.install()
     try:
         return run()
     finally:
         gc.freeze()
-
-
-def leave(status: int) -> NoReturn:
-    """End the process with an exit code, as sys.exit does, but without taking the interpreter apart: the system frees
-    what that would free, and an address takes a millisecond less.
-
-    What is to run at the end has run. Where threads are at work that the process has to wait for, sys.exit does it.
-    """
-    threading = sys.modules.get("threading")
-    if threading is None or all(one.daemon or one is threading.main_thread() for one in threading.enumerate()):
-        # Nothing is imported here: a thread that Ctrl-C ended may have left the lock of imports held.
-        atexit = sys.modules.get("atexit")  # where nobody has imported it, nothing is to run
-        if atexit is not None:
-            atexit._run_exitfuncs()
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except (OSError, ValueError):  # sys.exit reports it
-            sys.exit(status)
-        os._exit(status)
-    sys.exit(status)
 
 
 def program_named(name: str) -> str:

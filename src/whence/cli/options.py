@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 
-from whence.blocks import contextmanager
 from whence.errors import WrongUse
 
 TYPE_CHECKING = False

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from _thread import start_new_thread
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from whence import cores
-from whence.blocks import suppress
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
 from whence.cli.profile_output import (
@@ -100,9 +97,6 @@ def run(options: Namespace) -> int:
     format = format_asked(options)
     title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
     share_heap()  # each file takes memory while it is read
-    if cores.available() > 1:
-        with suppress(RuntimeError):  # the system refuses a thread
-            start_new_thread(import_ahead, (not options.no_demangle,))
     profile = read_all(options)
     choose_type(profile, options.sample_type)
     format = format or formats.format_for(profile, options.output or "")
@@ -120,19 +114,6 @@ def run(options: Namespace) -> int:
     report = Report(profile, files)
     print_report(report, options, sys.stdout if options.output != "-" else sys.stderr)
     return SOME_UNKNOWN if report_shortfall(report, options) else ANSWERED
-
-
-def import_ahead(demangle: bool) -> None:
-    """Import what names a profile, while another core unpacks and checks its bytes."""
-    with suppress(ImportError):  # it is reported where it is missed
-        import whence.lidia.results
-        import whence.profiles.chains
-        import whence.profiles.naming  # noqa: F401
-
-        if demangle:
-            from whence.demangle import ready
-
-            ready()
 
 
 def check_use(options: Namespace) -> None:

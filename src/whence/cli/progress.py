@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 
-from whence.blocks import suppress
 from whence.cli import streams
 from whence.cli.words import plain
 

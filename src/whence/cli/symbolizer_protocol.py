@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
-from whence.blocks import suppress
 from whence.cli import streams
 from whence.cli.modules import OpenModules, address_digits
 from whence.cli.spelling import spelling

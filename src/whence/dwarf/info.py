@@ -5,6 +5,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import IntEnum
 from itertools import chain, islice
 
 from whence import cores
@@ -19,7 +20,6 @@ from whence.dwarf.streaming import InfoPrefix, StreamingInfo, StreamingUnsupport
 from whence.dwarf.unit_set import DwarfFile, Unit, Units, UnitSet, most_units
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL
-from whence.enums import IntEnum
 from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace

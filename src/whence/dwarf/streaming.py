@@ -11,9 +11,10 @@ their names: `InfoPrefix`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
-from whence.blocks import suppress
 from whence.dwarf.kernels import abbrevs as abbrevs_kernel
 from whence.dwarf.kernels.constants import DWARF64
 from whence.dwarf.kernels.units import FAULT, HAS, HAS_STMT_LIST, STMT_LIST
@@ -23,7 +24,6 @@ from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import Lock
 from whence.ranges.strings import OFFSET_BITS
-from whence.waiting import NoThreadError, Started
 from whence.window import ByteOrder
 
 TYPE_CHECKING = False
@@ -94,9 +94,10 @@ class InfoPrefix:
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
+            others = threading.Thread(target=self._read_others, daemon=True)
             try:
-                others = Started(self._read_others)
-            except NoThreadError:
+                others.start()
+            except RuntimeError:  # the system refuses a thread
                 self._read_others()
                 return self._sections if self._reach(offsets) else None
             reached = self._reach(offsets)
@@ -176,7 +177,8 @@ class StreamingInfo:
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
-        self._thread = Started(self._unpack)
+        self._thread = threading.Thread(target=self._unpack, daemon=True)
+        self._thread.start()
         unpacking.keep_near(LEAD)
         try:
             self.sections: Sections = read_sections(elf, self.problems, info=unpacking.content, alt=file.alt_sections)
@@ -190,7 +192,7 @@ class StreamingInfo:
         the system refuses a thread."""
         unpacking = unpacking_of(elf, SMALLEST)
         if unpacking is not None:
-            with suppress(NoThreadError):
+            with suppress(RuntimeError):
                 return cls(elf, file, unpacking)
         return None
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from _thread import get_ident
+from contextlib import suppress
 
-from whence.blocks import suppress
 from whence.budget import Budget
 from whence.deflate import fastest_zlib
 from whence.elf import layout
@@ -22,7 +23,6 @@ from whence.elf.kernels import constants
 from whence.elf.layout import ELF32
 from whence.errors import ElfError
 from whence.kernels.region import Region
-from whence.waiting import Condition
 from whence.window import ByteOrder, Window
 
 TYPE_CHECKING = False
@@ -46,7 +46,6 @@ STEP = 1 << 18
 NOTIFY_EVERY = 8 * STEP  # packed bytes between two calls of `consumed`
 KEPT_TOGETHER = 2 << 20  # bytes forgotten, given back or used again at once: a huge page
 MOST_SPARE = 4 << 20  # bytes that are forgotten and wait to be used again, at most
-MOST_TOUCHED = 4 << 20  # bytes beyond what is unpacked whose pages are there, at most
 XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
 ZDEBUG_MAGIC = b"ZLIB"
@@ -136,12 +135,11 @@ class Unpacking:
         self.forgotten = 0  # bytes from the start that are no longer there
         self._spare = 0  # from there to those forgotten there are pages that can be used again
         self._paged = 0  # as far as pages are there, or are about to be
-        self._touches = self._region is not None  # whether who waits has pages ready
         self._lead: int | None = None  # how many bytes there may be beyond those that were forgotten
         self._wanted = 0  # somebody waits for so many
         self._at = 0  # of the packed bytes
         self._ended = self._stopped = False
-        self._turn = Condition()
+        self._turn = threading.Condition()
         self._thread: int | None = None  # that unpacks; SOME_THREAD or ANY_THREAD until it has begun
         self._process = 0  # that has the thread
         self._error: BaseException | None = None
@@ -272,24 +270,8 @@ class Unpacking:
         return self.done
 
     def _wait_for(self, is_so: Callable[[], bool]) -> None:
-        """Wait until it is so, and meanwhile have the pages ready that are written to next: clearing them would take
-        the thread that unpacks a tenth of its time, and several times that where a virtual machine has to be given
-        them first."""
-        while True:
-            with self._turn:
-                self._turn.wait_for(lambda: is_so() or self._can_touch())
-                if is_so():
-                    return
-                start, self._paged = self._paged, self._paged + KEPT_TOGETHER
-            assert self._region is not None
-            self._touches = self._region.touch(start, KEPT_TOGETHER)
-
-    def _can_touch(self) -> bool:
-        """Whether the next pages will be new ones, soon."""
-        end = self._paged + KEPT_TOGETHER
-        most = self.size if self._lead is None else max(self.forgotten + self._lead, self._wanted)
-        is_next = end <= min(self.size, self.done + MOST_TOUCHED, most)
-        return self._touches and is_next and self._spare >= self.forgotten and not self._ended
+        with self._turn:
+            self._turn.wait_for(is_so)
 
     def _page(self, end: int) -> None:
         """Take pages that were forgotten for what is written up to `end`, as far as there are such."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import contextmanager, suppress
 
-from whence.blocks import contextmanager, suppress
 from whence.elf import layout
 from whence.elf.code import Range, code_ranges, code_segments, loaded_ranges
 from whence.elf.header import read_header
@@ -220,7 +221,6 @@ class ElfFile:
         if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
             return None
         from whence.elf.compress import ANY_THREAD, SOME_THREAD, unpack_all
-        from whence.waiting import NoThreadError, Started
 
         begun: list[Unpacking] = []
         info = None
@@ -240,8 +240,8 @@ class ElfFile:
         waits = info is not None and lead is not None  # as long as nobody wants more
         for several in (begun[:1], begun[1:]) if waits else (begun,):
             try:
-                Started(unpack_all, several)
-            except NoThreadError:  # whoever wants these unpacks them, as if nothing had begun
+                threading.Thread(target=unpack_all, args=(several,), daemon=True).start()
+            except RuntimeError:  # the system refuses a thread: each section is decompressed by its first reader
                 self._ahead = {key: one for key, one in self._ahead.items() if one not in several}
         return info if info in self._ahead.values() else None
 

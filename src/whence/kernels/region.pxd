@@ -32,12 +32,6 @@ cdef extern from *:
         (void)size;
         return 0;
     }
-
-    static int whence_touch_pages(void *at, size_t size) {
-        (void)at;
-        (void)size;
-        return 0;
-    }
     #else
     #include <string.h>
     #include <sys/mman.h>
@@ -47,9 +41,6 @@ cdef extern from *:
     #endif
     #if defined(__linux__) && !defined(MREMAP_DONTUNMAP)
     #define MREMAP_DONTUNMAP 4 /* Linux 5.7; older ones refuse it */
-    #endif
-    #if defined(__linux__) && !defined(MADV_POPULATE_WRITE)
-    #define MADV_POPULATE_WRITE 23 /* Linux 5.14; older ones refuse it */
     #endif
 
     static size_t whence_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
@@ -105,17 +96,6 @@ cdef extern from *:
         return 0;
     #endif
     }
-
-    /* Have pages in memory, as if each had been written to. 1 when the system does so. */
-    static int whence_touch_pages(void *at, size_t size) {
-    #ifdef __linux__
-        return madvise(at, size, MADV_POPULATE_WRITE) == 0;
-    #else
-        (void)at;
-        (void)size;
-        return 0;
-    #endif
-    }
     #endif
     """
     size_t whence_page_size() noexcept nogil
@@ -123,7 +103,6 @@ cdef extern from *:
     void whence_free_pages(void *at, size_t size) noexcept nogil
     int whence_empty_pages(void *at, size_t size) noexcept nogil
     int whence_move_pages(void *source, void *target, size_t size) noexcept nogil
-    int whence_touch_pages(void *at, size_t size) noexcept nogil
 
 cdef enum:
     HUGE = 1 << 21  # bytes of a huge page

@@ -17,7 +17,6 @@ from cython.cimports.whence.kernels.region import (
     whence_move_pages,
     whence_new_pages,
     whence_page_size,
-    whence_touch_pages,
 )
 
 PAGE = cython.declare(cython.Py_ssize_t, whence_page_size())
@@ -78,16 +77,6 @@ class Region:
             there = whence_empty_pages(self._base + start, end - start)
         if not there:
             raise MemoryError
-
-    def touch(self, start: cython.Py_ssize_t, size: cython.Py_ssize_t):
-        """Have the pages of [start, start + size) in memory before somebody writes to them; what they hold stays. Both
-        are multiples of a page. Returns whether the system does so. Other threads run meanwhile, and may write there.
-        """
-        touched: cython.int
-        belong(size > 0 and 0 <= start <= self.size - size and start % PAGE == size % PAGE == 0)
-        with cython.nogil:
-            touched = whence_touch_pages(self._base + start, size)
-        return touched == 1
 
     def move(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t, size: cython.Py_ssize_t):
         """Use the pages of [source, source + size) at `target`, with what they hold; the source reads as 0. All are

@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from os import PathLike, fspath
 
 from whence._version import __version__
-from whence.blocks import suppress
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.elf.layout import machine_name

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from _operator import index as integer
+from contextlib import contextmanager
 
-from whence.blocks import contextmanager
 from whence.closing import Closing
 from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from os import PathLike
 
 from whence import lidia
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
-from whence.blocks import suppress
 from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file

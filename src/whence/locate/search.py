@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from enum import Enum, StrEnum
+
 from whence.closing import Closing
 from whence.elf import ElfFile
-from whence.enums import Enum, StrEnum
 from whence.errors import Mismatch
 from whence.locate.identity import key
 from whence.records import Record, field

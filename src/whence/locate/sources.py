@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from os import PathLike
 
 from whence import rooted
-from whence.blocks import suppress
 from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
