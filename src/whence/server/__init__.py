@@ -21,6 +21,8 @@
     uvicorn_headers.py  a time for headers, which uvicorn lacks
     stalls.py         clients that read nothing
     parsing.py        a stranger's file is parsed in a process of its own
+    profile_process.py  reading, naming and writing a profile there
+    messages.py       what the server and such processes send each other
     sandbox.py        what such a process gives up
     page/             the page
     run.py            granian or uvicorn, with what the options say
