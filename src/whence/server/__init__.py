@@ -10,6 +10,7 @@
     listing.py        what the store's index says, read now and then
     metrics.py        counts and durations under the names that debuginfod's dashboards have
     debuginfod.py     files, sections, sources and metadata by build-id
+    globs.py          shell patterns of /metadata
     pool.py           open archives, the least recently used goes
     symbolication.py  Mozilla's API: /symbolicate/v5, /source/v1
     naming.py         /symbolize, /profile, OTLP in and out
