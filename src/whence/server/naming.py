@@ -166,7 +166,12 @@ class Naming:
         return await self._server.heavy(FORWARD, self._forward, request, data, kind)
 
     def _forward(self, request: Request, data: bytes, kind: str) -> Response:
-        headers = {key: value for key, value in request.headers.items() if key.lower() not in HOP_BY_HOP}
+        headers = {
+            key: value
+            for key, value in request.headers.items()
+            if key.lower() not in HOP_BY_HOP
+            and not (key.lower() == "authorization" and self._server.access.is_own(value))
+        }
         url = self._server.settings.forward.rstrip("/")
         if not url.endswith(request.url.path):
             url += request.url.path
