@@ -50,9 +50,11 @@ ARROWS: dict[str, set[str]] = {
     "gotrace": set(),
     "columns": {"elf", "lidia", "locate", "locate.locator", "store", "symbolize"},
     "server": {
+        "binary",
         "columns",
         "demangle",
         "elf",
+        "lidia",
         "locate",
         "locate.locator",
         "producers",

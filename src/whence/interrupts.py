@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _signal import SIG_IGN, SIGINT, getsignal  # type: ignore[import-not-found]
 from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable
 
@@ -30,11 +31,12 @@ LOOK_SECONDS = 0.25  # a signal that another thread got is noticed after so long
 def interruptible(work: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """`work` that a signal's exception (KeyboardInterrupt, usually) ends soon when the main thread calls it.
 
-    On other threads, where no signal is handled, it is called as it is. Costs some 50 microseconds.
+    On other threads, where no signal is handled, and where Ctrl-C is ignored, it is called as it is. Costs some 50
+    microseconds.
     """
 
     def waited(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
-        if not in_main_thread():
+        if not in_main_thread() or getsignal(SIGINT) == SIG_IGN:
             return work(*arguments, **options)
         results: list[Result] = []
         errors: list[BaseException] = []

@@ -146,3 +146,13 @@ def wait_until_there(url: str, build_id: str) -> None:
             return
         time.sleep(0.05)
     pytest.fail("debuginfod has not scanned its folder")
+
+
+def children_of(pid: int) -> list[int]:
+    """Its children, once there is one."""
+    for _ in range(3000):
+        time.sleep(0.01)
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if found:
+            return [int(one) for one in found]
+    raise AssertionError("there is no child")

@@ -247,3 +247,10 @@ def test_samples_are_looked_at_in_parts_with_one_result(monkeypatch: pytest.Monk
     short = wire.payload(2, wire.packed(1, [1]) + wire.packed(2, [1]))
     with pytest.raises(ProfileError, match=f"sample {len(once.samples)}: .*2 sample types"):
         pprof.read(data + short)
+
+
+def test_a_large_profile_without_samples_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pprof, "PART_BYTES", 1)
+    monkeypatch.setattr("whence.cores.available", lambda: 2)
+    profile = pprof.read(wire.payload(1, b"") + b"".join(wire.payload(6, b"") for _ in range(100)))
+    assert len(profile.samples) == 0

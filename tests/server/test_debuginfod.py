@@ -331,3 +331,8 @@ def test_a_section_is_answered_without_a_look_for_a_moment_and_no_longer(
         assert client.get(path).status_code == 200
         monkeypatch.setattr("whence.server.quick.FRESH_SECONDS", -1.0)
         assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("value", ["[.{-***]", "[.*]", "[", "[]", "\\"])
+def test_a_pattern_of_any_letters_is_answered(client: TestClient, value: str) -> None:
+    assert client.get("/metadata", params={"key": "glob", "value": value}).status_code == 200

@@ -17,6 +17,7 @@ import pytest
 from tests.helpers.naming import ARROW, arrow, debug_id, job, lines, offset_of
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
+from whence.server.access import make_token
 from whence.server.app import make_app
 from whence.server.settings import FRESH_SECONDS, RequestLimits, ServerSettings
 from whence.store import Store
@@ -314,3 +315,17 @@ def test_otlp_is_forwarded_named_with_the_headers_that_came(place: Path, files: 
     assert b"sum" in sent
     with TestClient(make_app(ServerSettings(store=str(place), forward=url))) as client:
         assert client.post("/v1development/profiles", content=body, headers=headers).status_code == 502
+
+
+def test_a_token_of_this_server_is_not_forwarded(place: Path, files: Files, tmp_path: Path) -> None:
+    token, line = make_token("read", "somebody")
+    (tmp_path / "tokens").write_text(line + "\n")
+    body = profile_in(files, "otlp")
+    with backend() as (url, came):
+        settings = ServerSettings(store=str(place), forward=url, token_file=str(tmp_path / "tokens"))
+        with TestClient(make_app(settings)) as client:
+            for value in (f"Bearer {token}", f"bearer  {token} ", "Bearer of-the-backend"):
+                headers = {"Content-Type": "application/x-protobuf", "Authorization": value}
+                assert client.post("/v1development/profiles", content=body, headers=headers).status_code == 200
+        forwarded = [headers.get("authorization") for _, headers, _ in came]
+    assert forwarded == [None, None, "Bearer of-the-backend"]

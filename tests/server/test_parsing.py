@@ -8,14 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.forge.elf import Section, build_id_note, forge, packed
-from tests.helpers.serving import TestClient, needs
+from tests.helpers.serving import TestClient, children_of, needs
 from tests.helpers.stores import Files
 from whence.elf import ElfFile
 from whence.errors import WhenceError
@@ -185,16 +183,6 @@ def test_a_file_that_takes_too_long_or_crashes_its_process_is_422_and_the_next_g
         assert client.put(f"/buildid/{files.build_id}/debuginfo", content=body).status_code == 201
 
 
-def children_of(pid: int) -> list[int]:
-    """Its children, once there is one."""
-    for _ in range(3000):
-        time.sleep(0.01)
-        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        if found:
-            return [int(one) for one in found]
-    raise AssertionError("there is no child")
-
-
 def test_a_file_is_given_up_when_its_time_is_over(files: Files, store: Store) -> None:
     parser = parsing.ConfinedParser(RequestLimits(parse_seconds=-0.999))
     with parser.session(), pytest.raises(WhenceError, match=r"within|failed"):
@@ -202,16 +190,10 @@ def test_a_file_is_given_up_when_its_time_is_over(files: Files, store: Store) ->
     parser.close()
 
 
-def test_a_file_that_takes_too_much_memory_is_refused_in_words(tmp_path: Path) -> None:
-    path = tmp_path / "large"
-    path.write_bytes(forge([packed(Section(".debug_info", os.urandom(4096) * 1536), "zlib"), build_id_note("ab" * 20)]))
+def test_a_profile_that_takes_too_much_memory_is_refused_in_words() -> None:
     parser = parsing.ConfinedParser(RequestLimits(parse_bytes=1 << 20))
-    with parser.session(), pytest.raises(WhenceError, match="memory"):
-        parser.look(path)
-    parser.close()
-    parser = parsing.ConfinedParser(RequestLimits())
-    with parser.session():
-        assert parser.look(path).build_id == "ab" * 20
+    with pytest.raises(WhenceError, match="memory"):
+        parser.name_profile(b"main;work 1\n" * (4 << 20), "", "", lambda wanted: iter(()))
     parser.close()
 
 

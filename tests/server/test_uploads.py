@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,3 +164,15 @@ def test_pyroscope_s_refusals_have_codes(client: TestClient, files: Files) -> No
         assert answer.status_code == 400, body
     assert client.post(should, content=b"\xff\xff", headers={"Content-Type": "application/proto"}).status_code == 400
     assert client.post(should, content=b"x", headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+def test_an_upload_that_the_temporary_folder_has_no_room_for_is_507(
+    client: TestClient, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("whence.server.uploads.write_all", full)
+    answer = client.put("/upload", content=files.debug.read_bytes())
+    assert answer.status_code == 507
+    assert "No space left" in answer.json()["error"]

@@ -273,3 +273,12 @@ def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, files: Files) ->
             with store.file(files.build_id, "executable") as path:
                 assert path is not None
                 assert path.read_bytes() == files.whole.read_bytes()
+
+
+@pytest.mark.parametrize("until", ["NaN", "-1", "-1e999", "true", '"soon"', "9" * 400, "null"])
+def test_a_lease_without_a_sensible_end_ends(until: str) -> None:
+    from whence.store.leases import facts_of, is_over
+
+    facts = facts_of(b'{"until": %s}' % until.encode())
+    assert not is_over(facts, time.time())
+    assert is_over(facts, time.time() - 1000)

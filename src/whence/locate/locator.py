@@ -303,6 +303,10 @@ class Locator(Closing):
             search.path, search.how, search.build_id = search.opened.path, search.opened.how, search.opened.build_id
         return self._ended(search, wanted)
 
+    def candidates(self, wanted: Wanted) -> Iterator[Candidate]:
+        """Yield the files that may answer for a build-id, best first; the caller closes each."""
+        return self._candidates(wanted, Search(str(wanted)), None)
+
     # inside
 
     def _candidates(self, wanted: Wanted, search: Search, own: ElfFile | None) -> Iterator[Candidate]:

@@ -68,18 +68,19 @@ class Binaries(Closing):
 
     `symbol_lists` has the names that are in no file. With `remember` what a file answered is kept for the next profile:
     profiles of one program ask for the same places. With `once` there is one profile, and a file is closed as soon as
-    it was asked for all of its mappings. A context manager: closing closes the files.
+    it was asked for all of its mappings. With `local` false nothing of this machine answers: no symbol lists, no vDSO.
+    A context manager: closing closes the files.
     """
 
     def __init__(
         self, locator: Locator | None = None, *, symbol_lists: SymbolLists | None = None, remember: bool = False,
-        once: bool = False,
+        once: bool = False, local: bool = True,
     ) -> None:  # fmt: skip
-        self.remembers, self.once = remember, once
+        self.remembers, self.once, self._local = remember, once, local
         self.system_names: dict[str, str] = {}  # of all profiles named, where files' answers are kept
         self.locator = locator or Locator()
-        self.symbol_lists = symbol_lists or SymbolLists()
-        self.symbol_lists.folders = self.locator.dirs
+        self.symbol_lists = symbol_lists or SymbolLists(local=local)
+        self.symbol_lists.folders = self.locator.dirs if local else ()
         self._searches: dict[tuple[str, str], MappingSearch] = {}
         self._open: list[Opened] = []
 
@@ -146,7 +147,7 @@ class Binaries(Closing):
 
     def _search(self, found: MappingSearch, addresses: int) -> None:
         mapping = found.mapping
-        own = self._own_vdso(mapping) if mapping.path == VDSO else None
+        own = self._own_vdso(mapping) if self._local and mapping.path == VDSO else None
         search = self.locator.search(
             Wanted(mapping.build_id, mapping.path),
             own=own,

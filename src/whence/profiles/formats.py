@@ -130,15 +130,18 @@ def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> Profile:
     return from_bytes(head + file.read())
 
 
-def from_bytes(data: bytes) -> Profile:
-    """The profile in some bytes, in gzip or not; they decide the format, which the profile then names."""
-    profile, format = read(data)
+def from_bytes(data: bytes, *, local: bool = True) -> Profile:
+    """The profile in some bytes, in gzip or not; they decide the format, which the profile then names.
+
+    With `local` false no file of this machine is opened, even if the profile names one (a jitdump).
+    """
+    profile, format = read(data, local=local)
     profile.format = format
     return profile
 
 
 @interruptible
-def read(data: bytes) -> tuple[Profile, str]:
+def read(data: bytes, *, local: bool = True) -> tuple[Profile, str]:
     """The profile in some bytes, in gzip or not, and the name of the format they are in."""
     budget = bounds.reading(len(data))
     compressed = data.startswith(gz.MAGIC)
@@ -148,7 +151,7 @@ def read(data: bytes) -> tuple[Profile, str]:
     if format == "perf.data":
         from whence.profiles import perfdata
 
-        return perfdata.from_bytes(data, budget), format
+        return perfdata.from_bytes(data, budget, local=local), format
     if format == "pprof":
         from whence.profiles import pprof
 

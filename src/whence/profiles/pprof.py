@@ -219,7 +219,7 @@ def _checked(samples: Messages, ids: Ids, kinds: int, lists: IdLists) -> tuple[i
     Of a large profile each core looks at a part of the samples.
     """
     workers = min(cores.available(), len(samples.data) // PART_BYTES) if len(samples.data) >= 2 * PART_BYTES else 1
-    if workers < 2:
+    if workers < 2 or not len(samples):
         found: tuple[int, int] = lists.check()
         return found
     size = -(-len(samples) // workers)

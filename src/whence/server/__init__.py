@@ -11,6 +11,7 @@
     listing.py        what the store's index says, read now and then
     metrics.py        counts and durations under the names that debuginfod's dashboards have
     debuginfod.py     files, sections, sources and metadata by build-id
+    globs.py          shell patterns of /metadata
     pool.py           open archives, the least recently used goes
     symbolication.py  Mozilla's API: /symbolicate/v5, /source/v1
     naming.py         /symbolize, /profile, OTLP in and out
@@ -22,6 +23,8 @@
     uvicorn_headers.py  a time for headers, which uvicorn lacks
     stalls.py         clients that read nothing
     parsing.py        a stranger's file is parsed in a process of its own
+    profile_process.py  reading, naming and writing a profile there
+    messages.py       what the server and such processes send each other
     sandbox.py        what such a process gives up
     page/             the page
     run.py            granian or uvicorn, with what the options say

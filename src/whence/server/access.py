@@ -52,6 +52,10 @@ class Access:
                     return one.scopes | self.everyone, one.name
         return self.everyone, ""
 
+    def is_own(self, authorization: str) -> bool:
+        """Whether an Authorization header has one of this server's tokens."""
+        return bool(self.scopes(authorization)[1])
+
 
 def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import re
 import zlib
@@ -96,6 +97,12 @@ async def chunks_of(request: Request, limit: int, seconds: float) -> AsyncIterat
             raise Refusal(413, f"the body has more than the {limit} bytes allowed")
         if chunk:
             yield chunk
+
+
+def storage_refusal(error: OSError, what: str) -> Refusal:
+    """Return the refusal for a request that can't be stored: 507 if the disk is full, else 503."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return Refusal(507 if full else 503, f"{what}: {error.strerror}", headers={"Retry-After": "60"})
 
 
 async def body_of(request: Request, limit: int, seconds: float) -> bytes:

@@ -5,7 +5,6 @@ What is asked for and not here goes upstream, if there is an upstream, and is ot
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import threading
 from collections import OrderedDict
@@ -23,6 +22,7 @@ from whence.elf import ElfFile
 from whence.elf.kernels.constants import SHT_NOBITS
 from whence.errors import WhenceError
 from whence.server.bodies import Refusal
+from whence.server.globs import compiled
 from whence.store import Content
 from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, is_id
 
@@ -109,7 +109,7 @@ class DebuginfodEndpoints:
         if key == "file":
             fits = re.compile(re.escape(value)).fullmatch
         elif key == "glob":
-            fits = re.compile(glob_pattern(value)).fullmatch
+            fits = compiled(value).fullmatch
         else:
             fits = re.compile(re.escape(value.lower())).fullmatch
         results: list[dict[str, str]] = []
@@ -130,11 +130,6 @@ def no_file(build_id: str, kind: str) -> Refusal:
 
 def no_section(build_id: str, name: str) -> Refusal:
     return Refusal(404, f"no section {name[:80]!r} of build-id {build_id} is here")
-
-
-def glob_pattern(glob: str) -> str:
-    """A regular expression for a shell pattern in which `/` is matched by `/` alone."""
-    return fnmatch.translate(glob).replace("(?s:.*)", "[^/]*").replace(".*", "[^/]*")
 
 
 class Unread:

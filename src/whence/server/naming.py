@@ -9,21 +9,19 @@ import urllib3
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from whence.errors import ProfileError, WhenceError
+from whence.errors import WhenceError
 from whence.locate.identity import comparable
 from whence.profiles import formats
-from whence.profiles.binaries import Binaries
-from whence.profiles.naming import name as name_profile
 from whence.reasons import Missing, Reason
 from whence.server.arrow import batches_of, build_ids_in
-from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, check_values, media_type_of
+from whence.server.bodies import AnswerBudget, Refusal, body_of, media_type_of, storage_refusal
 from whence.server.deadlines import check_deadline
-from whence.server.settings import FORWARD, SYMBOLIZE
+from whence.server.settings import FORWARD, PROFILE, SYMBOLIZE
 from whence.symbolize.naming import why_nothing
 
 if TYPE_CHECKING:
     from whence.model import Frames
-    from whence.profiles import Profile
+    from whence.server.parsing import NamedProfile
     from whence.server.state import Server
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -146,32 +144,25 @@ class Naming:
         asked = request.query_params.get("format", "")
         if asked and asked not in (*formats.WRITTEN, formats.PAGE):
             raise Refusal(400, f"format is one of {', '.join((*formats.WRITTEN, formats.PAGE))}, not {asked[:80]!r}")
-        data, format, headers = await self._server.heavy(SYMBOLIZE, self._profile, body, asked)
-        return Response(data, media_type=MEDIA.get(format, "application/octet-stream"), headers=headers)
+        named = await self._server.heavy(PROFILE, self._profile, body, asked, "profile")
+        return Response(
+            named.data,
+            media_type=MEDIA.get(named.format, "application/octet-stream"),
+            headers={"X-Whence-Locations": str(named.locations), "X-Whence-Named": str(named.named)},
+        )
 
-    def _profile(self, body: bytes, asked: str) -> tuple[bytes, str, dict[str, str]]:
-        profile, headers = self.named_profile(body)
-        format = asked or formats.format_for(profile, "")
+    def _profile(self, body: bytes, format: str, title: str) -> NamedProfile:
+        """Return the named profile and note which files are missing. Raises Refusal."""
         try:
-            return formats.to_bytes(profile, format, "profile"), format, headers
+            found = self._server.named_profile(body, format, title)
         except WhenceError as error:
             raise Refusal(422, str(error)) from None
-
-    def named_profile(self, body: bytes) -> tuple[Profile, dict[str, str]]:
-        """The profile of a body, named; and headers that say how far. Raises Refusal."""
-        try:
-            profile = formats.from_bytes(body)
-        except ProfileError as error:
-            raise Refusal(422, str(error)) from None
-        self._server.check_build_ids(len({one.build_id for one in profile.mappings}))
-        with Binaries(self._server.locator, once=True) as binaries:
-            reports = name_profile(profile, binaries, demangle=True, progress=lambda *_: check_deadline())
-        total, named = sum(one.locations for one in reports), sum(one.named for one in reports)
-        self._server.metrics.addresses.labels("asked").inc(total)
-        for one in reports:
-            if one.named < one.locations and one.build_id:
-                self._server.misses.note(comparable(one.build_id), "profile", one.path)
-        return profile, {"X-Whence-Locations": str(total), "X-Whence-Named": str(named)}  # type: ignore[return-value]
+        except OSError as error:
+            raise storage_refusal(error, "the profile can't be kept") from None
+        self._server.metrics.addresses.labels("asked").inc(found.locations)
+        for build_id, path in found.missed:
+            self._server.misses.note(build_id, "profile", path)
+        return found
 
     async def otlp(self, request: Request) -> Response:
         """OTLP profiles over HTTP: named, then forwarded with the headers that came; or returned."""
@@ -181,19 +172,19 @@ class Naming:
         kind = media_type_of(request)
         if kind not in (PROTOBUF, "application/json"):
             raise Refusal(415, f"OTLP over HTTP is {PROTOBUF} or application/json, not {kind[:80]!r}")
-        data = await self._server.heavy(SYMBOLIZE, self._otlp, body, kind)
+        format = "otlp-json" if kind == "application/json" else "otlp"
+        data = (await self._server.heavy(PROFILE, self._profile, body, format, "")).data
         if not self._server.settings.forward:
             return Response(data, media_type=kind)
         return await self._server.heavy(FORWARD, self._forward, request, data, kind)
 
-    def _otlp(self, body: bytes, kind: str) -> bytes:
-        if kind == JSON or body.lstrip()[:1] == b"{":
-            check_values(body, self._server.settings.limits.json_values)
-        profile, _ = self.named_profile(body)
-        return formats.to_bytes(profile, "otlp-json" if kind == "application/json" else "otlp", "")
-
     def _forward(self, request: Request, data: bytes, kind: str) -> Response:
-        headers = {key: value for key, value in request.headers.items() if key.lower() not in HOP_BY_HOP}
+        headers = {
+            key: value
+            for key, value in request.headers.items()
+            if key.lower() not in HOP_BY_HOP
+            and not (key.lower() == "authorization" and self._server.access.is_own(value))
+        }
         url = self._server.settings.forward.rstrip("/")
         if not url.endswith(request.url.path):
             url += request.url.path

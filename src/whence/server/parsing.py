@@ -4,34 +4,36 @@ A process that has imported all it needs (`python -m whence.server.parsing`, sta
 of itself for each file. The copy gets the open files, gives up everything else (sandbox.py), and answers questions,
 each a JSON object: whether it is the whole file of a build-id (of an upstream's answer); what the file is, and then an
 archive of it and of the files that complete it, written into a file that is open. The store believes it as far as it
-would believe the file: nothing is parsed twice.
-
-Between the server and a copy: messages of a length (4 bytes, little-endian) and JSON, with descriptors beside them.
+would believe the file: nothing is parsed twice. Profiles of clients are read, named and written in such a copy, too
+(profile_process.py); messages.py has the form of questions and answers.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import mmap
 import os
 import pkgutil
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError, plain, without_file
 from whence.locate.cache import CutError, check_elf
-from whence.locate.search import FileKind
+from whence.locate.search import FileKind, Wanted
 from whence.producers import Producers
+from whence.profiles import formats
+from whence.server.messages import receive, send
+from whence.server.profile_process import name_and_write
 from whence.server.sandbox import confine
 from whence.store.archiving import Supplements, alt_in, archive_of, is_better_alone
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
@@ -41,31 +43,43 @@ from whence.store.quality import Looked, Quality, looking_at
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from whence.locate.sources import Candidate
     from whence.server.settings import RequestLimits
     from whence.store.keeper import Keeper
     from whence.store.meta import Meta
 
-LENGTH = struct.Struct("<I")
-LONGEST = 1 << 20  # bytes of a message
-MOST_FILES = 8
 ENVIRONMENT = ("PATH", "PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_")  # no secrets: what they begin with
 ALT = "alt"
 DEBUG_PATH, ALT_PATH = "/debug", "/alt"  # what files are called that have no path here
-LOOK, ARCHIVE, CHECK = "look", "archive", "check"
+LOOK, ARCHIVE, CHECK, PROFILE = "look", "archive", "check", "profile"
 LONGEST_NOTE = 1000
+MOST_CANDIDATES = 16  # files of a build-id that a profile may be named by
 FLAGS = ("lines", "pclntab", "symtab", "dynsym")  # of Quality, in its order
-ROOMS = ("demangle", "dwarf", "elf", "gopclntab", "kernels", "lidia", "locate", "ranges", "store")
+ROOMS = (
+    "demangle", "dwarf", "elf", "gopclntab", "gotrace", "kernels", "lidia", "locate", "procmap", "profiles", "ranges",
+    "store", "symbolize", "unwind",
+)  # fmt: skip
 
 
 LIBRARIES = (
     "backports.zstd", "bz2", "compression.zstd", "ctypes", "google_crc32c", "gzip", "isal.isal_zlib", "lzma",
-    "pydemumble", "traceback", "zipfile", "zlib",
+    "pyarrow", "pydemumble", "traceback", "zipfile", "zlib",
 )  # fmt: skip
 """What a copy may need of others'; it can't open anything any more when it needs them."""
 
 
 class NotParsed(WhenceError):
     """A file that could not be parsed within its limits."""
+
+
+class NamedProfile(NamedTuple):
+    """A named profile in a format, its counts, and the (build-id, path) of files that lack names."""
+
+    data: bytes
+    format: str
+    locations: int
+    named: int
+    missed: list[tuple[str, str]]
 
 
 # in the server
@@ -134,6 +148,25 @@ class ConfinedParser:
         except (KeyError, TypeError, ValueError):
             raise NotParsed("parsing it failed: the answer is none") from None
 
+    def name_profile(
+        self, body: bytes, format: str, title: str, candidates: Callable[[Wanted], Iterator[Candidate]]
+    ) -> NamedProfile:
+        """Return a profile named by the files that `candidates` finds, in `format` ("": as it came).
+
+        Raises WhenceError; OSError if the temporary folder is full.
+        """
+        most = self._limits.answer_bytes
+        message: dict[str, Any] = {"ask": PROFILE, "format": format, "title": title, "answer_bytes": most}
+        with TemporaryFile() as given, TemporaryFile() as out, self._copy() as line:
+            given.write(body)
+            given.seek(0)  # which flushes
+            answer = self._exchange(line, message, [given.fileno(), out.fileno()])
+            while "find" in answer:
+                with contextlib.ExitStack() as stack:
+                    answer = self._exchange(line, *file_for(answer, candidates, stack))
+            out.seek(0)
+            return named_of(answer, out.read(most + 1), most)
+
     @contextlib.contextmanager
     def _one(self) -> Iterator[None]:
         """One question; outside of a session the process has nothing to wait for after it."""
@@ -187,8 +220,11 @@ class ConfinedParser:
         raise NotParsed("no process to parse it could be started")
 
     def _ask(self, message: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        line = self._line
-        assert line is not None
+        assert self._line is not None
+        return self._exchange(self._line, message, descriptors)
+
+    def _exchange(self, line: socket.socket, message: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """Send a message and return the answer. Raises NotParsed."""
         try:
             send(line, message, descriptors)
             answer, _ = receive(line)
@@ -212,6 +248,44 @@ def start() -> tuple[subprocess.Popen[bytes], socket.socket]:
     return process, mine
 
 
+def file_for(
+    question: dict[str, Any], candidates: Callable[[Wanted], Iterator[Candidate]], stack: contextlib.ExitStack
+) -> tuple[dict[str, Any], list[int]]:
+    """Return the answer to a confined process that asks for a file, and the file, which `stack` closes.
+
+    Raises NotParsed for a malformed question.
+    """
+    build_id, kinds, skip = question["find"], question.get("kinds"), question.get("skip")
+    if not (isinstance(build_id, str) and isinstance(kinds, list) and isinstance(skip, int) and skip >= 0):
+        raise NotParsed("parsing it failed: a malformed question")
+    known = [kind for kind in FileKind if str(kind) in kinds]
+    if not is_id(build_id):
+        return {}, []
+    wanted = Wanted(build_id, kinds=tuple(known), local=False)
+    for number, candidate in enumerate(islice(candidates(wanted), MOST_CANDIDATES)):
+        stack.callback(candidate.close)
+        if number < skip:
+            continue
+        with contextlib.suppress(OSError):  # deleted meanwhile: the next candidate answers
+            file = stack.enter_context(open(candidate.path, "rb"))  # noqa: SIM115 - closed with the stack
+            return {"archive": candidate.is_archive}, [file.fileno()]
+    return {}, []
+
+
+def named_of(answer: dict[str, Any], data: bytes, most: int) -> NamedProfile:
+    """Return the checked answer to PROFILE: the process may have been taken over. Raises NotParsed."""
+    try:
+        found = NamedProfile(
+            data, str(answer["format"]), int(answer["locations"]), int(answer["named"]),
+            [(str(build_id), plain(str(path))) for build_id, path in answer["missed"]],
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError):
+        raise NotParsed("parsing it failed: a malformed answer") from None
+    if len(data) > most or found.format not in (*formats.WRITTEN, formats.PAGE):
+        raise NotParsed("parsing it failed: a malformed answer")
+    return found
+
+
 def looked_of(answer: dict[str, Any]) -> Looked:
     """What `look` was answered, checked: the process may have been taken over. Raises NotParsed."""
     try:
@@ -228,41 +302,6 @@ def looked_of(answer: dict[str, Any]) -> Looked:
     return found
 
 
-# between the two
-
-
-def send(line: socket.socket, message: Mapping[str, Any], descriptors: list[int] | None = None) -> None:
-    content = json.dumps(message).encode()
-    packed = LENGTH.pack(len(content)) + content
-    sent = socket.send_fds(line, [packed], descriptors) if descriptors else line.send(packed)
-    if sent < len(packed):
-        line.sendall(packed[sent:])
-
-
-def receive(line: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """A message and the descriptors that came with it. Raises OSError where the line ends, ValueError."""
-    content, descriptors, _, _ = socket.recv_fds(line, LENGTH.size, MOST_FILES)
-    while len(content) < LENGTH.size:
-        content += more(line, LENGTH.size - len(content))
-    (size,) = LENGTH.unpack(content)
-    if size > LONGEST:
-        raise ValueError("a message that is too long")
-    content = b""
-    while len(content) < size:
-        content += more(line, size - len(content))
-    message = json.loads(content)
-    if not isinstance(message, dict):
-        raise ValueError("a message that is no object")
-    return message, list(descriptors)
-
-
-def more(line: socket.socket, size: int) -> bytes:
-    found = line.recv(size)
-    if not found:
-        raise ConnectionError("the other side has ended")
-    return found
-
-
 # in the process that copies itself, and in its copies
 
 
@@ -275,6 +314,7 @@ def main() -> int:
         with contextlib.suppress(ImportError):  # of libraries that are not installed
             importlib.import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the server ends this process
+    write_every_format()
     lines: dict[int, socket.socket] = {}  # by the copy's process
     ended, wakes = socket.socketpair()
     ended.setblocking(False)
@@ -300,6 +340,14 @@ def main() -> int:
                 one.close()
             serve_one(its, int(limits["bytes"]), float(limits["seconds"]))
         lines[pid] = its
+
+
+def write_every_format() -> None:
+    """Write a small profile in every format, so that what writers import when they run is here before the copies."""
+    profile = formats.from_bytes(b"main;work 1\n")
+    for format in (*formats.WRITTEN, formats.PAGE):
+        with contextlib.suppress(ImportError):
+            formats.to_bytes(profile, format)
 
 
 def bury(lines: dict[int, socket.socket]) -> None:
@@ -350,7 +398,7 @@ class Asked:
         self._producers: Producers | None = None  # those of the file that was looked at
 
     def answer(self) -> None:
-        work = {LOOK: self._look, ARCHIVE: self._archive, CHECK: self._check}
+        work = {LOOK: self._look, ARCHIVE: self._archive, CHECK: self._check, PROFILE: self._profile}
         while True:
             message, descriptors = receive(self._line)
             try:
@@ -384,6 +432,9 @@ class Asked:
             except Mismatch:
                 return {"right": False}
         return {"right": True}
+
+    def _profile(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        return name_and_write(self._line, message, descriptors)
 
     def _archive(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         *given, out = descriptors

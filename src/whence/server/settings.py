@@ -8,8 +8,9 @@ from typing import Any
 
 from whence.records import Record, field
 
-SYMBOLIZE, SCAN, FORWARD = "symbolize", "scan", "forward"
-"""What threads do: name addresses, read files that came, wait for the server that OTLP goes to."""
+SYMBOLIZE, SCAN, FORWARD, PROFILE = "symbolize", "scan", "forward", "profile"
+"""What threads do: name addresses, read files that came, wait for the server that OTLP goes to, wait for the processes
+that name profiles."""
 FRESH_SECONDS, FRESH_SECONDS_FAR = 0.02, 5.0
 """So long what is known of a build-id is believed before the store is asked again: a folder, a bucket."""
 ENVIRONMENT = "WHENCE_SERVE"  # how the settings reach worker processes
@@ -18,6 +19,8 @@ ENVIRONMENT = "WHENCE_SERVE"  # how the settings reach worker processes
 class RequestLimits(Record, frozen=True):
     """What one request may take; /limits shows them. Sizes in bytes, times in seconds.
 
+    `parse_bytes` is the memory of a process that parses an upload or names a profile, `parse_seconds` its time;
+    `uploads_at_once` and `profiles_at_once` say how many of each run at a time.
     `bodies_bytes` are of all bodies in memory at a time, `stalled_seconds` how long a client may read nothing,
     `stop_seconds` how long requests have to end when the server does. `json_values` counts the lists, objects, members
     and items of a JSON body, `build_ids` the distinct ones that a request names.
@@ -44,6 +47,7 @@ class RequestLimits(Record, frozen=True):
     answer_bytes: int = 256 << 20
     at_once: int = 16
     uploads_at_once: int = 4
+    profiles_at_once: int = 4
     open_archives: int = 64
     forwarders: int = 8
 

@@ -24,9 +24,17 @@ from whence.server.deadlines import check_deadline, until
 from whence.server.listing import Listing
 from whence.server.metrics import Held, Metrics
 from whence.server.misses import Misses
-from whence.server.parsing import ConfinedParser
+from whence.server.parsing import ConfinedParser, NamedProfile
 from whence.server.pool import ArchivePool
-from whence.server.settings import FORWARD, FRESH_SECONDS, FRESH_SECONDS_FAR, SCAN, SYMBOLIZE, ServerSettings
+from whence.server.settings import (
+    FORWARD,
+    FRESH_SECONDS,
+    FRESH_SECONDS_FAR,
+    PROFILE,
+    SCAN,
+    SYMBOLIZE,
+    ServerSettings,
+)
 from whence.server.threads import Workers
 from whence.server.upstream import Upstream, UpstreamSource
 from whence.store import Content, Store
@@ -35,7 +43,8 @@ from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id, meta_key
 from whence.store.source import StoreSource
 
 if TYPE_CHECKING:
-    from whence.locate.search import Opened
+    from whence.locate.search import Opened, Wanted
+    from whence.locate.sources import Candidate
     from whence.reasons import Missing
 
 T = TypeVar("T")
@@ -76,7 +85,10 @@ class Server:
         self.metrics.archives.set_function(lambda: len(self.pool))
         self.readable = demangle
         limits = settings.limits
-        most = {SYMBOLIZE: limits.at_once, SCAN: limits.uploads_at_once, FORWARD: limits.at_once}
+        most = {
+            SYMBOLIZE: limits.at_once, SCAN: limits.uploads_at_once, FORWARD: limits.at_once,
+            PROFILE: limits.profiles_at_once,
+        }  # fmt: skip
         self.metrics.roles(most)
         self._workers = {role: Workers(role, count, self.metrics) for role, count in most.items()}
         self.bodies = BodyBudget(limits.bodies_bytes)
@@ -190,6 +202,20 @@ class Server:
         most = self.settings.limits.build_ids
         if count > most:
             raise Refusal(413, f"more than {most} build-ids: ask for fewer at once")
+
+    def named_profile(self, body: bytes, format: str, title: str) -> NamedProfile:
+        """Return a profile named in a confined process, in `format` ("": as it came). Raises WhenceError, OSError."""
+
+        build_ids: set[str] = set()
+
+        def candidates(wanted: Wanted) -> Iterator[Candidate]:
+            build_ids.add(wanted.key)
+            self.check_build_ids(len(build_ids))
+            check_deadline()
+            self.refresh([wanted.key])
+            return self.locator.candidates(wanted)
+
+        return self._parser.name_profile(body, format, title, candidates)
 
     def refresh(self, build_ids: Iterable[str]) -> None:
         """Drop what is known of those of these build-ids that another process has put something of."""

@@ -5,19 +5,22 @@ A file is verified before it is kept, and a poorer one never takes the place of 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import re
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from whence.errors import Mismatch, WhenceError, WrongUse, plain, without_file
-from whence.server.bodies import Refusal, body_of, chunks_of, media_type_of
+from whence.files import write_all
+from whence.server.bodies import Refusal, body_of, chunks_of, media_type_of, storage_refusal
 from whence.server.debuginfod import checked
 from whence.server.settings import SCAN, SYMBOLIZE
 from whence.store import Added
@@ -67,10 +70,9 @@ class Uploads:
         if not self._server.settings.uploads:
             raise Refusal(403, "this server takes no uploads")
         limits = self._server.settings.limits
-        with tempfile.NamedTemporaryFile() as file:
+        with receiving(), tempfile.NamedTemporaryFile(buffering=0) as file:
             async for chunk in chunks_of(request, limits.upload_bytes, limits.upload_seconds):
-                file.write(chunk)
-            file.flush()
+                write_all(file.fileno(), chunk)
             file.seek(0)
             added = await self._server.heavy(SCAN, self._put, build_id, kind, cast("BinaryIO", file), name)
         self._server.metrics.uploads.labels(added.outcome).inc()
@@ -169,6 +171,15 @@ class Uploads:
         if media_type_of(request) == PROTO:
             return Response(encoded(answer), media_type=PROTO)
         return JSONResponse(answer)
+
+
+@contextlib.contextmanager
+def receiving() -> Iterator[None]:
+    """Refuse with 507 or 503 what the temporary folder can't take."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_refusal(error, "the upload can't be received") from None
 
 
 class MessageFields(NamedTuple):

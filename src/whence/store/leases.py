@@ -192,8 +192,9 @@ def is_over(known: dict[str, object], modified: float) -> bool:
             return True
         if known.get("pid") == facts["pid"] and known.get("owner") not in _held:
             return True
-    if not isinstance(until, (int, float)) or until > modified + 2 * LEASE_SECONDS + SKEW_SECONDS:  # nobody's wording
-        until = modified + LEASE_SECONDS
+    latest = modified + 2 * LEASE_SECONDS + SKEW_SECONDS
+    if isinstance(until, bool) or not isinstance(until, (int, float)) or not 0 <= until <= latest:  # NaN, too
+        until = modified + LEASE_SECONDS  # no store writes such an end
     return time.time() > until + SKEW_SECONDS
 
 

@@ -28,6 +28,16 @@ __all__ = ["page", "page_bytes", "tree"]
 PLACE = re.compile(rb"\{\{(\w+)\}\}")
 
 
+def part(name: str) -> bytes:
+    """A file of this package."""
+    with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
+        return file.read()
+
+
+PAGE, STYLE, SCRIPT = map(part, ("page.html", "page.css", "page.js"))
+"""Read on import: a confined process can open no files later."""
+
+
 def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
     """The HTML file's text, with the `nodes` heaviest nodes of the tree.
 
@@ -45,15 +55,9 @@ def page_bytes(profile: Profile, title: str = "", *, nodes: int = NODES) -> byte
         compared = len(shown.sample_types) // 2
     parts = {
         b"title": html.escape(title or "profile").encode("utf-8", "replace"),
-        b"style": part("page.css"),
-        b"script": part("page.js"),
+        b"style": STYLE,
+        b"script": SCRIPT,
         b"data": encoded(tree(shown, nodes), compared),
     }
     # in one pass: what is put in is not looked through for places again
-    return PLACE.sub(lambda place: parts[place[1]], part("page.html"))
-
-
-def part(name: str) -> bytes:
-    """A file of this package."""
-    with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
-        return file.read()
+    return PLACE.sub(lambda place: parts[place[1]], PAGE)

@@ -44,12 +44,12 @@ def is_recording(data: bytes) -> bool:
     return data.startswith((MAGIC, MAGIC_BIG))
 
 
-def from_bytes(data: bytes, budget: Budget | None = None) -> Profile:
-    """The profile in the bytes of a perf.data. ProfileError."""
+def from_bytes(data: bytes, budget: Budget | None = None, *, local: bool = True) -> Profile:
+    """Return the profile in the bytes of a perf.data; with `local` false no other file is opened. ProfileError."""
     from whence.profiles.perfdata.reading import read
     from whence.profiles.perfdata.source import BytesSource
 
-    return read(BytesSource(data), budget or bounds.reading(len(data)))
+    return read(BytesSource(data), budget or bounds.reading(len(data)), local=local)
 
 
 @interruptible

@@ -23,7 +23,7 @@ from whence.profiles.perfdata.compressed import Unpacker
 from whence.profiles.perfdata.kernels import constants
 from whence.profiles.perfdata.kernels.records import Records
 from whence.profiles.perfdata.kernels.replay import Replay, of_kind
-from whence.profiles.perfdata.source import SpoolSource
+from whence.profiles.perfdata.source import MemorySpool, SpoolSource
 
 if TYPE_CHECKING:
     from whence.profiles.perfdata.jitdump import JitCode
@@ -51,8 +51,9 @@ ROW_BYTES = 64  # of a sample in columns
 class RecordingReader:
     """One recording as it is read."""
 
-    def __init__(self, source: ByteSource, budget: Budget, folder: str = "") -> None:
+    def __init__(self, source: ByteSource, budget: Budget, folder: str = "", *, local: bool = True) -> None:
         self.budget = budget
+        self.local = local
         self.source = source
         self.header = header.read(source)
         self.order = ">" if self.header.big else "<"
@@ -68,7 +69,7 @@ class RecordingReader:
         self.jit_times: dict[int, list[tuple[int, int]]] = {}  # by process: when each map of generated code came
         self.counter: tuple[int, int, int] | None = None  # how the processor's counter becomes time
         self.sources: list[ByteSource] = []  # of streams, by number
-        self.spool: SpoolSource | None = None
+        self.spool: SpoolSource | MemorySpool | None = None
         self.spool_number = 0
         self._add_events(self.header.events)
 
@@ -160,9 +161,12 @@ class RecordingReader:
         if not any(one.sample_type & USER_FIELDS for one in self.events):
             return 0
         if self.spool is None:
-            from tempfile import TemporaryFile
+            if self.local:
+                from tempfile import TemporaryFile
 
-            self.spool = SpoolSource(TemporaryFile())  # noqa: SIM115 - closed with the source
+                self.spool = SpoolSource(TemporaryFile())  # noqa: SIM115 - closed with the source
+            else:
+                self.spool = MemorySpool()
             self.spool_number = len(self.sources)
             self.sources.append(self.spool)
         at: int = self.spool.append(data)
@@ -261,6 +265,9 @@ class RecordingReader:
                 (a[at] >> 32, b[at]) for at, kind in enumerate(kinds) if kind == constants.STEP_MAP and b[at] in maps
             }
         for pid, number in sorted(marks):
+            if not self.local:
+                self.note(f"{maps[number][0]}, which names generated code, is not read here")
+                continue
             self._read_jitdump(pid, maps[number][0], int(maps[number]["pid"]))
 
     def _read_jitdump(self, pid: int, path: str, named: int) -> None:
@@ -464,10 +471,17 @@ def unit_of(event: Attribute) -> str:
     return "nanoseconds" if (event.type, event.config) in CLOCKS else "count"
 
 
-def read(source: ByteSource, budget: Budget, others: Iterable[ByteSource] = (), folder: str = "") -> Profile:
-    """The profile in a perf.data; `others` are further streams of bare records, `folder` is the one it lies in.
-    ProfileError for what is none."""
-    reader = RecordingReader(source, budget, folder)
+def read(
+    source: ByteSource, budget: Budget, others: Iterable[ByteSource] = (), folder: str = "", *, local: bool = True
+) -> Profile:
+    """Return the profile in a perf.data; raise ProfileError for anything else.
+
+    Args:
+        others: further streams of bare records.
+        folder: the recording's folder, where jitdumps are looked for, too.
+        local: False to open no file: jitdumps are not read, and decompressed records are kept in memory.
+    """
+    reader = RecordingReader(source, budget, folder, local=local)
     begin, end = reader.header.data
     reader.read_stream(source, begin, end)
     for other in others:

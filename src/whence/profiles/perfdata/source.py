@@ -106,3 +106,32 @@ class SpoolSource:
 
     def check(self) -> None:
         """Nobody else has it."""
+
+
+class MemorySpool:
+    """Bytes in memory that grow until `view` is called, for a process that may not create files."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def append(self, data: bytes) -> int:
+        """Append bytes and return their offset."""
+        offset = len(self._data)
+        self._data += data
+        return offset
+
+    def read(self, offset: int, size: int) -> bytes:
+        return bytes(memoryview(self._data)[offset : offset + size])
+
+    def view(self) -> memoryview:
+        return memoryview(self._data).toreadonly()
+
+    def forget(self, start: int, stop: int) -> None:
+        """Memory has no other copy of the bytes: do nothing."""
+
+    def check(self) -> None:
+        """Memory doesn't change: do nothing."""
