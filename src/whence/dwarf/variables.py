@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
-from whence.dwarf.kernels.units import ADDRESS_SIZE, DWO_NAME, END, OFFSET, OFFSET_SIZE, VERSION
+from whence.dwarf.kernels.units import ADDRESS_SIZE, DWO_NAME, END, LANGUAGE, OFFSET, OFFSET_SIZE, VERSION
 from whence.dwarf.kernels.units import ALT_BIT as ALT_PLACE
 from whence.dwarf.kernels.units import DIE as DIE_OFFSET
 from whence.dwarf.line_files import Paths
@@ -40,6 +40,12 @@ LARGEST = 1 << 64  # a size beyond is none
 POINTERS = (constants.DW_TAG_pointer_type, constants.DW_TAG_reference_type, constants.DW_TAG_rvalue_reference_type)
 FUNCTIONS = (constants.DW_TAG_subprogram, constants.DW_TAG_inlined_subroutine)
 LINKAGE_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
+# Languages in which a function's name is its linkage name, as binutils have it (dwarf2.c, mangle_style)
+UNMANGLED = frozenset({
+    constants.DW_LANG_C89, constants.DW_LANG_C, constants.DW_LANG_Cobol74, constants.DW_LANG_Cobol85,
+    constants.DW_LANG_Fortran77, constants.DW_LANG_Pascal83, constants.DW_LANG_C99, constants.DW_LANG_PLI,
+    constants.DW_LANG_UPC, constants.DW_LANG_C11, constants.DW_LANG_Mips_Assembler,
+})  # fmt: skip
 LOCALS = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
 SPLIT_UNITS_KEPT = 64  # with the files of those that have one of their own
 MOST_DIES = 1 << 16  # of one function that are looked at
@@ -149,6 +155,26 @@ class Variables:
                 die = variables._die(min(offsets[one] for one in range(first, at + 1) if vaddr < ends[one]))
                 return variables._name(die, LINKAGE_NAMES) or variables._name(die) if die is not None else ""
         return ""
+
+    def has_linkage_name(self, vaddr: int) -> bool:
+        """Return True if the outermost function at `vaddr` has a linkage name, or a name in a language without
+        mangling."""
+        for variables, unit in self._units_at(vaddr):
+            starts, ends, offsets = variables._functions_of(unit)
+            index = bisect_right(starts, vaddr) - 1
+            if index >= 0 and vaddr < ends[index] and (die := variables._die(offsets[index])) is not None:
+                return variables._is_linkage_named(die)
+        return False
+
+    def _is_linkage_named(self, die: Die) -> bool:
+        for origin in self._origins(die):
+            if any(name in origin.attributes for name in LINKAGE_NAMES):
+                return True
+            if constants.DW_AT_name in origin.attributes:
+                language = self._set_of(origin).units.value(origin.unit, LANGUAGE)
+                if language in UNMANGLED:
+                    return True
+        return False
 
     def _units_at(self, vaddr: int) -> Iterator[tuple[Variables, int]]:
         """The offsets of the units that can hold a vaddr, each with the reader of its DIEs: a skeleton's split unit in
