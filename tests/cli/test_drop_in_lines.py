@@ -80,6 +80,26 @@ def test_addr2line_names_functions_of_every_language_as_binutils_do(
     assert ask("addr2line", *words, stdin=questions) == theirs
 
 
+def test_a_cold_part_has_the_name_of_its_function(tmp_path: Path) -> None:
+    debug, hot, cold = Debug(4), CODE + 0x40, CODE
+    steps: list[Step] = []
+    for at in (cold, hot):
+        steps += [("set_address", at), ("special", 0, 6), ("end", SIZE)]
+    debug.line += program(steps)
+    debug.range_list((hot, hot + SIZE), (cold, cold + SIZE))
+    function = Die(d.FUNCTION, [(d.NAME, d.STRING, "run"), (d.RANGES, d.SEC_OFFSET, 0)])
+    of_unit = [
+        (d.NAME, d.STRING, "main.cc"), (d.LANGUAGE, d.DATA2, constants.DW_LANG_C_plus_plus),
+        (d.STMT_LIST, d.SEC_OFFSET, 0), (d.LOW, d.ADDR, 0), (d.RANGES, d.SEC_OFFSET, 0),
+    ]  # fmt: skip
+    debug.unit(Die(d.CU, of_unit, [function]))
+    path = tmp_path / "parts"
+    path.write_bytes(debug.elf(symbols=[Symbol("_Z3runv", hot, SIZE), Symbol("_Z3runv.cold", cold, SIZE)]))
+    words = ("-f", "-e", str(path), f"{hot:x}", f"{cold:x}")
+    assert ask("addr2line", *words).splitlines()[::2] == ["_Z3runv", "_Z3runv"]
+    assert ask("addr2line", *words) == asked(tool("addr2line"), *words).stdout.decode()
+
+
 FORTRAN = """
 module vecs
 contains

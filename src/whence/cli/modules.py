@@ -35,7 +35,6 @@ MODULES_KEPT = 64
 BLOCK = 1 << 20
 PAGE = 4096
 DWARF = Source.DWARF
-MANGLED = ("_Z", "_R")
 ARCHITECTURE = (  # behind the name of a file
     r":(?:x86_64h?|i[3-7]86|arm(?:v[0-9a-z]+|64e?|64_32)?|aarch64|ppc(?:64)?(?:le)?|s390x|riscv(?:32|64))\Z"
 )
@@ -180,7 +179,7 @@ class OpenModule:
     def bfd_frames(self, vaddr: int) -> Frames:
         """The frames as binutils find them."""
         frames = self.frames(vaddr)
-        if frames and (frames[-1].function.startswith(MANGLED) or frames[-1].source != DWARF):
+        if frames and frames[-1].source != DWARF:
             return frames
         symbols = self.debug_symbols
         symbol = symbols.bfd(vaddr) if symbols is not None else None
@@ -189,16 +188,14 @@ class OpenModule:
         if not frames:
             return (Frame(symbol.name, symbol.file),)
         last = frames[-1]
-        if not last.function or (symbol.name != last.function and self._takes_symbol(vaddr, symbol, last.function)):
+        if not last.function:
             return (*frames[:-1], last._replace(function=symbol.name))
+        if symbol.name != last.function and self._variables is not None:
+            start = self._variables.start_without_linkage_name(vaddr)
+            symbol = symbols.bfd(start) if symbols is not None and start is not None else None
+            if symbol is not None and symbol.start == start:
+                return (*frames[:-1], last._replace(function=symbol.name))
         return frames
-
-    def _takes_symbol(self, vaddr: int, symbol: Symbol, function: str) -> bool:
-        """Return True if binutils name the function at `vaddr` after a symbol: the function starts there, and the
-        debug info has no name for it that a linker could know."""
-        if not self._is_start(symbol, function):
-            return False
-        return self._variables is None or not self._variables.has_linkage_name(vaddr)
 
     def eu_frames(self, vaddr: int) -> Frames:
         """The frames as elfutils find them: of several functions in one place the first one of the debug info."""
@@ -224,11 +221,6 @@ class OpenModule:
             return None
         found = indexed(producers.elf, ".symtab")
         return found or indexed(producers.debug_elf, ".symtab") or indexed(producers.elf, ".dynsym")
-
-    def _is_start(self, symbol: Symbol, function: str) -> bool:
-        """Whether the function that debug info knows by this name starts at a symbol."""
-        start = self.frames(symbol.start)
-        return bool(start) and start[-1].function == function
 
     @cached_property
     def _variables(self) -> Variables | None:

@@ -99,6 +99,7 @@ class Variables:
         self._alt = kernel.VariableReader(alt.kernel, alt.kernel)
         self._files: dict[tuple[int, int, int], str] = {}  # by supplementary file or not, unit and number
         self._functions: dict[int, tuple[array[int], array[int], array[int]]] = {}  # by unit
+        self._first_starts: dict[int, dict[int, int]] = {}  # by unit and DIE
         self._starts: dict[int, FrameStart] = {}  # by DIE
         self._lists = LocationLists(info.elf)
         self._placed: tuple[array[int], array[int]] | None = None
@@ -156,17 +157,17 @@ class Variables:
                 return variables._name(die, LINKAGE_NAMES) or variables._name(die) if die is not None else ""
         return ""
 
-    def has_linkage_name(self, vaddr: int) -> bool:
-        """Return True if the outermost function at `vaddr` has a linkage name, or a name in a language without
-        mangling."""
+    def start_without_linkage_name(self, vaddr: int) -> int | None:
+        """Return the start of the first range of the outermost function at `vaddr`; None if the function has a linkage
+        name, or a name in a language without mangling."""
         for variables, unit in self._units_at(vaddr):
             starts, ends, offsets = variables._functions_of(unit)
             index = bisect_right(starts, vaddr) - 1
             if index >= 0 and vaddr < ends[index] and (die := variables._die(offsets[index])) is not None:
-                return variables._is_linkage_named(die)
-        return False
+                return None if variables._has_linkage_name(die) else variables._first_starts[unit][offsets[index]]
+        return None
 
-    def _is_linkage_named(self, die: Die) -> bool:
+    def _has_linkage_name(self, die: Die) -> bool:
         for origin in self._origins(die):
             if any(name in origin.attributes for name in LINKAGE_NAMES):
                 return True
@@ -227,6 +228,8 @@ class Variables:
             columns = Column("Q"), Column("Q"), Column("Q")
             self._own.functions(unit, *columns)
             starts, ends, offsets = (_ordered(columns[0], column) for column in columns)
+            spans = zip(reversed(columns[2].numbers()), reversed(columns[0].numbers()), strict=True)
+            self._first_starts[unit] = dict(spans)  # of several spans the first one is kept
             self._functions[unit] = starts, ends, offsets
         return self._functions[unit]
 
