@@ -686,7 +686,8 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "Inspection": lambda draw: inspect_kernel.Inspection(ARCHIVE, sections_of_archive(draw, ARCHIVE)),
     "Layout": lambda draw: layout(draw(VERSION)),
     "LinePrograms": lambda draw: LinePrograms(
-        draw(st.sampled_from(FORGED))["line"], draw(st.binary(max_size=20)), False, 0x1000, draw(st.booleans())
+        draw(st.sampled_from(FORGED))["line"], draw(st.binary(max_size=20)), False, 0x1000, draw(st.booleans()),
+        draw(st.booleans()),
     ),
     "LineTables": lambda draw: encode_kernel.LineTables(draw(st.sampled_from([2, 4])), 7, 4),
     "PackedTable": lambda draw: PackedTable(draw(st.integers(1, 8)), draw(st.sampled_from([4, 8]))),

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         names: NameStyle
         paths: PathStyle
         columns: bool
+        skip_line_zero: bool
         ahead: Sequence[int] | None
 
 
@@ -99,6 +100,7 @@ class Binary(Closing):
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
         columns: bool = False,
+        skip_line_zero: bool = False,
         ahead: Sequence[int] | None = None,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
@@ -114,7 +116,8 @@ class Binary(Closing):
 
         producers = Producers(
             elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths, columns=columns, ahead=None if ahead is None else MOST, vaddrs=ahead or (),
+            paths=paths, columns=columns, skip_line_zero=skip_line_zero, ahead=None if ahead is None else MOST,
+            vaddrs=ahead or (),
         )  # fmt: skip
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
@@ -418,6 +421,7 @@ def open_binary(
     names: NameStyle = "qualified",
     paths: PathStyle = "joined",
     columns: bool = False,
+    skip_line_zero: bool = False,
 ) -> Binary:
     """Open an ELF file or an archive (recognized by its magic) for lookups.
 
@@ -427,7 +431,8 @@ def open_binary(
     a source out when false; `jobs` is the number of threads (default: one a core). `names` says how debug info calls
     functions ("qualified", "linkage", "short": see whence.model.NameStyle), `paths` how it names files ("joined",
     "once", "relative": whence.model.PathStyle); with `columns` frames have columns and discriminators, too, where debug
-    info has them (more to read and to hold; an archive has those it was created with).
+    info has them (more to read and to hold; an archive has those it was created with). With `skip_line_zero` code that
+    the compiler assigns to line 0 has the last line before it in its sequence.
 
     Opening reads headers only; what a lookup needs is read then. Raises ElfError, LidiaError, Unsupported (a core
     file) and OSError.
@@ -437,13 +442,13 @@ def open_binary(
     if locator is not None:
         return locator.open(
             path, demangle=demangle, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths, columns=columns,
+            paths=paths, columns=columns, skip_line_zero=skip_line_zero,
         )  # fmt: skip
     elf = open_elf(path)
     try:
         return Binary.from_elf(
             elf, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle, names=names,
-            paths=paths, columns=columns,
+            paths=paths, columns=columns, skip_line_zero=skip_line_zero,
         )  # fmt: skip
     except BaseException:
         elf.close()

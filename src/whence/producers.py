@@ -51,6 +51,7 @@ class Producers:
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
         columns: bool = False,
+        skip_line_zero: bool = False,
         ahead: int | None = None,
         vaddrs: Sequence[int] = (),
     ) -> None:
@@ -67,7 +68,7 @@ class Producers:
         self._asked = False
         self._told: list[str] | None = None  # the problems, once this was closed
         self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
-        self._columns = columns
+        self._columns, self._skip_line_zero = columns, skip_line_zero
         self._opened: list[ElfFile] = []
         self.debug_elf = elf
         if (dwarf or symtab) and not self._is_enough:
@@ -149,7 +150,7 @@ class Producers:
         alt = self._take(self.finder.alt_file(elf)) if elf.section(".gnu_debugaltlink") is not None else None
         return interruptible(DebugInfo)(
             elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths,
-            columns=self._columns,
+            columns=self._columns, skip_line_zero=self._skip_line_zero,
         )  # fmt: skip
 
     @cached_property
@@ -272,6 +273,7 @@ class Producers:
         return Producers(
             self.elf, finder=self._finder, dwarf=self._dwarf, symtab=self._symtab, gopclntab=self._gopclntab,
             jobs=self.jobs, names=self._names, paths=self._paths, columns=self._columns,
+            skip_line_zero=self._skip_line_zero,
         )  # fmt: skip
 
     @property

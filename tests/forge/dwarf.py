@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.forge.elf import Section, forge, packed
+from tests.forge.elf import Section, Symbol, forge, packed
 from tests.forge.lines import sleb, uleb
 from whence.elf.kernels.constants import ET_DYN
 from whence.window import ByteOrder
@@ -186,6 +186,7 @@ class Debug:
         more: Sequence[Section] = (),
         type: int = ET_DYN,
         pack: str = "",
+        symbols: Sequence[Symbol] | None = None,
     ) -> bytes:
         """The sections (and more, and some before) in an ELF file whose code is at [start, start + size) of `text`;
         .debug_info is packed by the method `pack`."""
@@ -199,7 +200,7 @@ class Debug:
         sections += [Section(f".debug_{name}{suffix}", bytes(data)) for name, data in named.items() if data]
         if pack:
             sections[1 + len(before)] = packed(sections[1 + len(before)], pack, self.address_size * 8, self.order)
-        return forge([*sections, *more], bits=self.address_size * 8, order=self.order, type=type)
+        return forge([*sections, *more], bits=self.address_size * 8, order=self.order, type=type, symbols=symbols)
 
 
 def function(name: str, low: int, size: int, *children: Die) -> Die:

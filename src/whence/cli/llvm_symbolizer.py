@@ -1,4 +1,4 @@
-"""llvm-symbolizer's command line (versions 14 to 19) over `symbolizer_protocol`; as llvm-addr2line, its GNU mode.
+"""llvm-symbolizer's command line (versions 14 to 22) over `symbolizer_protocol`; as llvm-addr2line, its GNU mode.
 
 TABLE    every option: its spellings, what it sets; options with nothing to set are accepted and change nothing
 main     `whence-llvm-symbolizer`, and `whence` started through a link named llvm-symbolizer* or llvm-addr2line*
@@ -69,6 +69,7 @@ TABLE = (
     Option(("--output-style",), "style", TEXT, "LLVM, GNU or JSON"),
     Option(("--pretty-print", "-p"), "pretty", True, "a frame a line"),
     Option(("--print-source-context-lines",), "context", SIGNED, "print so many lines of source around each"),
+    Option(("--skip-line-zero",), "skip_line_zero", True, "for line 0, the last other line before it, as approximate"),
     Option(("--verbose",), "verbose", True, "what is known of each frame, a line each"),
     Option(("--help", "-h"), "help", True, "print this"),
     Option(("--version", "-v"), "version", True, "print the version"),

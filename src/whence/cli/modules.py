@@ -1,8 +1,9 @@
 """The files that drop-in programs answer from, as llvm-symbolizer and binutils read them.
 
 Both name an address by debug info, and its outermost function by a symbol: llvm-symbolizer always, binutils where
-debug info has no linkage name for it. What neither of them knows (a stub of the PLT, a function of .gopclntab or
-MiniDebugInfo, an archive's) is answered as `whence addr` does.
+debug info has no linkage name for it and its language is not one of those whose names are linkage names (C). What
+neither of them knows (a stub of the PLT, a function of .gopclntab or MiniDebugInfo, an archive's) is answered as
+`whence addr` does.
 """
 
 from __future__ import annotations
@@ -34,10 +35,15 @@ MODULES_KEPT = 64
 BLOCK = 1 << 20
 PAGE = 4096
 DWARF = Source.DWARF
-MANGLED = ("_Z", "_R")
 ARCHITECTURE = (  # behind the name of a file
     r":(?:x86_64h?|i[3-7]86|arm(?:v[0-9a-z]+|64e?|64_32)?|aarch64|ppc(?:64)?(?:le)?|s390x|riscv(?:32|64))\Z"
 )
+
+
+class ApproximateFrame(Frame):
+    """A frame of code that the compiler assigns to line 0, with the last other line before it in its sequence."""
+
+    __slots__ = ()
 
 
 class OpenModule:
@@ -47,13 +53,16 @@ class OpenModule:
     broken or changed only now makes any method raise WhenceError, OSError or MemoryError (`OpenModules.give_up`).
     """
 
-    def __init__(self, path: str, locator: Locator, names: NameStyle, paths: PathStyle) -> None:
-        self._path, self._locator = path, locator
+    def __init__(self, path: str, locator: Locator, names: NameStyle, paths: PathStyle, descriptor: int = -1) -> None:
+        """`descriptor` is that of a copy in memory which `path` names, closed with the module."""
+        self._path, self._locator, self._names, self._paths = path, locator, names, paths
+        self._descriptor = descriptor
         self._identity = identity_of(path)
         self.binary = open_binary(
             path, locator=locator, symtab=False, gopclntab=False, names=names, paths=paths, columns=True
         )
         self._others: Binary | None = None
+        self._line_zero_skipped: Binary | None = None
         self.replies: Replies | None = None  # once the whole table is there (`reply_by`)
 
     @property
@@ -75,6 +84,27 @@ class OpenModule:
                 return ()
             self._others = open_binary(self._path, locator=self._locator, dwarf=False)
         return self._others.lookup(vaddr)
+
+    def with_line(self, vaddr: int, frames: Frames) -> Frames:
+        """Return the frames of a vaddr, the innermost one approximate if it has line 0 and there is another line before
+        it in its sequence. The first use reads the debug info once more."""
+        if not frames or frames[0].line or frames[0].source != DWARF:
+            return frames
+        if self._line_zero_skipped is None:
+            if identity_of(self._path) != self._identity:
+                return frames
+            self._line_zero_skipped = open_binary(
+                self._path, locator=self._locator, symtab=False, gopclntab=False, names=self._names,
+                paths=self._paths, columns=True, skip_line_zero=True,
+            )  # fmt: skip
+        found = self._line_zero_skipped.lookup(vaddr)
+        if not found or not found[0].line:
+            return frames
+        before = found[0]
+        approximate = ApproximateFrame(*frames[0])._replace(
+            file=before.file, line=before.line, column=before.column, discriminator=before.discriminator
+        )
+        return (approximate, *frames[1:])
 
     @cached_property
     def symbols(self) -> SymbolIndex | None:
@@ -149,7 +179,7 @@ class OpenModule:
     def bfd_frames(self, vaddr: int) -> Frames:
         """The frames as binutils find them."""
         frames = self.frames(vaddr)
-        if frames and (frames[-1].function.startswith(MANGLED) or frames[-1].source != DWARF):
+        if frames and frames[-1].source != DWARF:
             return frames
         symbols = self.debug_symbols
         symbol = symbols.bfd(vaddr) if symbols is not None else None
@@ -158,9 +188,13 @@ class OpenModule:
         if not frames:
             return (Frame(symbol.name, symbol.file),)
         last = frames[-1]
-        mangled = symbol.name.startswith(MANGLED)
-        if not last.function or (mangled and self._is_start(symbol, last.function)):
+        if not last.function:
             return (*frames[:-1], last._replace(function=symbol.name))
+        if symbol.name != last.function and self._variables is not None:
+            start = self._variables.start_without_linkage_name(vaddr)
+            symbol = symbols.bfd(start) if symbols is not None and start is not None else None
+            if symbol is not None and symbol.start == start:
+                return (*frames[:-1], last._replace(function=symbol.name))
         return frames
 
     def eu_frames(self, vaddr: int) -> Frames:
@@ -187,11 +221,6 @@ class OpenModule:
             return None
         found = indexed(producers.elf, ".symtab")
         return found or indexed(producers.debug_elf, ".symtab") or indexed(producers.elf, ".dynsym")
-
-    def _is_start(self, symbol: Symbol, function: str) -> bool:
-        """Whether the function that debug info knows by this name starts at a symbol."""
-        start = self.frames(symbol.start)
-        return bool(start) and start[-1].function == function
 
     @cached_property
     def _variables(self) -> Variables | None:
@@ -241,8 +270,12 @@ class OpenModule:
 
     def close(self) -> None:
         self.binary.close()
-        if self._others is not None:
-            self._others.close()
+        for other in (self._others, self._line_zero_skipped):
+            if other is not None:
+                other.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def address_digits(module: OpenModule | None) -> int:
@@ -301,7 +334,7 @@ class OpenModules:
             self._open[name] = self._open.pop(name)
             return self._open[name]
         try:
-            self._open[name] = OpenModule(self.path_of(name), self._locator, self._names, self._paths)
+            self._open[name] = self._opened(name)
         except (WhenceError, OSError, ValueError, MemoryError) as error:
             self.complain(name, error)
             self._open[name] = None
@@ -311,24 +344,40 @@ class OpenModules:
                 oldest.close()
         return self._open[name]
 
-    def path_of(self, name: str) -> str:
-        """The path of what a question calls a module: a path, a path with an architecture, or BUILDID:hex."""
+    def _opened(self, name: str) -> OpenModule:
+        path, descriptor = self.path_of(name)
+        try:
+            return OpenModule(path, self._locator, self._names, self._paths, descriptor)
+        except BaseException:
+            if descriptor >= 0:
+                os.close(descriptor)
+            raise
+
+    def path_of(self, name: str) -> tuple[str, int]:
+        """Return the path of what a question calls a module (a path, a path with an architecture, the member of an
+        archive as `archive.a(member.o)`, or BUILDID:hex), and the descriptor of a copy in memory (-1 for none)."""
         if name.startswith("BUILDID:"):
-            return self._path_by_build_id(name.removeprefix("BUILDID:"))
+            return self._path_by_build_id(name.removeprefix("BUILDID:")), -1
         if name == STDIN:
             return self._path_of_stdin()
         if os.path.exists(name):
-            return name
+            return name, -1
         import re
 
-        return re.sub(ARCHITECTURE, "", name)
+        path = re.sub(ARCHITECTURE, "", name)
+        if path.endswith(")") and "(" in path and not os.path.exists(path):
+            from whence.elf.members import open_member
 
-    def _path_of_stdin(self) -> str:
+            archive, _, member = path[:-1].rpartition("(")
+            return open_member(archive, member)
+        return path, -1
+
+    def _path_of_stdin(self) -> tuple[str, int]:
         """A path to what stdin holds, read to its end."""
         descriptor = os.memfd_create("stdin")
         while block := os.read(sys.stdin.fileno(), BLOCK):
             write_all(descriptor, block)
-        return f"/proc/self/fd/{descriptor}"
+        return f"/proc/self/fd/{descriptor}", descriptor
 
     def _path_by_build_id(self, build_id: str) -> str:
         digits = build_id.lower() if len(build_id) % 2 == 0 else "0" + build_id.lower()

@@ -20,7 +20,7 @@ import sys
 from contextlib import suppress
 
 from whence.cli import streams
-from whence.cli.modules import OpenModules, address_digits
+from whence.cli.modules import ApproximateFrame, OpenModules, address_digits
 from whence.cli.spelling import spelling
 from whence.errors import ElfError, WhenceError
 from whence.files import open_regular, write_all
@@ -87,6 +87,10 @@ UNKNOWN = Frame("")
 NO_START = FrameStart("", 0, 0)
 
 
+CR = "\r"
+APPROXIMATE = " (approximate)"
+
+
 def columned(frame: Frame) -> str:
     """What follows a line number in LLVM's style."""
     return f":{frame.column}"
@@ -124,6 +128,7 @@ class Settings:
         self.paths = "absolute"  # base, relative: without folders, without the compilation directory
         self.verbose = False
         self.context = 0
+        self.skip_line_zero = False
         self.adjust = 0
         self.section = ""
         self.target: str | None = None  # addr2line's -b
@@ -246,7 +251,7 @@ class Responder:
         self._gap = " at " if settings.pretty else "\n"
         self._usual = not (
             settings.binutils or settings.verbose or settings.context or settings.functions == "none"
-            or settings.paths == "base"
+            or settings.paths == "base" or settings.skip_line_zero
         )  # fmt: skip
         # A kernel may reply by itself (Replies): it knows this form alone.
         self._quick = self._usual and settings.inlines and settings.style == "LLVM" and not (
@@ -311,6 +316,8 @@ class Responder:
                 frames = module.bfd_frames(address)
             else:
                 frames = module.llvm_frames(address, by_symbols=self._by_symbols)
+                if settings.skip_line_zero:
+                    frames = module.with_line(address, frames)
         except (WhenceError, OSError, MemoryError) as error:
             self._give_up(question.module, error)
             return ()
@@ -439,8 +446,8 @@ class Responder:
                 parts.append(self._verbose(frame, starts[depth] if starts else NO_START))
             else:
                 parts.append(self._location(frame, frames[0] if frames else frame) + "\n")
-            if settings.context:
-                parts.append(source_lines(frame.file, frame.line, settings.context))
+                if settings.context:
+                    parts.append(source_lines(self._path(frame.file), frame.line, settings.context))
         return "".join(parts)
 
     def _path(self, file: str) -> str:
@@ -453,7 +460,10 @@ class Responder:
             # binutils print the innermost frame's behind the lines of its callers, too
             discriminator = discriminated(innermost) if frame.line else ""
             return f"{file}:{frame.line or '?'}{discriminator}"
-        return f"{file}:{frame.line}{columned(frame) if self.settings.style == 'LLVM' else discriminated(frame)}"
+        approximate = APPROXIMATE if isinstance(frame, ApproximateFrame) else ""
+        if self.settings.style == "LLVM":
+            return f"{file}:{frame.line}{columned(frame)}{approximate}"
+        return f"{file}:{frame.line}{approximate}{discriminated(frame)}"
 
     def _verbose(self, frame: Frame, begin: FrameStart) -> str:
         file = self._path(frame.file) or "??"
@@ -463,7 +473,10 @@ class Responder:
         if begin.vaddr and self.settings.style == "LLVM":
             start += f"  Function start address: {begin.vaddr:#x}\n"
         discriminator = f"  Discriminator: {frame.discriminator}\n" if frame.discriminator else ""
-        return f"  Filename: {file}\n{start}  Line: {frame.line}\n  Column: {frame.column}\n{discriminator}"
+        approximate = "  Approximate: true\n" if isinstance(frame, ApproximateFrame) else ""
+        return (
+            f"  Filename: {file}\n{start}  Line: {frame.line}\n  Column: {frame.column}\n{discriminator}{approximate}"
+        )
 
     def _json(self, question: Question) -> bytes:
         said: dict[str, object] = {}
@@ -520,7 +533,9 @@ class Responder:
             "StartFileName": self._path(start.file),
             "StartLine": start.line,
         }
-        if self.settings.context and (source := source_lines(frame.file, frame.line, self.settings.context)):
+        if isinstance(frame, ApproximateFrame):
+            described["Approximate"] = True
+        if self.settings.context and (source := source_lines(file, frame.line, self.settings.context)):
             described["Source"] = source
         return described
 
@@ -547,19 +562,22 @@ def frame_json(local: Local) -> dict[str, object]:
 
 
 def source_lines(path: str, line: int, count: int) -> str:
-    """The lines of a source file around one, numbered, that one marked; "" when there is no such file."""
+    """Return the lines of a source file around `line`, numbered, that line marked; the first ones for line 0. "" when
+    there is no such file. As in llvm-symbolizer, numbers are as wide as the one before the last."""
     first = max(1, line - count // 2)
     last = first + count - 1
-    if not path or not line:
+    if not path:
         return ""
     try:
         with open_regular(path, ElfError) as (descriptor, _):
             text = os.pread(descriptor, SOURCE_MAX, 0).decode("utf-8", "surrogateescape")
     except (OSError, WhenceError):
         return ""
-    width = len(str(last))
-    numbered = enumerate(text.removesuffix("\n").split("\n")[first - 1 : last], first)
-    return "".join(f"{number:>{width}}{' >' if number == line else '  '}: {words}\n" for number, words in numbered)
+    width = len(str(last - 1))
+    numbered = enumerate(text.removesuffix("\n").split("\n")[first - 1 : last] if text else (), first)
+    return "".join(
+        f"{number:>{width}}{' >' if number == line else '  '}: {words.removesuffix(CR)}\n" for number, words in numbered
+    )
 
 
 def with_response_files(words: Sequence[str]) -> list[str]:

@@ -101,7 +101,10 @@ class UnitReader:
         self._scopes = _scope_reader(units, wanted)
         self._sweep = overlay_kernel.Sweep()
         paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths, budgets=budgets)
-        self._programs = LinePrograms(sections, file.order, file.lowest, paths, file.strings, columns=file.columns)
+        self._programs = LinePrograms(
+            sections, file.order, file.lowest, paths, file.strings, columns=file.columns,
+            skip_line_zero=file.skip_line_zero,
+        )  # fmt: skip
         self._declarations = Declarations(units, self._programs, paths)
 
     def __repr__(self) -> str:

@@ -49,8 +49,9 @@ class DebugInfo:
     `strings` is the space the names of all tables refer to. `alt` is the supplementary file (dwz), `dwp` opens the
     package of split units, `dwo` the file of a skeleton unit (None: not found), both when one is met. `names` and
     `paths`: how functions and files are named (see whence.model); `columns`: whether the columns and discriminators of
-    lines and calls are read, too. Nothing here raises for what a file holds: what is broken is left out and reported in
-    `problems`. The files must stay open as long as names are read.
+    lines and calls are read, too; `skip_line_zero`: whether code of line 0 has the last line before it in its sequence.
+    Nothing here raises for what a file holds: what is broken is left out and reported in `problems`. The files must
+    stay open as long as names are read.
 
     `state` is how much is read. `bare` are the names of functions of which nothing else is said (clang -g1).
     """
@@ -66,6 +67,7 @@ class DebugInfo:
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
         columns: bool = False,
+        skip_line_zero: bool = False,
     ) -> None:
         self.problems = Problems()
         self.bare: set[int] = set()
@@ -81,6 +83,7 @@ class DebugInfo:
             names=names,
             paths=paths,
             columns=columns,
+            skip_line_zero=skip_line_zero,
             most_units=most_units(elf),
             alt=UnitSet(supplementary, read_sections(alt, self.problems)),
         )

@@ -68,15 +68,16 @@ class LinePrograms:
     `names` is the space that the units' names and compilation directories refer to. A sequence that starts below
     `lowest` is dead code (0 in files whose code may be at 0, as in relocatable ones). `paths` has each path once for
     all programs of a file and arena. With `columns` the lines of rows, and those of scopes' calls, become numbers of
-    locations.
+    locations. With `skip_line_zero` a row of line 0 has the location of the last row before it in its sequence that has
+    a line.
     """
 
     def __init__(
         self, sections: LineSections, order: ByteOrder, lowest: int, paths: Paths, names: StringSpace, *,
-        columns: bool = False,
+        columns: bool = False, skip_line_zero: bool = False,
     ) -> None:  # fmt: skip
         data = sections.debug_line, sections.debug_str_offsets
-        self._kernel = lines_kernel.LinePrograms(*data, order == "big", lowest, columns)
+        self._kernel = lines_kernel.LinePrograms(*data, order == "big", lowest, columns, skip_line_zero)
         self._with_columns = columns
         self._size = len(sections.debug_line)
         self._paths, self._names = paths, names

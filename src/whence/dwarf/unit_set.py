@@ -130,9 +130,9 @@ class Units(Sequence[Unit]):
 
 class DwarfFile(Record):
     """What the units of one file are read with, besides its sections. `code`: where code can be, as [start, end) pairs
-    in ascending order; `columns`: whether those of lines and calls are read, too; `alt`: the units of the supplementary
-    file (None: this is one); `most_units`: how many are read, as each costs the memory of a row, however small it
-    is."""
+    in ascending order; `columns`: whether those of lines and calls are read, too; `skip_line_zero`: whether rows of
+    line 0 have the location of a row before them; `alt`: the units of the supplementary file (None: this is one);
+    `most_units`: how many are read, as each costs the memory of a row, however small it is."""
 
     strings: StringSpace
     order: ByteOrder
@@ -141,6 +141,7 @@ class DwarfFile(Record):
     names: NameStyle = "qualified"
     paths: PathStyle = "joined"
     columns: bool = False
+    skip_line_zero: bool = False
     most_units: int = FEWEST
     alt: UnitSet | None = None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
-from whence.dwarf.kernels.units import ADDRESS_SIZE, DWO_NAME, END, OFFSET, OFFSET_SIZE, VERSION
+from whence.dwarf.kernels.units import ADDRESS_SIZE, DWO_NAME, END, LANGUAGE, OFFSET, OFFSET_SIZE, VERSION
 from whence.dwarf.kernels.units import ALT_BIT as ALT_PLACE
 from whence.dwarf.kernels.units import DIE as DIE_OFFSET
 from whence.dwarf.line_files import Paths
@@ -40,6 +40,12 @@ LARGEST = 1 << 64  # a size beyond is none
 POINTERS = (constants.DW_TAG_pointer_type, constants.DW_TAG_reference_type, constants.DW_TAG_rvalue_reference_type)
 FUNCTIONS = (constants.DW_TAG_subprogram, constants.DW_TAG_inlined_subroutine)
 LINKAGE_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
+# Languages in which a function's name is its linkage name, as binutils have it (dwarf2.c, mangle_style)
+UNMANGLED = frozenset({
+    constants.DW_LANG_C89, constants.DW_LANG_C, constants.DW_LANG_Cobol74, constants.DW_LANG_Cobol85,
+    constants.DW_LANG_Fortran77, constants.DW_LANG_Pascal83, constants.DW_LANG_C99, constants.DW_LANG_PLI,
+    constants.DW_LANG_UPC, constants.DW_LANG_C11, constants.DW_LANG_Mips_Assembler,
+})  # fmt: skip
 LOCALS = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
 SPLIT_UNITS_KEPT = 64  # with the files of those that have one of their own
 MOST_DIES = 1 << 16  # of one function that are looked at
@@ -93,6 +99,7 @@ class Variables:
         self._alt = kernel.VariableReader(alt.kernel, alt.kernel)
         self._files: dict[tuple[int, int, int], str] = {}  # by supplementary file or not, unit and number
         self._functions: dict[int, tuple[array[int], array[int], array[int]]] = {}  # by unit
+        self._first_starts: dict[int, dict[int, int]] = {}  # by unit and DIE
         self._starts: dict[int, FrameStart] = {}  # by DIE
         self._lists = LocationLists(info.elf)
         self._placed: tuple[array[int], array[int]] | None = None
@@ -150,6 +157,26 @@ class Variables:
                 return variables._name(die, LINKAGE_NAMES) or variables._name(die) if die is not None else ""
         return ""
 
+    def start_without_linkage_name(self, vaddr: int) -> int | None:
+        """Return the start of the first range of the outermost function at `vaddr`; None if the function has a linkage
+        name, or a name in a language without mangling."""
+        for variables, unit in self._units_at(vaddr):
+            starts, ends, offsets = variables._functions_of(unit)
+            index = bisect_right(starts, vaddr) - 1
+            if index >= 0 and vaddr < ends[index] and (die := variables._die(offsets[index])) is not None:
+                return None if variables._has_linkage_name(die) else variables._first_starts[unit][offsets[index]]
+        return None
+
+    def _has_linkage_name(self, die: Die) -> bool:
+        for origin in self._origins(die):
+            if any(name in origin.attributes for name in LINKAGE_NAMES):
+                return True
+            if constants.DW_AT_name in origin.attributes:
+                language = self._set_of(origin).units.value(origin.unit, LANGUAGE)
+                if language in UNMANGLED:
+                    return True
+        return False
+
     def _units_at(self, vaddr: int) -> Iterator[tuple[Variables, int]]:
         """The offsets of the units that can hold a vaddr, each with the reader of its DIEs: a skeleton's split unit in
         place of the skeleton."""
@@ -201,6 +228,8 @@ class Variables:
             columns = Column("Q"), Column("Q"), Column("Q")
             self._own.functions(unit, *columns)
             starts, ends, offsets = (_ordered(columns[0], column) for column in columns)
+            spans = zip(reversed(columns[2].numbers()), reversed(columns[0].numbers()), strict=True)
+            self._first_starts[unit] = dict(spans)  # of several spans the first one is kept
             self._functions[unit] = starts, ends, offsets
         return self._functions[unit]
 

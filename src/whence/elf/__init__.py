@@ -20,6 +20,7 @@ are there: damage is an ElfError that names part, offset and rule, and one bad p
     plt.py        PLT stubs, named `name@plt`
     notes.py      notes; GNU and Go build-ids
     links.py      .gnu_debuglink, .gnu_debugaltlink
+    members.py    members of static libraries
 
 Only file.py, and function_symbols.py and plt.py above it, know ElfFile; the others take headers, sections, segments and
 bytes.

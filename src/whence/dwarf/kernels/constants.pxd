@@ -155,7 +155,13 @@ cpdef enum:  # languages (7.12, table 7.17, and dwarfstd.org's list of those nam
     DW_LANG_C89 = 0x01
     DW_LANG_C = 0x02
     DW_LANG_C_plus_plus = 0x04
+    DW_LANG_Cobol74 = 0x05
+    DW_LANG_Cobol85 = 0x06
+    DW_LANG_Fortran77 = 0x07
+    DW_LANG_Pascal83 = 0x09
     DW_LANG_C99 = 0x0C
+    DW_LANG_PLI = 0x0F
+    DW_LANG_UPC = 0x12
     DW_LANG_C_plus_plus_11 = 0x1A
     DW_LANG_Rust = 0x1C
     DW_LANG_C11 = 0x1D

@@ -67,6 +67,7 @@ cdef struct Machine:
     bint big
     unsigned long long lowest  # the first vaddr that can be code
     bint with_columns
+    bint skip_line_zero  # rows of line 0 have file and line of the last other row of their sequence
     # the header
     unsigned long long min_instruction_length
     unsigned long long max_operations
@@ -93,6 +94,9 @@ cdef struct Machine:
     U32s row_line
     Py_ssize_t first  # row of the open sequence
     bint unsorted  # the open sequence
+    bint has_line  # the open sequence has a row of another line than 0; file and line column of the last one:
+    unsigned int last_file
+    unsigned int last_line
     Vector sequences
     Bytes used  # 1 at the numbers of files that rows name
     Locations locations

@@ -15,6 +15,8 @@ line of the row before them are not kept: they would answer the same.
 
 With columns asked for, the line column of rows holds numbers of locations instead: (line, column, discriminator), each
 once. 0 is line 0, of which no column is known.
+
+With line 0 skipped, a row of line 0 has the location of the last row before it in its sequence that has a line, if any.
 """
 
 import cython
@@ -443,6 +445,7 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
     opcode_base: cython.int = machine.opcode_base
     big: cython.bint = machine.big
     with_columns: cython.bint = machine.with_columns
+    skip_line_zero: cython.bint = machine.skip_line_zero
     lowest: u64 = machine.lowest
     operand_counts: bytes_at = machine.operand_counts
     operand_count_size: cython.Py_ssize_t = machine.operand_count_size
@@ -586,6 +589,14 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
                     of_discriminator = discriminator
                 here = cython.cast(cython.uint, location)
                 discriminator = 0
+            if skip_line_zero:
+                if line != 0:
+                    machine.has_line = True
+                    machine.last_file = named
+                    machine.last_line = here
+                elif machine.has_line:
+                    named = machine.last_file
+                    here = machine.last_line
             if rows > first:
                 if row_vaddr[rows - 1] == address:  # of rows with one address the last counts
                     row_file[rows - 1] = named
@@ -627,6 +638,7 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
             column = 0
             discriminator = 0
             unsorted = False
+            machine.has_line = False
 
     if status == DONE and rows > first:
         status = CUT_SHORT  # a sequence that no DW_LNE_end_sequence ends has no last row
@@ -845,7 +857,7 @@ class LinePrograms:
 
     def __cinit__(
         self, debug_line: cython.const[cython.uchar][::1], debug_str_offsets: cython.const[cython.uchar][::1],
-        big: cython.bint, lowest: cython.ulonglong, with_columns: cython.bint,
+        big: cython.bint, lowest: cython.ulonglong, with_columns: cython.bint, skip_line_zero: cython.bint,
     ):  # fmt: skip
         """`lowest` is the first vaddr that can be code."""
         self._data = debug_line
@@ -854,6 +866,7 @@ class LinePrograms:
         self._machine.big = big
         self._machine.lowest = lowest
         self._machine.with_columns = with_columns
+        self._machine.skip_line_zero = skip_line_zero
 
     def __dealloc__(self):
         machine = cython.address(self._machine)
@@ -1047,7 +1060,7 @@ class LinePrograms:
         machine.address = machine.op_index = 0
         machine.file = machine.line = 1
         machine.column = machine.discriminator = 0
-        machine.unsorted = False
+        machine.unsorted = machine.has_line = False
         if header.program < header.end:
             status = execute(machine)
         while status == FULL or status == DEFINE_FILE:
