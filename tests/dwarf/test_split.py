@@ -136,7 +136,7 @@ def test_an_index_of_more_rows_than_it_has_room_for_is_refused_at_once(columns: 
         list(read_index(Window(index, "debug_cu_index", "little", DwarfError)))
 
 
-DECLARED = [(d.DECL_FILE, d.DATA1, 1), (d.DECL_LINE, d.DATA1, 7)]
+DECLARED: list[tuple[int, int, object]] = [(d.DECL_FILE, d.DATA1, 1), (d.DECL_LINE, d.DATA1, 7)]
 
 
 @pytest.mark.parametrize("version", [4, 5])
