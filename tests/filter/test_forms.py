@@ -249,8 +249,10 @@ def test_a_real_error_file_of_java_is_named_by_the_libraries_it_lists(tmp_path: 
     if not log.exists():
         pytest.skip("this Java wrote no error file")
     text = log.read_bytes()
+    assert filtered(text) == text  # Java's own names say as much
+    text = re.sub(rb"(\nV  \[[^\]\n]*\])  [^\n]*", rb"\1", text)
     named = filtered(text)
-    assert re.search(rb"\nV  \[libjvm\.so\+0x[0-9a-f]+\]  [^\n]* in ", named)
+    assert re.search(rb"\nV  \[libjvm\.so\+0x[0-9a-f]+\] in ", named)
     assert len(named.splitlines()) == len(text.splitlines())
     assert filtered(named) == named
 
