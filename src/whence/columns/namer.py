@@ -506,12 +506,8 @@ def vaddrs_of(opened: Opened, file_offsets: memoryview, start: int | None = None
     `start`: the byte of the file where the mapping of these offsets begins, if known.
     """
     extent = None if start is None else (start, None)
-    translation = Translation.of_code(opened.segments or ())
-    out = array("Q")
-    for offset in file_offsets:
-        vaddr = translation.mapped_vaddr_of(offset, extent)
-        out.append(NOWHERE if vaddr is None else vaddr)
-    return memoryview(out)
+    vaddrs = Translation.of_code(opened.segments or ()).mapped_vaddrs_of(file_offsets, extent)
+    return memoryview(array("Q", [NOWHERE if vaddr is None else vaddr for vaddr in vaddrs]))
 
 
 def _is_pyarrow(value: object) -> bool:
