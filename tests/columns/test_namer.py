@@ -20,10 +20,11 @@ from whence.binary import open_binary
 from whence.columns import Namer
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch
-from whence.errors import WrongUse
+from whence.errors import CHANGED, LidiaError, WrongUse
 from whence.kernels.columns import Column
-from whence.lidia import Range
+from whence.lidia import Range, Table
 from whence.locate.locator import Locator
+from whence.reasons import Reason
 
 
 @pytest.fixture(scope="module")
@@ -353,6 +354,44 @@ def test_a_broken_archive_costs_its_rows_alone(tmp_path: Path) -> None:
     rows = named(tmp_path, {"build_id": [ONE, OTHER], "address": u64(0x1001, 0x40)})
     assert rows[0]["reason"] is not None
     assert functions(rows)[1] == ["other"]
+
+
+def test_an_address_that_raises_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_archives(tmp_path)
+    find = Table.find_frames
+    lookups: list[int] = []
+
+    def broken(self: Table, vaddrs: Any, **options: Any) -> Any:
+        lookups.append(len(vaddrs))
+        if INNER_VADDR in vaddrs:
+            raise LidiaError("frames", None, "they are as they were")
+        return find(self, vaddrs, **options)
+
+    monkeypatch.setattr(Table, "find_frames", broken)
+    first = INNER_VADDR - 10
+    addresses = u64(*range(first, first + 64))
+    with namer_of(tmp_path) as namer:
+        namer.count_coverage()
+        rows = namer(pa.record_batch({"build_id": [ONE] * 64, "address": addresses})).to_pylist()
+        missing = {one.reason for one in namer.coverage[0].missing}
+    assert [at for at, row in enumerate(rows, first) if row["reason"] == Reason.BROKEN_FILE.word] == [INNER_VADDR]
+    assert rows[9]["frames"]
+    assert Reason.BROKEN_FILE in missing
+    assert len(lookups) <= 1 + 2 * 6
+
+
+def test_a_file_that_changed_is_not_looked_up_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_archives(tmp_path)
+    lookups: list[int] = []
+
+    def changed(self: Table, vaddrs: Any, **_: Any) -> Any:
+        lookups.append(len(vaddrs))
+        raise LidiaError("file", None, "it stays as it was", code=CHANGED)
+
+    monkeypatch.setattr(Table, "find_frames", changed)
+    rows = named(tmp_path, {"build_id": [ONE] * 64, "address": u64(*range(0x1000, 0x1040))})
+    assert {row["reason"] for row in rows} == {Reason.BROKEN_FILE.word}
+    assert lookups == [64]
 
 
 def test_a_file_that_goes_away_costs_later_rows_a_reason(tmp_path: Path) -> None:

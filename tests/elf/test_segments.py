@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from tests.forge import elf as forged
@@ -51,6 +53,36 @@ def test_a_mappings_first_page_decides_where_its_end_is_not_known() -> None:
     assert translation.segment_of(0x2100, (0x2000, None)) == second  # before its bytes, on its first page
     assert translation.segment_of(0x2100, (0, None)) == first  # a mapping of more than one segment
     assert translation.segment_of(0x2900, (0, 0x4000)) == second
+
+
+def test_bytes_of_one_stretch_are_placed_by_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(3)
+    asked: list[int] = []
+    segment_of = Translation.segment_of
+
+    def counted(self: Translation, offset: int, extent: tuple[int, int | None] | None = None) -> Segment | None:
+        asked.append(offset)
+        return segment_of(self, offset, extent)
+
+    for _ in range(300):
+        translation = Translation.of_code(
+            Segment.of_code(
+                dice.randrange(0, 0x9000, 0x40),
+                dice.randrange(1 << 20) << 12,
+                dice.randrange(0, 0x5000, 0x40),
+                dice.choice((0x1000, 0x4000, 0x10000)),
+            )
+            for _ in range(dice.randrange(1, 4))
+        )
+        start = dice.randrange(0, 0x9000, 0x1000)
+        for extent in (None, (start, None), (start, start + dice.randrange(0x1000, 0x6000, 0x1000))):
+            offsets = [dice.randrange(start if extent else 0, 0x10000) for _ in range(50)]
+            expected = [translation.mapped_vaddr_of(offset, extent) for offset in offsets]
+            asked.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(Translation, "segment_of", counted)
+                assert list(translation.mapped_vaddrs_of(offsets, extent)) == expected
+            assert len(asked) <= 1 + 6 * len(translation.segments)
 
 
 SECTIONS = [

@@ -92,7 +92,7 @@ def test_firefox_profiles_of_each_version_are_read(version: int, pack: Any) -> N
     document = as_version(json.loads(firefox.write(perf.read(TWO_THREADS))), version)
     profile = read(pack(json.dumps(document).encode()))
     assert profile.format == "firefox"
-    assert folded.write(profile) == "main;early 300000\nmain;late 100000\nworker 200000\n".replace("000\n", "\n")
+    assert folded.write(profile) == "app;main;early 300\napp;main;late 100\napp;worker 200\n"
     assert [kind.unit for kind in profile.sample_types] == ["nanoseconds"]
     timeline = profile.samples.timeline
     assert timeline is not None
@@ -248,11 +248,52 @@ def test_types_and_threads_of_a_speedscope_file_of_ours_are_those_it_was_written
     assert [kind.type for kind in again.sample_types] == ["samples", "page-faults", "cpu"]
     assert again.default_type == 2
     assert [sum(column) for column in again.samples.values] == [4, 2, 9_000_000_000]
-    assert [one[0].text for one in again.samples.labels] == ["7", "8"]
+    assert again.samples.labels == profile.samples.labels
     less = profile.diff(profile.filter(lambda sample: sample.labels["tid"] == 7))
     assert sum(read(speedscope.write(less).encode()).samples.values[0]) == 1
     grown = profile.filter(lambda sample: sample.labels["tid"] == 8).diff(profile)
     assert sum(read(speedscope.write(grown).encode()).samples.values[0]) == -3
+
+
+THREADS = """app 42/42 10.000100: 100 cpu-clock:
+\t401000 main (/bin/app)
+
+worker 42/43 10.000200: 100 cpu-clock:
+\t401000 main (/bin/app)
+
+other 50/51 10.000300: 100 cpu-clock:
+\t401000 main (/bin/app)
+
+"""
+
+
+@pytest.mark.parametrize("format", ["speedscope", "firefox"])
+@pytest.mark.parametrize("name", ["", "app", "42"])
+def test_the_command_process_and_thread_of_each_sample_are_read_again(format: str, name: str) -> None:
+    profile = read(THREADS.encode())
+    assert sorted(one.key for one in profile.samples.labels[0]) == ["comm", "pid", "tid"]
+    again = read(profile.to_bytes(format, name=name))
+    assert [sorted(one) for one in again.samples.labels] == [sorted(one) for one in profile.samples.labels] * (
+        len(again.samples) // len(profile.samples)
+    )
+
+
+@pytest.mark.parametrize("format", ["speedscope", "firefox"])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        (Label("pid", number=7), Label("tid", number=8)),
+        (Label("comm", "a"), Label("process", "b"), Label("pid", number=7), Label("tid", number=7)),
+        (Label("comm", "7"), Label("tid", number=8)),
+        (),
+    ],
+)
+def test_what_is_unknown_of_a_thread_stays_unknown(format: str, labels: tuple[Label, ...]) -> None:
+    profile = Profile([SampleType("samples", "count")])
+    profile.samples.add([profile.location(-1, 0, (Frame("f"),))], [1], labels)
+    profile.samples.timeline = Timeline(array("I", [0]), array("q", [10]), [array("q", [1])])
+    again = read(profile.to_bytes(format, name="the profile"))
+    assert sorted(again.samples.labels[0]) == sorted(labels)
 
 
 def test_a_recorded_speedscope_file_of_py_spy_is_read() -> None:

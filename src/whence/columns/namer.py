@@ -31,7 +31,7 @@ from whence.model import SOURCES
 from whence.reasons import MAKE_AGAIN, Missing, Reason
 from whence.records import Record, field
 from whence.symbolize.internal_error import reason_of
-from whence.symbolize.naming import why_nothing
+from whence.symbolize.naming import in_halves, why_nothing
 
 ANSWERS = 1 << 20  # answers that are kept: with more, all are forgotten
 ANSWER_BYTES = 1 << 28  # the same of the memory that they take
@@ -77,8 +77,8 @@ class Namer(Closing):
     of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones
     or lists. They are vaddrs; runtime addresses where the columns `mapping_start` and `mapping_offset` are there as
     well; file offsets where `file_offset` is there in place of `address`. The parameters of these names say what the
-    columns are called. `before_file` is called before each file is searched for or asked; an exception that it raises ends
-    the batch.
+    columns are called. `before_file` is called before each file is searched for or asked; an exception that it raises
+    ends the batch.
 
     Added are `frames`, a list of structs (function, file, line, inlined, start_line, source; innermost first, a whole
     stack's one after the other), and `reason`, why there are none. With `leaf` these fields are columns, of the
@@ -373,21 +373,42 @@ class Namer(Closing):
             wanted = addresses.numbers()
             if offsets:
                 wanted = vaddrs_of(opened, wanted, None if kind == FILE_OFFSETS else kind)
-            table = opened.binary.table_for(wanted)
-            frames = table.find_frames(wanted)
-            texts = table.texts_of(frames)
-            numbers = self._answers.number_texts(texts, self._shown).numbers()
-            start_lines = table.start_lines(frames)
-            table.check()
-            unnamed = Missing(why_nothing(opened.binary), opened.how)
-            if offsets and opened.segments is None:
-                unnamed = Missing(Reason.NOT_PLACED, opened.how, MAKE_AGAIN)
-            self._answers.fill(which, frames, texts, numbers, start_lines, NUMBERS[unnamed.reason])
-            self._why.setdefault(file, {})[unnamed.reason] = unnamed
         except Exception as error:  # whatever a reader stumbles over, the other files' rows go on
             self._close_one(build_id)
             missing = Missing(*reason_of(error, f"naming {len(addresses)} addresses of {build_id}"))
             self._refuse(file, which, missing)
+            return
+        answers = which.numbers()
+
+        def chosen(part: range) -> Column:
+            return which if len(part) == len(which) else taken(answers, "I", array("I", part))
+
+        def look_up(part: range) -> None:
+            vaddrs = wanted if len(part) == len(which) else taken(wanted, "Q", array("I", part)).numbers()
+            self._fill(file, opened, chosen(part), vaddrs)
+
+        def doing(part: range) -> str:
+            return f"naming {len(part)} addresses of {build_id} from {wanted[part.start]:#x} on"
+
+        unanswered = list(in_halves(range(len(which)), look_up, doing))
+        if unanswered:
+            self._close_one(build_id)
+        for part, reason, detail in unanswered:
+            self._refuse(file, chosen(part), Missing(reason, detail))
+
+    def _fill(self, file: int, opened: Opened, which: Column, vaddrs: memoryview) -> None:
+        """Give answers the frames of their vaddrs in an opened file, or the reason why they have none."""
+        table = opened.binary.table_for(vaddrs)
+        frames = table.find_frames(vaddrs)
+        texts = table.texts_of(frames)
+        numbers = self._answers.number_texts(texts, self._shown).numbers()
+        start_lines = table.start_lines(frames)
+        table.check()
+        unnamed = Missing(why_nothing(opened.binary), opened.how)
+        if opened.segments is None and self._identities[file][1] != VADDRS:
+            unnamed = Missing(Reason.NOT_PLACED, opened.how, MAKE_AGAIN)
+        self._answers.fill(which, frames, texts, numbers, start_lines, NUMBERS[unnamed.reason])
+        self._why.setdefault(file, {})[unnamed.reason] = unnamed
 
     def _refuse(self, file: int, which: Column, missing: Missing) -> None:
         self._answers.refuse(which, NUMBERS[missing.reason])
@@ -485,12 +506,8 @@ def vaddrs_of(opened: Opened, file_offsets: memoryview, start: int | None = None
     `start`: the byte of the file where the mapping of these offsets begins, if known.
     """
     extent = None if start is None else (start, None)
-    translation = Translation.of_code(opened.segments or ())
-    out = array("Q")
-    for offset in file_offsets:
-        vaddr = translation.mapped_vaddr_of(offset, extent)
-        out.append(NOWHERE if vaddr is None else vaddr)
-    return memoryview(out)
+    vaddrs = Translation.of_code(opened.segments or ()).mapped_vaddrs_of(file_offsets, extent)
+    return memoryview(array("Q", [NOWHERE if vaddr is None else vaddr for vaddr in vaddrs]))
 
 
 def _is_pyarrow(value: object) -> bool:

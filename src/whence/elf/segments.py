@@ -11,6 +11,8 @@ machine we run on: mappings may come from another one.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from whence.elf import layout
 from whence.elf.header import Header, entries
 from whence.elf.kernels import constants
@@ -19,7 +21,7 @@ from whence.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     Extent = tuple[int, int | None]
 
@@ -79,6 +81,13 @@ class Segment(Record, frozen=True):
         """Whether the pages a loader maps for this segment hold bytes [start, end) of the file."""
         file_end = self.file_end
         return self.file_offset & -page <= start and end <= file_end + (-file_end % page)
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """The file offsets at which its bytes, or the pages that a loader may map for it, begin and end."""
+        starts = [self.file_offset & -page for page in (SMALLEST_PAGE, self.page)]
+        ends = [self.file_end + (-self.file_end % page) for page in (SMALLEST_PAGE, self.page)]
+        return self.file_offset, self.file_end, *starts, *ends
 
     def vaddr_of(self, file_offset: int) -> int:
         """The vaddr (modulo 2^64) of a byte of the file, which the segment need not hold."""
@@ -146,6 +155,17 @@ class Translation:
         """Return the vaddr (modulo 2^64) that a byte of the file is mapped at, by `segment_of`."""
         segment = self.segment_of(file_offset, extent)
         return None if segment is None else segment.vaddr_of(file_offset)
+
+    def mapped_vaddrs_of(self, file_offsets: Iterable[int], extent: Extent | None = None) -> Iterator[int | None]:
+        """Yield for each byte of the file what `mapped_vaddr_of` returns; `segment_of` is asked once a stretch."""
+        bounds = sorted({bound for segment in self.segments for bound in segment.bounds})
+        known: dict[int, Segment | None] = {}
+        for file_offset in file_offsets:
+            stretch = bisect_right(bounds, file_offset)
+            if stretch not in known:
+                known[stretch] = self.segment_of(file_offset, extent)
+            segment = known[stretch]
+            yield None if segment is None else segment.vaddr_of(file_offset)
 
     def segment_of(self, file_offset: int, extent: Extent | None = None) -> Segment | None:
         """Return the segment that a byte of the file is mapped for; None if no segment's pages hold it.

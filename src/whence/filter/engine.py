@@ -78,6 +78,9 @@ KERNEL_OFFSET_NEEDLE = b"Kernel Offset: 0x"
 EXACT_PLACE = re.compile(rb"IP: |RIP  \[|\b(?:EIP|PC) is at |\bpc : |\bNIP \[|\bepc *: |Krnl PSW : |WARNING: ")
 JSON_LINE = b'{"'  # an object a line: names in it are escaped, and it stays one line
 NAMED = (b" in ", b" (")  # what follows an address that has a name already
+CLONES = re.compile(rb"(?: \[clone [^\]\n]{1,256}\])+")  # libstdc++'s suffixes of copies, as Java's logs have them
+CLONE = re.compile(rb"\[clone ([^\]]*)\]")
+INTERCEPTORS = ("___interceptor_", "__interceptor_")  # longest first
 
 MARKUP = re.compile(
     rb"\{\{\{(?:(?P<reset>reset)"
@@ -505,7 +508,8 @@ class LogFilter:
         """Whether frames without files say no more than what the log has already."""
         if self._style is not Style.SAME or any(frame.file for frame in frames):
             return False
-        return form.lines_only or all(shown(frame.function) in text for frame in frames)
+        known = CLONES.sub(lambda found: b" (" + b"".join(CLONE.findall(found[0])) + b")", text)
+        return form.lines_only or all(shown(frame.function) in known for frame in frames)
 
     def _json_line(
         self, text: bytes, start: int, line: bytes, matchers: tuple[Matcher, ...], present: int
@@ -564,7 +568,14 @@ class LogFilter:
     # what a match holds
 
     def _frames(self, form: Form, match: re.Match[bytes], back: int) -> Frames:
-        """The frames of a match, looked up `back` bytes before its number."""
+        """Return the frames of a match, looked up `back` bytes before its number, as the form's tools name them."""
+        frames = self._looked_up(form, match, back)
+        if form.intercepts and self._style is Style.SAME:
+            return tuple(frame._replace(function=intercepted(frame.function)) for frame in frames)
+        return frames
+
+    def _looked_up(self, form: Form, match: re.Match[bytes], back: int) -> Frames:
+        """Return the frames of a match, looked up `back` bytes before its number."""
         groups = match.groupdict()
         address = int(groups["address"], 16)
         if form.module == KERNEL:
@@ -661,6 +672,18 @@ def kernel_offsets_in(blocks: Iterable[bytes]) -> list[int]:
                 end = match.end()
         rest = text[max(end, len(text) - KERNEL_OFFSET_LINE) :]
     return found
+
+
+def intercepted(function: str) -> str:
+    """Return the name of the function that a sanitizer's interceptor replaces, any other name unchanged.
+
+    >>> intercepted("___interceptor_malloc"), intercepted("malloc")
+    ('malloc', 'malloc')
+    """
+    for prefix in INTERCEPTORS:
+        if function.startswith(prefix):
+            return function.removeprefix(prefix)
+    return function
 
 
 def template_parts(template: bytes) -> tuple[bytes, bytes, bytes]:

@@ -72,6 +72,7 @@ class Form(NamedTuple):
     module: bytes = b""
     innermost: bool = False  # one line, of the innermost frame
     lines_only: bool = False  # it has names already: only frames with a file are worth writing
+    intercepts: bool = False  # its tools name an interceptor after the function that it replaces
 
 
 BEHIND_PREFIX = "|".join(f"(?<={re.escape(prefix.decode())})" for prefix in PREFIXES)
@@ -110,6 +111,7 @@ FORMS = (
         Back.EXACT,
         b"    #3 0x562330902f0e  (MODULE+0xVADDR)",
         b"{head} in {frame}",
+        intercepts=True,
     ),
     Form(
         "sanitizer, a function without a line",
@@ -123,6 +125,7 @@ FORMS = (
         b"    #3 0x562330902f0e in sum (MODULE+0xVADDR)",
         b"{head} in {frame}",
         lines_only=True,
+        intercepts=True,
     ),
     Form(
         "ThreadSanitizer",
@@ -135,6 +138,7 @@ FORMS = (
         Back.EXACT,
         b"    #0 <null> <null> (MODULE+0xVADDR)",
         b"{head} {frame}",
+        intercepts=True,
     ),
     Form(
         "summary of a sanitizer",
@@ -148,6 +152,7 @@ FORMS = (
         b"SUMMARY: AddressSanitizer: heap-use-after-free (MODULE+0xVADDR) ",
         b"{head}{place} in {function}",
         innermost=True,
+        intercepts=True,
     ),
     Form(
         "LLVM and Chromium",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import compress
 
 from whence.elf.kernels.constants import PT_LOAD
 from whence.elf.segments import SMALLEST_PAGE as PAGE
@@ -60,14 +61,12 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
         segment = _only_segment(mapped, mapping, min(addresses) + to_file, max(addresses) + to_file)
         if segment is not None:
             return longs(rows.moved(addresses, to_file + segment.vaddr - segment.file_offset & MASK))
+    runtime = [is_runtime(mapping, address) for address in addresses]
+    moved = mapped.mapped_vaddrs_of((one + to_file for one in compress(addresses, runtime)), _known_extent(mapping))
     out = array("Q")
-    known = _known_extent(mapping)
-    for address in addresses:
-        if is_runtime(mapping, address):
-            vaddr = mapped.mapped_vaddr_of(address + to_file, known)
-            out.append(NOWHERE if vaddr is None else vaddr)
-        else:
-            out.append(_in_code(segments, code, address))
+    for address, is_moved in zip(addresses, runtime, strict=True):
+        vaddr = next(moved) if is_moved else _in_code(segments, code, address)
+        out.append(NOWHERE if vaddr is None else vaddr)
     return out
 
 

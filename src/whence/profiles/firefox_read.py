@@ -22,6 +22,7 @@ from whence.profiles.breakpad import build_id
 from whence.profiles.firefox import LOST, MILLISECOND
 from whence.profiles.json_text import written
 from whence.profiles.model import NO_MAPPING, Label, Lost, Mapping, Profile, SampleType, Timeline
+from whence.profiles.speedscope import EXPORTER
 from whence.records import Record
 
 OLDEST, NEWEST = 41, 80  # versions: the first with libraries of the profile; the newest that is known is 75
@@ -178,6 +179,7 @@ class FirefoxReader:
         self._timeline = Timeline()
         self._types: dict[SampleType, int] = {}
         threads = document["threads"]
+        self._main_names = {str(one.get("pid")): one.get("name") for one in threads if one.get("isMainThread")}
         together = None
         if self.version >= SHARED_TABLES:
             together = FirefoxTables(document["shared"], document, self.version, budget)
@@ -321,11 +323,29 @@ class FirefoxReader:
             samples.labels.append(labels)
         return row
 
+    def _names(self, thread: dict[str, Any]) -> tuple[Label, Label]:
+        """The names of a thread and of its process.
+
+        In a file of whence's a thread without a name has its number for one, or the profile's, and a process without
+        one has its main thread's.
+        """
+        name, process = str(thread.get("name") or ""), str(thread.get("processName") or "")
+        if not str(self.document["meta"].get("importedFrom") or "").startswith(EXPORTER):
+            return Label("thread.name", name), Label("process", process)
+        product = self.document["meta"].get("product")
+        pid, tid = thread.get("pid"), thread.get("tid")
+        number = str(tid or pid or 0)
+        main = self._main_names.get(str(pid), "")
+        if process == main or (process == product and main in (number, str(pid), product)):
+            process = ""
+        if name == (product if number == "0" else number):
+            name = ""
+        return Label("comm", name), Label("process", process)
+
     def _labels(self, thread: dict[str, Any]) -> tuple[Label, ...]:
         pid, tid = str(thread.get("pid", "")), str(thread.get("tid", ""))
         found = [
-            Label("thread.name", str(thread.get("name") or "")),
-            Label("process", str(thread.get("processName") or "")),
+            *self._names(thread),
             *(Label(key, number=int(one)) if one.isdecimal() and len(one) < 11 else Label(key, one)
               for key, one in (("pid", pid), ("tid", tid))),
         ]  # fmt: skip

@@ -214,7 +214,10 @@ def _check_samples(tables: OtlpTables) -> None:
 
 
 def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
-    """The samples of all the profiles inside, which share their stacks."""
+    """Return the samples of all the profiles inside, which share their stacks.
+
+    A profile inside has one sample type: rows of equal stack and labels and of different types are one sample.
+    """
     tables = checked.tables
     stacks = tables.stacks if len(tables.stacks) else Lists(first=array("Q", [0, 0]))
     out = Samples(first=wire.room("Q", len(stacks.first)), stack=wire.room("I", len(stacks.values)))
@@ -222,9 +225,11 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
     del out.stack[left:]
     out.values = [array("q") for _ in profile.sample_types]
     columns = {kind: index for index, kind in enumerate(profile.sample_types)}
+    parts: list[tuple[int, int]] = []  # of each profile inside, its column and how many rows it has
     for kind in tables.kinds:
         out.of.extend(array("I", kind.stack))
         column = columns[_type(checked, kind)]
+        parts.append((column, len(kind.stack)))
         for index, values in enumerate(out.values):
             values.extend(kind.value if index == column else wire.room("q", len(kind.value)))
         of_resource = (Label(PID, number=kind.pid),) if kind.pid else ()
@@ -239,6 +244,43 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
                 labels = tuple(checked.label(one, "sample") for one in row)
                 labels = known[row] = labels if any(one.key == PID for one in labels) else labels + of_resource
             out.labels.append(labels)
+    return _joined(out, parts, checked.budget) if len(columns) > 1 else out
+
+
+def _joined(samples: Samples, parts: list[tuple[int, int]], budget: Budget) -> Samples:
+    """Return the samples with the nth rows of equal stack and labels of all types as one.
+
+    `parts` are (column, rows) of consecutive rows that have values of that column alone. Equal rows of one type stay
+    apart, as they came.
+    """
+    budget.charge(bounds.SAMPLE * len(samples))
+    numbers: dict[tuple[Label, ...], int] = {}
+    label_sets: dict[int, int] = {}  # by identity: equal sets are mostly the same object
+    counts: list[dict[tuple[int, int], int]] = [{} for _ in samples.values]
+    joined: dict[tuple[int, int, int], int] = {}
+    out = Samples(samples.first, samples.stack)
+    target = array("I")  # of each row
+    row = 0
+    for column, size in parts:
+        count = counts[column]
+        for row in range(row, row + size):
+            labels = samples.labels[row]
+            number = label_sets.get(id(labels))
+            if number is None:
+                number = label_sets[id(labels)] = numbers.setdefault(labels, len(numbers))
+            key = samples.of[row], number
+            nth = count[key] = count.get(key, 0) + 1
+            found = joined.setdefault((*key, nth), len(out.of))
+            if found == len(out.of):
+                out.of.append(samples.of[row])
+                out.labels.append(labels)
+            target.append(found)
+        row = len(target)
+    for values in samples.values:
+        out.values.append(array("q", [0]) * len(out.of))
+        for at, value in zip(target, values, strict=True):
+            if value:
+                out.values[-1][at] = value
     return out
 
 

@@ -19,6 +19,7 @@ from whence.profiles.threads import shown, threads_of
 
 EXPORTER = "whence"
 BETWEEN = " · "  # what a profile counts and its thread, in its name
+THREAD = "thread"  # a member of ours that other readers pass over: the process, thread and names of a profile
 LESS = ", less than the base"  # behind what it counts: its weights are taken away
 UNITS = {"nanoseconds": "nanoseconds", "microseconds": "microseconds", "milliseconds": "milliseconds"}
 UNITS |= {"seconds": "seconds", "bytes": "bytes"}
@@ -115,7 +116,8 @@ def in_time(tables: FunctionTable) -> list[tuple[int, dict[str, object]]]:
         for thread, part in zip(threads, chosen, strict=True):
             if part:
                 name = BETWEEN.join(one for one in (type.type or "samples", shown(thread)) if one)
-                out.append((kind, sampled(type, name, part)))
+                of_thread = {key: value for key, value in thread._asdict().items() if value}
+                out.append((kind, sampled(type, name, part) | ({THREAD: of_thread} if of_thread else {})))
     return out
 
 

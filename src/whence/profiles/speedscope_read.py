@@ -18,7 +18,7 @@ from whence.model import Frame
 from whence.profiles import bounds, json_text
 from whence.profiles.folded import location_of
 from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType, Timeline
-from whence.profiles.speedscope import BETWEEN, EXPORTER, LESS
+from whence.profiles.speedscope import BETWEEN, EXPORTER, LESS, THREAD
 
 LARGEST = (1 << 63) - 1
 TIMES = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
@@ -54,7 +54,10 @@ class SpeedscopeReader:
         parts = document["profiles"]
         for part in parts:
             thread = self._about(part)[2]
-            self._part(part, (Label("thread.name", thread),) if thread and len(parts) > 1 else ())
+            labels = labels_of(part.get(THREAD)) if self._own else ()
+            if not labels and thread and len(parts) > 1:
+                labels = (Label("thread.name", thread),)
+            self._part(part, labels)
         self.profile.sample_types = list(self._types)
         samples = self.profile.samples
         for column in samples.values:
@@ -118,6 +121,16 @@ class SpeedscopeReader:
             samples.first.append(len(samples.stack))
             samples.labels.append(labels)
         return row
+
+
+def labels_of(thread: Any) -> tuple[Label, ...]:
+    """The labels of a thread as whence writes it."""
+    if not isinstance(thread, dict):
+        return ()
+    name, process, pid, tid = (thread.get(key) for key in ("name", "process", "pid", "tid"))
+    texts = (Label(key, one) for key, one in (("comm", name), ("process", process)) if one and isinstance(one, str))
+    numbers = (Label(key, number=one) for key, one in (("pid", pid), ("tid", tid)) if one and type(one) is int)
+    return (*texts, *(one for one in numbers if abs(one.number) <= LARGEST))
 
 
 def kind_of(unit: Any) -> tuple[SampleType, int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from whence.errors import CHANGED
 from whence.lidia.chains import NO_CHAIN, ChainTable
 from whence.lidia.results import FrameTable
 from whence.model import Frames
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Named = dict[int, tuple[Frames, Reason | None, str]]
 Unnamed = dict[int, tuple[Reason, str]]
+Batch = TypeVar("Batch", bound=Sequence[int])
 Through = tuple[Callable[[str], str] | None, Callable[[str], str] | None]  # functions, files
 
 
@@ -80,31 +82,47 @@ def table_of(
 
 
 def _chains_of(binary: Names, vaddrs: Sequence[int], through: Through, *, log: bool) -> tuple[list[Frames], Unnamed]:
-    """`chains_of`. A batch that raises is halved until the vaddrs that raise are alone: 2n - 1 lookups at most, and
-    about 2 log2(n) for one bad vaddr of n."""
+    """Return what `chains_of` does."""
     chains: list[Frames] = []
     missing: Unnamed = {}
     nothing: Reason | None = None
-    waiting = [vaddrs]
-    while waiting:
-        batch = waiting.pop()
-        try:
-            found = _chains(binary.lookup_many(batch), through)
-        except Exception as error:  # one damaged unit must not cost the other vaddrs their names
-            reason, detail = reason_of(error, _doing(batch), log=log)
-            log = log and reason is not Reason.INTERNAL_ERROR
-            half = len(batch) // 2
-            if half:
-                waiting += batch[half:], batch[:half]
-                continue
-            found = [()]
-            missing[batch[0]] = reason, detail
-        else:
-            if not all(found):
-                nothing = nothing or why_nothing(binary)
-                missing.update((vaddr, (nothing, "")) for vaddr, one in zip(batch, found, strict=True) if not one)
-        chains += found
+
+    def look_up(part: Sequence[int]) -> None:
+        nonlocal nothing
+        found = _chains(binary.lookup_many(part), through)
+        if not all(found):
+            nothing = nothing or why_nothing(binary)
+            missing.update((vaddr, (nothing, "")) for vaddr, one in zip(part, found, strict=True) if not one)
+        chains.extend(found)
+
+    for part, reason, detail in in_halves(vaddrs, look_up, _doing, log=log):
+        chains += [()] * len(part)
+        missing.update((vaddr, (reason, detail)) for vaddr in part)
     return chains, missing
+
+
+def in_halves(
+    batch: Batch, look_up: Callable[[Batch], None], doing: Callable[[Batch], str], *, log: bool = True
+) -> Iterator[tuple[Batch, Reason, str]]:
+    """Look a batch up, and each part that raises in halves; yield the parts that stay without an answer, and why.
+
+    Parts are looked up and yielded in order. There are 2n - 1 lookups at most, and about 2 log2(n) for one bad item
+    of n. Nothing in a file that changed meanwhile can be looked up: its part is not halved. `doing` says what a lookup
+    of a part does, for the log, which has a bug of ours once.
+    """
+    waiting = [batch]
+    while waiting:
+        part = waiting.pop()
+        try:
+            look_up(part)
+        except Exception as error:  # one damaged unit must not cost the other items their names
+            reason, detail = reason_of(error, doing(part), log=log)
+            log = log and reason is not Reason.INTERNAL_ERROR
+            half = len(part) // 2
+            if half and getattr(error, "code", "") != CHANGED:
+                waiting += part[half:], part[:half]
+            else:
+                yield part, reason, detail
 
 
 def _doing(vaddrs: Sequence[int]) -> str:
