@@ -1,8 +1,8 @@
 """Arrow streams of strangers: looked at before pyarrow unpacks them, and answered within bounds.
 
-A message's head says how many rows it has, whether its buffers are packed, and where in the body each
-buffer is (Arrow's IPC format, Message.fbs, in flatbuffers' encoding). What would let a few bytes stand for any number of values is refused
-or charged before pyarrow follows it:
+A message's head says how many rows it has, whether its buffers are packed, and where in the body each buffer is
+(Arrow's IPC format, Message.fbs, in flatbuffers' encoding). Whatever lets a few bytes represent many values is refused
+or charged before pyarrow reads it:
 
     packed buffers                 refused
     rows, entries of dictionaries  at most `addresses`

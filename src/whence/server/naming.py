@@ -16,7 +16,7 @@ from whence.profiles.binaries import Binaries
 from whence.profiles.naming import name as name_profile
 from whence.reasons import Missing, Reason
 from whence.server.arrow import batches_of, build_ids_in
-from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, check_values, media_type_of
+from whence.server.bodies import AnswerBudget, Refusal, body_of, count_profile_values, media_type_of
 from whence.server.deadlines import check_deadline
 from whence.server.settings import FORWARD, SYMBOLIZE
 from whence.symbolize.naming import why_nothing
@@ -159,10 +159,14 @@ class Naming:
 
     def named_profile(self, body: bytes) -> tuple[Profile, dict[str, str]]:
         """The profile of a body, named; and headers that say how far. Raises Refusal."""
-        try:
-            profile = formats.from_bytes(body)
-        except ProfileError as error:
-            raise Refusal(422, str(error)) from None
+        limits = self._server.settings.limits
+        with self._server.json_values.part() as part:
+            part.take(count_profile_values(body, limits.json_values, limits.body_bytes))
+            check_deadline()
+            try:
+                profile = formats.from_bytes(body)
+            except ProfileError as error:
+                raise Refusal(422, str(error)) from None
         self._server.check_build_ids(len({one.build_id for one in profile.mappings}))
         with Binaries(self._server.locator, once=True) as binaries:
             reports = name_profile(profile, binaries, demangle=True, progress=lambda *_: check_deadline())
@@ -187,8 +191,6 @@ class Naming:
         return await self._server.heavy(FORWARD, self._forward, request, data, kind)
 
     def _otlp(self, body: bytes, kind: str) -> bytes:
-        if kind == JSON or body.lstrip()[:1] == b"{":
-            check_values(body, self._server.settings.limits.json_values)
         profile, _ = self.named_profile(body)
         return formats.to_bytes(profile, "otlp-json" if kind == "application/json" else "otlp", "")
 
