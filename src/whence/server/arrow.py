@@ -77,7 +77,7 @@ def check_type(name: str, type: Any) -> None:
     while waiting:
         one = waiting.pop()
         if pa.types.is_list_view(one) or pa.types.is_large_list_view(one):
-            raise Refusal(415, f"column {ascii(name)[1:81]} has list views, which may overlap: send plain lists")
+            raise Refusal(415, f"column {ascii(name)[1:-1][:80]} has list views, which may overlap: send plain lists")
         if isinstance(one, pa.BaseExtensionType):
             waiting.append(one.storage_type)
         elif pa.types.is_dictionary(one):
