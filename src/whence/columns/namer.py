@@ -77,8 +77,8 @@ class Namer(Closing):
     of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones
     or lists. They are vaddrs; runtime addresses where the columns `mapping_start` and `mapping_offset` are there as
     well; file offsets where `file_offset` is there in place of `address`. The parameters of these names say what the
-    columns are called. `before_file` is called before each file is searched for or asked; an exception that it raises
-    ends the batch.
+    columns are called. `before_file` is called before the search for each file; an exception that it raises ends the
+    batch, and the answers of the files before it are kept.
 
     Added are `frames`, a list of structs (function, file, line, inlined, start_line, source; innermost first, a whole
     stack's one after the other), and `reason`, why there are none. With `leaf` these fields are columns, of the
@@ -205,13 +205,7 @@ class Namer(Closing):
                 self._forget()
                 return
             for identity in [one for one in self._files if one[0] == build_id]:
-                number = self._files.pop(identity)  # its answers stay, and are asked for no more
-                files = self._files_of_given.get(identity[1])
-                if files is not None:
-                    renewed = self._number(*identity)
-                    for given, file in enumerate(files):
-                        if file == number:
-                            files[given] = renewed
+                self._renumber(*identity)
             self._missing.pop(build_id, None)
             self._close_one(build_id)
 
@@ -324,11 +318,18 @@ class Namer(Closing):
             codes, files = self._by_mapping(codes, elements, kind)
         before = len(self._answers)
         answers = self._answers.find(elements, codes, files)
+        pending = self._answers.pending(before)
         try:
-            for file, (which, addresses) in self._answers.pending(before).items():
+            while pending:
                 if self._before_file is not None:
                     self._before_file()
-                self._look_up(file, which, addresses)
+                file = next(iter(pending))
+                self._look_up(file, *pending[file])
+                del pending[file]
+        except Exception:  # raised by before_file: the other files keep their answers
+            for file in pending:
+                self._renumber(*self._identities[file])
+            raise
         except BaseException:  # interrupted: answers without frames must not stay
             self._forget()
             raise
@@ -360,6 +361,16 @@ class Namer(Closing):
             self._files[identity] = len(self._identities)
             self._identities.append(identity)
         return self._files[identity]
+
+    def _renumber(self, build_id: str, kind: int) -> None:
+        """Give a file a new number, so that the answers of its old number are not used again."""
+        number = self._files.pop((build_id, kind))
+        files = self._files_of_given.get(kind)
+        if files is not None:
+            renewed = self._number(build_id, kind)
+            for given, file in enumerate(files):
+                if file == number:
+                    files[given] = renewed
 
     def _look_up(self, file: int, which: Column, addresses: Column) -> None:
         """Give the answers of one file their frames, or the reason why they have none."""

@@ -1,8 +1,8 @@
 """Arrow streams of strangers: looked at before pyarrow unpacks them, and answered within bounds.
 
-A message's head says how many rows it has, whether its buffers are packed, and where in the body each
-buffer is (Arrow's IPC format, Message.fbs, in flatbuffers' encoding). What would let a few bytes stand for any number of values is refused
-or charged before pyarrow follows it:
+A message's head says how many rows it has, whether its buffers are packed, and where in the body each buffer is
+(Arrow's IPC format, Message.fbs, in flatbuffers' encoding). Whatever lets a few bytes represent many values is refused
+or charged before pyarrow reads it:
 
     packed buffers                 refused
     rows, entries of dictionaries  at most `addresses`
@@ -77,7 +77,7 @@ def check_type(name: str, type: Any) -> None:
     while waiting:
         one = waiting.pop()
         if pa.types.is_list_view(one) or pa.types.is_large_list_view(one):
-            raise Refusal(415, f"column {ascii(name)[1:81]} has list views, which may overlap: send plain lists")
+            raise Refusal(415, f"column {ascii(name)[1:-1][:80]} has list views, which may overlap: send plain lists")
         if isinstance(one, pa.BaseExtensionType):
             waiting.append(one.storage_type)
         elif pa.types.is_dictionary(one):

@@ -6,10 +6,12 @@ import asyncio
 import errno
 import json
 import re
+import threading
 import zlib
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from json.encoder import encode_basestring as quoted
-from typing import Any
+from typing import Any, Self
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -20,6 +22,10 @@ UNPACKED_TIMES = 32  # a body unpacks to so many times its bytes, plus:
 UNPACKED_ALLOWANCE = 1 << 20
 COUNTED_TOGETHER = 1 << 16  # bytes of JSON whose texts are cut out in one call
 TEXT = re.compile(rb'"[^"]*"?')
+GZIP_MAGIC = b"\x1f\x8b"
+UNPACKED_TOGETHER = 1 << 12  # bytes of gzip
+BACKSLASH = b"\\"
+BLANKS = b"\xef\xbb\xbf \t\r\n\v\f"  # that may precede a JSON document, a byte order mark too
 
 
 class Refusal(Exception):
@@ -39,31 +45,40 @@ class Refusal(Exception):
 
 
 class BodyBudget:
-    """The bytes of bodies that are in memory at a time; used by the event loop alone."""
+    """What the bodies in memory at a time may have together: bytes, or JSON values. Safe from several threads."""
 
     def __init__(self, most: int) -> None:
         self.most, self.held = most, 0
+        self.lock = threading.Lock()
 
     def part(self) -> BodyPart:
         return BodyPart(self)
 
 
 class BodyPart:
-    """What one request has of it."""
+    """The part of a budget that one request uses. A context manager that releases it."""
 
     def __init__(self, budget: BodyBudget) -> None:
         self._budget, self._held = budget, 0
 
     def take(self, size: int) -> None:
-        """Raises Refusal where others have too much."""
-        if self._budget.held + size > self._budget.most:
-            raise Refusal(503, "too many large bodies at a time", headers={"Retry-After": "5"})
-        self._budget.held += size
-        self._held += size
+        """Raises Refusal (503) if other requests use too much."""
+        with self._budget.lock:
+            if self._budget.held + size > self._budget.most:
+                raise Refusal(503, "too many large bodies at a time", headers={"Retry-After": "5"})
+            self._budget.held += size
+            self._held += size
 
     def release(self) -> None:
-        self._budget.held -= self._held
-        self._held = 0
+        with self._budget.lock:
+            self._budget.held -= self._held
+            self._held = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 def media_type_of(request: Request) -> str:
@@ -147,19 +162,62 @@ class AnswerBudget:
             raise Refusal(413, f"the answer has more than {self.most} bytes: ask for less at once")
 
 
-def json_of(body: bytes, most: int) -> Any:
-    """The document of a JSON body. Raises Refusal: 400 if malformed, 413 if it has more than `most` values."""
-    check_values(body, most)
+def json_of(body: bytes, most: int, part: BodyPart) -> Any:
+    """The document of a JSON body. Its values are taken from `part`. Raises Refusal: 400 if malformed, 413 if it has
+    more than `most` values."""
+    part.take(count_values(lambda: pieces_of(body), most))
     try:
         return json.loads(body.decode("utf-8-sig"))  # in UTF-16 the punctuation could not be counted in bytes
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {error}") from None
 
 
-def check_values(body: bytes, most: int) -> None:
-    """Refuse a JSON body that would become too many objects, before any is built. Raises Refusal."""
-    if punctuation(body) > most and punctuation_outside_texts(body) > most:
+def count_profile_values(body: bytes, most: int, limit: int) -> int:
+    """Count the JSON values of a profile, which may be gzip; 0 if it has another format. Raises Refusal (413) if there
+    are more than `most`, or if the profile unpacks to more than `limit` bytes."""
+    is_packed = body.startswith(GZIP_MAGIC)
+
+    def pieces() -> Iterator[bytes]:
+        return unpacked_pieces(body, limit) if is_packed else pieces_of(body)
+
+    head = next((text for piece in pieces() if (text := piece.lstrip(BLANKS))), b"")
+    if head[:1] in (b"{", b"["):
+        return count_values(pieces, most)
+    if is_packed:
+        deque(pieces(), 0)  # for the limit
+    return 0
+
+
+def count_values(pieces: Callable[[], Iterator[bytes]], most: int) -> int:
+    """Count at least as many as the values of a JSON document, before any object is made. Raises Refusal (413) if there
+    are more than `most`. `pieces` is called once or twice for the document's bytes."""
+    count = sum(map(punctuation, pieces()))
+    if count > most:  # some of it may be inside texts
+        count = punctuation_outside_texts(pieces())
+    if count > most:
         raise Refusal(413, f"the JSON has more than {most} values: send less at once")
+    return count
+
+
+def pieces_of(body: bytes) -> Iterator[bytes]:
+    return (body[start : start + COUNTED_TOGETHER] for start in range(0, len(body), COUNTED_TOGETHER))
+
+
+def unpacked_pieces(body: bytes, limit: int) -> Iterator[bytes]:
+    """The unpacked bytes of a gzip file, up to the first damage. Raises Refusal (413) after `limit` bytes."""
+    size = offset = 0
+    while body.startswith(GZIP_MAGIC, offset):
+        member = zlib.decompressobj(GZIP_WINDOW)
+        while not member.eof and offset < len(body):
+            try:
+                piece = member.decompress(body[offset : offset + UNPACKED_TOGETHER])
+            except zlib.error:
+                return
+            offset = min(offset + UNPACKED_TOGETHER, len(body)) - len(member.unused_data)
+            size += len(piece)
+            if size > limit:
+                raise Refusal(413, f"the profile unpacks to more than the {limit} bytes allowed")
+            yield piece
 
 
 def punctuation(body: bytes) -> int:
@@ -167,14 +225,16 @@ def punctuation(body: bytes) -> int:
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
-def punctuation_outside_texts(body: bytes) -> int:
-    """The same without the punctuation inside texts. Works on pieces: every text cut out is an object for a moment."""
-    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    count, in_text = 0, False
-    for start in range(0, len(plain), COUNTED_TOGETHER):
-        piece = plain[start : start + COUNTED_TOGETHER]
+def punctuation_outside_texts(pieces: Iterable[bytes]) -> int:
+    """Count the same without the punctuation inside texts."""
+    count, in_text, rest = 0, False, b""
+    for piece in pieces:
+        piece, rest = rest + piece, b""
+        if (len(piece) - len(piece.rstrip(BACKSLASH))) % 2:
+            piece, rest = piece[:-1], BACKSLASH
+        plain = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         if in_text:
-            piece = b'"' + piece
-        in_text = piece.count(b'"') % 2 == 1
-        count += punctuation(TEXT.sub(b"", piece))
+            plain = b'"' + plain
+        in_text = plain.count(b'"') % 2 == 1
+        count += punctuation(TEXT.sub(b"", plain))
     return count

@@ -14,7 +14,7 @@ from whence.locate.identity import comparable
 from whence.profiles import formats
 from whence.reasons import Missing, Reason
 from whence.server.arrow import batches_of, build_ids_in
-from whence.server.bodies import AnswerBudget, Refusal, body_of, media_type_of, storage_refusal
+from whence.server.bodies import AnswerBudget, Refusal, body_of, count_profile_values, media_type_of, storage_refusal
 from whence.server.deadlines import check_deadline
 from whence.server.settings import FORWARD, PROFILE, SYMBOLIZE
 from whence.symbolize.naming import why_nothing
@@ -153,8 +153,11 @@ class Naming:
 
     def _profile(self, body: bytes, format: str, title: str) -> NamedProfile:
         """Return the named profile and note which files are missing. Raises Refusal."""
+        limits = self._server.settings.limits
         try:
-            found = self._server.named_profile(body, format, title)
+            with self._server.json_values.part() as part:
+                part.take(count_profile_values(body, limits.json_values, limits.body_bytes))
+                found = self._server.named_profile(body, format, title)
         except WhenceError as error:
             raise Refusal(422, str(error)) from None
         except OSError as error:

@@ -23,7 +23,8 @@ class RequestLimits(Record, frozen=True):
     `uploads_at_once` and `profiles_at_once` say how many of each run at a time.
     `bodies_bytes` are of all bodies in memory at a time, `stalled_seconds` how long a client may read nothing,
     `stop_seconds` how long requests have to end when the server does. `json_values` counts the lists, objects, members
-    and items of a JSON body, `build_ids` the distinct ones that a request names.
+    and items of a JSON body, `json_values_at_once` those of all JSON bodies that are decoded at a time (100 bytes of
+    memory each), `build_ids` the distinct ones that a request names.
     """
 
     upload_bytes: int = 4 << 30
@@ -44,6 +45,7 @@ class RequestLimits(Record, frozen=True):
     addresses: int = 1_000_000
     build_ids: int = 10_000
     json_values: int = 4_000_000
+    json_values_at_once: int = 8_000_000
     answer_bytes: int = 256 << 20
     at_once: int = 16
     uploads_at_once: int = 4

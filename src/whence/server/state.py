@@ -92,6 +92,7 @@ class Server:
         self.metrics.roles(most)
         self._workers = {role: Workers(role, count, self.metrics) for role, count in most.items()}
         self.bodies = BodyBudget(limits.bodies_bytes)
+        self.json_values = BodyBudget(limits.json_values_at_once)
         self._namers: dict[tuple[bool, bool], Namer] = {}
         self._lock = threading.Lock()
 

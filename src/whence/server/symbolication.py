@@ -106,18 +106,9 @@ class Symbolication:
     def _symbolicate(self, body: bytes) -> Response:
         """The answer. Its size is known before anything is sent, so that one too large is refused."""
         limits = self._server.settings.limits
-        asked = json_of(body, limits.json_values)
-        if not isinstance(asked, dict):
-            raise Refusal(400, "the body is not an object")
-        given = asked.get("jobs", [asked])
-        if not isinstance(given, list) or len(given) > limits.symbolicate_jobs:
-            raise Refusal(400, f"jobs is a list of at most {limits.symbolicate_jobs}")
         modules: dict[tuple[str, str], MapEntry] = {}
-        jobs = []
-        for one in given:
-            check_deadline()
-            jobs.append(read_job(one, modules, limits.build_ids))
-        del asked, given
+        with self._server.json_values.part() as part:
+            jobs = self._jobs(json_of(body, limits.json_values, part), modules)
         frames = sum(len(job.indexes) for job in jobs)
         if frames > limits.frames:
             raise Refusal(413, f"{frames} frames, at most {limits.frames} are allowed")
@@ -138,6 +129,20 @@ class Symbolication:
         if budget.spent <= WHOLE:
             return Response(b"".join(whole), media_type=JSON)
         return StreamingResponse(answered(jobs), media_type=JSON, headers={"Content-Length": str(budget.spent)})
+
+    def _jobs(self, asked: Any, modules: dict[tuple[str, str], MapEntry]) -> list[Job]:
+        """The jobs of a request, checked; their modules are added to `modules`. Raises Refusal."""
+        limits = self._server.settings.limits
+        if not isinstance(asked, dict):
+            raise Refusal(400, "the body is not an object")
+        given = asked.get("jobs", [asked])
+        if not isinstance(given, list) or len(given) > limits.symbolicate_jobs:
+            raise Refusal(400, f"jobs is a list of at most {limits.symbolicate_jobs}")
+        jobs = []
+        for one in given:
+            check_deadline()
+            jobs.append(read_job(one, modules, limits.build_ids))
+        return jobs
 
     def _name(self, module: MapEntry, budget: AnswerBudget) -> None:
         """Find the module's file, and name its offsets. The names are charged: each is at least once in the answer."""
@@ -203,7 +208,8 @@ class Symbolication:
         return JSONResponse(await run_in_threadpool(self._source, body))
 
     def _source(self, body: bytes) -> dict[str, Any]:
-        asked = json_of(body, self._server.settings.limits.json_values)
+        with self._server.json_values.part() as part:
+            asked = json_of(body, self._server.settings.limits.json_values, part)
         try:
             name, debug_id, offset, file = (asked[key] for key in ("debugName", "debugId", "moduleOffset", "file"))
         except (KeyError, TypeError):

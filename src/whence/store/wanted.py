@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -55,17 +56,19 @@ def read(content: bytes, build_id: str) -> MissedId | None:
 
 
 class NoteCount:
-    """How many notes a process may make before it looks for too many."""
+    """How many notes a process may make before it looks for too many. Safe from several threads."""
 
     def __init__(self) -> None:
-        self.left = 0
+        self._left = 0
+        self._lock = threading.Lock()
 
     def make_room(self, objects: Objects) -> None:
         """Before a new note: delete those asked for least recently beyond MOST, now and after every NEW notes."""
-        if self.left > 0:
-            self.left -= 1
-            return
-        self.left = NEW
+        with self._lock:
+            self._left -= 1
+            if self._left >= 0:
+                return
+            self._left = NEW - 1
         notes = sorted(objects.list(WANTED), key=lambda one: one.modified)
         for one in notes[: max(0, len(notes) - MOST)]:
             objects.delete(one.key)
