@@ -249,6 +249,44 @@ def test_goroutines_of_a_32_bit_program_are_refused(tmp_path: Path) -> None:
     assert found.problems == ["goroutines of 32-bit machines are not known"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (["--style", "gdb"], "--style"),
+        (["--registers"], "--registers"),
+        (["--thread", "1"], "--thread"),
+        (["--scan"], "--scan"),
+        (["--scan", "--registers"], "--registers, --scan"),
+        (["0x1000"], "addresses"),
+    ],
+)
+@pytest.mark.parametrize("command", [["core", "no-such-core"], ["pid", "1", "--stop"]], ids=str)
+def test_options_for_threads_are_refused_with_goroutines(
+    command: list[str], wrong: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--goroutines", *wrong]) == 2
+    said = f"--goroutines can't be used with {named}: it lists goroutines, not threads"
+    assert capsys.readouterr() == ("", f"whence: {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["core", "no-such-core", "--system"], "--system needs --goroutines"),
+        (
+            ["pid", "1", "--stop", "--goroutines", "--every", "1"],
+            "--goroutines can't be used with --every or --for: a profile samples threads",
+        ),
+    ],
+    ids=str,
+)
+def test_options_that_have_no_meaning_are_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr() == ("", f"whence: {said}\n")
+
+
 def test_exported_functions_of_the_runtime_are_shown() -> None:
     assert is_shown("main.main", 27)
     assert not is_shown("runtime.gopark", 27)
