@@ -46,7 +46,7 @@ ARROWS: dict[str, set[str]] = {
     "producers": {"dwarf", "elf", "gopclntab", "locate", "ranges"},
     "binary": {"dwarf", "elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
     "procmap": {"elf"},
-    "unwind": {"elf", "gopclntab", "lidia", "procmap", "window"},
+    "unwind": {"dwarf", "elf", "gopclntab", "lidia", "procmap", "ranges", "window"},
     "gotrace": set(),
     "columns": {"elf", "lidia", "locate", "locate.locator", "store", "symbolize"},
     "server": {

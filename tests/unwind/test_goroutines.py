@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,11 +18,27 @@ from tests.helpers.golang import BY_HAND, VERSIONS, build
 from tests.helpers.live import states, until
 from whence.cli.goroutines import printed, state_words
 from whence.cli.main import main
+from whence.elf import ElfFile
+from whence.errors import ElfError
+from whence.gopclntab.buildinfo import MAGIC, go_release, go_version
+from whence.gopclntab.find import symbol_value
+from whence.procmap.mapping import Kind
 from whence.symbolize.goroutines import NamedGoroutines, is_shown
 from whence.unwind import End, Unwound
-from whence.unwind.goroutines import BAD_LIMIT, LAYOUTS, WAIT_REASONS, _Reader
+from whence.unwind.goroutines import (
+    BAD_LIMIT,
+    LAYOUTS,
+    READINGS,
+    SMALLEST_STACK,
+    WAIT_REASONS,
+    GoroutineStack,
+    _Reader,
+    layout_of_debug_info,
+    read_goroutines,
+    reasons_of_symbol,
+)
 from whence.unwind.memory import Unreadable
-from whence.unwind.registers import X86_64
+from whence.unwind.registers import I386, X86_64
 from whence.unwind.unwinder import Unwinder
 
 # Every release with WHENCE_GO_VERSIONS=1 (make go-versions); else the newest, which the tests have anyway
@@ -121,6 +138,155 @@ def test_goroutines_of_a_core_are_those_of_the_program(parked: Path, tmp_path: P
     assert by_whence(whence.Core(cores[0]).goroutines()) == before
 
 
+def test_without_the_runtimes_own_they_are_those_that_go_prints_at_a_panic(parked: Path) -> None:
+    env = {**os.environ, "GOTRACEBACK": "all"}
+    pipe = subprocess.PIPE
+    child = subprocess.Popen([parked, "panic"], env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    assert until(lambda: {*states(child.pid)} == {"S"})
+    try:
+        found = by_whence(whence.Process(child.pid).goroutines())
+        _, text = child.communicate("\n", timeout=60)
+    finally:
+        child.kill()
+    expected = by_go(text)
+    (panicked,) = [goid for goid, (state, _) in expected.items() if state == "running"]
+    del expected[panicked], found[panicked]
+    assert len(expected) > 205
+    assert found == expected
+
+
+def minor(path: Path) -> int:
+    with ElfFile.open(path) as elf:
+        return go_release(go_version(elf)) or 0
+
+
+def test_debug_info_has_the_offsets_of_the_table(parked: Path) -> None:
+    with ElfFile.open(parked) as elf:
+        allgs = symbol_value(elf, "runtime.allgs")
+        found = None if allgs is None else layout_of_debug_info(elf, allgs)
+    assert found == (None if parked.name.startswith("stripped") else LAYOUTS[minor(parked)])
+
+
+class OfFile:
+    """Memory as a program's file has it."""
+
+    def __init__(self, elf: ElfFile) -> None:
+        self._elf = elf
+
+    def read(self, address: int, size: int) -> bytes:
+        try:
+            return bytes(self._elf.read_vaddr(address, size))
+        except ElfError:
+            raise Unreadable(address) from None
+
+    def region(self, address: int) -> tuple[int, int] | None:
+        return None
+
+
+def test_the_runtimes_own_texts_are_those_of_the_table(parked: Path) -> None:
+    with ElfFile.open(parked) as elf:
+        found = reasons_of_symbol(elf, OfFile(elf), 0)
+    assert found == (() if parked.name.startswith("stripped") else WAIT_REASONS[minor(parked)])
+
+
+def test_texts_that_can_not_be_read_are_left_to_the_table(parked: Path) -> None:
+    with ElfFile.open(parked) as elf:
+        assert reasons_of_symbol(elf, OfFile(elf), 1) == ()
+        assert reasons_of_symbol(elf, OfFile(elf), 1 << 40) == ()
+
+
+def of_version(parked: Path, out: Path, version: bytes) -> Path:
+    """The same program whose build info claims another release of two digits."""
+    data = parked.read_bytes()
+    claimed, count = re.subn(rb"(%s.{19}go1\.)\d\d" % re.escape(MAGIC), rb"\g<1>" + version, data, flags=re.DOTALL)
+    assert count == 1
+    out.write_bytes(claimed)
+    out.chmod(0o755)
+    return out
+
+
+def goroutines_of(program: Path) -> NamedGoroutines:
+    with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            assert until(lambda: {*states(child.pid)} == {"S"})
+            return whence.Process(child.pid).goroutines()
+        finally:
+            child.kill()
+
+
+def test_a_later_release_needs_debug_info_and_an_earlier_one_is_refused(parked: Path, tmp_path: Path) -> None:
+    later = goroutines_of(of_version(parked, tmp_path / "later", b"99"))
+    earlier = goroutines_of(of_version(parked, tmp_path / "earlier", b"16"))
+    assert earlier.goroutines == []
+    (problem,) = earlier.problems
+    assert re.fullmatch(
+        r"the layout of struct g is not known for Go version 'go1\.16[.\d]*' \(known: 1\.17 to 1\.27\)", problem
+    )
+    if parked.name.startswith("stripped"):
+        assert later.goroutines == []
+        assert [problem.replace("go1.16", "go1.99")] == later.problems
+    else:
+        assert later.problems == []
+        assert len(later.shown()) > 205
+        assert {one.end for one in later.goroutines} == {End.COMPLETE}
+
+
+def test_goroutines_of_a_32_bit_program_are_refused(tmp_path: Path) -> None:
+    with ElfFile.open(build("parked", tmp_path / "parked", arch="386")) as elf:
+        mapping = SimpleNamespace(kind=Kind.FILE, start=0x8048000)
+        module = SimpleNamespace(elf=elf, go=object(), mapper=SimpleNamespace(vaddr=lambda _, address: address))
+        snapshot = SimpleNamespace(mappings=[mapping], file_of=[object()])
+        modules = SimpleNamespace(snapshot=snapshot, of_file=lambda *_: module)
+        memory = Forged(BASE, b"")
+        unwinder = Unwinder(I386, NoCode(), memory)
+        found = read_goroutines(modules, memory, unwinder, [])  # type: ignore[arg-type]
+    assert found.version.startswith("go1.")
+    assert found.stacks == []
+    assert found.problems == ["goroutines of 32-bit machines are not known"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (["--style", "gdb"], "--style"),
+        (["--registers"], "--registers"),
+        (["--thread", "1"], "--thread"),
+        (["--scan"], "--scan"),
+        (["--scan", "--registers"], "--registers, --scan"),
+        (["0x1000"], "addresses"),
+    ],
+)
+@pytest.mark.parametrize("command", [["core", "no-such-core"], ["pid", "1", "--stop"]], ids=str)
+def test_options_for_threads_are_refused_with_goroutines(
+    command: list[str], wrong: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--goroutines", *wrong]) == 2
+    said = f"--goroutines can't be used with {named}: it lists goroutines, not threads"
+    assert capsys.readouterr() == ("", f"whence: {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["core", "no-such-core", "--system"], "--system needs --goroutines"),
+        (
+            ["pid", "1", "--stop", "--goroutines", "--every", "1"],
+            "--goroutines can't be used with --every or --for: a profile samples threads",
+        ),
+    ],
+    ids=str,
+)
+def test_options_that_have_no_meaning_are_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr() == ("", f"whence: {said}\n")
+
+
 def test_exported_functions_of_the_runtime_are_shown() -> None:
     assert is_shown("main.main", 27)
     assert not is_shown("runtime.gopark", 27)
@@ -141,7 +307,7 @@ def test_every_release_has_offsets_and_reasons() -> None:
 
 
 class Forged:
-    """Memory of one range, and code that is none."""
+    """Memory of one range."""
 
     def __init__(self, start: int, data: bytes) -> None:
         self.start, self.data = start, data
@@ -156,12 +322,34 @@ class Forged:
         return (self.start, end) if self.start <= address < end else None
 
 
+class NoCode:
+    """A process without executable memory."""
+
+    def fde(self, address: int) -> None:
+        return None
+
+    def is_code(self, address: int) -> bool:
+        return False
+
+    def go(self, pc: int, lookup: int) -> None:
+        return None
+
+    def entry_before(self, address: int) -> None:
+        return None
+
+    def calls_main(self, address: int) -> bool:
+        return False
+
+    def why_not(self, address: int) -> str:
+        return f"no file is mapped at {address:#x}"
+
+
 BASE = 0xC000000000
 
 
 def read_forged(words: list[int], length: int) -> tuple[int, list[str]]:
     memory = Forged(BASE, b"".join(word.to_bytes(8, "little") for word in words))
-    unwinder = Unwinder(X86_64, object(), memory)  # type: ignore[arg-type]
+    unwinder = Unwinder(X86_64, NoCode(), memory)
     reader = _Reader(memory, unwinder, LAYOUTS[27], WAIT_REASONS[27], [Unwound((), End.COMPLETE)])
     return len(reader.all_of(BASE, length)), reader.problems
 
@@ -177,12 +365,63 @@ def test_wild_pointers_and_a_vast_length_cost_what_memory_holds() -> None:
     assert problems[-1] == f"{BAD_LIMIT:,} entries of runtime.allgs are not goroutines"
 
 
-def test_a_goroutine_that_is_listed_twice_counts_once_and_its_lying_registers_end_its_stack() -> None:
-    g = BASE + 0x100
-    words = [g, g, g] + [0] * 29 + [0] * 64
+def forged_g(sp: int) -> bytes:
+    """Goroutine 7, which waits, at BASE after three pointers to it."""
+    words = [0] * 96
     at = 0x100 // 8
+    g = BASE + 0x100
+    words[:3] = g, g, g
     words[at], words[at + 1] = BASE + 0x200, BASE + 0x300  # its stack
-    words[at + 7], words[at + 8], words[at + 9] = 1 << 62, 0xBAD, g  # sched: sp, pc, g
-    words[at + LAYOUTS[27].status // 8] = 4
-    count, problems = read_forged(words, 3)
+    words[at + 7], words[at + 8], words[at + 9] = sp, 0xBAD, g  # sched: sp, pc, g
+    words[at + LAYOUTS[27].status // 8], words[at + LAYOUTS[27].goid // 8] = 4, 7
+    return b"".join(word.to_bytes(8, "little") for word in words)
+
+
+def test_a_goroutine_that_is_listed_twice_counts_once() -> None:
+    data = forged_g(BASE + 0x280)
+    count, problems = read_forged([int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)], 3)
     assert (count, problems) == (1, ["2 entries of runtime.allgs are not goroutines"])
+
+
+def reader_of(memory: Forged, changes: int = 0) -> _Reader:
+    """A reader of memory in which the goroutine is elsewhere after each of the first `changes` readings."""
+    changed = 0
+
+    def forget() -> None:
+        nonlocal changed
+        if changed < changes:
+            changed += 1
+            memory.data = forged_g(BASE + 0x280 + 8 * changed)
+
+    unwinder = Unwinder(X86_64, NoCode(), memory)
+    return _Reader(memory, unwinder, LAYOUTS[27], WAIT_REASONS[27], [], forget if changes else None)
+
+
+def the_only(reader: _Reader) -> GoroutineStack:
+    (one,) = reader.all_of(BASE, 1)
+    assert reader.problems == []
+    assert one.goid == 7
+    return one
+
+
+@pytest.mark.parametrize("sp", [0, BASE + 0x1F8, BASE + 0x300, 1 << 62])
+def test_a_saved_stack_pointer_outside_the_stack_ends_the_goroutine(sp: int) -> None:
+    one = the_only(reader_of(Forged(BASE, forged_g(sp))))
+    assert one.unwound == Unwound((), End.UNREADABLE, f"the stack pointer {sp:#x} is not on the goroutine's stack")
+
+
+def test_a_goroutine_that_moved_while_it_was_read_is_read_again() -> None:
+    one = the_only(reader_of(Forged(BASE, forged_g(BASE + 0x280)), changes=READINGS - 2))
+    assert [frame.sp for frame in one.unwound.frames] == [BASE + 0x280 + 8 * (READINGS - 2)]
+
+
+def test_a_goroutine_that_never_settles_has_no_frames_but_a_reason() -> None:
+    one = the_only(reader_of(Forged(BASE, forged_g(BASE + 0x280)), changes=READINGS))
+    assert one.unwound == Unwound((), End.NO_REGISTERS, "the goroutine ran while it was read")
+
+
+def test_every_goroutine_adds_to_what_stacks_may_cost() -> None:
+    reader = reader_of(Forged(BASE, forged_g(0)))
+    before = reader._unwinder.steps_left
+    the_only(reader)
+    assert reader._unwinder.steps_left - before == SMALLEST_STACK // 16

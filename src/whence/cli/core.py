@@ -11,7 +11,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.answers import addresses_from, show
-from whence.cli.goroutines import add_goroutine_options, show_goroutines
+from whence.cli.goroutines import add_goroutine_options, check_goroutine_options, show_goroutines
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
 from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
@@ -37,6 +37,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    check_goroutine_options(options)
     core = Core(options.core, programs=options.binary, sysroot=options.sysroot)
     for problem in core.problems:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)

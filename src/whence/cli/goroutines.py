@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from time import monotonic_ns
 
 from whence.cli.answers import as_object
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.stacks import About
 from whence.cli.words import plain
+from whence.errors import WrongUse
 from whence.model import Frame
 from whence.symbolize.goroutines import Goroutine, NamedGoroutines
 from whence.unwind import End
@@ -24,6 +25,22 @@ def add_goroutine_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--system", action="store_true", help="with --goroutines: the runtime's own goroutines and functions, too"
     )
+
+
+def check_goroutine_options(options: Namespace) -> None:
+    """Raise WrongUse for options that have no meaning with --goroutines, or none without it."""
+    if options.system and not options.goroutines:
+        raise WrongUse("--system needs --goroutines")
+    given = {
+        "--thread": options.thread != "all",
+        "--registers": options.registers,
+        "--scan": options.scan,
+        "--style": options.style != "whence",
+        "addresses": bool(options.addresses),
+    }
+    wrong = [name for name, is_given in given.items() if is_given]
+    if options.goroutines and wrong:
+        raise WrongUse(f"--goroutines can't be used with {', '.join(wrong)}: it lists goroutines, not threads")
 
 
 def show_goroutines(about: About, found: NamedGoroutines, *, as_json: bool, system: bool, is_live: bool) -> int:

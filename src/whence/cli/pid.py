@@ -10,7 +10,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.answers import ThreadPlace, addresses_from, executable_mappings, show, show_threads
-from whence.cli.goroutines import add_goroutine_options, show_goroutines
+from whence.cli.goroutines import add_goroutine_options, check_goroutine_options, show_goroutines
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
 from whence.cli.profile_output import (
@@ -58,12 +58,15 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    check_goroutine_options(options)
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:
         print(f"whence pid: {plain(error)}", file=sys.stderr)
         return WRONG_USE
     if options.every is not None or options.duration is not None:
+        if options.goroutines:
+            raise WrongUse("--goroutines can't be used with --every or --for: a profile samples threads")
         return sample_profile(options)
     if options.output is not None or options.flamegraph or options.format or options.top is not None:
         raise WrongUse("-o, --flamegraph, --format and --top are of a profile: it goes with --every or --for")
@@ -117,8 +120,6 @@ def sample_profile(options: Namespace) -> int:
     if options.output is None and not options.flamegraph:
         options.output = "-"
     refuse_binary_on_terminal(options, format, Profile())
-    if options.goroutines and not options.stop:
-        raise WrongUse("--goroutines needs --stop: the threads are stopped while they are copied")
     with symbolizer_of(options) as symbolizer:
         process = Process(options.pid, resolver=symbolizer.resolver)
         executable_mappings(process)

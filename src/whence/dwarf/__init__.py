@@ -3,7 +3,8 @@
 In: the sections of an ELF file (and of the files that complete it: dwz's supplementary file, split units). Out:
 whence.ranges.Ranges with functions, inlined calls, call sites, files and lines, through DebugInfo. The document is the
 DWARF 5 standard, and 2 to 4 where they differ. A bad unit, DIE, abbreviation, list or line program is left out and
-reported in `problems`; the rest is answered. Types, variables and expressions are not read.
+reported in `problems`; the rest is answered. Ranges need no types, variables and expressions: variables.py reads the
+DIEs of single ones.
 
 info.py            DebugInfo: the units of a file, and their ranges, on all cores
 functions.py       one thread's share: units to scopes with names and declarations, lines, ranges

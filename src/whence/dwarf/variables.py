@@ -29,7 +29,7 @@ from whence.ranges.kernels import order as order_kernel
 from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import UnitSet
@@ -123,6 +123,62 @@ class Variables:
                 file, line = self._declared(found)
                 return (file, line) if file else None
         return None
+
+    def member_offsets(self, vaddr: int, structure: str, paths: Iterable[str]) -> dict[str, int]:
+        """Offsets in a structure of the members at `paths` ("sched.pc": pc of its member sched), as far as it has them.
+
+        The structure is the one of that name that the type of the variable at `vaddr` leads to: through pointers,
+        typedefs, and the first members of other structures, such as Go's slices.
+        """
+        starts, offsets = self._all()
+        index = bisect_left(starts, vaddr)
+        die = self._die(offsets[index]) if index < len(starts) and starts[index] == vaddr else None
+        for _ in range(STEPS):
+            key = 0 if die is None else die.reference(constants.DW_AT_type)
+            die = self._die(key) if key else None
+            if die is not None and die.tag == constants.DW_TAG_structure_type:
+                if self._name(die) == structure:
+                    return self._at_paths(die, paths)
+                die = next(self._members(die), None)
+        return {}
+
+    def _at_paths(self, structure: Die, paths: Iterable[str]) -> dict[str, int]:
+        known: dict[int, dict[str, tuple[int, int]]] = {}  # offset and type of members, by structure
+        found = {}
+        for path in paths:
+            offset, die = 0, structure
+            for name in path.split("."):
+                following = self._leads_to(die)
+                if following is None:
+                    break
+                die = following
+                if die.key not in known:
+                    known[die.key] = {
+                        self._name(one): (at, one.reference(constants.DW_AT_type))
+                        for one in self._members(die)
+                        if (at := one.number(constants.DW_AT_data_member_location)) is not None
+                    }
+                member = known[die.key].get(name)
+                target = None if member is None else self._die(member[1])
+                if member is None or target is None:
+                    break
+                offset, die = offset + member[0], target
+            else:
+                found[path] = offset
+        return found
+
+    def _leads_to(self, die: Die) -> Die | None:
+        """The structure that a type is, perhaps by other names; None for other types."""
+        following: Die | None = die
+        for _ in range(STEPS):
+            if following is None or following.tag == constants.DW_TAG_structure_type:
+                return following
+            key = following.reference(constants.DW_AT_type) if following.tag == constants.DW_TAG_typedef else 0
+            following = self._die(key) if key else None
+        return None
+
+    def _members(self, structure: Die) -> Iterator[Die]:
+        return (one for one in self._children(structure, nested=False) if one.tag == constants.DW_TAG_member)
 
     def _declared(self, die: Die) -> tuple[str, int]:
         """File and line of a declaration, looked for along origins and what they complete."""
@@ -297,8 +353,8 @@ class Variables:
             self._files[which] = file.strings.text(ref)
         return self._files[which]
 
-    def _children(self, die: Die) -> Iterator[Die]:
-        """The DIEs below one, all levels, in their order."""
+    def _children(self, die: Die, *, nested: bool = True) -> Iterator[Die]:
+        """The DIEs below one in their order, with those below them if `nested`."""
         level, offset = 1, die.end
         if not die.children:
             return
@@ -312,7 +368,8 @@ class Variables:
                 if level == 0:
                     return
                 continue
-            yield child
+            if nested or level == 1:
+                yield child
             level += child.children
 
     def _type_size(self, key: int, steps: int = STEPS) -> int | None:

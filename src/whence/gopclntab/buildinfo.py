@@ -14,6 +14,7 @@ from whence.gopclntab.image import Image
 
 MAGIC = b"\xff Go buildinf:"
 ALIGNED, STRING_AT, INLINE = 16, 32, 2
+MORE_BYTES = 0x80  # bit of a varint's byte that another follows
 LONGEST = 256
 RELEASE = re.compile(r"\bgo1\.(\d{1,4})(?!\d)")
 
@@ -44,7 +45,7 @@ def _version(elf: ElfFile, data: bytes, offset: int) -> str:
         return ""
     if head[15] & INLINE:
         at = offset + STRING_AT
-        if at + 2 > len(data) or data[at] >= 0x80:  # versions are shorter than a varint of one byte
+        if at + 2 > len(data) or data[at] & MORE_BYTES:  # versions are shorter than a varint of one byte
             return ""
         return data[at + 1 : at + 1 + data[at]].decode("utf-8", "replace")
     if head[14] not in (4, 8):

@@ -82,6 +82,12 @@ def _by_symbol(elf: ElfFile) -> FoundTable | None:
 
 def symbol_value(elf: ElfFile, name: str) -> int | None:
     """The value of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
+    found = symbol_extent(elf, name)
+    return None if found is None else found[0]
+
+
+def symbol_extent(elf: ElfFile, name: str) -> tuple[int, int] | None:
+    """Value and size of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
     try:
         table = elf.symbol_table(".symtab")
         if table is None or not table.may_have(name):
@@ -90,7 +96,7 @@ def symbol_value(elf: ElfFile, name: str) -> int | None:
     except ElfError:
         return None
     index = symbols.find(name)
-    return None if index is None else symbols.value[index]
+    return None if index is None else (symbols.value[index], symbols.size[index])
 
 
 def _by_magic(elf: ElfFile) -> FoundTable | None:

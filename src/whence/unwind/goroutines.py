@@ -1,32 +1,42 @@
 """All goroutines of a Go program, from runtime.allgs: those that no thread runs have their registers in struct g.
 
-A g is read by the offsets of its release (LAYOUTS, from the debug info of programs of each). runtime.allgs is found by
-its symbol, or without one as the slice in writable data whose first pointer is goroutine 1: each g has its own address
-in sched.g. Document: Go's runtime/runtime2.go, traceback.go.
+A g is read by the offsets that the program's debug info has for it, or without debug info by those of its release
+(LAYOUTS, from the debug info of programs of each); why it waits, by the texts of runtime.waitReasonStrings or of the
+release (WAIT_REASONS). runtime.allgs is found by its symbol, or without one as the slice in writable data whose first
+pointer is goroutine 1: each g has its own address in sched.g. Document: Go's runtime/runtime2.go, traceback.go.
+
+A goroutine of a live process may run while it is read. It is read until two readings are equal; after READINGS it has
+no frames, and a reason.
 
 Bounds: as many pointers as the memory from allgs on can hold; BAD_LIMIT entries that are no goroutines; SCANNED bytes
-of data.
+of data; READINGS of each goroutine.
 """
 
 from __future__ import annotations
 
 from array import array
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence.errors import WhenceError
 from whence.gopclntab.buildinfo import go_release, go_version
-from whence.gopclntab.find import symbol_value
+from whence.gopclntab.find import symbol_extent, symbol_value
 from whence.procmap.mapping import Kind
+from whence.ranges.strings import StringSpace
 from whence.unwind.memory import Memory, Unreadable
 from whence.unwind.steps import End, StackFrame, Unwound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from whence.elf import ElfFile
     from whence.unwind.modules import Module, Modules
     from whence.unwind.unwinder import Unwinder
 
-G_BYTES = 320  # of a g that are read
-SCHED_SP, SCHED_PC, SCHED_G = 0x38, 0x40, 0x48
+LONGEST_G = 4096  # bytes: offsets beyond are not believed
+SMALLEST_STACK = 2048  # bytes of a goroutine's stack
+READINGS = 4  # of one goroutine of a live process
+STRING_BYTES, MOST_REASONS, LONGEST_REASON = 16, 256, 64
 SCAN_BIT = 0x1000
 IDLE, RUNNING, SYSCALL, WAITING, DEAD, LEAKED, DEAD_EXTRA = 0, 2, 3, 4, 6, 10, 11
 STATUSES = {
@@ -45,6 +55,7 @@ class Layout(NamedTuple):
 
     bp: int
     syscall_sp: int
+    syscall_pc: int
     status: int
     goid: int
     wait_since: int
@@ -53,13 +64,23 @@ class Layout(NamedTuple):
     parent: int
     go_pc: int
     start_pc: int
+    stack_low: int = 0
+    stack_high: int = 8
+    sp: int = 0x38
+    pc: int = 0x40
+    self: int = 0x48
 
 
-_TO_20 = Layout(104, 112, 144, 152, 168, 176, 232, -1, 296, 312)
-_TO_22 = Layout(104, 112, 144, 152, 168, 176, 208, 272, 280, 296)
-_TO_24 = Layout(104, 112, 152, 160, 176, 184, 216, 280, 288, 304)
-_25 = Layout(96, 104, 144, 152, 168, 176, 208, 272, 280, 296)
-_SINCE_26 = Layout(96, 104, 144, 152, 168, 176, 208, 280, 288, 304)
+PARENT = "parentGoid"
+MEMBERS = (  # of runtime.g, in the order of Layout
+    "sched.bp", "syscallsp", "syscallpc", "atomicstatus", "goid", "waitsince", "waitreason", "lockedm", PARENT, "gopc",
+    "startpc", "stack.lo", "stack.hi", "sched.sp", "sched.pc", "sched.g",
+)  # fmt: skip
+_TO_20 = Layout(104, 112, 120, 144, 152, 168, 176, 232, -1, 296, 312)
+_TO_22 = Layout(104, 112, 120, 144, 152, 168, 176, 208, 272, 280, 296)
+_TO_24 = Layout(104, 112, 120, 152, 160, 176, 184, 216, 280, 288, 304)
+_25 = Layout(96, 104, 112, 144, 152, 168, 176, 208, 272, 280, 296)
+_SINCE_26 = Layout(96, 104, 112, 144, 152, 168, 176, 208, 280, 288, 304)
 LAYOUTS = {
     17: _TO_20, 18: _TO_20, 19: _TO_20, 20: _TO_20, 21: _TO_22, 22: _TO_22, 23: _TO_24, 24: _TO_24, 25: _25,
     26: _SINCE_26, 27: _SINCE_26,
@@ -108,6 +129,7 @@ WAIT_REASONS = {
 WRAPPER_ID = {  # funcID_wrapper
     17: 21, 18: 21, 19: 21, 20: 21, 21: 21, 22: 22, 23: 22, 24: 22, 25: 23, 26: 23, 27: 23,
 }  # fmt: skip
+OLDEST, NEWEST = min(LAYOUTS), max(LAYOUTS)
 
 
 class GoroutineStack(NamedTuple):
@@ -139,8 +161,17 @@ class Goroutines(NamedTuple):
     wrappers: frozenset[int] = frozenset()  # pcs of frames in functions that the compiler made, and tracebacks hide
 
 
-def read_goroutines(modules: Modules, memory: Memory, unwinder: Unwinder, threads: Iterable[Unwound]) -> Goroutines:
-    """All goroutines but the dead ones. `threads` are the stacks of the process's threads: of those that run."""
+def read_goroutines(
+    modules: Modules,
+    memory: Memory,
+    unwinder: Unwinder,
+    threads: Iterable[Unwound],
+    forget: Callable[[], None] | None = None,
+) -> Goroutines:
+    """Return all goroutines but the dead ones. `threads` are the stacks of the process's threads.
+
+    `forget` makes the memory of a live process be read again.
+    """
     found = _go_module(modules)
     if found is None:
         return Goroutines("", 0, [], ["no file of a Go program is mapped, or it can't be opened"])
@@ -150,14 +181,19 @@ def read_goroutines(modules: Modules, memory: Memory, unwinder: Unwinder, thread
     release = go_release(version) or 0
     if unwinder.machine.word != 8:
         return Goroutines(version, release, [], ["goroutines of 32-bit machines are not known"])
-    layout = LAYOUTS.get(release)
+    slice_at = symbol_value(module.elf, "runtime.allgs")
+    layout = None if slice_at is None else layout_of_debug_info(module.elf, slice_at)
+    if layout is None or release < OLDEST:
+        layout = LAYOUTS.get(release)
     if layout is None:
         name = f"Go version {version!r}" if version else "an unknown version of Go"
         return Goroutines(
             version, release, [], [f"the layout of struct g is not known for {name} (known: 1.17 to 1.27)"]
         )
-    reader = _Reader(memory, unwinder, layout, WAIT_REASONS[release], [*threads])
-    slice_at = symbol_value(module.elf, "runtime.allgs")
+    if forget is not None:
+        forget()
+    reasons = reasons_of_symbol(module.elf, memory, bias) or WAIT_REASONS[min(release, NEWEST)]
+    reader = _Reader(memory, unwinder, layout, reasons, [*threads], forget)
     where = reader.slice_at(slice_at + bias) if slice_at is not None else reader.scan(_writable(module, bias))
     if where is None:
         how = "can't be read" if slice_at is not None else "is not found (the program is stripped)"
@@ -165,7 +201,7 @@ def read_goroutines(modules: Modules, memory: Memory, unwinder: Unwinder, thread
     stacks = reader.all_of(*where)
     frames = {frame.pc: frame.lookup for one in stacks for frame in one.unwound.frames}
     functions = {pc: unwinder.code.go(pc, lookup) for pc, lookup in frames.items()}
-    wrapper = WRAPPER_ID[release]
+    wrapper = WRAPPER_ID[min(release, NEWEST)]
     wrappers = frozenset(pc for pc, function in functions.items() if function is not None and function.id == wrapper)
     return Goroutines(version, release, stacks, reader.problems, wrappers)
 
@@ -184,6 +220,39 @@ def _go_module(modules: Modules) -> tuple[Module, int] | None:
     return None
 
 
+def layout_of_debug_info(elf: ElfFile, allgs: int) -> Layout | None:
+    """The offsets of struct g by a program's debug info, from the type of runtime.allgs; None without debug info."""
+    from whence.dwarf import DebugInfo  # other stacks need no debug info
+    from whence.dwarf.variables import Variables
+
+    found: dict[str, int] = {}
+    with suppress(WhenceError):
+        found = Variables(DebugInfo(elf, strings=StringSpace())).member_offsets(allgs, "runtime.g", MEMBERS)
+    found.setdefault(PARENT, -1)
+    if len(found) < len(MEMBERS) or max(found.values()) > LONGEST_G - 8:
+        return None
+    return Layout(*(found[member] for member in MEMBERS))
+
+
+def reasons_of_symbol(elf: ElfFile, memory: Memory, bias: int) -> tuple[str, ...]:
+    """The texts of runtime.waitReasonStrings, which is an array of Go's strings; () where they can't be read."""
+    extent = symbol_extent(elf, "runtime.waitReasonStrings")
+    if extent is None:
+        return ()
+    start, size = extent
+    found = []
+    try:
+        for at in range(start + bias, start + bias + min(size, MOST_REASONS * STRING_BYTES), STRING_BYTES):
+            words = memory.read(at, STRING_BYTES)
+            pointer, length = int.from_bytes(words[:8], elf.order), int.from_bytes(words[8:], elf.order)
+            if length > LONGEST_REASON:
+                return ()
+            found.append(memory.read(pointer, length).decode() if length else "")
+    except (Unreadable, UnicodeDecodeError):
+        return ()
+    return tuple(found)
+
+
 def _writable(module: Module, bias: int) -> Iterator[tuple[int, int]]:
     """[start, end) of the program's writable data in memory."""
     assert module.elf is not None
@@ -196,8 +265,15 @@ class _Reader:
     """Goroutines of one process."""
 
     def __init__(
-        self, memory: Memory, unwinder: Unwinder, layout: Layout, reasons: tuple[str, ...], threads: list[Unwound]
+        self,
+        memory: Memory,
+        unwinder: Unwinder,
+        layout: Layout,
+        reasons: tuple[str, ...],
+        threads: list[Unwound],
+        forget: Callable[[], None] | None = None,
     ) -> None:
+        self._forget, self._g_bytes = forget, max(layout) + 8
         self._memory, self._unwinder, self._layout, self._reasons = memory, unwinder, layout, reasons
         self._threads = threads
         self.problems: list[str] = []
@@ -238,7 +314,8 @@ class _Reader:
     def _begins(self, pointer: int) -> bool:
         try:
             g = self._unwinder.word(pointer)
-            return g >= LOWEST and not g % 8 and self._field(g, SCHED_G) == g and self._field(g, self._layout.goid) == 1
+            layout = self._layout
+            return g >= LOWEST and not g % 8 and self._field(g, layout.self) == g and self._field(g, layout.goid) == 1
         except Unreadable:
             return False
 
@@ -261,7 +338,7 @@ class _Reader:
                     bad += 1
                 else:
                     seen.add(g)
-                    one = self._read(g)
+                    one = self._settled(g)
                     if one is None:
                         bad += 1
                     elif one.status not in (IDLE, DEAD):
@@ -275,15 +352,30 @@ class _Reader:
             self.problems.append(f"{bad:,} entries of runtime.allgs are not goroutines")
         return found
 
+    def _settled(self, g: int) -> GoroutineStack | None:
+        """A goroutine as two readings have it; None for what is not one. Raises Unreadable."""
+        one = self._read(g)
+        if self._forget is None:
+            return one
+        for _ in range(READINGS - 1):
+            before = one
+            self._forget()
+            one = self._read(g)
+            if one == before:
+                return one
+        if one is None:
+            return None
+        return one._replace(unwound=Unwound((), End.NO_REGISTERS, "the goroutine ran while it was read"))
+
     def _read(self, g: int) -> GoroutineStack | None:
         """One goroutine; None for what is not one. Raises Unreadable."""
         layout, order = self._layout, self._unwinder.order
-        data = self._memory.read(g, G_BYTES)
+        data = self._memory.read(g, self._g_bytes)
 
         def word(offset: int, size: int = 8) -> int:
             return int.from_bytes(data[offset : offset + size], order)
 
-        if g % 8 or word(SCHED_G) != g:
+        if g % 8 or word(layout.self) != g:
             return None
         status = word(layout.status, 4)
         reason = word(layout.wait_reason, 1)
@@ -297,7 +389,8 @@ class _Reader:
             state += " (scan)"
         unwound = Unwound((), End.NO_REGISTERS)
         if number not in (IDLE, DEAD, DEAD_EXTRA):
-            unwound = self._stack(word(0), word(8), number, word)
+            self._unwinder.allow(SMALLEST_STACK)
+            unwound = self._stack(word(layout.stack_low), word(layout.stack_high), number, word)
         parent = 0 if layout.parent < 0 else word(layout.parent)
         since = word(layout.wait_since) if number in (WAITING, SYSCALL) else 0
         return GoroutineStack(
@@ -314,9 +407,10 @@ class _Reader:
                     return thread._replace(frames=own)
             return Unwound((), End.NO_REGISTERS, "it was running, and no thread is on its stack")
         machine = self._unwinder.machine
-        sp, pc, bp = word(SCHED_SP), word(SCHED_PC), word(self._layout.bp)
-        if status == SYSCALL and word(self._layout.syscall_sp):
-            sp, pc = word(self._layout.syscall_sp), word(self._layout.syscall_sp + 8)
+        layout = self._layout
+        sp, pc, bp = word(layout.sp), word(layout.pc), word(layout.bp)
+        if status == SYSCALL and word(layout.syscall_sp):
+            sp, pc = word(layout.syscall_sp), word(layout.syscall_pc)
         if not low <= sp < high:
             return Unwound((), End.UNREADABLE, f"the stack pointer {sp:#x} is not on the goroutine's stack")
         unwound = self._unwinder.unwind(pc, {machine.sp: sp, machine.fp: bp})

@@ -107,6 +107,11 @@ class LiveMemory:
         )
         self._starts = [start for start, _ in self._copies]
 
+    def forget(self) -> None:
+        """Read everything again from now on, stacks that were copied too."""
+        self._pages.clear()
+        self._copies, self._starts = [], []
+
     def stack_bytes(self, thread: StoppedThread) -> int:
         """How long a thread's stack is, copied or not."""
         bounds = self.region(thread.stack_start) if len(thread.stack) else None
@@ -214,8 +219,8 @@ class LiveProcess(Closing):
         ]
 
     def goroutines(self) -> Goroutines:
-        """Stop the threads, copy them, let them continue, and read the goroutines: those that no thread runs as they
-        are then.
+        """Stop the threads, copy them, let them continue, and read the goroutines: those that no thread runs, as they
+        are then, each until two readings are equal.
 
         Raises OSError as `stacks` does.
         """
@@ -223,9 +228,11 @@ class LiveProcess(Closing):
         if not self._unwinders:
             return Goroutines("", 0, [], ["no thread of the process could be stopped"])
         assert self._modules is not None
-        return read_goroutines(
-            self._modules, self._memory, next(iter(self._unwinders.values())), [stack.unwound for stack in stacks]
-        )
+        unwinder = next(iter(self._unwinders.values()))
+        if unwinder.walker is not None:
+            unwinder.walker.set_stack(0, b"")
+        threads = [stack.unwound for stack in stacks]
+        return read_goroutines(self._modules, self._memory, unwinder, threads, self._memory.forget)
 
     def explain(self, tid: int) -> tuple[LiveStack, list[str]] | None:
         """One thread, and by which rule the caller of each frame was found; None for no such thread.

@@ -66,6 +66,7 @@ cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_lower_bound = 0x22
     DW_AT_upper_bound = 0x2F
     DW_AT_count = 0x37
+    DW_AT_data_member_location = 0x38
     DW_AT_comp_dir = 0x1B
     DW_AT_abstract_origin = 0x31
     DW_AT_artificial = 0x34

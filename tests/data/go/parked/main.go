@@ -1,4 +1,5 @@
-// Goroutines that are parked in different ways: "ready" is printed when all of them are.
+// Goroutines that are parked in different ways: "ready" is printed when all of them are. With an argument a line on
+// stdin is what the program panics at.
 package main
 
 import (
@@ -41,6 +42,12 @@ func main() {
 	go waiter(group{&wait}).wait()
 	read, _, _ := os.Pipe()
 	go read.Read(make([]byte, 1))
+	if len(os.Args) > 1 {
+		go func() {
+			os.Stdin.Read(make([]byte, 1))
+			panic("asked to")
+		}()
+	}
 	time.AfterFunc(200*time.Millisecond, func() { fmt.Println("ready") })
 	receive(c)
 }
