@@ -39,10 +39,10 @@ class Refusal(Exception):
 
 
 class BodyBudget:
-    """The bytes of bodies that are in memory at a time; used by the event loop alone."""
+    """The bytes of bodies that are held at a time; used by the event loop alone. `why` refuses more."""
 
-    def __init__(self, most: int) -> None:
-        self.most, self.held = most, 0
+    def __init__(self, most: int, why: str = "too many large bodies at a time") -> None:
+        self.most, self.why, self.held = most, why, 0
 
     def part(self) -> BodyPart:
         return BodyPart(self)
@@ -57,7 +57,7 @@ class BodyPart:
     def take(self, size: int) -> None:
         """Raises Refusal where others have too much."""
         if self._budget.held + size > self._budget.most:
-            raise Refusal(503, "too many large bodies at a time", headers={"Retry-After": "5"})
+            raise Refusal(503, self._budget.why, headers={"Retry-After": "5"})
         self._budget.held += size
         self._held += size
 
