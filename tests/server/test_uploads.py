@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.helpers.serving import TestClient
@@ -176,3 +178,48 @@ def test_an_upload_that_the_temporary_folder_has_no_room_for_is_507(
     answer = client.put("/upload", content=files.debug.read_bytes())
     assert answer.status_code == 507
     assert "No space left" in answer.json()["error"]
+
+
+async def slowly(pieces: list[bytes], meanwhile: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
+    """A body that is held up after its pieces until `meanwhile` is done."""
+    for piece in pieces:
+        yield piece
+    await meanwhile()
+
+
+def over(app: Any) -> httpx.AsyncClient:
+    """A client of an application that is called while bodies are still being sent."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://testserver")
+
+
+@pytest.mark.parametrize(
+    ("limits", "first", "fits"),
+    [
+        (RequestLimits(uploads_held=1), b"x", b""),
+        (RequestLimits(uploads_bytes=100), b"x" * 60, b"x" * 40),
+    ],
+)
+def test_uploads_beyond_the_number_or_bytes_received_at_a_time_are_503(
+    empty: Path, limits: RequestLimits, first: bytes, fits: bytes
+) -> None:
+    app = make_app(ServerSettings(store=str(empty), limits=limits))
+    statuses: list[int] = []
+
+    async def work() -> None:
+        async with over(app) as client:
+
+            async def others() -> None:
+                refused = await client.put("/upload", content=b"x" * 41)
+                assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+                assert "received" in refused.json()["error"]
+                if fits:
+                    statuses.append((await client.put("/upload", content=fits)).status_code)
+
+            held = await client.put("/upload", content=slowly([first], others))
+            statuses.append(held.status_code)
+            statuses.append((await client.put("/upload", content=b"x" * 100)).status_code)  # all is given back
+
+    asyncio.run(work())
+    app.server.close()
+    assert statuses
+    assert set(statuses) == {422}  # received, and found not to be ELF files

@@ -45,10 +45,13 @@ class Refusal(Exception):
 
 
 class BodyBudget:
-    """What the bodies in memory at a time may have together: bytes, or JSON values. Safe from several threads."""
+    """What the requests in memory at a time may have together: bytes, JSON values or uploads. Safe from several threads.
 
-    def __init__(self, most: int) -> None:
-        self.most, self.held = most, 0
+    `why` is the refusal of more.
+    """
+
+    def __init__(self, most: int, why: str = "too many large bodies at a time") -> None:
+        self.most, self.why, self.held = most, why, 0
         self.lock = threading.Lock()
 
     def part(self) -> BodyPart:
@@ -65,7 +68,7 @@ class BodyPart:
         """Raises Refusal (503) if other requests use too much."""
         with self._budget.lock:
             if self._budget.held + size > self._budget.most:
-                raise Refusal(503, "too many large bodies at a time", headers={"Retry-After": "5"})
+                raise Refusal(503, self._budget.why, headers={"Retry-After": "5"})
             self._budget.held += size
             self._held += size
 

@@ -20,7 +20,8 @@ class RequestLimits(Record, frozen=True):
     """What one request may take; /limits shows them. Sizes in bytes, times in seconds.
 
     `parse_bytes` is the memory of a process that parses an upload or names a profile, `parse_seconds` its time;
-    `uploads_at_once` and `profiles_at_once` say how many of each run at a time.
+    `uploads_at_once` and `profiles_at_once` say how many of each run at a time. `uploads_held` is the number and
+    `uploads_bytes` the sum of the sizes of uploads that are being received or wait to be parsed.
     `bodies_bytes` are of all bodies in memory at a time, `stalled_seconds` how long a client may read nothing,
     `stop_seconds` how long requests have to end when the server does. `json_values` counts the lists, objects, members
     and items of a JSON body, `json_values_at_once` those of all JSON bodies that are decoded at a time (100 bytes of
@@ -49,6 +50,8 @@ class RequestLimits(Record, frozen=True):
     answer_bytes: int = 256 << 20
     at_once: int = 16
     uploads_at_once: int = 4
+    uploads_held: int = 64
+    uploads_bytes: int = 16 << 30
     profiles_at_once: int = 4
     open_archives: int = 64
     forwarders: int = 8

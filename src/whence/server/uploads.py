@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 
 from whence.errors import Mismatch, WhenceError, WrongUse, plain, without_file
 from whence.files import write_all
-from whence.server.bodies import Refusal, body_of, chunks_of, media_type_of, storage_refusal
+from whence.server.bodies import BodyBudget, BodyPart, Refusal, body_of, chunks_of, media_type_of, storage_refusal
 from whence.server.debuginfod import checked
 from whence.server.settings import SCAN, SYMBOLIZE
 from whence.store import Added
@@ -46,6 +46,9 @@ class Uploads:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._announced: dict[str, tuple[float, str]] = {}  # by build-id: since when, and the file's name
+        limits = server.settings.limits
+        self._bytes = BodyBudget(limits.uploads_bytes, "the uploads being received have too many bytes")
+        self._count = BodyBudget(limits.uploads_held, "too many uploads are being received")
 
     async def put(self, request: Request) -> Response:
         """PUT /buildid/ID/debuginfo or /executable: 201 kept, 200 the same or a better one is there, 409, 413, 422."""
@@ -70,8 +73,9 @@ class Uploads:
         if not self._server.settings.uploads:
             raise Refusal(403, "this server takes no uploads")
         limits = self._server.settings.limits
-        with receiving(), tempfile.NamedTemporaryFile(buffering=0) as file:
+        with self._charged() as part, receiving(), tempfile.NamedTemporaryFile(buffering=0) as file:
             async for chunk in chunks_of(request, limits.upload_bytes, limits.upload_seconds):
+                part.take(len(chunk))
                 write_all(file.fileno(), chunk)
             file.seek(0)
             added = await self._server.heavy(SCAN, self._put, build_id, kind, cast("BinaryIO", file), name)
@@ -81,6 +85,17 @@ class Uploads:
         if added.outcome == "busy":
             raise Refusal(409, added.why, headers={"Retry-After": "5"})
         return added
+
+    @contextlib.contextmanager
+    def _charged(self) -> Iterator[BodyPart]:
+        """Count one more upload as long as its file exists; the part is to be charged its bytes. Raises Refusal."""
+        count, size = self._count.part(), self._bytes.part()
+        count.take(1)
+        try:
+            yield size
+        finally:
+            size.release()
+            count.release()
 
     def _put(self, build_id: str, kind: str, file: BinaryIO, name: str) -> Added:
         try:

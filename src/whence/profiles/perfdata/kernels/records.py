@@ -164,7 +164,8 @@ class Records:
         ):
             raise MemoryError
         number: cython.uint
-        self._add_text(cython.cast(cython.p_uchar, b""), 0, cython.address(number))
+        if not self._add_text(cython.cast(cython.p_uchar, b""), 0, cython.address(number)):
+            raise MemoryError
 
     def __dealloc__(self):
         free(self.chain)
