@@ -14,7 +14,7 @@ from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die
 from tests.forge.elf import Section
 from tests.forge.lines import program
-from tests.forge.split import IDS, dwo_files, package, packaged, skeleton, split
+from tests.forge.split import IDS, Attributes, dwo_files, package, packaged, skeleton, split
 from tests.helpers.dwarf import found
 from tests.helpers.survive import survives
 from whence.dwarf import DebugInfo, Unit
@@ -136,7 +136,7 @@ def test_an_index_of_more_rows_than_it_has_room_for_is_refused_at_once(columns: 
         list(read_index(Window(index, "debug_cu_index", "little", DwarfError)))
 
 
-DECLARED = [(d.DECL_FILE, d.DATA1, 1), (d.DECL_LINE, d.DATA1, 7)]
+DECLARED: Attributes = [(d.DECL_FILE, d.DATA1, 1), (d.DECL_LINE, d.DATA1, 7)]
 
 
 @pytest.mark.parametrize("version", [4, 5])

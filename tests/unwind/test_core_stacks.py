@@ -282,5 +282,7 @@ int main(void) {
 def test_the_vdsos_own_frame_is_named_by_its_image_in_the_core(tmp_path: Path) -> None:
     program = compiled(tmp_path, "-O1", "-w", source=CRASH_IN_VDSO, name="clock")
     (stack,) = whence.Core(core_of(program, "")).stacks()
-    assert stack.frames[0].place.mapping.path == "[vdso]"
+    mapping = stack.frames[0].place.mapping
+    assert mapping is not None
+    assert mapping.path == "[vdso]"
     assert functions(stack)[0] == "__vdso_clock_gettime"

@@ -140,8 +140,8 @@ class Module:
         if self._arm_functions is None:
             found = set[tuple[int, int]]()
             with suppress(ElfError):
-                for name in (".symtab", ".dynsym") if self.elf is not None and self.elf.machine == EM_ARM else ():
-                    symbols = self.elf.symbols(name)
+                elf = self.elf if self.elf is not None and self.elf.machine == EM_ARM else None
+                for symbols in () if elf is None else (elf.symbols(".symtab"), elf.symbols(".dynsym")):
                     rows = zip(symbols.value, symbols.size, symbols.info, strict=True)
                     found |= {(value, size) for value, size, info in rows if info & 0xF == STT_FUNC and size}
             self._arm_functions = sorted(found)
