@@ -269,6 +269,12 @@ class CoreCode:
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None
 
+    def is_generated(self, address: int) -> bool:
+        index = self._at(address)
+        if index is None or self._modules.snapshot.file_of[index] is not None:
+            return False
+        return self._mappings[index].kind is not Kind.VDSO
+
     def read(self, address: int, size: int) -> bytes:
         """Bytes of a mapped file by runtime address. Raises Unreadable."""
         index = self._at(address)
