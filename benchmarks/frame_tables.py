@@ -70,7 +70,7 @@ class OneFunction:
     def fde(self, *_: object) -> Any:
         return None
 
-    go = read = why_not = is_code = entry_before = calls_main = fde
+    go = read = why_not = is_code = is_generated = entry_before = function = calls_main = fde
 
 
 def many_samples() -> StackSamples:

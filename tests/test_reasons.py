@@ -4,10 +4,12 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from whence import lidia
 from whence.lidia.render import render_many
 from whence.locate.search import Outcome
-from whence.reasons import Reason
+from whence.reasons import WAIT_FOR_KERNEL, Missing, Reason, not_traceable
 
 ROOT = Path(__file__).parent.parent
 ROW = re.compile(r"^\| ([a-z]+(?:-[a-z]+)*) \| (.+) \|$", re.MULTILINE)
@@ -30,3 +32,15 @@ def test_an_archive_words_its_reasons_as_everyone_does() -> None:
 def test_the_table_of_what_becomes_of_a_candidate_in_the_docs_is_the_code() -> None:
     rows = ROW.findall((ROOT / "docs" / "locating.md").read_text())
     assert rows[-len(Outcome) :] == [(one.code, one.sentence) for one in Outcome]
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_root_is_not_advised_to_become_root(user: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    remedies = [
+        Reason.PERMISSION_DENIED.remedy,
+        Reason.NOT_TRACEABLE.remedy,
+        Missing(Reason.NOT_TRACEABLE, "", WAIT_FOR_KERNEL).remedy,
+        *(not_traceable("denied", scope=scope, owner=1001).remedy for scope in range(3)),
+    ]
+    assert [bool(re.search(r"as root|root can", remedy)) for remedy in remedies] == [user != 0] * len(remedies)

@@ -10,6 +10,27 @@ import enum
 import os
 from typing import NamedTuple
 
+# Remedies that depend on who asks
+AS_ITS_USER = "run as the process's user or as root, or with CAP_SYS_PTRACE"
+AS_ROOT = "run as root, or with CAP_SYS_PTRACE (docker run --cap-add=SYS_PTRACE)"
+SET_SCOPE = (
+    "set kernel.yama.ptrace_scope to 0 (sysctl kernel.yama.ptrace_scope=0), or run as root or with CAP_SYS_PTRACE"
+)
+WAIT_FOR_KERNEL = "wait until the kernel's work for the thread is done; root can see it in /proc/PID/task/TID/stack"
+ADD_CAPABILITY = "add CAP_SYS_PTRACE, which root lacks in some containers (docker run --cap-add=SYS_PTRACE)"
+FOR_ROOT = {
+    AS_ITS_USER: f"{ADD_CAPABILITY}, or run in the process's user namespace; files need CAP_DAC_READ_SEARCH",
+    AS_ROOT: ADD_CAPABILITY,
+    SET_SCOPE: ADD_CAPABILITY,
+    WAIT_FOR_KERNEL: "wait until the kernel's work for the thread is done; /proc/PID/task/TID/stack shows that work",
+}
+
+
+def for_user(remedy: str) -> str:
+    """A remedy as the user who asks can follow it: root can't become root."""
+    other = FOR_ROOT.get(remedy)
+    return remedy if other is None or os.geteuid() else other
+
 
 class Reason(enum.Enum):
     """Part of an answer, not an error: the rest of the batch goes on.
@@ -36,11 +57,11 @@ class Reason(enum.Enum):
     )
     PERMISSION_DENIED = (
         "the process or its file may not be read",
-        "run as the process's user or as root, or with CAP_SYS_PTRACE",
+        AS_ITS_USER,
     )
     NOT_TRACEABLE = (
         "the thread could not be stopped to read its registers",
-        "run as root, or with CAP_SYS_PTRACE (docker run --cap-add=SYS_PTRACE)",
+        AS_ROOT,
     )
     KERNEL_HIDDEN = (
         "the address is the kernel's, and the kernel's names are hidden",
@@ -105,7 +126,11 @@ class Reason(enum.Enum):
 
     def __init__(self, sentence: str, remedy: str) -> None:
         self.sentence = sentence
-        self.remedy = remedy
+        self._remedy = remedy
+
+    @property
+    def remedy(self) -> str:
+        return for_user(self._remedy)
 
     @property
     def word(self) -> str:
@@ -122,7 +147,7 @@ class Missing(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        return self.advice or self.reason.remedy
+        return for_user(self.advice) or self.reason.remedy
 
     def __str__(self) -> str:
         return f"{self.reason.sentence} ({self.detail})" if self.detail else self.reason.sentence
@@ -144,7 +169,6 @@ GIVE_PERF_MAP = (
 )
 ZOMBIE = "it has ended and is a zombie: only how it ended is kept, until its parent or its other threads are done"
 WAIT_FOR_IT = "nothing: a zombie has no stack; look at its parent, which has not waited for it, or at its other threads"
-WAIT_FOR_KERNEL = "wait until the kernel's work for the thread is done; root can see it in /proc/PID/task/TID/stack"
 GIVE_PROGRAM = "a debug file does not say where its code lies in the program: give the program with --binary, too"
 MAKE_AGAIN = "make the archive again, or give the ELF file with --binary"
 NAMELESS = "nothing: the debug info is there, and this code has no name (padding, a PLT's head, hand-written code)"
@@ -158,29 +182,23 @@ def not_traceable(
 
     `tracer` is the process that traces it already, `scope` Yama's ptrace_scope, `owner` the process's user.
 
-    >>> not_traceable("Operation not permitted", scope=1).remedy
-    'set kernel.yama.ptrace_scope to 0 (sysctl kernel.yama.ptrace_scope=0), or run as root or with CAP_SYS_PTRACE'
+    >>> not_traceable("Operation not permitted", scope=3).remedy
+    'nothing until the next start of the system: then set kernel.yama.ptrace_scope to less than 3'
     """
     if not advice:
         if tracer:
             detail = f"{detail}: process {tracer} traces it already"
             advice = f"let process {tracer} detach (a debugger, strace): a thread has one tracer"
         elif scope == 1:
-            detail = f"{detail}: kernel.yama.ptrace_scope is 1, and it is no child of ours"
-            advice = (
-                "set kernel.yama.ptrace_scope to 0 (sysctl kernel.yama.ptrace_scope=0), or run as root or with "
-                "CAP_SYS_PTRACE"
-            )
+            detail, advice = f"{detail}: kernel.yama.ptrace_scope is 1, and it is no child of ours", SET_SCOPE
         elif scope == 2:
-            detail, advice = f"{detail}: kernel.yama.ptrace_scope is 2", "run as root, or with CAP_SYS_PTRACE"
+            detail, advice = f"{detail}: kernel.yama.ptrace_scope is 2", AS_ROOT
         elif scope == 3:
             detail = f"{detail}: kernel.yama.ptrace_scope is 3"
             advice = "nothing until the next start of the system: then set kernel.yama.ptrace_scope to less than 3"
         elif owner is not None and os.geteuid() not in (0, owner):
             detail = f"{detail}: its user is {owner}"
             advice = f"run as user {owner}, as root, or with CAP_SYS_PTRACE (docker run --cap-add=SYS_PTRACE)"
-        elif os.geteuid() == 0:
-            advice = "add CAP_SYS_PTRACE, which root lacks in some containers (docker run --cap-add=SYS_PTRACE)"
     return Missing(Reason.NOT_TRACEABLE, detail, advice)
 
 

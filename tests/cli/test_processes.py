@@ -143,7 +143,9 @@ def test_a_process_of_somebody_else_is_told_with_a_remedy(
 
     monkeypatch.setattr("whence.procmap.maps.read", refused)
     monkeypatch.setattr("whence.procmap.reader.MapsQuery", refused)
-    assert main([words[0], str(os.getpid()), *words[1:]]) == 3
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "may not be read (run as the process's user" in said
+    for user, remedy in ((1000, "run as the process's user or as root"), (0, "add CAP_SYS_PTRACE, which root lacks")):
+        monkeypatch.setattr("os.geteuid", lambda user=user: user)
+        assert main([words[0], str(os.getpid()), *words[1:]]) == 3
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert f"may not be read ({remedy}" in said

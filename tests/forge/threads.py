@@ -26,6 +26,7 @@ class Process:
         self.stack = bytearray(0x1000)
         self.fdes: list[Fde] = []
         self.broken: set[int] = set()
+        self.generated = range(0)  # addresses of code that belongs to no file
 
     def read(self, address: int, size: int) -> bytes:
         for start, data in ((CODE, self.code), (STACK, self.stack)):
@@ -38,6 +39,9 @@ class Process:
 
     def is_code(self, address: int) -> bool:
         return CODE <= address < CODE + len(self.code)
+
+    def is_generated(self, address: int) -> bool:
+        return address in self.generated
 
     def entry_before(self, address: int) -> None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ CORES = Path(__file__).parent.parent / "data" / "cores"
 LINK, SP, R7, R11 = 14, 13, 7, 11
 
 
-def read_of(code: bytes, at: int = 0x1000):
+def read_of(code: bytes, at: int = 0x1000) -> Callable[[int, int], bytes]:
     def read(address: int, size: int) -> bytes:
         if not at <= address <= at + len(code) - size:
             raise LookupError(address)
@@ -64,8 +65,9 @@ def test_the_instructions_from_a_start_say_where_the_caller_is(
 def test_the_instructions_up_to_a_return_say_where_the_caller_is() -> None:
     code = bytes.fromhex("0028 18bf 10bd 02b0 bde8f081")  # cmp; it ne; popne {r4, pc}; add sp, #8; pop.w {..., pc}
     first, second = ArmPath(read_of(code), True).to_return(0x1000, False)
-    assert (first.cfa.offset, first.rules[LINK].number) == (8, -4)
-    assert (second.cfa.offset, second.rules[LINK].number) == (32, -4)
+    for row, offset in ((first, 8), (second, 32)):
+        assert row.cfa is not None
+        assert (row.cfa.offset, row.rules[LINK].number) == (offset, -4)
 
 
 def test_a_call_hides_the_return_address_of_a_function_that_does_not_keep_it() -> None:

@@ -22,6 +22,7 @@ from tests.helpers.live import compiled, running, states, until
 from tests.helpers.programs import UNTIL_ASLEEP
 from whence.cli.main import main
 from whence.procmap.resolver import Resolver
+from whence.procmap.threads import Thread
 from whence.reasons import Reason
 from whence.unwind import End
 from whence.unwind.stopping import StackPointer, stop_threads
@@ -153,18 +154,76 @@ def test_a_kill_while_threads_are_stopped_lets_them_go(program: Path) -> None:
         assert [stack.end for stack in whence.Process(pid).stacks()] == [End.COMPLETE] * 102
 
 
-def test_the_parent_of_a_vfork_is_blocked_and_gets_loose(program: Path) -> None:
+VFORK = """#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) static int wait_for_child(int x) {
+    if (!vfork()) { sleep(100); _exit(0); }
+    return x + 1;
+}
+__attribute__((noinline)) static int outer(int x) { return wait_for_child(x) + 1; }
+int main(int argc, char **argv) {
+    puts("ready");
+    fflush(stdout);
+    return outer(argc);
+}
+"""
+
+
+@pytest.fixture
+def blocked(tmp_path: Path) -> Iterator[int]:
+    """The parent of a vfork, whose functions keep no frame pointer."""
+    path = compiled(tmp_path, "-fomit-frame-pointer", "-fno-optimize-sibling-calls", source=VFORK, name="blocked")
+    with running([path]) as (pid, _):
+        assert until(lambda: states(pid) == ["D"])
+        try:
+            yield pid
+        finally:
+            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="return addresses are in a register that /proc lacks")
+def test_the_parent_of_a_vfork_is_unwound_by_the_registers_in_proc(blocked: int) -> None:
+    (stack,) = whence.Process(blocked).stacks()
+    assert stack.end is End.COMPLETE
+    assert stack.state == "D"
+    assert functions(stack)[1:4] == ["wait_for_child", "outer", "main"]
+    assert functions(stack)[-1] == "_start"
+    assert stack.detail.startswith("it did not stop when it was asked to: it is blocked in the kernel; unwound by the ")
+    assert stack.missing is not None
+    assert stack.missing.reason is Reason.NOT_TRACEABLE
+    assert {"rsp", "rip", "rdi"} <= stack.registers.keys()
+    assert "rbp" not in stack.registers
+
+
+def test_a_blocked_thread_is_not_kept_stopped(program: Path) -> None:
     with running([program, "v"]) as (pid, _):
         assert until(lambda: states(pid) == ["D"])
-        (stack,) = whence.Process(pid).stacks()
-        assert stack.end is End.NO_REGISTERS
-        assert stack.missing is not None
-        assert "blocked in the kernel" in stack.detail
-        assert functions(stack)[-1:] == ["__GI___vfork"] or stack.frames  # where it is, by /proc
+        whence.Process(pid).stacks()
         (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         os.kill(int(child), signal.SIGKILL)
         assert until(lambda: states(pid) == ["S"])
         assert "TracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text()
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="return addresses are in a register that /proc lacks")
+def test_a_blocked_thread_whose_frame_pointer_is_needed_has_no_registers(tmp_path: Path) -> None:
+    path = compiled(tmp_path, "-fno-omit-frame-pointer", source=VFORK, name="blocked")
+    with running([path]) as (pid, _):
+        assert until(lambda: states(pid) == ["D"])
+        (stack,) = whence.Process(pid).stacks()
+        (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+    assert functions(stack)[1:] == ["wait_for_child"]
+    assert stack.end is End.NO_REGISTERS
+    assert "needs register 6, not known there" in stack.detail
+
+
+def test_a_thread_that_moves_while_it_is_unwound_has_no_stack(blocked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [Thread(blocked, "blocked", "D", 0x1000 + at, 0x2000) for at in range(2)]
+    monkeypatch.setattr("whence.unwind.live.find_thread", lambda *_: places.pop())
+    (stack,) = whence.Process(blocked).stacks()
+    assert (stack.end, len(stack.frames), stack.registers) == (End.NO_REGISTERS, 1, {})
 
 
 def test_what_was_stopped_before_stays_so(program: Path) -> None:

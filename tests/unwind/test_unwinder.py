@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from tests.forge.threads import CALL, CODE, FP_X86, OUTERMOST, PUSHED, SP_X86, STACK, Process
 from whence.unwind.cfi import Cfa, How, Rule
 from whence.unwind.registers import AARCH64, X86_64
@@ -150,6 +152,47 @@ def test_frame_pointers_lead_on_only_to_the_stack_and_behind_calls() -> None:
         assert (ended.end, ended.detail) == (End.NO_CFI, f"nothing for {CODE:#x}"), hex(fp)
     process.code[0x200 - 5] = 0x90
     assert process.unwind(CODE, r6=STACK + 0x100).end is End.NO_CFI
+
+
+def test_records_of_generated_code_count_without_a_call_if_they_lead_to_a_call_in_a_file() -> None:
+    """Java's interpreter returns to code that no call precedes."""
+    process = Process()
+    process.generated = range(CODE + 0x800, CODE + 0xA00)
+    process.code[0x200 - 5 : 0x200] = CALL
+    process.describe(0x1F0, 0x210, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK + 0x100, STACK + 0x200, CODE + 0x840)
+    process.words(STACK + 0x200, STACK + 0x300, CODE + 0x880)
+    process.words(STACK + 0x300, STACK + 0x400, CODE + 0x200)
+    found = process.unwind(CODE + 0x810, r6=STACK + 0x100)
+    assert (pcs(found), found.end) == ([0x810, 0x840, 0x880, 0x200], End.COMPLETE)
+    assert {frame.found_by for frame in found.frames[1:]} == {FoundBy.FRAME_POINTER}
+    assert process.unwind(CODE + 0x10, r6=STACK + 0x100).end is End.NO_CFI  # code of a file
+    process.code[0x200 - 5] = 0x90
+    assert pcs(process.unwind(CODE + 0x810, r6=STACK + 0x100)) == [0x810]
+    process.code[0x200 - 5] = CALL[0]
+    for record in (
+        (STACK + 0x200, CODE + 0x880),  # its own caller
+        (STACK + 0x100, CODE + 0x880),  # the chain shrinks
+        (STACK + 0x301, CODE + 0x880),
+        (STACK + 0x8000, CODE + 0x880),
+        (STACK + 0x300, 0x12345678),  # no code
+        (STACK + 0x300, CODE + 0x280),  # of a file, after no call
+        (0, 0),
+    ):
+        process.words(STACK + 0x200, *record)
+        assert pcs(process.unwind(CODE + 0x810, r6=STACK + 0x100)) == [0x810], record
+
+
+@pytest.mark.parametrize(("records", "frames"), [(1000, 1001), (1001, 1)])
+def test_a_chain_through_generated_code_has_at_most_1000_records(records: int, frames: int) -> None:
+    process = Process()
+    process.stack = bytearray(0x8000)
+    process.generated = range(CODE + 0x800, CODE + 0xA00)
+    process.code[0x200 - 5 : 0x200] = CALL
+    process.describe(0x1F0, 0x210, Cfa(SP_X86, 8), r16=OUTERMOST)
+    for at in range(records):
+        process.words(STACK + 16 * at, STACK + 16 * at + 16, CODE + (0x200 if at == records - 1 else 0x840))
+    assert len(process.unwind(CODE + 0x810, r6=STACK).frames) == frames
 
 
 def test_each_end_says_why() -> None:

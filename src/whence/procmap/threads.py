@@ -25,6 +25,7 @@ class Thread(NamedTuple):
     sp: int | None = None
     syscall: int | None = None
     denied: bool = False
+    arguments: tuple[int, ...] = ()  # of the system call
 
     @property
     def has_ended(self) -> bool:
@@ -35,14 +36,15 @@ def threads(process: str) -> list[Thread]:
     """Every thread of the process in directory `process`, by tid. Raises OSError when the process is gone."""
     found = []
     for tid in sorted(int(name) for name in os.listdir(f"{process}/task") if name.isdigit()):
-        thread = _thread(f"{process}/task/{tid}", tid)
+        thread = find_thread(process, tid)
         if thread is not None:
             found.append(thread)
     return found
 
 
-def _thread(task: str, tid: int) -> Thread | None:
-    """One thread; None when it ended meanwhile."""
+def find_thread(process: str, tid: int) -> Thread | None:
+    """One thread of the process in directory `process`; None if it has ended."""
+    task = f"{process}/task/{tid}"
     try:
         text = read_text(f"{task}/stat")
     except OSError:
@@ -67,4 +69,6 @@ def _placed(thread: Thread, words: list[str]) -> Thread:
     number, sp, pc = int(words[0]), int(words[-2], 16), int(words[-1], 16)
     if not pc:  # a kernel thread
         return thread
-    return thread._replace(pc=pc, sp=sp, syscall=number if number >= 0 else None)
+    if number < 0:
+        return thread._replace(pc=pc, sp=sp)
+    return thread._replace(pc=pc, sp=sp, syscall=number, arguments=tuple(int(word, 16) for word in words[1:-2]))

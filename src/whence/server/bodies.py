@@ -45,9 +45,9 @@ class Refusal(Exception):
 
 
 class BodyBudget:
-    """What the requests in memory at a time may have together: bytes, JSON values or uploads. Safe from several threads.
+    """A limit shared by the requests in memory: bytes, JSON values or uploads. Safe from several threads.
 
-    `why` is the refusal of more.
+    `why` is the text of the refusal when it is reached.
     """
 
     def __init__(self, most: int, why: str = "too many large bodies at a time") -> None:

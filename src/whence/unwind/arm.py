@@ -25,6 +25,27 @@ CALLEE_SAVED = range(4, 12)
 CLOBBERED = (0, 1, 2, 3, 12, LINK)  # by a call
 ALWAYS = 14  # the condition that always holds
 
+# Thumb, the first halfword of 32-bit instructions
+T32_PUSH, T32_POP = 0xE92D, 0xE8BD
+T32_PUSH_ONE, T32_POP_ONE = 0xF84D, 0xF85D  # str and ldr of one register, the stack pointer written back
+T32_PUSH_TWO, T32_POP_TWO = 0xE96D, 0xE8FD  # strd and ldrd, written back
+T32_STORE_TWO, T32_LOAD_TWO, T32_STORE, T32_LOAD = 0xE9CD, 0xE9DD, 0xF8CD, 0xF8DD  # relative to the stack pointer
+T32_VPUSH, T32_VPOP = 0xED2D, 0xECBD
+T32_ADD, T32_SUB, T32_ADDW, T32_SUBW = 0xF100, 0xF1A0, 0xF200, 0xF2A0
+T32_MOV, T32_MOVW = 0xF04F, 0xF240
+T32_ADD_REGISTER, T32_SUB_REGISTER = 0xEB00, 0xEBA0
+T32_TABLE, T32_TABLE_SECOND = 0xE8DF, 0xF000  # tbb, tbh: a jump by a table
+T32_LOAD_ANY, T32_UNDEFINED = 0xF850, 0xF7F0
+T32_CALL_SECOND = 0xC000
+# Thumb, 16 bits
+T16_COMPARE_BRANCH, T16_IF_THEN, T16_CALL_REGISTER = 0xB100, 0xBF, 0x4780
+T16_ADD_ANY, T16_MOV_ANY = 0b01000100, 0b01000110  # of any registers
+# A32, without the condition
+A32_PUSH, A32_POP, A32_PUSH_ONE, A32_POP_ONE, A32_STORE, A32_LOAD = 0x92D, 0x8BD, 0x52D, 0x49D, 0x58D, 0x59D
+A32_VPUSH, A32_VPOP = 0x0D2D0A00, 0x0CBD0A00
+A32_MOV, A32_MOV_PC, A32_BX, A32_BLX = 0x01A00000, 0x01A0F000, 0x012FFF10, 0x012FFF30
+A32_JUMP, A32_CALL = 0xA, 0xB
+
 Read = Callable[[int, int], bytes]  # bytes of code; LookupError where there are none
 
 
@@ -278,11 +299,11 @@ def _thumb_16(word: int, at: int) -> Instruction:
     if word >> 12 == 0b1001:
         kind = Kind.LOAD if word & 0x800 else Kind.STORE
         return Instruction(2, kind, (word & 0xFF) << 2, (word >> 8 & 7,))
-    if word >> 8 in (0b01000100, 0b01000110):  # add and mov of any registers
+    if word >> 8 in (T16_ADD_ANY, T16_MOV_ANY):
         target, source = word & 7 | word >> 4 & 8, word >> 3 & 15
         if target == PC:
-            return Instruction(2, Kind.RETURN if word >> 8 == 0x46 and source == LINK else Kind.STOP)
-        if word >> 8 == 0b01000110:
+            return Instruction(2, Kind.RETURN if word >> 8 == T16_MOV_ANY and source == LINK else Kind.STOP)
+        if word >> 8 == T16_MOV_ANY:
             return Instruction(2, Kind.ADD, 0, (target,), source)
         return Instruction(2, Kind.ADD_REGISTER, 1, (target, source), target)
     if word >> 12 == 0b0011:  # add or subtract a number of 8 bits
@@ -299,9 +320,9 @@ def _thumb_16(word: int, at: int) -> Instruction:
         return Instruction(2, Kind.OTHER if word >> 8 & 15 == 15 else Kind.BRANCH, target)
     if word >> 11 == 0b11100:
         return Instruction(2, Kind.JUMP, at + 4 + 2 * _extended(word & 0x7FF, 11))
-    if word & 0xF500 == 0xB100:  # cbz, cbnz
+    if word & 0xF500 == T16_COMPARE_BRANCH:  # cbz, cbnz
         return Instruction(2, Kind.BRANCH, at + 4 + ((word >> 3 & 0x1F | word >> 4 & 0x20) << 1))
-    if word >> 8 == 0xBF and word & 15:
+    if word >> 8 == T16_IF_THEN and word & 15:
         return Instruction(2, Kind.IF_THEN, 4 - ((word & -word & 15).bit_length() - 1))
     return Instruction(2, Kind.OTHER)
 
@@ -317,46 +338,46 @@ def _thumb_number(word: int) -> int:
 
 
 def _thumb_32(first: int, second: int, at: int) -> Instruction:
-    if first == 0xE92D:
+    if first == T32_PUSH:
         return Instruction(4, Kind.PUSH, WORD * second.bit_count(), _listed(second))
-    if first == 0xE8BD:
+    if first == T32_POP:
         return Instruction(4, Kind.POP, WORD * second.bit_count(), _listed(second))
     target, number = second >> 12, second & 0xFF
-    if first == 0xF84D and second >> 8 & 15 == 0b1101:
+    if first == T32_PUSH_ONE and second >> 8 & 15 == 0b1101:
         return Instruction(4, Kind.PUSH, number, (target,))
-    if first == 0xF85D and second >> 8 & 15 == 0b1011:
+    if first == T32_POP_ONE and second >> 8 & 15 == 0b1011:
         return Instruction(4, Kind.POP, number, (target,))
     pair = (target, second >> 8 & 15)
-    if first == 0xE96D:
+    if first == T32_PUSH_TWO:
         return Instruction(4, Kind.PUSH, number << 2, pair)
-    if first == 0xE8FD:
+    if first == T32_POP_TWO:
         return Instruction(4, Kind.POP, number << 2, pair)
-    if first in (0xE9CD, 0xE9DD):
-        return Instruction(4, Kind.STORE if first == 0xE9CD else Kind.LOAD, number << 2, pair)
-    if first in (0xF8CD, 0xF8DD) and target != PC:
-        return Instruction(4, Kind.STORE if first == 0xF8CD else Kind.LOAD, second & 0xFFF, (target,))
-    if first & 0xFFBF in (0xED2D, 0xECBD):  # vpush, vpop
-        return Instruction(4, Kind.ADD, -(number << 2) if first & 0xFFBF == 0xED2D else number << 2, (SP,), SP)
+    if first in (T32_STORE_TWO, T32_LOAD_TWO):
+        return Instruction(4, Kind.STORE if first == T32_STORE_TWO else Kind.LOAD, number << 2, pair)
+    if first in (T32_STORE, T32_LOAD) and target != PC:
+        return Instruction(4, Kind.STORE if first == T32_STORE else Kind.LOAD, second & 0xFFF, (target,))
+    if first & 0xFFBF in (T32_VPUSH, T32_VPOP):
+        return Instruction(4, Kind.ADD, -(number << 2) if first & 0xFFBF == T32_VPUSH else number << 2, (SP,), SP)
     register, base = second >> 8 & 15, first & 15
     bits = (first & 0x400) << 1 | second >> 4 & 0x700 | number
     operation = first & 0xFBE0
-    if not second & 0x8000 and operation in (0xF100, 0xF1A0):  # add, sub
+    if not second & 0x8000 and operation in (T32_ADD, T32_SUB):
         value = _thumb_number(bits)
-        return Instruction(4, Kind.ADD, value if operation == 0xF100 else -value, (register,), base)
-    if not second & 0x8000 and first & 0xFBF0 in (0xF200, 0xF2A0):  # addw, subw
-        return Instruction(4, Kind.ADD, bits if first & 0xFBF0 == 0xF200 else -bits, (register,), base)
-    if not second & 0x8000 and first & 0xFBEF == 0xF04F:  # mov
+        return Instruction(4, Kind.ADD, value if operation == T32_ADD else -value, (register,), base)
+    if not second & 0x8000 and first & 0xFBF0 in (T32_ADDW, T32_SUBW):
+        return Instruction(4, Kind.ADD, bits if first & 0xFBF0 == T32_ADDW else -bits, (register,), base)
+    if not second & 0x8000 and first & 0xFBEF == T32_MOV:
         return Instruction(4, Kind.CONSTANT, _thumb_number(bits), (register,))
-    if not second & 0x8000 and first & 0xFBF0 == 0xF240:  # movw
+    if not second & 0x8000 and first & 0xFBF0 == T32_MOVW:
         return Instruction(4, Kind.CONSTANT, base << 12 | bits, (register,))
-    if first & 0xFFE0 in (0xEB00, 0xEBA0) and SP in (register, base) and not second & 0x70F0:
-        sign = 1 if first & 0xFFE0 == 0xEB00 else -1
+    if first & 0xFFE0 in (T32_ADD_REGISTER, T32_SUB_REGISTER) and SP in (register, base) and not second & 0x70F0:
+        sign = 1 if first & 0xFFE0 == T32_ADD_REGISTER else -1
         return Instruction(4, Kind.ADD_REGISTER, sign, (register, second & 15), base)
-    if first & 0xFFE0 in (0xEB00, 0xEBA0) and register == SP:
+    if first & 0xFFE0 in (T32_ADD_REGISTER, T32_SUB_REGISTER) and register == SP:
         return Instruction(4, Kind.ADD_REGISTER, 0, (SP, PC), SP)  # of a shifted register: not known
-    if first == 0xE8DF and second & 0xFFE0 == 0xF000:  # a jump by a table
+    if first == T32_TABLE and second & 0xFFE0 == T32_TABLE_SECOND:
         return Instruction(4, Kind.STOP)
-    if first & 0xFF70 == 0xF850 and target == PC:
+    if first & 0xFF70 == T32_LOAD_ANY and target == PC:
         return Instruction(4, Kind.STOP)
     if first >> 11 == 0b11110 and second & 0x8000:
         return _thumb_branch(first, second, at)
@@ -364,14 +385,14 @@ def _thumb_32(first: int, second: int, at: int) -> Instruction:
 
 
 def _thumb_branch(first: int, second: int, at: int) -> Instruction:
-    if second & 0xC000 == 0xC000:
+    if second & 0xC000 == T32_CALL_SECOND:
         return Instruction(4, Kind.CALL)
     sign, one, two = first >> 10 & 1, second >> 13 & 1, second >> 11 & 1
     if second & 0x1000:
         high = sign << 24 | (1 ^ one ^ sign) << 23 | (1 ^ two ^ sign) << 22
         return Instruction(4, Kind.JUMP, at + 4 + _extended(high | (first & 0x3FF) << 12 | (second & 0x7FF) << 1, 25))
     if first >> 6 & 15 >= ALWAYS:  # barriers, system registers
-        return Instruction(4, Kind.STOP if first & 0xFFF0 == 0xF7F0 else Kind.OTHER)
+        return Instruction(4, Kind.STOP if first & 0xFFF0 == T32_UNDEFINED else Kind.OTHER)
     distance = sign << 20 | two << 19 | one << 18 | (first & 0x3F) << 12 | (second & 0x7FF) << 1
     return Instruction(4, Kind.BRANCH, at + 4 + _extended(distance, 21))
 
@@ -390,29 +411,29 @@ def _a32(word: int, at: int) -> Instruction:
 
 def _a32_always(code: int, at: int) -> Instruction:
     base, target, low = code >> 16 & 15, code >> 12 & 15, code & 0xFFF
-    if code >> 16 in (0x92D, 0x8BD):
+    if code >> 16 in (A32_PUSH, A32_POP):
         registers = _listed(code & 0xFFFF)
-        return Instruction(4, Kind.PUSH if code >> 16 == 0x92D else Kind.POP, WORD * len(registers), registers)
-    if code >> 16 in (0x52D, 0x49D):
-        return Instruction(4, Kind.PUSH if code >> 16 == 0x52D else Kind.POP, low, (target,))
-    if code >> 16 in (0x58D, 0x59D) and target != PC:
-        return Instruction(4, Kind.STORE if code >> 16 == 0x58D else Kind.LOAD, low, (target,))
-    if code & 0x0FBF0E00 in (0x0D2D0A00, 0x0CBD0A00):
+        return Instruction(4, Kind.PUSH if code >> 16 == A32_PUSH else Kind.POP, WORD * len(registers), registers)
+    if code >> 16 in (A32_PUSH_ONE, A32_POP_ONE):
+        return Instruction(4, Kind.PUSH if code >> 16 == A32_PUSH_ONE else Kind.POP, low, (target,))
+    if code >> 16 in (A32_STORE, A32_LOAD) and target != PC:
+        return Instruction(4, Kind.STORE if code >> 16 == A32_STORE else Kind.LOAD, low, (target,))
+    if code & 0x0FBF0E00 in (A32_VPUSH, A32_VPOP):
         size = (code & 0xFF) << 2
-        return Instruction(4, Kind.ADD, -size if code & 0x0FBF0E00 == 0x0D2D0A00 else size, (SP,), SP)
+        return Instruction(4, Kind.ADD, -size if code & 0x0FBF0E00 == A32_VPUSH else size, (SP,), SP)
     if code >> 21 in (0b0010100, 0b0010010):  # add, sub
         value, turn = low & 0xFF, low >> 8 << 1
         value = (value >> turn | value << 32 - turn) & 0xFFFFFFFF
         return Instruction(4, Kind.ADD, value if code >> 21 == 0b0010100 else -value, (target,), base)
     if code >> 21 in (0b0000100, 0b0000010) and target == SP:
         return Instruction(4, Kind.ADD_REGISTER, 0, (SP, PC), SP)
-    if code & 0x0FFF0FF0 == 0x01A00000 and target != PC:
+    if code & 0x0FFF0FF0 == A32_MOV and target != PC:
         return Instruction(4, Kind.ADD, 0, (target,), code & 15)
-    if code & 0x0FFFFFF0 in (0x012FFF10, 0x01A0F000):  # bx, mov pc
+    if code & 0x0FFFFFF0 in (A32_BX, A32_MOV_PC):
         return Instruction(4, Kind.RETURN if code & 15 == LINK else Kind.STOP)
-    if code & 0x0FFFFFF0 == 0x012FFF30 or code >> 24 == 0xB:
+    if code & 0x0FFFFFF0 == A32_BLX or code >> 24 == A32_CALL:
         return Instruction(4, Kind.CALL)
-    if code >> 24 == 0xA:
+    if code >> 24 == A32_JUMP:
         return Instruction(4, Kind.JUMP, at + 8 + 4 * _extended(code & 0xFFFFFF, 24))
     if code >> 26 in (0, 1) and target == PC and code >> 23 & 31 != 2:
         return Instruction(4, Kind.STOP)
@@ -426,7 +447,7 @@ def call_before(pc: int, read: Read) -> bool | None:
     """
     before = read(pc - 4, 4)
     first, second = int.from_bytes(before[:2], "little"), int.from_bytes(before[2:], "little")
-    if (first >> 11 == 0b11110 and second >> 14 == 0b11) or second & 0xFF87 == 0x4780:
+    if (first >> 11 == 0b11110 and second >> 14 == 0b11) or second & 0xFF87 == T16_CALL_REGISTER:
         return True
     if not pc & 2 and _a32(int.from_bytes(before, "little"), pc - 4).kind is Kind.CALL:
         return False
@@ -446,7 +467,7 @@ def call_target(pc: int, read: Read) -> tuple[int, bool] | None:
         word = int.from_bytes(before, "little")
         if word >> 25 == 0b1111101:  # blx
             return pc + 4 + 4 * _extended(word & 0xFFFFFF, 24) + (word >> 23 & 2), True
-        return (pc + 4 + 4 * _extended(word & 0xFFFFFF, 24), False) if word >> 24 & 15 == 0xB else None
+        return (pc + 4 + 4 * _extended(word & 0xFFFFFF, 24), False) if word >> 24 & 15 == A32_CALL else None
     first, second = int.from_bytes(before[:2], "little"), int.from_bytes(before[2:], "little")
     if first >> 11 != 0b11110 or second >> 14 != 0b11:
         return None

@@ -30,7 +30,7 @@ WAYS = {
     FoundBy.PROLOGUE: "no CFI: by the instructions at the beginning or the end of a function",
     FoundBy.LEAF: "no CFI: a function that keeps nothing, its return address behind a call of it",
     FoundBy.BACK_CHAIN: "no CFI: by the word at the stack pointer, which is the caller's, or the link register",
-    FoundBy.FRAME_POINTER: "no CFI: by the frame record at the frame pointer, whose return address is behind a call",
+    FoundBy.FRAME_POINTER: "no CFI: by the frame record at the frame pointer",
 }
 
 

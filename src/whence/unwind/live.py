@@ -11,13 +11,13 @@ to) is read from memory after the threads went on; where that memory can be writ
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.closing import Closing
 from whence.elf.kernels import constants
-from whence.procmap.threads import Thread, threads
+from whence.procmap.threads import Thread, find_thread, threads
 from whence.reasons import Missing
 from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import Unreadable
@@ -25,6 +25,7 @@ from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 from whence.unwind.stopping import (
+    STACK_LIMIT,
     StackPointer,
     StopOutcome,
     Stopped,
@@ -111,6 +112,15 @@ class LiveMemory:
         """Read everything again from now on, stacks that were copied too."""
         self._pages.clear()
         self._copies, self._starts = [], []
+
+    def copy(self, address: int) -> memoryview:
+        """Copy what a stack has from an address on, as it is now."""
+        bounds = self.region(address)
+        found = memoryview(b"" if bounds is None else self._now(address, min(bounds[1] - address, STACK_LIMIT)))
+        if len(found):
+            insort(self._copies, (address, found), key=lambda one: one[0])
+            self._starts = [start for start, _ in self._copies]
+        return found
 
     def stack_bytes(self, thread: StoppedThread) -> int:
         """How long a thread's stack is, copied or not."""
@@ -252,6 +262,10 @@ class LiveProcess(Closing):
         return (found[0], rules_of(found[0].unwound, ways)) if found else None
 
     def _stack(self, thread: StoppedThread, about: Thread) -> LiveStack:
+        if thread.outcome is StopOutcome.BUSY:
+            found = self._blocked(thread)
+            if found is not None:
+                return found
         size = len(thread.registers)
         machine = self._machines.get(size)
         if machine is None:
@@ -275,6 +289,47 @@ class LiveProcess(Closing):
             unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
         registers = machine.named(pc, values)
         return LiveStack(thread.tid, about.name, about.state, registers, unwound, thread.held)
+
+    def _blocked(self, thread: StoppedThread) -> LiveStack | None:
+        """Unwind a thread that is blocked in the kernel and does not stop, by the registers that /proc has.
+
+        These are the pc, the stack pointer and the arguments of its system call. Returns None where they are not known
+        or change meanwhile.
+        """
+        about = find_thread(self.directory, thread.tid)
+        known = self._machine_of_files()
+        if about is None or about.pc is None or about.sp is None or known is None:
+            return None
+        size, machine = known
+        values = {**dict(zip(machine.arguments, about.arguments)), machine.sp: about.sp}
+        self._memory.read_later = 0
+        stack = self._memory.copy(about.sp)
+        unwinder = self._unwinder(size, machine)
+        if unwinder.walker is not None:
+            unwinder.walker.set_stack(about.sp, stack)
+        unwound = unwinder.unwind(about.pc, values)
+        if find_thread(self.directory, thread.tid) != about:
+            return None
+        why = why_not_stopped(thread, self.directory)
+        details = [f"{why.detail}; unwound by the registers in /proc/{self.pid}/task/{thread.tid}/syscall"]
+        if unwound.end is not End.COMPLETE:
+            details.append(unwound.detail or unwound.end.sentence)
+            unwound = unwound._replace(end=End.NO_REGISTERS)
+        unwound = unwound._replace(detail="; ".join(details))
+        return LiveStack(thread.tid, about.name, about.state, machine.named(about.pc, values), unwound, why=why)
+
+    def _machine_of_files(self) -> tuple[int, Machine] | None:
+        """The machine of the process by its files, and the size of its registers; None for one whose return addresses
+        are in a register, which /proc does not have."""
+        assert self._modules is not None
+        snapshot = self._modules.snapshot
+        for mapping, file in zip(snapshot.mappings, snapshot.file_of, strict=True):
+            elf = None if file is None else self._modules.of_file(file, mapping).elf
+            if elf is not None:
+                for size, machine in self._machines.items():
+                    if self._sets[size] == (elf.machine, elf.bits):
+                        return (size, machine) if machine.link is None else None
+        return None
 
     def _unwinder(self, size: int, machine: Machine) -> Unwinder:
         if size not in self._unwinders:

@@ -140,8 +140,8 @@ class Module:
         if self._arm_functions is None:
             found = set[tuple[int, int]]()
             with suppress(ElfError):
-                for name in (".symtab", ".dynsym") if self.elf is not None and self.elf.machine == EM_ARM else ():
-                    symbols = self.elf.symbols(name)
+                elf = self.elf if self.elf is not None and self.elf.machine == EM_ARM else None
+                for symbols in () if elf is None else (elf.symbols(".symtab"), elf.symbols(".dynsym")):
                     rows = zip(symbols.value, symbols.size, symbols.info, strict=True)
                     found |= {(value, size) for value, size, info in rows if info & 0xF == STT_FUNC and size}
             self._arm_functions = sorted(found)
@@ -268,6 +268,12 @@ class CoreCode:
 
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None
+
+    def is_generated(self, address: int) -> bool:
+        index = self._at(address)
+        if index is None or self._modules.snapshot.file_of[index] is not None:
+            return False
+        return self._mappings[index].kind is not Kind.VDSO
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of a mapped file by runtime address. Raises Unreadable."""

@@ -52,6 +52,7 @@ class Machine(Record, frozen=True):
     clones: tuple[bytes, ...] = ()  # calls of clone and clone3, up to that instruction
     exits: tuple[bytes, ...] = ()  # what a function that a thread began with returns to, where that has no CFI
     result: int = 0
+    arguments: tuple[int, ...] = ()  # registers of a system call's arguments, in order
     thread_pointer_at: int | None = None  # in NT_PRSTATUS, where it is there
 
     @property
@@ -103,6 +104,7 @@ X86_64 = Machine(
     pc_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("rip"),
     pc_name="rip",
     syscall=bytes.fromhex("0f05"),
+    arguments=(5, 4, 1, 10, 8, 9),
     clones=(bytes.fromhex("b8380000000f05"), bytes.fromhex("b8b30100000f05")),  # mov $__NR_clone, %eax; syscall
     instructions="x86",
     thread_pointer_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("fs_base"),
@@ -168,6 +170,7 @@ I386 = Machine(
     pc_at=STATUS_REGISTERS_AT_32 + 4 * _I386_ORDER.index("eip"),
     pc_name="eip",
     syscall=bytes.fromhex("cd80"),
+    arguments=(3, 1, 2, 6, 7),  # without the sixth, in ebp, which __kernel_vsyscall passes on the stack
     clones=(bytes.fromhex("b878000000cd80"), bytes.fromhex("b8b3010000cd80")),  # mov $__NR_clone, %eax; int $0x80
     instructions="x86",
     frame_record=(0, 4, 8),

@@ -9,7 +9,8 @@ For each frame, in this order; what answers first is what counts, and is recorde
        arm.py)
     5. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
        return address where the function would have it if it kept nothing, behind a call that leads to it
-    6. the frame pointer or the back chain, if what it leads to lies on the stack and returns to behind a call
+    6. the frame pointer or the back chain, if what it leads to is on the stack and its return address follows a call,
+       or, in generated code, if the chain leads to such a return address in a file's code
 
 A return address is the byte behind a call, perhaps of the next function already: callers are looked up one byte before
 it. What a signal interrupted is looked up at its very address.
@@ -54,6 +55,7 @@ ARM_STEPS = 2000  # the same for 32-bit ARM
 LINK_OF_ARM = 14
 ENTRY_WORDS = 64  # of the stack that are looked at for the return address of the code that a program is entered by
 CALL_WORDS, CALLS_TRIED = 256, 8  # of the stack that are looked at for a call of a frame's function, and tried
+GENERATED_FRAMES = 1000  # records of generated code up to a file's code
 SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack that are looked at for a return address
 GUESSED = (End.NO_CFI, End.NOT_CODE)  # ends that a guess may lead on from
 JUMP_INDIRECT = b"\xff\x25"  # x86-64: what a stub of the PLT begins with
@@ -78,6 +80,10 @@ class UnwindCode(Protocol):
         ...
 
     def is_code(self, address: int) -> bool: ...
+
+    def is_generated(self, address: int) -> bool:
+        """Whether an address is in code that belongs to no file, as compilers and interpreters generate."""
+        ...
 
     def go(self, pc: int, lookup: int) -> GoFunction | None:
         """The function of Go that holds `lookup`, at `pc`; None where that is no Go."""
@@ -125,6 +131,7 @@ class Unwinder:
         self._called: dict[int, int | None] = {}
         self._from_start: dict[tuple[int, int], CfiRow | None] = {}
         self._arm_rows: dict[tuple[int, int], list[CfiRow]] = {}
+        self._leading_out: set[int] = set()  # records of generated code in the current stack that lead to a file's code
 
     def unwind(self, pc: int, registers: Mapping[int, int], thread_pointer: int = 0) -> Unwound:
         """The stack of a thread by its pc and registers (by DWARF number). Never raises for what a process is.
@@ -133,6 +140,7 @@ class Unwinder:
         """
         machine = self.machine
         self.thread_pointer = thread_pointer
+        self._leading_out.clear()
         values = dict(registers)
         frame = StackFrame(pc, values.get(machine.sp, 0), FoundBy.REGISTERS, exact=True)
         inner: list[StackFrame] = []
@@ -668,11 +676,39 @@ class Unwinder:
         if not pc and (self.word(fp + caller_at) or frame.found_by is not FoundBy.FRAME_POINTER):
             return None  # zeros anywhere on the stack are no end
         is_return = self.follows_call(pc) or self.returns_from_signal(pc) or self.ends_context(pc)
-        if pc and not (self.is_code(pc - 1) and is_return):
+        if pc and not (self.is_code(pc - 1) and (is_return or self.leads_out(frame, fp))):
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
         return FrameStep(pc, values, fp + size, FoundBy.FRAME_POINTER)
+
+    def leads_out(self, frame: StackFrame, fp: int) -> bool:
+        """Whether a frame record of generated code begins a chain that leads to a return address after a call in a
+        file's code. Interpreters, as Java's, return to code that no call precedes."""
+        machine = self.machine
+        bounds = self.memory.region(frame.sp)
+        if machine.frame_record is None or bounds is None or not self.code.is_generated(frame.lookup):
+            return False
+        caller_at, return_at, size = machine.frame_record
+        records: list[int] = []
+        while fp not in self._leading_out:
+            if len(records) == GENERATED_FRAMES or fp % machine.word or fp > bounds[1] - size:
+                return False
+            self.charge(len(records) % RULES_A_STEP == 0)
+            records.append(fp)
+            pc, caller = self.pointer(fp + return_at), self.pointer(fp + caller_at)
+            pc = (pc or 0) & machine.address_mask
+            if not self.is_code(pc - 1):
+                return False
+            if not self.code.is_generated(pc):
+                if not self.follows_call(pc):
+                    return False
+                break
+            if caller is None or caller <= fp:
+                return False
+            fp = caller
+        self._leading_out.update(records)
+        return True
 
     def by_back_chain(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """The caller by the word at the stack pointer, where each frame keeps its caller's; None unless it holds.
