@@ -331,6 +331,12 @@ class NoCode:
     def is_code(self, address: int) -> bool:
         return False
 
+    def is_generated(self, address: int) -> bool:
+        return False
+
+    def function(self, address: int) -> None:
+        return None
+
     def go(self, pc: int, lookup: int) -> None:
         return None
 
