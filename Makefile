@@ -94,6 +94,12 @@ buckets: $(VENV)/.tested  ## the store's tests over Azurite's blob service, too 
 	@test -x .cache/azurite/node_modules/.bin/azurite-blob || npm install --silent --ignore-scripts --prefix .cache/azurite azurite
 	@AZURITE=.cache/azurite/node_modules/.bin/azurite-blob $(BIN)/python -m pytest tests/store/test_buckets.py
 
+machines: $(VENV)/.tested  ## stacks of other machines, by Debian's cross compilers and qemu-user
+	@command -v qemu-arm-static arm-linux-gnueabihf-gcc >/dev/null || apt-get install -y -qq --no-install-recommends qemu-user-static \
+	  gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf gcc-powerpc64le-linux-gnu gcc-s390x-linux-gnu libc6-dev-arm64-cross \
+	  libc6-dev-armhf-cross libc6-dev-ppc64el-cross libc6-dev-s390x-cross
+	@sh tests/data/machines/check.sh $(CURDIR)/$(VENV)/bin/python
+
 engines:  ## name tables by Ray, Dask and Spark, real ones, in an environment of its own (needs Java)
 	@$(MAKE) --no-print-directory VENV=.venv-engines HOW= .venv-engines/.installed
 	@.venv-engines/bin/python -m pip install -qq --disable-pip-version-check --upgrade pip

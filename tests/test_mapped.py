@@ -235,8 +235,7 @@ def test_a_symbolizer_opens_a_library_again_that_was_copied_over(tmp_path: Path)
         assert symbolizer.symbolize(child.pid, [address])[0].frames[0].function == "answer"
         overwrite(old, new.read_bytes())
         answer = symbolizer.symbolize(child.pid, [address])[0]
-        assert all(frame.function in ("before", "after") for frame in answer.frames)
-        assert answer.frames or answer.reason
+        assert [frame.function for frame in answer.frames] == ["before"]  # where `answer` was
         overwrite(old, b"not ELF at all")
         assert symbolizer.symbolize(child.pid, [address])[0].reason is not None
         child.kill()

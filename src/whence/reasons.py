@@ -28,7 +28,7 @@ class Reason(enum.Enum):
     )
     NOT_FILE_BACKED = (
         "the code at this address is in no file: generated at run time, or the kernel's own page",
-        "let the JIT compiler write /tmp/perf-PID.map (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit)",
+        "let the JIT compiler write /tmp/perf-PID.map (node --perf-basic-prof, jcmd PID Compiler.perfmap)",
     )
     NO_SUCH_PROCESS = (
         "there is no process with this pid",
@@ -139,11 +139,12 @@ NO_FRAME = (
 GIVE_KERNEL = "give the kernel's vmlinux, or the module with its symbols, with --binary"
 GIVE_KALLSYMS = "or the names of the kernel it was recorded on with --kallsyms (root can copy its /proc/kallsyms)"
 GIVE_PERF_MAP = (
-    "let the compiler write /tmp/perf-PID.map (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit, python -X perf) "
+    "let the compiler write /tmp/perf-PID.map (node --perf-basic-prof, jcmd PID Compiler.perfmap, python -X perf) "
     "and give that file with --perf-map"
 )
 ZOMBIE = "it has ended and is a zombie: only how it ended is kept, until its parent or its other threads are done"
 WAIT_FOR_IT = "nothing: a zombie has no stack; look at its parent, which has not waited for it, or at its other threads"
+WAIT_FOR_KERNEL = "wait until the kernel's work for the thread is done; root can see it in /proc/PID/task/TID/stack"
 GIVE_PROGRAM = "a debug file does not say where its code lies in the program: give the program with --binary, too"
 MAKE_AGAIN = "make the archive again, or give the ELF file with --binary"
 NAMELESS = "nothing: the debug info is there, and this code has no name (padding, a PLT's head, hand-written code)"
@@ -178,6 +179,8 @@ def not_traceable(
         elif owner is not None and os.geteuid() not in (0, owner):
             detail = f"{detail}: its user is {owner}"
             advice = f"run as user {owner}, as root, or with CAP_SYS_PTRACE (docker run --cap-add=SYS_PTRACE)"
+        elif os.geteuid() == 0:
+            advice = "add CAP_SYS_PTRACE, which root lacks in some containers (docker run --cap-add=SYS_PTRACE)"
     return Missing(Reason.NOT_TRACEABLE, detail, advice)
 
 

@@ -13,14 +13,17 @@ import pytest
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die
 from tests.forge.elf import Section
+from tests.forge.lines import program
 from tests.forge.split import IDS, dwo_files, package, packaged, skeleton, split
 from tests.helpers.dwarf import found
 from tests.helpers.survive import survives
 from whence.dwarf import DebugInfo, Unit
 from whence.dwarf.split import read_index
+from whence.dwarf.variables import SPLIT_UNITS_KEPT, Variables
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.errors import DwarfError
+from whence.model import FrameStart
 from whence.ranges import StringSpace
 from whence.window import Window
 
@@ -131,3 +134,46 @@ def test_an_index_of_more_rows_than_it_has_room_for_is_refused_at_once(columns: 
     index = struct.pack("<4I", 5, columns, rows, slots) + bytes(4096)
     with pytest.raises(DwarfError, match="its rows fit its"):
         list(read_index(Window(index, "debug_cu_index", "little", DwarfError)))
+
+
+DECLARED = [(d.DECL_FILE, d.DATA1, 1), (d.DECL_LINE, d.DATA1, 7)]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_call_inlined_in_a_split_unit_starts_at_the_address_of_its_index(version: int) -> None:
+    lines = program([("set_address", 0x1000), ("special", 0, 6), ("end", 0x1110)], version=version)
+    elf = ElfFile.from_bytes(skeleton(version, lines=lines).elf())
+    info = DebugInfo(elf, strings=StringSpace(), dwo=dwo_files(version, extra=DECLARED))
+    file = "/src/main.c" if version == 4 else "/src/util.h"
+    variables = Variables(info)
+    assert variables.frame_starts(0x2002) == [FrameStart(file, 7, 0x2000), FrameStart(file, 7, 0)]
+    assert variables.frame_starts(0x1002) == [FrameStart(file, 7, 0x1000), FrameStart(file, 7, 0)]
+    assert variables.frame_starts(0x1102) == [FrameStart(file, 7, 0)]
+    assert variables.first_function(0x2102) == "f1"
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_calls_inlined_in_a_package_start_at_the_addresses_of_their_indices(version: int) -> None:
+    variables = Variables(read(version, dwp=lambda: packaged(*package(version))))
+    assert [start.vaddr for start in variables.frame_starts(0x1002)] == [0x1000, 0]
+    assert [start.vaddr for start in variables.frame_starts(0x2002)] == [0x2000, 0]
+
+
+def test_a_missing_split_unit_has_no_starts() -> None:
+    variables = Variables(read(5, dwo=lambda unit: None))
+    assert variables.frame_starts(0x1002) == []
+    assert variables.first_function(0x1002) == ""
+
+
+def test_only_some_split_files_stay_open_for_starts(tmp_path: Path) -> None:
+    ids = tuple(range(1, SPLIT_UNITS_KEPT + 20))
+    for n, number in enumerate(ids):
+        (tmp_path / f"{n}.dwo").write_bytes(split(5, number, f"f{n}").elf(suffix=".dwo"))
+    before = len(os.listdir("/proc/self/fd"))
+    elf = ElfFile.from_bytes(skeleton(5, ids).elf(text=(0x1000, 0x1000000)))
+    info = DebugInfo(elf, strings=StringSpace(), dwo=lambda unit: ElfFile.open(tmp_path / unit.dwo_name))
+    variables = Variables(info)
+    for _ in range(2):
+        for n in range(len(ids)):
+            assert variables.frame_starts(0x1000 * (n + 1))[0].vaddr == 0x1000 * (n + 1)
+    assert len(os.listdir("/proc/self/fd")) <= before + SPLIT_UNITS_KEPT + 2

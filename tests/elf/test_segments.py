@@ -36,10 +36,21 @@ def test_a_debug_files_segment_lies_where_a_mapping_of_its_pages_shows_it() -> N
 def test_a_byte_on_a_shared_page_is_of_the_segment_that_declares_it_where_the_mappings_end_is_not_known() -> None:
     first, second = Segment.of_code(0x1000, 0x11000, 0x800), Segment.of_code(0x1800, 0x22800, 0x900)
     translation = Translation.of_code([second, first])
-    assert translation.segment_holding(0x1100, 0x1000) == first
-    assert translation.segment_holding(0x1900, 0x1000) == second
-    assert translation.segment_of((0x1000, 0x2000), 0x1900) == first  # its very extent
-    assert translation.segment_holding(0x5000, 0x5000) is None
+    assert translation.segment_of(0x1100, (0x1000, None)) == first
+    assert translation.segment_of(0x1900, (0x1000, None)) == second
+    assert translation.segment_of(0x1900, (0x1000, 0x2000)) == first  # its very extent
+    assert translation.segment_of(0x1900, (0x1000, 0x5000)) == second  # no segment can have made this mapping
+    assert translation.segment_of(0x1900) == second
+    assert translation.segment_of(0x5000, (0x5000, None)) is None
+
+
+def test_a_mappings_first_page_decides_where_its_end_is_not_known() -> None:
+    first, second = Segment.of_code(0x1000, 0x11000, 0x1800), Segment.of_code(0x2800, 0x22800, 0x900)
+    translation = Translation.of_code([first, second])
+    assert translation.segment_of(0x2900, (0x1000, None)) == first  # past its bytes, on its last page
+    assert translation.segment_of(0x2100, (0x2000, None)) == second  # before its bytes, on its first page
+    assert translation.segment_of(0x2100, (0, None)) == first  # a mapping of more than one segment
+    assert translation.segment_of(0x2900, (0, 0x4000)) == second
 
 
 SECTIONS = [

@@ -405,3 +405,9 @@ def test_what_nothing_can_name_is_told_once_and_no_longer_looked_at(line: bytes)
         assert log.feed(text) + log.feed(text) + log.finish() == text + text
         assert len(asked) <= 1100
         assert len(places.reasons) <= 1
+
+
+def test_a_relative_path_of_go_with_a_line_keeps_its_bytes() -> None:
+    text = b"goroutine 1 [running]:\nmain()\n\t%s +0x5\n"
+    assert filtered(text % b"./pan.go:4", compiled("-O2")) == text % b"./pan.go:4"
+    assert filtered(text % b"./pan.go:0", compiled("-O2")) != text % b"./pan.go:0"

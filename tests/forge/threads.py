@@ -42,6 +42,9 @@ class Process:
     def entry_before(self, address: int) -> None:
         return None
 
+    def function(self, address: int) -> None:
+        return None
+
     def calls_main(self, address: int) -> bool:
         return False
 

@@ -27,6 +27,7 @@ class Fake:
         self.path, self.build_id, self.memory = path, build_id, memory
         self.closed = False
         self.producers: object = None
+        self.lookups = 0
 
     def lookup(self, vaddr: int) -> Frames:
         assert not self.closed
@@ -37,6 +38,7 @@ class Fake:
         return () if vaddr & 1 else (Frame(f"{Path(self.path).name}@{vaddr:#x}"),)
 
     def lookup_many(self, vaddrs: Sequence[int], *, last: bool = False) -> list[Frames]:
+        self.lookups += 1
         return [self.lookup(vaddr) for vaddr in vaddrs]
 
     def close(self) -> None:

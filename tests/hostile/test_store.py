@@ -37,8 +37,10 @@ def add_quickly(store: Store, path: Path) -> list[str]:
     return [one.outcome for one in found]
 
 
-@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "a/../../../escaped", "\x1b[2J", "a" * 5000])
-def test_names_of_members_lead_nowhere(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["../../escaped", "absolute", "a/../../../escaped", "\x1b[2J", "a" * 5000])
+def test_member_names_never_write_outside_the_store(tmp_path: Path, name: str) -> None:
+    if name == "absolute":
+        name = str(tmp_path / "escaped")
     (tmp_path / "in").mkdir()
     with tarfile.open(tmp_path / "in" / "a.tar", "w") as made:
         one = tarfile.TarInfo(name)
@@ -55,7 +57,6 @@ def test_names_of_members_lead_nowhere(tmp_path: Path, name: str) -> None:
         assert known is not None
         assert "/" not in known.name
     assert {one for one in everything(tmp_path) - before if not one.startswith("store")} == set()
-    assert not os.path.lexists("/tmp/escaped")
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge.core import Mapped, core, status
-from tests.forge.elf import Segment, build_id_note, forge
+from tests.forge.elf import Segment, build_id_note, forge, note
 from tests.helpers.live import compiled, running
 from tests.helpers.programs import UNTIL_ASLEEP
 from tests.helpers.survive import survives
@@ -22,7 +22,7 @@ from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.errors import MapsError
 from whence.lidia.build import create
-from whence.procmap.core import CoreMappings, read_core
+from whence.procmap.core import NT_SIGINFO, CoreMappings, read_core
 from whence.window import ByteOrder
 
 ID = "0123456789abcdef" * 2
@@ -79,7 +79,7 @@ def test_threads_mappings_and_files_are_read_on_each_machine(machine: int, bits:
         for tid, pc, sp in ((78, 0x11234, 0x30100), (77, 0x20001, 0x30200))
     ]
     found = read(core(program(bits, order), threads, bits=bits, order=order, machine=machine, vdso=0x20000))
-    assert found.threads == ((78, 11, 0x11234, 0x30100), (77, 11, 0x20001, 0x30200))
+    assert found.threads == ((78, 11, 0x11234, 0x30100), (77, 0, 0x20001, 0x30200))
     assert (found.snapshot.pid, found.snapshot.command, found.missing) == (77, "app", 0)
     code, vdso = found.snapshot.mappings
     assert (code.path, code.start, code.limit, code.offset, code.build_id) == (
@@ -95,6 +95,22 @@ def test_threads_mappings_and_files_are_read_on_each_machine(machine: int, bits:
     assert file.mapper is not None
     assert file.mapper.vaddr(code, 0x11234) == 0x401234
     assert none is None
+
+
+def test_a_signal_belongs_to_the_thread_that_received_it() -> None:
+    info = note("CORE", NT_SIGINFO, (11).to_bytes(4, "little").ljust(128, b"\0"), "little")
+    of_other = note("CORE", NT_SIGINFO, (19).to_bytes(4, "little").ljust(128, b"\0"), "little")
+    first, second = status(1, 0x11234), status(2, 0x11234)
+
+    def signals(*threads: bytes) -> list[int]:
+        return [thread.signal for thread in read(core(program(), threads)).threads]
+
+    assert signals(first, second) == [11, 0]  # old kernels write no NT_SIGINFO, but the thread first
+    assert signals(first + info, second) == [11, 0]
+    assert signals(first, second + info) == [0, 11]
+    assert signals(first + of_other, second + info) == [0, 11]  # gdb writes one for each thread
+    assert signals(status(1, 0x11234, signal=0), second) == [0, 11]
+    assert signals(status(1, 0x11234, signal=0), status(2, 0x11234, signal=0)) == [0, 0]
 
 
 def test_registers_of_other_machines_are_not_guessed() -> None:

@@ -285,3 +285,11 @@ def test_the_values_of_jemallocs_stacks_are_those_of_jeprof(name: str) -> None:
         found[stack] = found.get(stack, 0) + value
     assert sum(found.values()) == sum(int(line.rpartition(" ")[2]) for line in lines) > 0
     assert len(lines) > 1
+
+
+def test_threads_of_go_whose_origin_is_unknown_are_counted() -> None:
+    found = read(
+        b"threadcreate profile: total 7\n6 @\n#\t0x0\n\n1 @ 0x401001 0x401002\n#\t0x401000\tmain.f+0x1\t/f.go:3\n"
+    )
+    assert list(found.samples.values[0]) == [6, 1]
+    assert not found.skipped

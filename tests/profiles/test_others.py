@@ -26,6 +26,12 @@ CASES = {
     "go dump": (b"goroutine 1 [running]:\nmain.main()\n", "Go's dump of goroutines", "debug"),
     "chrome": (b'{"traceEvents":[{"name":"a"}]}', "a Chrome trace", "CPU profile"),
     "memray": (b"memray\0\x0c\0\0\0", "a memray recording", "memray flamegraph"),
+    "V8 heap": (
+        b'{"head":{"callFrame":{"functionName":"(root)","scriptId":"0","url":""},"selfSize":0,"id":1,"children":[]},'
+        b'"samples":[]}',
+        "V8's heap profile",
+        "speedscope",
+    ),
     "memray in lz4": (
         bytes.fromhex("04224d186440a7") + b"\x20\0\0\0\xf0\x05memray\0\x0c",
         "a memray recording",

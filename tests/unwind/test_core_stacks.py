@@ -121,6 +121,14 @@ def test_a_thread_is_told_with_its_signal_registers_and_inlined_calls(
     assert [one["signal_trampoline"] for one in told["frames"]].count(True) == 1
     assert told["end"] == "complete"
 
+    other = next(line.split()[1] for line in out[1:] if line.startswith("thread "))
+    assert main(["core", str(core), "--thread", other]) == 0
+    assert f"thread {other}" in capsys.readouterr().out.splitlines()
+    assert main(["core", str(core), "--thread", other, "--json"]) == 0
+    sleeping = json.loads(capsys.readouterr().out)
+    assert sleeping["signal"] == 0
+    assert "signal_name" not in sleeping
+
     assert main(["core", str(core), "--thread", tid, "--style", "gdb"]) == 0
     lines = capsys.readouterr().out.splitlines()[2:]
     assert re.fullmatch(rf"#0  0x[0-9a-f]{{16}} in boom \(\) at {re.escape(str(program))}.c:8", lines[0])
@@ -260,3 +268,19 @@ def test_stacks_of_a_core_are_printed_without_modules_that_take_long_to_import(t
     said, _, loaded = done.stdout.partition("LOADED ")
     assert "deep" in said
     assert not {"dataclasses", "inspect", "json", "datetime", "ctypes", "pathlib"} & {*loaded.split()}
+
+
+CRASH_IN_VDSO = """
+#include <time.h>
+int main(void) {
+    for (;;)
+        clock_gettime(CLOCK_MONOTONIC, (struct timespec *)8);
+}
+"""
+
+
+def test_the_vdsos_own_frame_is_named_by_its_image_in_the_core(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-O1", "-w", source=CRASH_IN_VDSO, name="clock")
+    (stack,) = whence.Core(core_of(program, "")).stacks()
+    assert stack.frames[0].place.mapping.path == "[vdso]"
+    assert functions(stack)[0] == "__vdso_clock_gettime"

@@ -347,7 +347,7 @@ def test_without_the_right_names_and_states_are_known_and_the_remedy(program: Pa
         assert done.returncode == 1
         assert re.findall(r"^thread \d+ (\w+) \(\w\)$", done.stdout, re.MULTILINE)[0] == "program"
         assert done.stdout.count("end: no-registers: the thread's registers are not known (") == 3
-        assert "3 x not-traceable: run as root, or with CAP_SYS_PTRACE" in done.stderr
+        assert "3 x not-traceable: add CAP_SYS_PTRACE, which root lacks" in done.stderr
 
 
 def test_a_process_says_of_itself_that_it_can_not_be_stopped() -> None:

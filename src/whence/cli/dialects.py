@@ -1,14 +1,16 @@
 """Linkage names in readable form, as the programs write it that drop-ins stand in for.
 
 LLVM from 15 on   `A<B<int>>`, `f() (.cold)`, `'lambda'(int)`; names of Rust before v0 as if they were C++
-LLVM 14           the same, but `A<B<int> >`
-GNU               `A<B<int> >`, `f() [clone .cold]`, `{lambda(int)#1}`, `decltype(nullptr)`; Rust without its hash
+LLVM 14           the same, but `A<B<int> >` in names of C++
+GNU               `A<B<int> >`, `f() [clone .cold]`, `{lambda(int)#1}`, `decltype(nullptr)` in names of C++; names of
+                  Rust with `>>`, without their hash, and without a suffix
 """
 
 from __future__ import annotations
 
 import re
 
+RUST = "_R"  # begins the names of version 0
 CLOSING = re.compile(r"(?<!operator)>(?=>)")
 SHIFT = re.compile(r"operator<<(?=<)")  # followed by arguments of a template, which GNU writes apart
 LESS = re.compile(r"operator<<(?=[^<(=> ])")
@@ -26,13 +28,16 @@ def llvm(name: str) -> str:
 
 
 def llvm_14(name: str) -> str:
-    return apart(llvm(name))
+    text = llvm(name)
+    return text if name.startswith(RUST) else apart(text)
 
 
 def gnu(name: str) -> str:
     from whence.demangle import demangle
 
     base, separator, version = name.partition("@")
+    if rust := rust_name(base):
+        return demangle(rust) + separator + version
     text = apart(demangle(base))
     if clone := CLONE.search(text):
         parts = CLONE_PART.findall(clone[1])
@@ -84,6 +89,18 @@ def apart(text: str) -> str:
     'std::vector<std::vector<int> > operator>>(A<B<C> >&)'
     """
     return CLOSING.sub("> ", text) if ">>" in text else text
+
+
+def rust_name(name: str) -> str:
+    """Return a linkage name of Rust without the suffix that a tool added; "" for names of other languages.
+
+    >>> rust_name("_RNvC1a1f.llvm.12"), rust_name("_ZN1a1f17h0123456789abcdefE.cold"), rust_name("_ZN1a1fEv.cold")
+    ('_RNvC1a1f', '_ZN1a1f17h0123456789abcdefE', '')
+    """
+    if name.startswith(RUST):
+        return name.partition(".")[0]
+    found = RUST_HASH.search(name)
+    return name[: found.end()] if found is not None and legacy_rust(name) else ""
 
 
 def legacy_rust(name: str) -> str:

@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from whence.binary import Binary, is_archive, open_archive, open_elf
@@ -57,7 +57,7 @@ def run(options: Namespace) -> int:
     live = options.where.isdecimal() and not os.path.exists(options.where)
     with locator_of(options) as locator:
         if options.stack is not None:
-            chain = of_stack(options.where, live, options.stack, locator, options.scan)
+            chain = of_stack(options.where, live, options.stack, locator, options.scan, options.binary)
         else:
             chain = of_process(int(options.where), asked, locator) if live else of_file(options.where, asked, locator)
         for step in chain:
@@ -73,13 +73,19 @@ def run(options: Namespace) -> int:
 # a stack
 
 
-def of_stack(where: str, live: bool, tid: int, locator: Locator, scan: bool) -> Iterator[Step]:
+def of_stack(
+    where: str, live: bool, tid: int, locator: Locator, scan: bool, programs: Sequence[str] = ()
+) -> Iterator[Step]:
     """Each frame of a thread of a live process or a core, and the rule by which its caller was found."""
     from whence.cli.stacks import ending
     from whence.symbolize import Core, Process, Symbolizer
 
     with Symbolizer(locator=locator, demangle=True) as symbolizer:
-        whose = Process(int(where), resolver=symbolizer.resolver) if live else Core(where, sysroot=locator.root)
+        whose: Process | Core
+        if live:
+            whose = Process(int(where), resolver=symbolizer.resolver)
+        else:
+            whose = Core(where, programs=programs, sysroot=locator.root)
         if isinstance(whose, Process):
             executable_mappings(whose)
         found = whose.explain_stack(tid, symbolizer, scan=scan)

@@ -89,16 +89,13 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
     if not as_json:
         print(about)
     lines = StackLines()
-    any_cause = any(stack.signal is not None and stack.signal.cause for stack in stacks)
     for stack in stacks:
         if as_json:
             import json
 
             print(json.dumps({**stack_object(stack, registers), "process": about.as_object()}))
             continue
-        # Linux notes the signal that ended a process with each of its threads, its cause with the one that got it.
-        got = stack.signal is not None and (not any_cause or bool(stack.signal.cause))
-        print(title(stack) + (f" {stack.signal}" if got else ""))
+        print(title(stack) + (f" {stack.signal}" if stack.signal is not None else ""))
         if registers:
             print("\n".join(register_lines(stack)))
         if style == "gdb":

@@ -10,6 +10,7 @@ import threading
 from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection
+from itertools import chain, repeat
 from os import PathLike
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from whence.columns.kernels.texts import TextSet
 from whence.elf.segments import Translation
 from whence.errors import WrongUse
 from whence.kernels.columns import Column
+from whence.kernels.rows import numbered, taken
 from whence.lidia.table import demangler
 from whence.locate.identity import comparable
 from whence.locate.locator import Locator
@@ -45,6 +47,9 @@ FIELDS = ("function", "file", "line", "inlined", "start_line", "source")
 FRAMES, REASON = "frames", "reason"
 BUILD_ID, ADDRESS, FILE_OFFSET = "build_id", "address", "file_offset"
 MAPPING_START, MAPPING_OFFSET = "mapping_start", "mapping_offset"
+
+VADDRS, FILE_OFFSETS = -2, -1
+"""What the addresses of a file are; any other number: offsets in a mapping that begins at this byte of the file."""
 
 
 class Coverage(Record):
@@ -72,7 +77,8 @@ class Namer(Closing):
     of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones
     or lists. They are vaddrs; runtime addresses where the columns `mapping_start` and `mapping_offset` are there as
     well; file offsets where `file_offset` is there in place of `address`. The parameters of these names say what the
-    columns are called.
+    columns are called. `before_file` is called before each file is searched for or asked; an exception that it raises ends
+    the batch.
 
     Added are `frames`, a list of structs (function, file, line, inlined, start_line, source; innermost first, a whole
     stack's one after the other), and `reason`, why there are none. With `leaf` these fields are columns, of the
@@ -100,6 +106,7 @@ class Namer(Closing):
         mapping_offset: str = MAPPING_OFFSET,
         prefix: str = "",
         decimal: bool = False,
+        before_file: Callable[[], None] | None = None,
     ) -> None:
         if leaf and exploded:
             raise WrongUse("leaf and exploded: one row an address, or one a frame?")
@@ -113,13 +120,14 @@ class Namer(Closing):
         self._build_id, self._address, self._file_offset = build_id, address, file_offset
         self._mapping = (mapping_start, mapping_offset)
         self.decimal = decimal
+        self._before_file = before_file
         names = FIELDS if leaf or exploded else (FRAMES,)
         self.added = tuple(prefix + name for name in (*names, REASON))
         self._lock = threading.Lock()
-        self._files: dict[tuple[str, bool], int] = {}
-        self._identities: list[tuple[str, bool]] = []
-        self._open: OrderedDict[int, Opened] = OrderedDict()
-        self._missing: dict[int, Missing] = {}
+        self._files: dict[tuple[str, int], int] = {}
+        self._identities: list[tuple[str, int]] = []
+        self._open: OrderedDict[str, Opened] = OrderedDict()  # by build-id
+        self._missing: dict[str, Missing] = {}  # by build-id
         self._why: dict[int, dict[Reason, Missing]] = {}  # by file: what was seen, for the coverage
         self._coverage: dict[str, Coverage] | None = None
         self._forget()
@@ -174,9 +182,9 @@ class Namer(Closing):
 
     def names_of(self, batch: RecordBatch) -> RecordBatch:
         """The added columns alone of the kernel's batch."""
-        elements, offsets = self._elements(batch)
+        elements, kind = self._elements(batch)
         with self._lock:
-            answers = self._find(batch, elements, offsets)
+            answers = self._find(batch, elements, kind)
             return self._columns(self._answers, answers, elements)
 
     def count_coverage(self) -> None:
@@ -196,16 +204,16 @@ class Namer(Closing):
             if not build_id:
                 self._forget()
                 return
-            for offsets in (False, True):
-                number = self._files.pop((build_id, offsets), None)
-                if number is not None:  # its answers stay, and are asked for no more
-                    renewed = self._number(build_id, offsets)
-                    files = self._files_of_given[offsets]
+            for identity in [one for one in self._files if one[0] == build_id]:
+                number = self._files.pop(identity)  # its answers stay, and are asked for no more
+                files = self._files_of_given.get(identity[1])
+                if files is not None:
+                    renewed = self._number(*identity)
                     for given, file in enumerate(files):
                         if file == number:
                             files[given] = renewed
-                    self._missing.pop(number, None)
-                    self._close_one(number)
+            self._missing.pop(build_id, None)
+            self._close_one(build_id)
 
     def close(self) -> None:
         """Close every file. The namer stays usable."""
@@ -230,9 +238,9 @@ class Namer(Closing):
             import pyarrow
         except ImportError:
             raise ImportError("exploded=True needs pyarrow (pip install 'whence[arrow]')") from None
-        elements, offsets = self._elements(batch)
+        elements, kind = self._elements(batch)
         with self._lock:
-            answers = self._find(batch, elements, offsets)
+            answers = self._find(batch, elements, kind)
             of, frames, chosen = self._answers.rows_of(answers, elements, True)
             added = self._answers.columns(frames, self.added, WORDS, chosen)
             rows = elements.rows_of(of)
@@ -267,16 +275,17 @@ class Namer(Closing):
         wanted = f"{self._address} or {self._file_offset}"
         raise WrongUse(f"no column {wanted} of addresses among {', '.join(names) or 'none'}")
 
-    def _elements(self, batch: RecordBatch) -> tuple[Elements, bool]:
-        """The addresses of a batch, and whether they are file offsets."""
+    def _elements(self, batch: RecordBatch) -> tuple[Elements, int | Elements]:
+        """The addresses of a batch, and their kind: VADDRS, FILE_OFFSETS, or where their mappings begin."""
         name, offsets = self._check_names(batch)
         elements = Elements(batch, name, self.decimal)
+        kind: int | Elements = FILE_OFFSETS if offsets else VADDRS
         if not offsets and set(self._mapping) <= set(batch.names):
-            elements.moved(*(Elements(batch, one, self.decimal) for one in self._mapping))
-            offsets = True
+            start, kind = (Elements(batch, one, self.decimal) for one in self._mapping)
+            elements.moved(start, kind)
         if self._return_addresses:
             elements.step_back(self._return_addresses == "callers")
-        return elements, offsets
+        return elements, kind
 
     def _columns(self, store: AnswerStore, answers: Column, elements: Elements) -> RecordBatch:
         if self._leaf or self.exploded:
@@ -292,7 +301,7 @@ class Namer(Closing):
     def _forget(self) -> None:
         self._forget_answers()
         self._given = TextSet()  # build-ids as batches have them
-        self._files_of_given = array("I"), array("I")  # of vaddrs, of file offsets
+        self._files_of_given = {VADDRS: array("I"), FILE_OFFSETS: array("I")}
         self._files.clear()
         self._identities.clear()
         self._missing.clear()
@@ -300,20 +309,25 @@ class Namer(Closing):
         while self._open:
             self._open.popitem()[1].close()
 
-    def _find(self, batch: RecordBatch, elements: Elements, offsets: bool) -> Column:
+    def _find(self, batch: RecordBatch, elements: Elements, kind: int | Elements) -> Column:
         """The answer of each element; what was not asked before is looked up."""
-        if len(self._given) > BUILD_IDS:
+        if len(self._given) > BUILD_IDS or len(self._identities) > 2 * BUILD_IDS:
             self._forget()
         elif len(self._answers) > ANSWERS or self._answers.memory > ANSWER_BYTES:
             self._forget_answers()
         codes = identities(batch, self._build_id, elements, self._given)
-        files = self._files_of_given[offsets]
-        for given in range(len(files), len(self._given)):
-            files.append(self._number(build_id_of(self._given[given]), offsets))
+        if isinstance(kind, int):
+            files = self._files_of_given[kind]
+            for given in range(len(files), len(self._given)):
+                files.append(self._number(build_id_of(self._given[given]), kind))
+        else:
+            codes, files = self._by_mapping(codes, elements, kind)
         before = len(self._answers)
         answers = self._answers.find(elements, codes, files)
         try:
             for file, (which, addresses) in self._answers.pending(before).items():
+                if self._before_file is not None:
+                    self._before_file()
                 self._look_up(file, which, addresses)
         except BaseException:  # interrupted: answers without frames must not stay
             self._forget()
@@ -322,9 +336,26 @@ class Namer(Closing):
             self._count(answers, codes, files, before)
         return answers
 
-    def _number(self, build_id: str, offsets: bool) -> int:
-        """The number of a file, asked by vaddrs or by file offsets."""
-        identity = build_id, offsets
+    def _by_mapping(self, codes: Column, elements: Elements, offsets: Elements) -> tuple[Column, array[int]]:
+        """A code for each pair of a build-id's code and the byte of the file where a mapping begins, and its file."""
+        numbers, starts = numbered(offsets.address.numbers(), "Q")
+        if elements.lists and not offsets.lists:
+            lengths = map(int.__sub__, elements.starts.numbers()[1:], elements.starts.numbers())
+            rows = array("I", chain.from_iterable(map(repeat, range(elements.rows), lengths)))
+            numbers = taken(numbers.numbers(), "I", rows)
+        pairs = memoryview(bytearray(8 * len(codes))).cast("I")
+        pairs[::2], pairs[1::2] = codes.numbers(), numbers.numbers()
+        codes, distinct = numbered(pairs, "Q")
+        files = array("I")
+        words = memoryview(distinct.numbers()).cast("B").cast("I")
+        for given, start in zip(words[::2], words[1::2], strict=True):
+            build_id = build_id_of(self._given[given]) if given < len(self._given) else ""
+            files.append(self._number(build_id, starts[start]))
+        return codes, files
+
+    def _number(self, build_id: str, kind: int) -> int:
+        """The number of a file, and of what its addresses are."""
+        identity = build_id, kind
         if identity not in self._files:
             self._files[identity] = len(self._identities)
             self._identities.append(identity)
@@ -332,15 +363,16 @@ class Namer(Closing):
 
     def _look_up(self, file: int, which: Column, addresses: Column) -> None:
         """Give the answers of one file their frames, or the reason why they have none."""
-        build_id, offsets = self._identities[file]
+        build_id, kind = self._identities[file]
+        offsets = kind != VADDRS
         try:
-            opened = self._opened(file, build_id, len(addresses))
+            opened = self._opened(build_id, len(addresses))
             if isinstance(opened, Missing):
                 self._refuse(file, which, opened)
                 return
             wanted = addresses.numbers()
             if offsets:
-                wanted = vaddrs_of(opened, wanted)
+                wanted = vaddrs_of(opened, wanted, None if kind == FILE_OFFSETS else kind)
             table = opened.binary.table_for(wanted)
             frames = table.find_frames(wanted)
             texts = table.texts_of(frames)
@@ -353,7 +385,7 @@ class Namer(Closing):
             self._answers.fill(which, frames, texts, numbers, start_lines, NUMBERS[unnamed.reason])
             self._why.setdefault(file, {})[unnamed.reason] = unnamed
         except Exception as error:  # whatever a reader stumbles over, the other files' rows go on
-            self._close_one(file)
+            self._close_one(build_id)
             missing = Missing(*reason_of(error, f"naming {len(addresses)} addresses of {build_id}"))
             self._refuse(file, which, missing)
 
@@ -361,27 +393,27 @@ class Namer(Closing):
         self._answers.refuse(which, NUMBERS[missing.reason])
         self._why.setdefault(file, {})[missing.reason] = missing
 
-    def _opened(self, file: int, build_id: str, addresses: int) -> Opened | Missing:
-        found = self._open.get(file)
+    def _opened(self, build_id: str, addresses: int) -> Opened | Missing:
+        found = self._open.get(build_id)
         if found is not None:
-            self._open.move_to_end(file)
+            self._open.move_to_end(build_id)
             return found
-        if file in self._missing:
-            return self._missing[file]
+        if build_id in self._missing:
+            return self._missing[build_id]
         if not build_id:
             return Missing(Reason.NO_BUILD_ID)
         search = self._locator.search(Wanted(build_id), addresses=addresses)
         if search.opened is None:
             missing = search.missing or Missing(Reason.NO_FILE, build_id)
-            self._missing[file] = missing
+            self._missing[build_id] = missing
             return missing
-        self._open[file] = search.opened
+        self._open[build_id] = search.opened
         if len(self._open) > OPEN_FILES:
             self._close_one(next(iter(self._open)))
         return search.opened
 
-    def _close_one(self, file: int) -> None:
-        opened = self._open.pop(file, None)
+    def _close_one(self, build_id: str) -> None:
+        opened = self._open.pop(build_id, None)
         if opened is not None:
             opened.close()
 
@@ -447,12 +479,16 @@ def build_id_of(value: bytes) -> str:
     return found if found.count("/") == 3 or set(found) <= set("0123456789abcdef") else ""
 
 
-def vaddrs_of(opened: Opened, file_offsets: memoryview) -> memoryview:
-    """The vaddr of each file offset; NOWHERE for one that no executable segment of the file holds."""
+def vaddrs_of(opened: Opened, file_offsets: memoryview, start: int | None = None) -> memoryview:
+    """The vaddr of each file offset; NOWHERE for one that no executable segment of the file holds.
+
+    `start`: the byte of the file where the mapping of these offsets begins, if known.
+    """
+    extent = None if start is None else (start, None)
     translation = Translation.of_code(opened.segments or ())
     out = array("Q")
     for offset in file_offsets:
-        vaddr = translation.mapped_vaddr_of(offset)
+        vaddr = translation.mapped_vaddr_of(offset, extent)
         out.append(NOWHERE if vaddr is None else vaddr)
     return memoryview(out)
 

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
-from whence.dwarf.kernels.units import ADDRESS_SIZE, END, OFFSET_SIZE, VERSION
+from whence.dwarf.kernels.units import ADDRESS_SIZE, DWO_NAME, END, OFFSET, OFFSET_SIZE, VERSION
 from whence.dwarf.kernels.units import ALT_BIT as ALT_PLACE
 from whence.dwarf.kernels.units import DIE as DIE_OFFSET
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LinePrograms
 from whence.dwarf.locations import LocationLists
+from whence.errors import DwarfError, ElfError
+from whence.forks import cached_property
 from whence.kernels.columns import Column
 from whence.model import FrameStart
 from whence.ranges.kernels import columns as columns_kernel
@@ -39,6 +41,7 @@ POINTERS = (constants.DW_TAG_pointer_type, constants.DW_TAG_reference_type, cons
 FUNCTIONS = (constants.DW_TAG_subprogram, constants.DW_TAG_inlined_subroutine)
 LINKAGE_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
 LOCALS = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
+SPLIT_UNITS_KEPT = 64  # with the files of those that have one of their own
 MOST_DIES = 1 << 16  # of one function that are looked at
 
 
@@ -77,11 +80,14 @@ class Die(NamedTuple):
 
 
 class Variables:
-    """The variables of a file's debug info. The first question about an address looks at every DIE, once."""
+    """The variables of a file's debug info. The first question about an address looks at every DIE, once.
 
-    def __init__(self, info: DebugInfo) -> None:
+    With `units`, those of a split file: the vaddrs of DIEs and the files of declarations count in their skeletons.
+    """
+
+    def __init__(self, info: DebugInfo, units: UnitSet | None = None) -> None:
         self._info = info
-        self._units = units = info.all_units
+        self._units = units = units or info.all_units
         self._alt_units = alt = units.file.alt or units
         self._own = kernel.VariableReader(units.kernel, alt.kernel)
         self._alt = kernel.VariableReader(alt.kernel, alt.kernel)
@@ -90,6 +96,9 @@ class Variables:
         self._starts: dict[int, FrameStart] = {}  # by DIE
         self._lists = LocationLists(info.elf)
         self._placed: tuple[array[int], array[int]] | None = None
+        self._skeletons: dict[int, int] = {}  # the row of the skeleton, by that of the split unit
+        self._split: dict[int, tuple[Variables, int] | None] = {}  # by row of the skeleton, the oldest first
+        self._shared: dict[int, Variables] = {}  # of split files that hold many units
 
     def declaration(self, vaddr: int) -> tuple[str, int] | None:
         """File and line of the declaration of the variable that lies at a vaddr; None when there is none."""
@@ -120,26 +129,61 @@ class Variables:
     def frame_starts(self, vaddr: int) -> list[FrameStart]:
         """Of the function at a vaddr and the calls inlined into it there, innermost first. The first question in a unit
         looks at all of its functions, once."""
-        for unit in self._info.units_at([vaddr]):
-            starts, ends, offsets = self._functions_of(unit)
+        for variables, unit in self._units_at(vaddr):
+            starts, ends, offsets = variables._functions_of(unit)
             index = bisect_right(starts, vaddr) - 1
             if index >= 0 and vaddr < ends[index]:
                 chain = Column("Q")
-                self._own.chain(offsets[index], vaddr, chain)
-                return [self._start(offset) for offset in reversed(chain.numbers())]
+                variables._own.chain(offsets[index], vaddr, chain)
+                return [variables._start(offset) for offset in reversed(chain.numbers())]
         return []
 
     def first_function(self, vaddr: int) -> str:
         """The linkage name, or the name, of the first function of a unit that begins where the one at a vaddr does:
         assemblers describe each of the names that a function has. "" when there is none."""
-        for unit in self._info.units_at([vaddr]):
-            starts, ends, offsets = self._functions_of(unit)
+        for variables, unit in self._units_at(vaddr):
+            starts, ends, offsets = variables._functions_of(unit)
             at = bisect_right(starts, vaddr) - 1
             if at >= 0 and vaddr < ends[at]:
                 first = bisect_left(starts, starts[at])
-                die = self._die(min(offsets[one] for one in range(first, at + 1) if vaddr < ends[one]))
-                return self._name(die, LINKAGE_NAMES) or self._name(die) if die is not None else ""
+                die = variables._die(min(offsets[one] for one in range(first, at + 1) if vaddr < ends[one]))
+                return variables._name(die, LINKAGE_NAMES) or variables._name(die) if die is not None else ""
         return ""
+
+    def _units_at(self, vaddr: int) -> Iterator[tuple[Variables, int]]:
+        """The offsets of the units that can hold a vaddr, each with the reader of its DIEs: a skeleton's split unit in
+        place of the skeleton."""
+        for offset in self._info.units_at([vaddr]):
+            row = self._rows.get(offset, -1)
+            split = self._split_unit(row) if row >= 0 and self._units.units.value(row, DWO_NAME) else None
+            yield split or (self, offset)
+
+    @cached_property
+    def _rows(self) -> dict[int, int]:
+        """The row of each unit, by offset."""
+        return {offset: row for row, offset in enumerate(self._units.units.column(OFFSET))}
+
+    def _split_unit(self, skeleton: int) -> tuple[Variables, int] | None:
+        """The split unit of a skeleton: the reader of its file, and its offset there. None if it is missing."""
+        if skeleton not in self._split:
+            self._split[skeleton] = self._find_split_unit(skeleton)
+            if len(self._split) > SPLIT_UNITS_KEPT:
+                del self._split[next(iter(self._split))]  # which unmaps a file of its own
+        return self._split[skeleton]
+
+    def _find_split_unit(self, skeleton: int) -> tuple[Variables, int] | None:
+        try:
+            found = self._info.split.find(self._units, skeleton)
+        except (DwarfError, ElfError, OSError):
+            return None
+        if found is None:
+            return None
+        file, row = found
+        variables = self._shared.get(id(file)) or Variables(self._info, file.set)
+        if not file.alone:
+            self._shared[id(file)] = variables
+        variables._skeletons[row] = skeleton
+        return variables, file.set.units.value(row, OFFSET)
 
     def _start(self, offset: int) -> FrameStart:
         found = self._starts.get(offset)
@@ -212,11 +256,14 @@ class Variables:
         """The path of a file, by its number in the unit of a DIE."""
         which = die.key & ALT_BIT, die.unit, number
         if which not in self._files:
-            units = self._set_of(die)
-            file, arena = self._units.file, Arena(self._units.file.strings)
+            units, row = self._set_of(die), die.unit
+            if not die.key & ALT_BIT and row in self._skeletons:
+                units, row = self._info.all_units, self._skeletons[row]
+            file = self._info.all_units.file
+            arena = Arena(file.strings)
             paths = Paths(units.sections, file.order, arena, go=file.go, style=file.paths)
             programs = LinePrograms(units.sections, file.order, file.lowest, paths, file.strings)
-            ref = programs.file_names(units.units.rows, die.unit).ref(number)
+            ref = programs.file_names(units.units.rows, row).ref(number)
             arena.seal()
             self._files[which] = file.strings.text(ref)
         return self._files[which]

@@ -19,7 +19,9 @@ from whence.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    Extent = tuple[int, int | None]
 
 WIDTH = (1 << 64) - 1
 SMALLEST_PAGE, LARGEST_PAGE = 1 << 12, 1 << 16
@@ -99,7 +101,8 @@ def read_segments(data: memoryview, header: Header) -> tuple[Segment, ...]:
 class Translation:
     """File offsets of one file to vaddrs and back, by its PT_LOAD segments. Unchanging, safe from many threads.
 
-    An extent is what a mapping shows of the file: (first byte, byte behind the last).
+    An extent is what a mapping shows of the file: (first byte, end), the end None if unknown. `segment_of` is the one
+    rule by which processes, cores, profiles, tables and logs get from a mapping and a byte of the file to a vaddr.
 
     >>> translation = Translation([Segment.of_code(0x1234, 0x400000, 0x2000)])
     >>> [hex(translation.mapped_vaddr_of(offset)) for offset in (0x1000, 0x1234)]
@@ -139,58 +142,46 @@ class Translation:
                 return vaddr - segment.vaddr + segment.file_offset
         return None
 
-    def mapped_vaddr_of(self, file_offset: int, extent: tuple[int, int] | None = None) -> int | None:
-        """The vaddr (modulo 2^64) of a byte of the file that a loader maps, with the rest of its pages; else None.
+    def mapped_vaddr_of(self, file_offset: int, extent: Extent | None = None) -> int | None:
+        """Return the vaddr (modulo 2^64) that a byte of the file is mapped at, by `segment_of`."""
+        segment = self.segment_of(file_offset, extent)
+        return None if segment is None else segment.vaddr_of(file_offset)
 
-        Accepts [p_offset rounded down to the page, p_offset + p_filesz). With the extent of the mapping that the offset
-        came from, the segment that made the mapping answers, also for the bytes behind p_filesz on its last page.
+    def segment_of(self, file_offset: int, extent: Extent | None = None) -> Segment | None:
+        """Return the segment that a byte of the file is mapped for; None if no segment's pages hold it.
+
+        `extent` is what the byte's mapping shows of the file. A segment whose pages hold the whole mapping has made it.
+        If there is none (profiles join mappings) or the end is unknown, the pages hold the mapping from its start to
+        the byte; failing that, the byte. Without an extent a byte past p_filesz on the segment's last page is in no
+        segment.
+
+        Of several segments the one with exactly the mapping's pages counts, then one whose first page is the mapping's
+        (mprotect cuts mappings), then the one that has the byte, then the one that has most of the mapping.
         """
-        if extent is not None:
-            maker = self.segment_of(extent, file_offset)
-            if maker is not None:
-                return maker.vaddr_of(file_offset)
-        before = None
-        for segment in self.segments:
-            if segment.file_offset <= file_offset < segment.file_end:
-                return segment.vaddr_of(file_offset)
-            if before is None and segment.file_offset & -segment.page <= file_offset < segment.file_end:
-                before = segment
-        return None if before is None else before.vaddr_of(file_offset)
-
-    def segment_of(self, extent: tuple[int, int], file_offset: int | None = None) -> Segment | None:
-        """The segment that a loader made a mapping of; None when none has its extent.
-
-        Of several the one with the very extent counts, then one that starts with it (mprotect cuts mappings), then the
-        one that has the byte at `file_offset`, then the one that has most of the mapping.
-        """
-        start, end = extent
+        start, end = extent or (None, None)
+        limit = file_offset + 1
+        segments: Sequence[Segment] = self.made(start, end) if start is not None and end is not None else ()
+        if not segments and start is not None:
+            segments = self.made(start, limit)
+        if not segments:
+            segments = [one for one in self.made(file_offset, limit) if file_offset < one.file_end]
 
         def likeness(segment: Segment) -> tuple[bool, bool, bool, int]:
             file_end = segment.file_end
             first, last = segment.file_offset & -SMALLEST_PAGE, file_end + (-file_end % SMALLEST_PAGE)
-            holds = file_offset is not None and segment.file_offset <= file_offset < file_end
-            shared = min(file_end, end) - max(segment.file_offset, start)
+            holds = segment.file_offset <= file_offset < file_end
+            shared = min(file_end, end or limit) - max(segment.file_offset, file_offset if start is None else start)
             return first == start and last == end, first == start, holds, shared
 
+        return max(segments, key=likeness) if len(segments) > 1 else segments[0] if segments else None
+
+    def made(self, start: int, end: int) -> list[Segment]:
+        """Return the segments whose pages hold bytes [start, end) of the file, and so can have made that mapping."""
         # The machine's page is not known here: the smallest one separates most segments, else the segment's own counts.
-        for small in (True, False):
-            found = [s for s in self.segments if s.covers(start, end, SMALLEST_PAGE if small else s.page)]
-            if found:
-                return max(found, key=likeness) if len(found) > 1 else found[0]
-        return None
-
-    def segment_holding(self, file_offset: int, first: int) -> Segment | None:
-        """The segment that a byte of the file was mapped for, by a mapping that starts at byte `first` and whose end is
-        not to be relied on (profiles join mappings); None when no segment's pages have the byte.
-
-        Of several the one whose first page is the mapping's counts, then the one that has the byte itself.
-        """
-        holding = [one for one in self.segments if one.file_offset & -SMALLEST_PAGE <= file_offset < one.file_end]
-        if len(holding) > 1:
-            exact = [one for one in holding if one.file_offset & -SMALLEST_PAGE == first & -SMALLEST_PAGE]
-            inside = [one for one in exact or holding if one.file_offset <= file_offset]
-            holding = inside or exact or holding
-        return holding[0] if holding else None
+        in_file = [one for one in self.segments if one.file_size]
+        return [one for one in in_file if one.covers(start, end, SMALLEST_PAGE)] or [
+            one for one in in_file if one.covers(start, end, one.page)
+        ]
 
     def holds(self, vaddr: int) -> bool:
         """Whether a segment has the vaddr in memory, whether from the file or not."""

@@ -602,7 +602,7 @@ class LogFilter:
 
     def _go_place(self, found: re.Match[bytes], previous: bytes) -> bytes | None:
         """A file and line of a Go panic, where its own say less than the binary's; `previous` is the line before."""
-        if found["place"].startswith(b"/") and int(found["line"]):
+        if found["place"].startswith((b"/", b"./")) and int(found["line"]):
             return None
         function = GO_FUNCTION.search(previous)
         if function is None:

@@ -433,9 +433,10 @@ def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:
     if holds not in (Holds.FROM_START, Holds.FILE_OFFSET):
         return number
     elf = elf_of(binary)
-    translation = Translation(elf.segments if elf is not None else ())
+    segments = elf.segments if elf is not None else ()
     if holds is Holds.FILE_OFFSET:
-        return translation.vaddr_of(number)
+        return Translation.of_code(segments).mapped_vaddr_of(number)
+    translation = Translation(segments)
     return number + min((segment.vaddr - segment.vaddr % PAGE for segment in translation.segments), default=0)
 
 

@@ -61,13 +61,13 @@ class AddressMapper:
         """The vaddr (modulo 2^64) of a byte of the file; None outside every executable segment.
 
         Accepts [p_offset rounded down to the page, p_offset + p_filesz). With the mapping that the offset came from,
-        the segment that made the mapping answers, also for the bytes behind p_filesz on its last page.
+        the segment that made the mapping answers, also for bytes past p_filesz on its last page.
         """
         return self.translation.mapped_vaddr_of(file_offset, None if mapping is None else mapping.extent)
 
-    def segment_of(self, mapping: Mapping, file_offset: int | None = None) -> Segment | None:
-        """The segment that the kernel made a mapping of; None when none has its extent (`Translation.segment_of`)."""
-        return self.translation.segment_of(mapping.extent, file_offset)
+    def is_of_segment(self, mapping: Mapping) -> bool:
+        """Whether the pages of an executable segment hold the whole mapping."""
+        return bool(self.translation.made(*mapping.extent))
 
     def virtual_address_to_file_offset(self, vaddr: int) -> int | None:
         """The byte of the file that is loaded at a vaddr; None outside every executable segment."""
@@ -79,11 +79,11 @@ class AddressMapper:
 
     def runtime(self, mapping: Mapping, vaddr: int) -> int | None:
         """The runtime address of a vaddr in a mapping of this file; None when the mapping does not hold it."""
-        maker = self.segment_of(mapping)
-        if maker is None:
-            return None
-        runtime = vaddr - maker.vaddr + maker.file_offset - mapping.offset + mapping.start
-        return runtime if mapping.start <= runtime < mapping.end else None
+        for segment in self.translation.made(*mapping.extent):
+            runtime = vaddr - segment.vaddr + segment.file_offset - mapping.offset + mapping.start
+            if mapping.start <= runtime < mapping.end and self.vaddr(mapping, runtime) == vaddr:
+                return runtime
+        return None
 
 
 def executable_segments(elf: ElfFile) -> Translation:

@@ -3,6 +3,7 @@
     PT_LOAD        a mapping: its permissions, and its memory as far as that was written down
     NT_FILE        the files behind mappings: count, page size; start, end, offset in pages of each; then their names
     NT_PRSTATUS    a thread: the signal that ended the process, the thread's id and registers
+    NT_SIGINFO     the signal's cause, among the notes of the thread that received it
     NT_PRPSINFO    the process: pid and command
     NT_AUXV        where the vDSO is
 
@@ -42,6 +43,7 @@ PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X,
 HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers
 HEADS_TIMES, HEADS_ALLOWANCE = 2, 1 << 20  # of the core, what those may take together: memory is written down once
 
+NT_SIGINFO = 0x53494749  # struct siginfo
 SIGNAL_AT = 12  # in struct elf_prstatus: pr_cursig, 16 bits
 TID_AT = {64: 32, 32: 24}  # pr_pid
 # where in it the program counter and the stack pointer are: pr_reg begins at 112 (64 bits) or 72 (32 bits)
@@ -66,7 +68,7 @@ PATH_LIMIT = 4096
 
 
 class CoreThread(NamedTuple):
-    """A thread: its pc and stack pointer (None where registers aren't known), the process's signal (0: it lived on)."""
+    """A thread: the signal it received (0: none), its pc and stack pointer (None where registers aren't known)."""
 
     tid: int
     signal: int
@@ -86,6 +88,15 @@ class CoreMappings(Record, frozen=True):
     missing: int = 0
     arguments: str = ""
     executable: str = ""
+
+
+class ThreadNotes(Record):
+    """The notes of one thread: `status` is NT_PRSTATUS, `info` NT_SIGINFO (b"" if missing)."""
+
+    tid: int
+    signal: int
+    status: bytes
+    info: bytes = b""
 
 
 class FileEntry(NamedTuple):
@@ -118,7 +129,7 @@ def _read_core(elf: ElfFile, programs: Iterable[str], sysroot: str) -> CoreMappi
     notes = [note for note in elf.notes() if note.owner == "CORE"]
     about = (_who(elf, note) for note in notes if note.type == constants.NT_PRPSINFO)
     pid, command, arguments = next(about, (0, "", ""))
-    threads = tuple(_thread(elf, note) for note in notes if note.type == constants.NT_PRSTATUS)
+    threads = tuple(_thread(elf, thread) for thread in thread_notes(elf))
     mapped = mapped_files(elf)
     mappings, file_of = _mappings(elf, mapped, sysroot) if mapped else _mappings_by_program(elf, programs, sysroot)
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
@@ -126,6 +137,29 @@ def _read_core(elf: ElfFile, programs: Iterable[str], sysroot: str) -> CoreMappi
     executable = next((one.path for one in mappings if one.start <= entry < one.end and one.kind.has_file), "")
     snapshot = SnapshotMappings(pid, command, 0, 0.0, mappings, file_of)
     return CoreMappings(snapshot, threads, max(0, end - elf.size), arguments, executable)
+
+
+def thread_notes(elf: ElfFile) -> list[ThreadNotes]:
+    """The notes of each thread, in the order of the file.
+
+    Linux and gdb write the signal that ended the process into NT_PRSTATUS of every thread. The thread that received it
+    has a matching NT_SIGINFO; in a core without one it is the first thread.
+    """
+    threads: list[ThreadNotes] = []
+    for note in elf.notes():
+        if note.owner == "CORE" and note.type == constants.NT_PRSTATUS:
+            tid, signal = _number(elf, note.desc, TID_AT[elf.bits], 4), _number(elf, note.desc, SIGNAL_AT, 2)
+            threads.append(ThreadNotes(tid or 0, signal or 0, bytes(note.desc)))
+        elif note.owner == "CORE" and note.type == NT_SIGINFO and threads:
+            threads[-1].info = bytes(note.desc)
+    signalled = [thread for thread in threads if thread.signal]
+    receivers = [thread for thread in signalled if _number(elf, thread.info, 0, 4) == thread.signal] or signalled[:1]
+    numbers = [thread.signal for thread in receivers]
+    for thread in signalled:
+        thread.signal = 0
+    for thread, number in zip(receivers, numbers, strict=True):
+        thread.signal = number
+    return threads
 
 
 def mapped_files(elf: ElfFile) -> list[FileEntry]:
@@ -156,21 +190,18 @@ def _mapped(elf: ElfFile, note: Note) -> list[FileEntry]:
     ]
 
 
-def _number(elf: ElfFile, note: Note, offset: int, size: int) -> int | None:
+def _number(elf: ElfFile, desc: memoryview | bytes, offset: int, size: int) -> int | None:
     """An unsigned number in a note's description; None where that ends before."""
-    raw = bytes(note.desc[offset : offset + size])
+    raw = bytes(desc[offset : offset + size])
     return int.from_bytes(raw, elf.order) if len(raw) == size else None
 
 
-def _thread(elf: ElfFile, note: Note) -> CoreThread:
-    pc_at, sp_at = REGISTERS_AT.get((elf.machine, elf.bits), (len(note.desc), len(note.desc)))
+def _thread(elf: ElfFile, thread: ThreadNotes) -> CoreThread:
+    size = len(thread.status)
+    pc_at, sp_at = REGISTERS_AT.get((elf.machine, elf.bits), (size, size))
     width = elf.bits // 8
-    return CoreThread(
-        _number(elf, note, TID_AT[elf.bits], 4) or 0,
-        _number(elf, note, SIGNAL_AT, 2) or 0,
-        _number(elf, note, pc_at, width),
-        _number(elf, note, sp_at, width),
-    )
+    pc, sp = (_number(elf, thread.status, offset, width) for offset in (pc_at, sp_at))
+    return CoreThread(thread.tid, thread.signal, pc, sp)
 
 
 def _who(elf: ElfFile, note: Note) -> tuple[int, str, str]:
@@ -180,7 +211,7 @@ def _who(elf: ElfFile, note: Note) -> tuple[int, str, str]:
         return bytes(note.desc[offset : offset + size]).partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
     arguments = text(ARGUMENTS_AT[elf.bits], ARGUMENTS_SIZE).rstrip()
-    return _number(elf, note, PID_AT[elf.bits], 4) or 0, text(COMMAND_AT[elf.bits], COMMAND_SIZE), arguments
+    return _number(elf, note.desc, PID_AT[elf.bits], 4) or 0, text(COMMAND_AT[elf.bits], COMMAND_SIZE), arguments
 
 
 def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list[Mapping], list[SnapshotFile | None]]:
@@ -224,7 +255,7 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list
         if entry.start not in loads and entry.start < entry.end:
             add(entry.start, entry.end, READ | EXECUTE, entry)
             mapping, file = found[-1]
-            if file is not None and file.mapper is not None and file.mapper.segment_of(mapping) is None:
+            if file is not None and file.mapper is not None and not file.mapper.is_of_segment(mapping):
                 found.pop()
     found.sort(key=lambda pair: pair[0].start)
     return [mapping for mapping, _ in found], [file for _, file in found]

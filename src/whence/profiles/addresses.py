@@ -10,8 +10,8 @@ Profiles hold two kinds of addresses and do not say which; the mapping's bounds 
 A debug file that objcopy --only-keep-debug made keeps vaddrs and sizes of segments, not where they lie in the file. Its
 code is placed by a mapping of just the size of the segment; any other mapping needs the segments of the file itself.
 
-Two executable segments may share a page of the file. Then the mapping's own file offset decides: the segment whose
-first page is the mapping's first page is the mapped one.
+Two executable segments may share a page of the file: the mapping decides (`elf.segments.Translation.segment_of`), whose
+end is ignored where no segment can have made it, as profiles join mappings.
 """
 
 from __future__ import annotations
@@ -50,33 +50,40 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
 
     Without segments (an archive that does not say them) only a file mapped below 4 GiB can be placed: it was not moved.
     """
-    code = Translation.of_code(segments or ())
+    if segments is None:
+        below = mapping.start < 1 << 32
+        return array("Q", [one if below or not is_runtime(mapping, one) else NOWHERE for one in addresses])
+    code = Translation.of_code(segments)
     mapped = code.with_file_ranges(extent(mapping))
-    if segments is not None and addresses:
-        moved = _moved_alike(mapped, mapping, min(addresses), max(addresses))
-        if moved is not None:
-            return longs(rows.moved(addresses, moved & MASK))
-    out = array("Q", bytes(8 * len(addresses)))
-    known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
-    for index, address in enumerate(addresses):
-        if not is_runtime(mapping, address):
-            out[index] = address if segments is None else _in_code(segments, code, address)
-            continue
-        file_offset = address - mapping.start + mapping.file_offset
-        if segments is None:
-            out[index] = address if mapping.start < 1 << 32 else NOWHERE
-            continue
-        if known is None or not known[0] <= file_offset < known[1]:
-            known = _span(mapped, mapping, file_offset)
-            if known is None:
-                out[index] = NOWHERE
-                continue
-            if not known[0] <= file_offset < known[1]:
-                out[index] = file_offset + known[2] & MASK
-                known = None
-                continue
-        out[index] = file_offset + known[2] & MASK
+    to_file = mapping.file_offset - mapping.start
+    if addresses and is_runtime(mapping, min(addresses)) and is_runtime(mapping, max(addresses)):
+        segment = _only_segment(mapped, mapping, min(addresses) + to_file, max(addresses) + to_file)
+        if segment is not None:
+            return longs(rows.moved(addresses, to_file + segment.vaddr - segment.file_offset & MASK))
+    out = array("Q")
+    known = _known_extent(mapping)
+    for address in addresses:
+        if is_runtime(mapping, address):
+            vaddr = mapped.mapped_vaddr_of(address + to_file, known)
+            out.append(NOWHERE if vaddr is None else vaddr)
+        else:
+            out.append(_in_code(segments, code, address))
     return out
+
+
+def _known_extent(mapping: Mapping) -> tuple[int, int | None]:
+    start, end = extent(mapping)
+    return start, end if mapping.end else None
+
+
+def _only_segment(mapped: Translation, mapping: Mapping, lowest: int, highest: int) -> Segment | None:
+    """The segment of every byte of the file in [lowest, highest], where no other can be, as nearly always."""
+    start, end = _known_extent(mapping)
+    made = mapped.made(start, end) if end is not None else []
+    if not made and len(mapped.segments) == 1:
+        ends = [mapped.segment_of(one, (start, end)) for one in (lowest, highest)]
+        made = list(mapped.segments) if all(ends) else []
+    return made[0] if len(made) == 1 else None
 
 
 def _in_code(segments: Sequence[Segment], code: Translation, address: int) -> int:
@@ -85,24 +92,3 @@ def _in_code(segments: Sequence[Segment], code: Translation, address: int) -> in
         return address
     first = min((one.vaddr for one in segments if one.type == PT_LOAD), default=0) & -PAGE
     return address + first if 0 <= address < first and code.holds(address + first) else NOWHERE
-
-
-def _span(mapped: Translation, mapping: Mapping, file_offset: int) -> tuple[int, int, int] | None:
-    """The file offsets [low, high) of the segment a byte was mapped for, and what to add to them for vaddrs."""
-    segment = mapped.segment_holding(file_offset, mapping.file_offset)
-    if segment is None:
-        return None
-    shared = sum(not one.is_nobits for one in mapped.segments) > 1
-    low = segment.file_offset if shared else segment.file_offset & -PAGE
-    return low, segment.file_end, segment.vaddr - segment.file_offset
-
-
-def _moved_alike(mapped: Translation, mapping: Mapping, lowest: int, highest: int) -> int | None:
-    """What makes vaddrs of all addresses in [lowest, highest] where they are of one segment, as nearly always."""
-    if not (is_runtime(mapping, lowest) and is_runtime(mapping, highest)):
-        return None
-    to_file = mapping.file_offset - mapping.start
-    span = _span(mapped, mapping, lowest + to_file)
-    if span is None or lowest + to_file < span[0] or highest + to_file >= span[1]:
-        return None
-    return to_file + span[2]

@@ -102,7 +102,7 @@ DOCUMENTS: tuple[tuple[frozenset[str], Other], ...] = (
     (frozenset({"start_time", "sample_count", "target_description"}), PYINSTRUMENT),
     (frozenset({"start_time", "sample_count", "start_call_stack"}), PYINSTRUMENT),
     (frozenset({"sample_types", "default_type"}), Other("a profile's table in JSON", OWN_TABLE)),
-    (frozenset({"head", "nodes"}), Other("V8's heap profile", "its names are known already: speedscope opens it")),
+    (frozenset({"head", "samples"}), Other("V8's heap profile", "its names are known already: speedscope opens it")),
 )
 XML, INSTRUMENTS_XML = b"<?xml", b"<trace-query-result"  # as xctrace exports it
 INSTRUMENTS_FILE = "form.template"  # in the folder of each of its recordings

@@ -4,7 +4,8 @@
     state.py          what the endpoints share: the store, what is open of it, limits, counts
     settings.py       what a server is started with: the store, limits, tokens, upstreams
     access.py         who may do what: tokens with scopes
-    bodies.py         bodies of requests, bounded in bytes and time; what is refused, and how
+    bodies.py         bodies of requests, bounded in bytes, time and JSON values; what is refused, and how
+    deadlines.py      the time of a request, looked at while threads work for it
     access_log.py     a JSON object for each answer
     quick.py          misses, small sections and /metrics, without Starlette
     listing.py        what the store's index says, read now and then

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import zlib
 from collections.abc import AsyncIterator
 from json.encoder import encode_basestring as quoted
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -14,6 +17,8 @@ JSON = "application/json"
 GZIP_WINDOW = 31
 UNPACKED_TIMES = 32  # a body unpacks to so many times its bytes, plus:
 UNPACKED_ALLOWANCE = 1 << 20
+COUNTED_TOGETHER = 1 << 16  # bytes of JSON whose texts are cut out in one call
+TEXT = re.compile(rb'"[^"]*"?')
 
 
 class Refusal(Exception):
@@ -120,3 +125,49 @@ async def body_of(request: Request, limit: int, seconds: float) -> bytes:
     if not unpacker.eof:
         raise Refusal(400, "the gzip is cut off")
     return unpacked
+
+
+class AnswerBudget:
+    """The bytes of one answer, charged as they are made."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.spent = most, 0
+
+    def charge(self, size: int) -> None:
+        """Raises Refusal when the answer gets too large."""
+        self.spent += size
+        if self.spent > self.most:
+            raise Refusal(413, f"the answer has more than {self.most} bytes: ask for less at once")
+
+
+def json_of(body: bytes, most: int) -> Any:
+    """The document of a JSON body. Raises Refusal: 400 if malformed, 413 if it has more than `most` values."""
+    check_values(body, most)
+    try:
+        return json.loads(body.decode("utf-8-sig"))  # in UTF-16 the punctuation could not be counted in bytes
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"the body is not JSON: {error}") from None
+
+
+def check_values(body: bytes, most: int) -> None:
+    """Refuse a JSON body that would become too many objects, before any is built. Raises Refusal."""
+    if punctuation(body) > most and punctuation_outside_texts(body) > most:
+        raise Refusal(413, f"the JSON has more than {most} values: send less at once")
+
+
+def punctuation(body: bytes) -> int:
+    """At least as many as a JSON document has values that are not its only one: every comma and opening bracket."""
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
+
+
+def punctuation_outside_texts(body: bytes) -> int:
+    """The same without the punctuation inside texts. Works on pieces: every text cut out is an object for a moment."""
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    count, in_text = 0, False
+    for start in range(0, len(plain), COUNTED_TOGETHER):
+        piece = plain[start : start + COUNTED_TOGETHER]
+        if in_text:
+            piece = b'"' + piece
+        in_text = piece.count(b'"') % 2 == 1
+        count += punctuation(TEXT.sub(b"", piece))
+    return count

@@ -6,6 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from whence.store.names import is_id
+from whence.store.wanted import LONGEST_NAME
+
 if TYPE_CHECKING:
     from whence.store import Store
 
@@ -19,19 +22,20 @@ class Misses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: dict[tuple[str, str], tuple[int, str]] = {}  # how often, and the path named last
         self._lock = threading.Lock()
         self._writer: threading.Thread | None = None
 
-    def note(self, build_id: str, who: str) -> None:
+    def note(self, build_id: str, who: str, path: str = "") -> None:
         """Count a question; it is written down soon."""
-        if self._store.objects.read_only:
+        if self._store.objects.read_only or not is_id(build_id):
             return
         with self._lock:
             key = build_id, who
             if key not in self._counts and len(self._counts) >= WAITING:
                 return
-            self._counts[key] = self._counts.get(key, 0) + 1
+            times, last = self._counts.get(key, (0, ""))
+            self._counts[key] = times + 1, path[:LONGEST_NAME] or last
             if self._writer is None:
                 self._writer = threading.Thread(target=self._write, name="misses", daemon=True)
                 self._writer.start()
@@ -39,11 +43,11 @@ class Misses:
     def flush(self) -> None:
         """Write down what waits, those asked for most first, as many as may be written at once."""
         with self._lock:
-            counts = sorted(self._counts.items(), key=lambda one: -one[1])[:AT_ONCE]
+            counts = sorted(self._counts.items(), key=lambda one: -one[1][0])[:AT_ONCE]
             for key, _ in counts:
                 del self._counts[key]
-        for (build_id, who), times in counts:
-            self._store.missed(build_id, who, times=times)
+        for (build_id, who), (times, path) in counts:
+            self._store.missed(build_id, who, path, times=times)
 
     def _write(self) -> None:
         while True:

@@ -9,15 +9,15 @@ import urllib3
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from whence.columns.namer import BUILD_ID, build_id_of
 from whence.errors import ProfileError, WhenceError
 from whence.locate.identity import comparable
 from whence.profiles import formats
 from whence.profiles.binaries import Binaries
 from whence.profiles.naming import name as name_profile
 from whence.reasons import Missing, Reason
-from whence.server.arrow import batches_of
-from whence.server.bodies import Refusal, body_of, media_type_of
+from whence.server.arrow import batches_of, build_ids_in
+from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, check_values, media_type_of
+from whence.server.deadlines import check_deadline
 from whence.server.settings import FORWARD, SYMBOLIZE
 from whence.symbolize.naming import why_nothing
 
@@ -34,6 +34,7 @@ HOP_BY_HOP = {
     "proxy-authorization", "transfer-encoding", "upgrade", "expect",
 }  # fmt: skip
 LONGEST_LINE = 1 << 16
+LINES_TOGETHER, BYTES_TOGETHER = 1000, 1 << 20  # that are decoded in one call
 NEWLINE = b"\n"
 NO_OBJECT = "not an object with build_id and address"
 FORWARD_SECONDS = 30.0
@@ -71,12 +72,16 @@ class Naming:
         namer, limits = self._server.namer(leaf, returns), self._server.settings.limits
         out = pa.BufferOutputStream()
         rows = 0
+        build_ids: set[str] = set()
         try:
             schema, batches = batches_of(body, limits)
             with pa.ipc.new_stream(out, namer.schema(schema)) as writer:
                 for batch in batches:
                     rows += batch.num_rows
-                    self._server.refresh(build_ids_in(batch))
+                    new = build_ids_in(batch) - build_ids
+                    build_ids |= new
+                    self._server.check_build_ids(len(build_ids))
+                    self._server.refresh(new)
                     writer.write_batch(namer(batch))
                     if out.tell() > limits.answer_bytes:
                         raise Refusal(413, f"the answer has more than {limits.answer_bytes} bytes: ask for fewer rows")
@@ -92,20 +97,25 @@ class Naming:
         limits = self._server.settings.limits
         if body.count(NEWLINE) > limits.addresses:
             raise Refusal(413, f"{body.count(NEWLINE)} lines, at most {limits.addresses} are allowed")
-        asked = read_lines([line for line in body.splitlines() if line.strip()])
+        asked = read_lines([line.strip() for line in body.split(NEWLINE) if line.strip()])
         wanted: dict[str, set[int]] = {}
         for one in asked:
             if not isinstance(one, str):
                 wanted.setdefault(one[0], set()).add(one[1])
-        known = {build_id: self._named(build_id, addresses, returns) for build_id, addresses in wanted.items()}
+        self._server.check_build_ids(len(wanted))
+        budget = AnswerBudget(limits.answer_bytes)
+        known: dict[str, dict[int, bytes]] = {}
+        for build_id, addresses in wanted.items():
+            check_deadline()
+            known[build_id] = self._named(build_id, addresses, returns, budget)
         out = [wrong(one) if isinstance(one, str) else known[one[0]][one[1]] for one in asked]
-        if sum(map(len, out)) > limits.answer_bytes:
-            raise Refusal(413, f"the answer has more than {limits.answer_bytes} bytes: ask for fewer addresses at once")
+        AnswerBudget(limits.answer_bytes).charge(sum(map(len, out)) + len(out))
         self._server.metrics.addresses.labels("asked").inc(len(asked))
         return b"\n".join(out) + b"\n" if out else b""
 
-    def _named(self, build_id: str, addresses: set[int], returns: bool) -> dict[int, bytes]:
-        """The lines that answer for some addresses of a build-id: frames, or why there are none."""
+    def _named(self, build_id: str, addresses: set[int], returns: bool, budget: AnswerBudget) -> dict[int, bytes]:
+        """The lines that answer for some addresses of a build-id: frames, or why there are none. New lines are charged:
+        each is at least once in the answer."""
         try:
             self._server.refresh([build_id])
             kept = self._server.answers.of(build_id, returns)
@@ -119,7 +129,10 @@ class Naming:
                         function=self._server.readable
                     )
                     nothing = as_line(Missing(why_nothing(opened.binary)))
-                    lines = [as_line(chain) if chain else nothing for chain in chains]
+                    lines = []
+                    for chain in chains:
+                        lines.append(as_line(chain) if chain else nothing)
+                        budget.charge(len(lines[-1]))
                     self._server.answers.keep(build_id, returns, kept, dict(zip(new, lines, strict=True)))
                 return kept
         except (WhenceError, OSError) as error:
@@ -150,13 +163,14 @@ class Naming:
             profile = formats.from_bytes(body)
         except ProfileError as error:
             raise Refusal(422, str(error)) from None
+        self._server.check_build_ids(len({one.build_id for one in profile.mappings}))
         with Binaries(self._server.locator, once=True) as binaries:
-            reports = name_profile(profile, binaries, demangle=True)
+            reports = name_profile(profile, binaries, demangle=True, progress=lambda *_: check_deadline())
         total, named = sum(one.locations for one in reports), sum(one.named for one in reports)
         self._server.metrics.addresses.labels("asked").inc(total)
         for one in reports:
             if one.named < one.locations and one.build_id:
-                self._server.store.missed(comparable(one.build_id), "profile", one.path)
+                self._server.misses.note(comparable(one.build_id), "profile", one.path)
         return profile, {"X-Whence-Locations": str(total), "X-Whence-Named": str(named)}  # type: ignore[return-value]
 
     async def otlp(self, request: Request) -> Response:
@@ -173,6 +187,8 @@ class Naming:
         return await self._server.heavy(FORWARD, self._forward, request, data, kind)
 
     def _otlp(self, body: bytes, kind: str) -> bytes:
+        if kind == JSON or body.lstrip()[:1] == b"{":
+            check_values(body, self._server.settings.limits.json_values)
         profile, _ = self.named_profile(body)
         return formats.to_bytes(profile, "otlp-json" if kind == "application/json" else "otlp", "")
 
@@ -205,32 +221,25 @@ def is_set(request: Request, name: str) -> bool:
     return request.query_params.get(name, "") in ("1", "true")
 
 
-def build_ids_in(batch: Any) -> list[str]:
-    """The distinct build-ids of a batch of pyarrow's; [] where it has no column of them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if BUILD_ID not in batch.schema.names:
-        return []
-    column = batch.column(BUILD_ID)
-    values = column.dictionary if pa.types.is_dictionary(column.type) else column
-    if pa.types.is_list(values.type) or pa.types.is_nested(values.type):
-        return []
-    found = pc.unique(values).to_pylist()
-    return [build_id_of(one.encode() if isinstance(one, str) else one) for one in found if isinstance(one, str | bytes)]
-
-
 def read_lines(lines: list[bytes]) -> list[tuple[str, int] | str]:
-    """The build-ids and addresses of lines; of one that is not such a line, what is wrong with it, in words."""
+    """The build-ids and addresses of lines; of one that is not such a line, what is wrong with it, in words. Few are
+    decoded together: a line's objects may take thirty times its bytes."""
+    known: dict[str, str] = {}
+    found: list[tuple[str, int] | str] = []
+    for start in range(0, len(lines), LINES_TOGETHER):
+        found += read_some(lines[start : start + LINES_TOGETHER], known)
+    return found
+
+
+def read_some(lines: list[bytes], known: dict[str, str]) -> list[tuple[str, int] | str]:
     rows: Any = None
-    if all(map(is_object, lines)):
+    if sum(map(len, lines)) <= BYTES_TOGETHER and all(map(is_object, lines)):
         try:
             rows = json.loads(b"[" + b",".join(lines) + b"]")
         except (ValueError, RecursionError):  # one of them is wrong: each is read by itself then
             rows = None
     if rows is None or len(rows) != len(lines):
-        return [read_line(line) for line in lines]
-    known: dict[str, str] = {}
+        return [read_line(line, known) for line in lines]
     return [read_row(row, known) for row in rows]
 
 
@@ -238,14 +247,14 @@ def is_object(line: bytes) -> bool:
     return line.startswith(b"{") and line.endswith(b"}") and len(line) <= LONGEST_LINE
 
 
-def read_line(line: bytes) -> tuple[str, int] | str:
+def read_line(line: bytes, known: dict[str, str]) -> tuple[str, int] | str:
     if len(line) > LONGEST_LINE:
         return f"a line of more than {LONGEST_LINE} bytes"
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return NO_OBJECT
-    return read_row(row, {})
+    return read_row(row, known)
 
 
 def read_row(row: Any, known: dict[str, str]) -> tuple[str, int] | str:

@@ -19,7 +19,8 @@ class RequestLimits(Record, frozen=True):
     """What one request may take; /limits shows them. Sizes in bytes, times in seconds.
 
     `bodies_bytes` are of all bodies in memory at a time, `stalled_seconds` how long a client may read nothing,
-    `stop_seconds` how long requests have to end when the server does.
+    `stop_seconds` how long requests have to end when the server does. `json_values` counts the lists, objects, members
+    and items of a JSON body, `build_ids` the distinct ones that a request names.
     """
 
     upload_bytes: int = 4 << 30
@@ -38,6 +39,8 @@ class RequestLimits(Record, frozen=True):
     symbolicate_jobs: int = 10
     frames: int = 1_000_000
     addresses: int = 1_000_000
+    build_ids: int = 10_000
+    json_values: int = 4_000_000
     answer_bytes: int = 256 << 20
     at_once: int = 16
     uploads_at_once: int = 4

@@ -20,6 +20,7 @@ from whence.locate.locator import Locator
 from whence.server.access import Access
 from whence.server.answers import AnswerLines
 from whence.server.bodies import BodyBudget, Refusal
+from whence.server.deadlines import check_deadline, until
 from whence.server.listing import Listing
 from whence.server.metrics import Held, Metrics
 from whence.server.misses import Misses
@@ -102,12 +103,18 @@ class Server:
     async def heavy(self, role: str, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Do what takes a processor, or waits for others, in a thread; as many of a role at once as the limits say.
         Raises Refusal when it takes longer than they say: the thread ends what it does and keeps its place until
-        then."""
+        then, or until it calls check_deadline."""
         limits = self.settings.limits
         seconds = limits.upload_seconds if role == SCAN else limits.seconds
+        end = time.monotonic() + seconds
+
+        def timed() -> T:
+            with until(end):
+                return work(*args, **named)
+
         try:
             async with asyncio.timeout(seconds):
-                return await self._workers[role].run(work, *args, **named)
+                return await self._workers[role].run(timed)
         except TimeoutError:
             raise Refusal(503, f"no answer within {seconds:g} seconds", headers={"Retry-After": "30"}) from None
 
@@ -116,7 +123,7 @@ class Server:
         with self._lock:
             found = self._namers.get((leaf, returns))
             if found is None:
-                found = Namer(locator=self.locator, leaf=leaf, return_addresses=returns)
+                found = Namer(locator=self.locator, leaf=leaf, return_addresses=returns, before_file=check_deadline)
                 self._namers[leaf, returns] = found
             return found
 
@@ -178,10 +185,17 @@ class Server:
         with self.pool.use(build_id, addresses) as found:
             yield found
 
+    def check_build_ids(self, count: int) -> None:
+        """Refuse a request that names too many of them: each may be searched for in every source. Raises Refusal."""
+        most = self.settings.limits.build_ids
+        if count > most:
+            raise Refusal(413, f"more than {most} build-ids: ask for fewer at once")
+
     def refresh(self, build_ids: Iterable[str]) -> None:
         """Drop what is known of those of these build-ids that another process has put something of."""
         now = time.monotonic()
         for build_id in build_ids:
+            check_deadline()
             known = self._seen.get(build_id)
             if not is_id(build_id) or (known is not None and now - known[0] < self._fresh):
                 continue

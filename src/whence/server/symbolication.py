@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from whence.elf import ElfFile
 from whence.errors import WhenceError, WrongUse
 from whence.reasons import Missing
-from whence.server.bodies import JSON, Refusal, body_of
+from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, json_of
+from whence.server.deadlines import check_deadline
 from whence.server.pool import image_base
 from whence.server.settings import SYMBOLIZE
 from whence.store.names import DEBUGINFO, EXECUTABLE
@@ -31,6 +35,8 @@ DEBUG_NAME = re.compile(r"[A-Za-z0-9_.+{}@<> ~\[\]:/()-]{0,1024}")
 NOTHING = "0" * 33
 REMEMBERED = 100_000  # starts of images
 UNKNOWN = -1  # a module index, or an offset
+PIECE = 1 << 16  # bytes of an answer that are sent together
+WHOLE = 1 << 20  # a longer answer is made again while it is sent: a slow client holds no more than the names
 OFFSET = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
 
@@ -39,6 +45,7 @@ class MapEntry:
 
     def __init__(self, name: str, debug_id: str) -> None:
         self.name, self.debug_id = name, debug_id
+        self.label = json.dumps(name)
         self.offsets: set[int] = set()
         self.found: bool | None = None
         self.error = ""
@@ -47,6 +54,40 @@ class MapEntry:
     @property
     def key(self) -> str:
         return f"{self.name}/{self.debug_id}"
+
+
+class Job:
+    """A job's modules and stacks. A frame takes 12 bytes, so that a body with many is not many times as large here."""
+
+    def __init__(self, modules: list[MapEntry]) -> None:
+        self.modules = modules
+        self.lengths = array("I")  # frames of each stack
+        self.indexes, self.offsets = array("i"), array("q")  # of each frame
+
+    def text(self) -> Iterator[str]:
+        """The job's answer, in JSON, in parts."""
+        yield '{"stacks":['
+        indexes, offsets = iter(self.indexes), iter(self.offsets)
+        for stack, length in enumerate(self.lengths):
+            yield ",[" if stack else "["
+            for number, index, offset in zip(range(length), islice(indexes, length), offsets):
+                label, named = '"<unknown>"', ""
+                if index != UNKNOWN:
+                    label, named = self.modules[index].label, self.modules[index].answers.get(offset, "")
+                place = hex(offset) if offset != UNKNOWN else "-0x1"
+                yield f'{"," if number else ""}{{"frame":{number},"module":{label},"module_offset":"{place}"{named}}}'
+            yield "]"
+        modules = list({one.key: one for one in self.modules}.values())
+        yield '],"found_modules":{'
+        for number, module in enumerate(modules):
+            yield f"{',' if number else ''}{json.dumps(module.key)}:{json.dumps(module.found)}"
+        failed = [one for one in modules if one.error]
+        if failed:
+            yield '},"module_errors":{'
+        for number, module in enumerate(failed):
+            error = json.dumps([{"name": "unreadable", "message": module.error}])
+            yield f"{',' if number else ''}{json.dumps(module.key)}:{error}"
+        yield "}}"
 
 
 class Symbolication:
@@ -60,38 +101,46 @@ class Symbolication:
         self._server.count(request, "symbolicate")
         limits = self._server.settings.limits
         body = await body_of(request, limits.json_bytes, limits.body_seconds)
-        return Response(await self._server.heavy(SYMBOLIZE, self._symbolicate, body), media_type=JSON)
+        return await self._server.heavy(SYMBOLIZE, self._symbolicate, body)
 
-    def _symbolicate(self, body: bytes) -> bytes:
-        try:
-            asked = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise Refusal(400, f"the body is no JSON: {error}") from None
+    def _symbolicate(self, body: bytes) -> Response:
+        """The answer. Its size is known before anything is sent, so that one too large is refused."""
+        limits = self._server.settings.limits
+        asked = json_of(body, limits.json_values)
         if not isinstance(asked, dict):
             raise Refusal(400, "the body is not an object")
-        jobs = asked.get("jobs", [asked])
-        limits = self._server.settings.limits
-        if not isinstance(jobs, list) or len(jobs) > limits.symbolicate_jobs:
+        given = asked.get("jobs", [asked])
+        if not isinstance(given, list) or len(given) > limits.symbolicate_jobs:
             raise Refusal(400, f"jobs is a list of at most {limits.symbolicate_jobs}")
         modules: dict[tuple[str, str], MapEntry] = {}
-        read = [read_job(job, modules) for job in jobs]
-        frames = sum(len(stack) for _, stacks in read for stack in stacks)
+        jobs = []
+        for one in given:
+            check_deadline()
+            jobs.append(read_job(one, modules, limits.build_ids))
+        del asked, given
+        frames = sum(len(job.indexes) for job in jobs)
         if frames > limits.frames:
             raise Refusal(413, f"{frames} frames, at most {limits.frames} are allowed")
+        budget = AnswerBudget(limits.answer_bytes)
         for module in modules.values():
             if module.offsets:
-                self._name(module)
+                check_deadline()
+                self._name(module, budget)
+                module.offsets.clear()
         self._server.metrics.addresses.labels("asked").inc(frames)
-        size = sum(
-            len(modules[index].answers.get(offset, ""))
-            for modules, stacks in read for stack in stacks for index, offset in stack if index != UNKNOWN
-        )  # fmt: skip
-        if size > limits.answer_bytes:
-            raise Refusal(413, f"the answer has more than {limits.answer_bytes} bytes: ask for fewer frames")
-        return f'{{"results":[{",".join(answered(*one) for one in read)}]}}'.encode()
+        whole: list[bytes] = []
+        budget = AnswerBudget(limits.answer_bytes)
+        for piece in answered(jobs):
+            check_deadline()
+            budget.charge(len(piece))
+            if budget.spent <= WHOLE:
+                whole.append(piece)
+        if budget.spent <= WHOLE:
+            return Response(b"".join(whole), media_type=JSON)
+        return StreamingResponse(answered(jobs), media_type=JSON, headers={"Content-Length": str(budget.spent)})
 
-    def _name(self, module: MapEntry) -> None:
-        """Find the module's file, and name its offsets."""
+    def _name(self, module: MapEntry, budget: AnswerBudget) -> None:
+        """Find the module's file, and name its offsets. The names are charged: each is at least once in the answer."""
         module.found = False
         build_id = self._build_id(module.debug_id)
         if not build_id:
@@ -111,7 +160,9 @@ class Symbolication:
                         continue
                     outermost = table[found.range_index[found.starts[index + 1] - 1]]
                     fields = shown(chain, base + offset - outermost.vaddr, outermost.length)
-                    module.answers[offset] = "," + json.dumps(fields)[1:-1]
+                    named = "," + json.dumps(fields)[1:-1]
+                    budget.charge(len(named))
+                    module.answers[offset] = named
         except (WhenceError, OSError) as error:
             module.found, module.error = False, str(error)
 
@@ -152,10 +203,10 @@ class Symbolication:
         return JSONResponse(await run_in_threadpool(self._source, body))
 
     def _source(self, body: bytes) -> dict[str, Any]:
+        asked = json_of(body, self._server.settings.limits.json_values)
         try:
-            asked = json.loads(body)
             name, debug_id, offset, file = (asked[key] for key in ("debugName", "debugId", "moduleOffset", "file"))
-        except (ValueError, RecursionError, KeyError, TypeError):
+        except (KeyError, TypeError):
             raise Refusal(400, "the body is an object with debugName, debugId, moduleOffset and file") from None
         if not all(isinstance(one, str) for one in (name, debug_id, offset, file)) or not OFFSET.fullmatch(offset):
             raise Refusal(400, "debugName, debugId, moduleOffset (0x...) and file are texts")
@@ -178,8 +229,8 @@ class Symbolication:
         raise Refusal(404, "this server has no disassembler")
 
 
-def read_job(job: Any, modules: dict[tuple[str, str], MapEntry]) -> tuple[list[MapEntry], list[list[tuple[int, int]]]]:
-    """A job's modules and stacks, checked. Raises Refusal."""
+def read_job(job: Any, modules: dict[tuple[str, str], MapEntry], most: int) -> Job:
+    """A job's modules and stacks, checked; `modules` are those of all jobs, at most `most`. Raises Refusal."""
     if not isinstance(job, dict) or "memoryMap" not in job or "stacks" not in job:
         raise Refusal(400, "a job has memoryMap and stacks")
     mapped, stacks = job["memoryMap"], job["stacks"]
@@ -192,7 +243,13 @@ def read_job(job: Any, modules: dict[tuple[str, str], MapEntry]) -> tuple[list[M
         name, debug_id = entry
         if not DEBUG_NAME.fullmatch(name) or not re.fullmatch(r"[0-9A-Fa-f]{0,40}", debug_id):
             raise Refusal(400, f"memoryMap has a name or id of other characters: {name[:80]!r}, {debug_id[:80]!r}")
-        own.append(modules.setdefault((name, debug_id), MapEntry(name, debug_id)))
+        module = modules.get((name, debug_id))
+        if module is None:
+            if len(modules) >= most:
+                raise Refusal(413, f"more than {most} modules: ask for fewer at once")
+            module = modules[name, debug_id] = MapEntry(name, debug_id)
+        own.append(module)
+    read = Job(own)
     for stack in stacks:
         if not isinstance(stack, list):
             raise Refusal(400, "a stack is a list of [moduleIndex, offset]")
@@ -204,7 +261,10 @@ def read_job(job: Any, modules: dict[tuple[str, str], MapEntry]) -> tuple[list[M
                 raise Refusal(400, f"module {index} of {len(own)}, offset {offset}: out of range")
             if index != UNKNOWN and offset != UNKNOWN:
                 own[index].offsets.add(offset)
-    return own, stacks
+            read.indexes.append(index)
+            read.offsets.append(offset)
+        read.lengths.append(len(stack))
+    return read
 
 
 def shown(chain: Frames, into: int, size: int) -> dict[str, Any]:
@@ -228,19 +288,16 @@ def shown(chain: Frames, into: int, size: int) -> dict[str, Any]:
     return out
 
 
-def answered(modules: list[MapEntry], stacks: list[list[tuple[int, int]]]) -> str:
-    """The answer of one job, in JSON."""
-    names = {index: json.dumps(module.name) for index, module in enumerate(modules)} | {UNKNOWN: '"<unknown>"'}
-    out = []
-    for stack in stacks:
-        frames = []
-        for number, (index, offset) in enumerate(stack):
-            named = modules[index].answers.get(offset, "") if index != UNKNOWN else ""
-            shown_offset = hex(offset) if offset != UNKNOWN else "-0x1"
-            frames.append(f'{{"frame":{number},"module":{names[index]},"module_offset":"{shown_offset}"{named}}}')
-        out.append(f"[{','.join(frames)}]")
-    result: dict[str, Any] = {"found_modules": {one.key: one.found for one in modules}}
-    errors = {one.key: [{"name": "unreadable", "message": one.error}] for one in modules if one.error}
-    if errors:
-        result["module_errors"] = errors
-    return f'{{"stacks":[{",".join(out)}],{json.dumps(result)[1:-1]}}}'
+def answered(jobs: list[Job]) -> Iterator[bytes]:
+    """The answer of all jobs, in JSON, in pieces of about PIECE bytes."""
+    parts, size = ['{"results":['], 0
+    for number, job in enumerate(jobs):
+        if number:
+            parts.append(",")
+        for part in job.text():
+            parts.append(part)
+            size += len(part)
+            if size >= PIECE:
+                yield "".join(parts).encode()
+                parts, size = [], 0
+    yield "".join([*parts, "]}"]).encode()

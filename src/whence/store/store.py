@@ -34,6 +34,7 @@ from whence.store.meta import PLAIN, HeldFile, Meta
 from whence.store.names import ARCHIVE, DEBUGINFO, ELF_KINDS, EXECUTABLE, KINDS, checked_id, file_key, is_id, meta_key
 from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcomes, Paths, Received, decide
 from whence.store.quality import CHUNK, hash_of, look
+from whence.store.wanted import NoteCount
 
 if TYPE_CHECKING:
     from whence.binary import Binary
@@ -82,6 +83,7 @@ class Store(Closing):
         self.jobs, self.compress, self.compact = jobs, compress, compact
         self.index = Index(self.objects)
         self._marked = False
+        self._note_count = NoteCount()
         self._foreign: bool | None = None
         self._cache = cache
         self._used: dict[str, float] = {}  # when build-ids were marked as used, by the monotonic clock
@@ -240,7 +242,7 @@ class Store(Closing):
         from whence.store.wanted import note
 
         with suppress(OSError):
-            note(self.objects, build_id, who, path, times)
+            note(self.objects, build_id, who, path, times, count=self._note_count)
 
     def used(self, build_id: str) -> None:
         """Write down that a build-id answered now, once a day."""

@@ -19,6 +19,8 @@ LONGEST_NAME = 1 << 10
 ASKERS = 32  # that are counted apart
 TRIES = 4
 DAY_SECONDS = 86400
+MOST = 10_000  # notes in a store
+NEW = 1_000  # notes that a process makes before it counts those of the store again
 
 
 class MissedId(Record, frozen=True):
@@ -52,7 +54,24 @@ def read(content: bytes, build_id: str) -> MissedId | None:
         return None
 
 
-def note(objects: Objects, build_id: str, who: str, path: str = "", times: int = 1) -> None:
+class NoteCount:
+    """How many notes a process may make before it looks for too many."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def make_room(self, objects: Objects) -> None:
+        """Before a new note: delete those asked for least recently beyond MOST, now and after every NEW notes."""
+        if self.left > 0:
+            self.left -= 1
+            return
+        self.left = NEW
+        notes = sorted(objects.list(WANTED), key=lambda one: one.modified)
+        for one in notes[: max(0, len(notes) - MOST)]:
+            objects.delete(one.key)
+
+
+def note(objects: Objects, build_id: str, who: str, path: str = "", times: int = 1, *, count: NoteCount) -> None:
     """Count a question that was asked so many times.
 
     Of writers at the same time one may go uncounted after some tries. Raises OSError.
@@ -63,6 +82,8 @@ def note(objects: Objects, build_id: str, who: str, path: str = "", times: int =
     for _ in range(TRIES):
         seen = objects.read(key, LONGEST)
         before = read(seen[0], build_id) if seen is not None else None
+        if seen is None:
+            count.make_room(objects)
         before = before or MissedId(build_id, {}, now, now)
         asker = who if who in before.asked or len(before.asked) < ASKERS else "others"
         asked = before.asked | {asker: before.asked.get(asker, 0) + times}

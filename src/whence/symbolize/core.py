@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile
-from whence.errors import CHANGED, MapsError
+from whence.errors import CHANGED, ElfError, MapsError
 from whence.files import stamp_of
+from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
     from whence.procmap.core import CoreMappings, CoreThread
+    from whence.procmap.mapping import Mapping
     from whence.unwind.core import ThreadStack
 
 
@@ -68,6 +70,11 @@ class Core(Snapshot):
             raise MapsError("core", None, rule, fault=fault, code=CHANGED, path=self.path)
         with ElfFile.open(self.path) as elf:
             yield elf
+
+    def vdso_image(self, mapping: Mapping) -> bytes:
+        with suppress(OSError, ElfError, MapsError), self._opened() as elf:
+            return elf.read_vaddr(mapping.start, min(mapping.size, VDSO_LIMIT))
+        return b""
 
     def stacks(
         self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False

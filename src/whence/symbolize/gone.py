@@ -10,11 +10,12 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
+from whence.binary import Binary
 from whence.elf import ElfFile
-from whence.errors import ElfError
+from whence.errors import ElfError, WhenceError
 from whence.locate.search import Wanted
 from whence.procmap.address_mapper import AddressMapper
-from whence.procmap.mapping import Mapping
+from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.snapshot import SnapshotFile
 from whence.reasons import Reason
 from whence.symbolize.naming import name_all
@@ -33,6 +34,7 @@ def symbolize_gone(
     """Each distinct runtime address with its frames, their names made `readable`, or its reason."""
     mappings = process.mappings()
     known: dict[int, Symbolized] = {}
+    vdso: list[Place] = []
     by_file: dict[tuple[str, str], tuple[SnapshotFile, list[Place]]] = {}
     for address in set(addresses):
         index = bisect_right(mappings, address, key=lambda mapping: mapping.start) - 1
@@ -41,14 +43,35 @@ def symbolize_gone(
             continue
         mapping = mappings[index]
         file = _file_of(process, index, mapping)
-        if file is None:
+        if file is None and mapping.kind is Kind.VDSO:
+            vdso.append((address, mapping))
+        elif file is None:
             known[address] = Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping)
         else:
             by_file.setdefault((file.path, file.build_id), (file, []))[1].append((address, mapping))
+    if vdso:
+        for answer in _in_vdso(process, vdso, locator, readable):
+            known[answer.address] = answer
     for file, places in by_file.values():
         for answer in _in_file(file, places, pool, locator, readable):
             known[answer.address] = answer
     return known
+
+
+def _in_vdso(
+    process: ProcessView, places: Sequence[Place], locator: FileLocator, readable: Readable
+) -> list[Symbolized]:
+    """Addresses of the vDSO, by the image that a core kept of it."""
+    image = process.vdso_image(places[0][1]) if isinstance(process, Snapshot) else b""
+    try:
+        elf = ElfFile.from_bytes(image, "[vdso]")
+        held = PooledBinary(Binary.from_elf(elf, debug_files=locator.debug_files), AddressMapper.from_elf(elf))
+    except (OSError, WhenceError):
+        return [Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping) for address, mapping in places]
+    try:
+        return _name(held, places, readable)
+    finally:
+        held.release()
 
 
 def _file_of(process: ProcessView, index: int, mapping: Mapping) -> SnapshotFile | None:

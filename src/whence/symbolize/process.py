@@ -86,6 +86,10 @@ class Snapshot(Closing):
         """The build-id of the file that was mapped; "" when it had none."""
         return mapping.build_id
 
+    def vdso_image(self, mapping: Mapping) -> bytes:
+        """The bytes of the process's vDSO; b"" where none were kept."""
+        return b""
+
     def file_of(self, index: int) -> record.SnapshotFile | None:
         """What is known of the file behind the mapping of this index."""
         return self.record.file_of[index]

@@ -5,7 +5,8 @@
     sframe.py       the same of .sframe
     exidx.py        the same of ARM's exception tables
     expressions.py  the stack machine of their expressions, bounded
-    instructions.py code that has none of them, read instruction by instruction
+    instructions.py code of x86 that has none of them, read instruction by instruction
+    arm.py          the same of 32-bit ARM
     registers.py    the registers of each machine
     unwinder.py     one thread, frame by frame, and why its stack ends
     walking.py      frames that are plain, walked by kernels/walk.py

@@ -7,7 +7,6 @@ import enum
 from whence.unwind.kernels import constants
 
 PT_GNU_EH_FRAME = 0x6474E550  # a segment: .eh_frame_hdr
-NT_SIGINFO = 0x53494749  # a note of a core: struct siginfo of the signal
 
 
 class Operation(enum.IntEnum):

@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.elf.kernels import constants
 from whence.elf.layout import machine_name
-from whence.procmap.core import SIGNAL_AT, TID_AT, FileEntry, mapped_files
-from whence.records import Record
-from whence.unwind.constants import NT_SIGINFO
+from whence.procmap.core import FileEntry, ThreadNotes, mapped_files, thread_notes
 from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ThreadStack(NamedTuple):
-    """A thread of a core: the signal it got (None: none), its registers by name, and its stack."""
+    """A thread of a core: the signal it received (None: none), its registers by name, and its stack."""
 
     tid: int
     signal: Signal | None
@@ -58,19 +55,13 @@ def explain_core_stack(
         if machine is not None:
             unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, elf.order, stored=elf.size)
             unwinder.scan = scan
-        for thread in _threads(elf):
+        for thread in thread_notes(elf):
             if thread.tid == tid:
                 found = _stack(elf, core, thread, machine, unwinder)
                 return found, rules_of(found.unwound, [] if unwinder is None else unwinder.ways)
         return None
     finally:
         modules.close()
-
-
-class _Thread(Record):
-    tid: int
-    status: bytes
-    info: bytes = b""
 
 
 def core_stacks(
@@ -96,7 +87,7 @@ def core_stacks(
             walker = PlainWalker(machine, elf.order, code, memory.segments())
             unwinder = Unwinder(machine, code, memory, elf.order, stored=elf.size, walker=walker)
             unwinder.scan = scan
-        wanted = [thread for thread in _threads(elf) if tids is None or thread.tid in tids]
+        wanted = [thread for thread in thread_notes(elf) if tids is None or thread.tid in tids]
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
     finally:
         modules.close()
@@ -114,24 +105,11 @@ def _file_entries(elf: ElfFile, core: CoreMappings) -> list[FileEntry]:
     ]
 
 
-def _threads(elf: ElfFile) -> list[_Thread]:
-    found: list[_Thread] = []
-    tid_at = TID_AT[elf.bits]
-    for note in elf.notes():
-        if note.owner == "CORE" and note.type == constants.NT_PRSTATUS:
-            status = bytes(note.desc)
-            found.append(_Thread(int.from_bytes(status[tid_at : tid_at + 4], elf.order), status))
-        elif note.owner == "CORE" and note.type == NT_SIGINFO and found:
-            found[-1].info = bytes(note.desc)
-    return found
-
-
 def _stack(
-    elf: ElfFile, core: CoreMappings, thread: _Thread, machine: Machine | None, unwinder: Unwinder | None
+    elf: ElfFile, core: CoreMappings, thread: ThreadNotes, machine: Machine | None, unwinder: Unwinder | None
 ) -> ThreadStack:
     status, order, tid = thread.status, elf.order, thread.tid
-    number = int.from_bytes(status[SIGNAL_AT : SIGNAL_AT + 2], order)
-    signal = read_signal(number, thread.info, elf.bits, order) if number else None
+    signal = read_signal(thread.signal, thread.info, elf.bits, order) if thread.signal else None
     if machine is None or unwinder is None or len(status) < machine.status_size:
         detail = f"of {machine_name(elf.machine)}" if machine is None else f"NT_PRSTATUS has {len(status)} bytes"
         known = next((one for one in core.threads if one.tid == tid and one.pc is not None), None)

@@ -1,7 +1,7 @@
 """ARM's exception tables as call frame information: .ARM.exidx and .ARM.extab.
 
     .ARM.exidx   pairs of words in order of address: where a function begins (31 bits, counted from the word), and how
-                 it is unwound: by three bytes in the word itself, by bytes in .ARM.extab, or not at all
+                 it is unwound: by three bytes in the word itself, by bytes in .ARM.extab, or not by this table
     .ARM.extab   a personality routine, then instructions: bytes that add to the stack pointer and pop registers
 
 The instructions of an entry say how a function is unwound at any of its calls: one row for all of it. An entry reaches
@@ -63,7 +63,11 @@ class ExceptionIndex:
         return None
 
     def find(self, vaddr: int) -> Fde | None:
-        """How to unwind at a vaddr; None where nothing says so. Raises DwarfError where the entry breaks a rule."""
+        """How to unwind at a vaddr; None where nothing says so. Raises DwarfError where the entry breaks a rule.
+
+        "Can't unwind" says nothing: linkers write it for code that was built without tables, too, not only for code
+        without a caller.
+        """
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
@@ -79,6 +83,8 @@ class ExceptionIndex:
         if not start <= vaddr < end:
             return None
         offset = index * ENTRY_SIZE
+        if self._word(offset + WORD) == CANTUNWIND:
+            return None
         cfa, rules = self._rules(offset)
         return Fde(start, end, _CIE, (CfiRow(start, cfa, rules),), SECTION, offset)
 
@@ -94,8 +100,6 @@ class ExceptionIndex:
 
     def _rules(self, offset: int) -> tuple[Cfa, dict[int, Rule]]:
         word = self._word(offset + WORD)
-        if word == CANTUNWIND:
-            return Cfa(SP, 0), {LINK: Rule(How.UNDEFINED)}
         if word & COMPACT:
             return unwound(_bytes([word], 1, "big"), offset)
         place = _place(word, self.vaddr + offset + WORD)

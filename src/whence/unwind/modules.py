@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from whence.elf import ElfFile
+from whence.elf.kernels.constants import EM_ARM, STT_FUNC
 from whence.errors import DwarfError, ElfError, GopclntabError, WhenceError
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
@@ -64,6 +65,7 @@ class Module:
         self._archive: Table | None = None
         self._others: list[SFrame | ExceptionIndex] | None = None
         self._calls_of_main: list[tuple[int, int]] | None = None
+        self._arm_functions: list[tuple[int, int]] | None = None
         self.frames = self._archived_frames() if self.elf is None else CallFrames.of_elf(self.elf)
         self.mapper = file.mapper
         if self.mapper is None and self.elf is not None:
@@ -131,6 +133,19 @@ class Module:
                     found = [index for name in CALL_MAIN if (index := symbols.find(name)) is not None]
                     self._calls_of_main = [(symbols.value[at], symbols.value[at] + symbols.size[at]) for at in found]
         return self._calls_of_main
+
+    @property
+    def arm_functions(self) -> list[tuple[int, int]]:
+        """The functions of a file of 32-bit ARM by its symbols, sorted: value (bit 0: Thumb) and size."""
+        if self._arm_functions is None:
+            found = set[tuple[int, int]]()
+            with suppress(ElfError):
+                for name in (".symtab", ".dynsym") if self.elf is not None and self.elf.machine == EM_ARM else ():
+                    symbols = self.elf.symbols(name)
+                    rows = zip(symbols.value, symbols.size, symbols.info, strict=True)
+                    found |= {(value, size) for value, size, info in rows if info & 0xF == STT_FUNC and size}
+            self._arm_functions = sorted(found)
+        return self._arm_functions
 
     @property
     def go(self) -> GoFrames | None:
@@ -311,6 +326,20 @@ class CoreCode:
         vaddr = module.mapper.vaddr(self._mappings[at], address)
         entry = module.elf.entry
         return address - vaddr + entry if vaddr is not None and entry <= vaddr < entry + ENTRY_BYTES else None
+
+    def function(self, address: int) -> tuple[int, int, bool] | None:
+        at = self._at(address)
+        file = self._modules.snapshot.file_of[at] if at is not None else None
+        if at is None or file is None:
+            return None
+        module = self._modules.of_file(file, self._mappings[at])
+        vaddr = module.mapper.vaddr(self._mappings[at], address) if module.mapper is not None else None
+        index = bisect_right(module.arm_functions, (vaddr, 1 << 64)) - 1 if vaddr is not None else -1
+        if vaddr is None or index < 0:
+            return None
+        value, size = module.arm_functions[index]
+        start = (value & ~1) + address - vaddr
+        return (start, start + size, bool(value & 1)) if start <= address < start + size else None
 
     def calls_main(self, address: int) -> bool:
         at = self._at(address)

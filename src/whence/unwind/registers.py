@@ -46,7 +46,7 @@ class Machine(Record, frozen=True):
     back_chain: int | None = None
     address_mask: int = (1 << 64) - 1  # bits of a code address; the others may sign it, or say how code is encoded
     order: ByteOrder = "little"
-    instructions: str = ""  # whose beginnings and ends of functions are known: x86, a64 or none
+    instructions: str = ""  # whose beginnings and ends of functions are known: x86, a64, arm or none
     sp_below_cfa: int = 0  # the caller's stack pointer, unless CFI says otherwise, is so far below the CFA
     syscall: bytes | None = None  # the instruction; `result` is the register with what it returns
     clones: tuple[bytes, ...] = ()  # calls of clone and clone3, up to that instruction
@@ -138,6 +138,7 @@ AARCH64 = Machine(
             bytes.fromhex("681180d2010000d4"), {n: _AARCH64_CONTEXT_AT + 8 * n for n in range(32)}, 568
         ),
     ),
+    contexts=(bytes.fromhex("1f2003d5e00313aa"),),  # glibc: nop; mov x0, x19
     address_mask=(1 << 48) - 1,  # without the pointer authentication code of user space
 )
 
@@ -211,8 +212,18 @@ ARM = Machine(
             ("ad2700df", _ARM_CONTEXT_AT),
             ("7770a0e3000000ef", _ARM_OLD_CONTEXT_AT),
             ("772700df", _ARM_OLD_CONTEXT_AT),
+            ("4ff0ad0700df", _ARM_CONTEXT_AT),  # mov.w
+            ("4ff0770700df", _ARM_OLD_CONTEXT_AT),
         )
     ),
+    instructions="arm",
+    clones=(bytes.fromhex("4ff0780700df"), bytes.fromhex("7870a0e3000000ef")),  # mov r7, #__NR_clone; svc 0
+    exits=(  # mov r7, #__NR_exit; svc 0
+        bytes.fromhex("4ff0010700df"),
+        bytes.fromhex("012700df"),
+        bytes.fromhex("0170a0e3000000ef"),
+    ),
+    contexts=(bytes.fromhex("0400b0e1"),),  # glibc: movs r0, r4
     address_mask=0xFFFFFFFE,  # the lowest bit says Thumb
 )
 

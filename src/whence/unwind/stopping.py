@@ -25,7 +25,7 @@ from whence.procmap import maps
 from whence.procmap.kernels.constants import READ, WRITE
 from whence.procmap.mapping import Mapping
 from whence.procmap.process import read_text, status_numbers, tids_of
-from whence.reasons import WAIT_FOR_IT, ZOMBIE, Missing, not_traceable
+from whence.reasons import WAIT_FOR_IT, WAIT_FOR_KERNEL, ZOMBIE, Missing, not_traceable
 from whence.unwind.kernels import ptrace
 
 GROUP = 64  # threads that are stopped at one moment
@@ -194,7 +194,7 @@ def why_not_stopped(thread: StoppedThread, directory: str) -> Missing:
     if thread.outcome is StopOutcome.GONE:
         return not_traceable("it has ended")
     if thread.outcome is StopOutcome.BUSY:
-        return not_traceable("it did not stop when it was asked to: it is blocked in the kernel")
+        return not_traceable("it did not stop when it was asked to: it is blocked in the kernel", WAIT_FOR_KERNEL)
     if thread.outcome is StopOutcome.DENIED and not thread.code:
         return not_traceable("a process can't trace itself", "use faulthandler, or ask from another process")
     return why_denied(directory, thread.tid, thread.code)

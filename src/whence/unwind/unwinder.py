@@ -5,7 +5,8 @@ For each frame, in this order; what answers first is what counts, and is recorde
     1. code that signal handlers return to, by its bytes
     2. Go's own tables, for Go's functions
     3. call frame information: .eh_frame, then .debug_frame
-    4. of x86, the instructions from there to a return, or from the function's start on (instructions.py)
+    4. of x86 and 32-bit ARM, the instructions from there to a return, or from the function's start on (instructions.py,
+       arm.py)
     5. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
        return address where the function would have it if it kept nothing, behind a call that leads to it
     6. the frame pointer or the back chain, if what it leads to lies on the stack and returns to behind a call
@@ -21,10 +22,12 @@ stack of their own, and where CFI leads to other memory and behind a call; and t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from whence.errors import DwarfError
+from whence.unwind.arm import ArmPath, call_before
+from whence.unwind.arm import call_target as arm_call_target
 from whence.unwind.cfi import CfiRow, Cie, Fde, How
 from whence.unwind.expressions import evaluate
 from whence.unwind.instructions import RETURN_COLUMNS, CodePath
@@ -47,6 +50,8 @@ CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
 FUNCTION_BYTES = 1 << 16  # from the beginning of a function, that a guess may be in it
 STEPS_OF_INSTRUCTIONS = 500  # how reading up to INSTRUCTIONS_LIMIT of them counts among the steps
+ARM_STEPS = 2000  # the same for 32-bit ARM
+LINK_OF_ARM = 14
 ENTRY_WORDS = 64  # of the stack that are looked at for the return address of the code that a program is entered by
 CALL_WORDS, CALLS_TRIED = 256, 8  # of the stack that are looked at for a call of a frame's function, and tried
 SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack that are looked at for a return address
@@ -82,6 +87,10 @@ class UnwindCode(Protocol):
         """Where a program or its loader is entered, for an address right behind that; None for others."""
         ...
 
+    def function(self, address: int) -> tuple[int, int, bool] | None:
+        """The function of ARM code by its symbol: [start, end), and whether it is Thumb. None where none is known."""
+        ...
+
     def calls_main(self, address: int) -> bool:
         """Whether an address is in a C library's code that calls main and never returns, by its symbol."""
         ...
@@ -115,6 +124,7 @@ class Unwinder:
         self._is_behind_entry: dict[int, bool] = {}
         self._called: dict[int, int | None] = {}
         self._from_start: dict[tuple[int, int], CfiRow | None] = {}
+        self._arm_rows: dict[tuple[int, int], list[CfiRow]] = {}
 
     def unwind(self, pc: int, registers: Mapping[int, int], thread_pointer: int = 0) -> Unwound:
         """The stack of a thread by its pc and registers (by DWARF number). Never raises for what a process is.
@@ -206,7 +216,7 @@ class Unwinder:
 
     def check(self, step: FrameStep, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
         """Raise Ended unless there is a caller, above what it called, in code."""
-        if not step.pc and not step.from_trampoline:
+        if not step.pc and not step.from_trampoline and not frame.is_trampoline:
             raise Ended(End.COMPLETE)
         if not step.from_trampoline:
             if step.cfa < cfa_before or (step.cfa == cfa_before and not after_signal):
@@ -247,7 +257,11 @@ class Unwinder:
         except DwarfError as error:
             raise Ended(End.DAMAGED, str(error)) from None
         if step is None:
-            begins = self.code.entry_before(frame.lookup) is not None or self.code.calls_main(frame.lookup)
+            if self.machine.instructions == "arm":
+                begins = self.is_behind_entry(frame)
+            else:
+                begins = self.code.entry_before(frame.lookup) is not None
+            begins = begins or self.code.calls_main(frame.lookup)
             if begins or self.is_behind_clone(frame, registers):
                 raise Ended(End.COMPLETE)
             raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
@@ -378,7 +392,11 @@ class Unwinder:
     def ends_context(self, pc: int) -> bool:
         """Whether a return address is what makecontext put below the function that it runs: code that is behind no
         call, and begins by taking its stack pointer from another register. Its CFI, where it has some, is wrong."""
-        return any(self._bytes(pc, len(code)) == code for code in self.machine.contexts) and not self.follows_call(pc)
+        if not any(self._bytes(pc, len(code)) == code for code in self.machine.contexts):
+            return False
+        if self.machine.instructions == "arm":  # glibc's is A32, where two instructions can look like a call of Thumb
+            return self.call_before(pc) is not False
+        return not self.follows_call(pc)
 
     def signal_row(self, frame: StackFrame) -> bool:
         try:
@@ -429,6 +447,8 @@ class Unwinder:
     def by_instructions(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """The caller by the instructions from here to a return; else by those from the start of the function that a
         call leads to whose return address is on the stack. None where neither leads to a word behind a call."""
+        if self.machine.instructions == "arm":
+            return self.by_arm(frame, registers)
         if self.machine.instructions != "x86":
             return None
         for row in self.rows_to_return(frame.pc):
@@ -436,6 +456,52 @@ class Unwinder:
             if step is not None:
                 return step
         return self.by_call(frame, registers)
+
+    def by_arm(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
+        """The caller by the instructions of 32-bit ARM from the function's start to here, or from here to a return.
+
+        The start is known by a symbol or, of the innermost function, by the call that left its return address in lr.
+        """
+        key = frame.pc, frame.lookup
+        if key not in self._arm_rows:
+            self._arm_rows[key] = [*self.arm_rows(frame, registers)]
+        for row in self._arm_rows[key]:
+            step = self.by_row(frame, registers, row)
+            if step is not None:
+                return step
+        return None
+
+    def arm_rows(self, frame: StackFrame, registers: dict[int, int]) -> Iterator[CfiRow]:
+        """Rows of code of 32-bit ARM without tables, the most certain first."""
+        pc, read = frame.pc, self.memory.read
+        known = self.code.function(frame.lookup)
+        is_thumb = None if frame.exact else self.call_before(pc)
+        if known is not None:
+            start, end, is_thumb = known
+            self.charge(ARM_STEPS)
+            row = ArmPath(read, is_thumb).from_start(start, end, pc, frame.exact)
+            if row is not None:
+                yield row
+        elif frame.exact:
+            link = registers.get(LINK_OF_ARM, 0)
+            is_thumb = bool(link & 1)  # calls of static functions stay in one instruction set
+            target = arm_call_target(link & self.machine.address_mask, read)
+            if target is not None and 0 <= pc - target[0] < LEAF_BYTES:
+                self.charge(ARM_STEPS)
+                row = ArmPath(read, target[1]).from_start(target[0], target[0] + LEAF_BYTES, pc, True)
+                is_thumb = target[1]
+                if row is not None:
+                    yield row
+        if is_thumb is not None:
+            self.charge(ARM_STEPS)
+            yield from ArmPath(read, is_thumb).to_return(pc, frame.exact)
+
+    def call_before(self, pc: int) -> bool | None:
+        """Whether the call before a return address of 32-bit ARM is Thumb's; None where there is none."""
+        try:
+            return call_before(pc, self.memory.read)
+        except Unreadable:
+            return None
 
     def rows_to_return(self, pc: int) -> list[CfiRow]:
         """A row for each way from some code of x86 to a return."""
@@ -447,9 +513,14 @@ class Unwinder:
     def is_behind_entry(self, frame: StackFrame) -> bool:
         """Whether a frame is in the code that a program or its loader is entered by, which nobody called."""
         if frame.pc not in self._is_behind_entry:
-            entry = self.code.entry_before(frame.lookup) if self.machine.instructions == "x86" else None
+            entry = self.code.entry_before(frame.lookup) if self.machine.instructions in ("x86", "arm") else None
             is_behind = False
-            if entry is not None:
+            if entry is not None and self.machine.instructions == "arm":
+                known = self.code.function(frame.lookup)
+                is_thumb = bool(entry & 1)
+                is_behind = known is None or known[0] == entry & ~1
+                is_behind = is_behind and ArmPath(self.memory.read, is_thumb).is_frameless(entry & ~1, frame.pc)
+            elif entry is not None:
                 self.charge(STEPS_OF_INSTRUCTIONS)
                 is_behind = CodePath(self.machine.bits, self.memory.read).leads_to(entry, frame.pc)
             self._is_behind_entry[frame.pc] = is_behind
@@ -520,9 +591,9 @@ class Unwinder:
     def by_row(self, frame: StackFrame, registers: dict[int, int], row: CfiRow) -> FrameStep | None:
         """The caller by a row that instructions say; None unless its return address is behind a call, or returns from
         a signal handler, and its frame above this one."""
-        cie = Cie(
-            1, 1, RETURN_COLUMNS[self.machine.bits], 0, DW_EH_PE_omit, False, False, self.machine.word, memoryview(b"")
-        )
+        link = self.machine.link
+        column = RETURN_COLUMNS[self.machine.bits] if link is None else link
+        cie = Cie(1, 1, column, 0, DW_EH_PE_omit, False, False, self.machine.word, memoryview(b""))
         try:
             step = self.by_cfi(frame, registers, row, Fde(frame.pc, frame.pc + 1, cie, (row,), "", 0))
         except (Ended, Unreadable) as error:
@@ -531,7 +602,7 @@ class Unwinder:
             return None
         pc = step.pc
         if (
-            step.cfa <= frame.sp
+            step.cfa < frame.sp + (0 if frame.exact and column not in row.rules else 1)
             or not self.is_code(pc - 1)
             or not (self.follows_call(pc) or self.returns_from_signal(pc))
         ):
@@ -555,7 +626,7 @@ class Unwinder:
 
     def pushed(self, pc: int) -> int | None:
         """How many words a function has pushed at its beginning or end: 0 or 1; None elsewhere."""
-        if not self.machine.instructions:
+        if self.machine.instructions in ("", "arm"):
             return None
         code = self._bytes(pc, 8) or self._bytes(pc, 4) or self._bytes(pc, 1) or b""
         if code.startswith(self.machine.returns):
@@ -572,7 +643,7 @@ class Unwinder:
     def is_leaf(self, frame: StackFrame, registers: dict[int, int]) -> bool:
         """Whether the return address of a function that keeps nothing is behind a call of the function the frame is in,
         and that doesn't begin by keeping the frame pointer."""
-        if not self.machine.instructions:
+        if self.machine.instructions in ("", "arm"):
             return False
         link = self.machine.link
         pc = self.word(frame.sp) if link is None else registers[link] & self.machine.address_mask
@@ -596,7 +667,8 @@ class Unwinder:
         pc = self.word(fp + return_at) & machine.address_mask
         if not pc and (self.word(fp + caller_at) or frame.found_by is not FoundBy.FRAME_POINTER):
             return None  # zeros anywhere on the stack are no end
-        if pc and not (self.is_code(pc - 1) and (self.follows_call(pc) or self.returns_from_signal(pc))):
+        is_return = self.follows_call(pc) or self.returns_from_signal(pc) or self.ends_context(pc)
+        if pc and not (self.is_code(pc - 1) and is_return):
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
@@ -682,6 +754,8 @@ class Unwinder:
             if call is None or call[0] != CALL_REL32:
                 return None
             return pc + int.from_bytes(call[1:], "little", signed=True)
+        if self.machine.instructions != "a64":
+            return None
         word = int.from_bytes(self._bytes(pc - 4, 4) or b"", "little")
         if word >> 26 != BL:
             return None
@@ -716,6 +790,8 @@ class Unwinder:
         """Whether the instruction before a return address can be a call; true where its bytes can't be read."""
         if not self.machine.instructions:
             return True
+        if self.machine.instructions == "arm":
+            return self._bytes(pc - 4, 4) is None or self.call_before(pc) is not None
         if self.machine.link is not None:
             before = self._bytes(pc - 4, 4)
             if before is None:
