@@ -26,20 +26,24 @@ def plain_type(type: Any) -> Any:
     return type
 
 
-def plain_schema(schema: Any) -> Any:
-    """Return a pyarrow Schema without dictionaries."""
+def plain_schema(schema: Any, *, views: bool = True) -> Any:
+    """Return a pyarrow Schema without dictionaries, and unless `views` without views of texts."""
     import pyarrow as pa
 
-    return pa.schema([one.with_type(plain_type(one.type)) for one in schema])
+    fields = [one.with_type(plain_type(one.type)) for one in schema]
+    if not views:
+        others = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+        fields = [one.with_type(others.get(one.type, one.type)) for one in fields]
+    return pa.schema(fields, metadata=schema.metadata)
 
 
-def plain(table: Any) -> Any:
+def plain(table: Any, *, views: bool = True) -> Any:
     """Return a pyarrow Table or RecordBatch without dictionaries, as a Table."""
     import pyarrow as pa
 
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    schema = plain_schema(table.schema)
+    schema = plain_schema(table.schema, views=views)
     columns = [
         column if column.type == one.type else column.cast(one.type)
         for column, one in zip(table.columns, schema, strict=True)

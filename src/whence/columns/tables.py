@@ -35,6 +35,7 @@ __all__ = ["BrokenTable", "TableKind", "TableReader", "TableWriter", "looks_deci
 T = TypeVar("T")
 
 AHEAD = 1  # batches that wait between reading, naming and writing
+NOT_TO_DICTIONARIES = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})  # encodings of texts, by pyarrow
 HEAD = 8  # bytes that say what a file is
 MOST_ITEMS = 1 << 16  # columns or row groups in a list of a Parquet file's footer
 BUDGET_TIMES, BUDGET_ALLOWANCE = 4096, 1 << 30  # of what a table's rows hold together
@@ -102,16 +103,14 @@ class TableReader:
         check_schema(self._types)
         leaves = [whole.schema.column(number) for number in range(len(whole.schema))]
         metadata = whole.metadata
-        prefixed = {  # which pyarrow does not read as dictionaries
+        delta = {
             number
             for group in range(metadata.num_row_groups)
             for number in range(metadata.row_group(group).num_columns)
-            if "DELTA_BYTE_ARRAY" in metadata.row_group(group).column(number).encodings
+            if not NOT_TO_DICTIONARIES.isdisjoint(metadata.row_group(group).column(number).encodings)
         }
         texts = [
-            one.path
-            for number, one in enumerate(leaves)
-            if one.physical_type == "BYTE_ARRAY" and number not in prefixed
+            one.path for number, one in enumerate(leaves) if one.physical_type == "BYTE_ARRAY" and number not in delta
         ]
         table = parquet.ParquetFile(
             steady, metadata=whole.metadata, read_dictionary=texts, pre_buffer=False,
@@ -318,7 +317,7 @@ def name_table(
     """
     reader.exploded = namer.exploded
     with reader.named_errors():
-        schema = namer.schema(reader.schema)
+        schema = namer.schema(reader.schema).with_metadata(reader.schema.metadata)
         types = namer.schema(reader.types).with_metadata(reader.types.metadata)
     rows = 0
     writing = ThreadPoolExecutor(1) if threads else Inline()
@@ -326,7 +325,9 @@ def name_table(
         pending: deque[Future[None]] = deque()
         for batch in _ahead(iter(reader), threads):
             reader.charge(batch, expanded=writer.is_plain)
-            pending.append(writing.submit(writer.write, namer(batch)))
+            with reader.named_errors():
+                named = namer(batch)
+            pending.append(writing.submit(writer.write, named))
             if len(pending) > AHEAD:
                 pending.popleft().result()
             rows += batch.num_rows

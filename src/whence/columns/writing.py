@@ -129,7 +129,7 @@ class TableWriter:
             case TableKind.ARROW:
                 self._started().write(batch if self._is_stream else plain_table(batch))
             case TableKind.CSV:
-                self._started().write_table(plain_table(batch))
+                self._started().write_table(plain_table(batch, views=False))
             case TableKind.JSON:
                 for start in range(0, len(batch), JSON_ROWS):
                     lines = (json.dumps(row, default=_shown) for row in batch.slice(start, JSON_ROWS).to_pylist())
@@ -148,7 +148,7 @@ class TableWriter:
             else:
                 from pyarrow import csv
 
-                self._writer = csv.CSVWriter(self._file, plain_schema(self.schema))
+                self._writer = csv.CSVWriter(self._file, plain_schema(self.schema, views=False))
         return self._writer
 
     def _parquet(self) -> Any:
