@@ -77,8 +77,8 @@ class Namer(Closing):
     of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones
     or lists. They are vaddrs; runtime addresses where the columns `mapping_start` and `mapping_offset` are there as
     well; file offsets where `file_offset` is there in place of `address`. The parameters of these names say what the
-    columns are called. `before_file` is called before each file is searched for or asked; an exception that it raises ends
-    the batch.
+    columns are called. `before_file` is called before each file is searched for or asked; an exception that it
+    raises ends the batch.
 
     Added are `frames`, a list of structs (function, file, line, inlined, start_line, source; innermost first, a whole
     stack's one after the other), and `reason`, why there are none. With `leaf` these fields are columns, of the
@@ -498,7 +498,7 @@ def _rows(batch: Any, numbers: Any) -> Any:
 
     plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     columns = []
-    for field, column in zip(batch.schema, batch.columns, strict=True):
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             if column.type in plain:  # for which pyarrow has no `take`
                 columns.append(column.cast(plain[column.type]).take(numbers).cast(column.type))

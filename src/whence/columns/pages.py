@@ -16,7 +16,7 @@ from whence.columns.checks import broken
 
 MOST_ROWS = 1 << 20  # of a batch
 BATCH_BYTES = 1 << 26  # of a batch, dictionaries apart
-PREFIXED_BYTES = 1 << 28  # of a batch with texts that may repeat the text before, at most
+PREFIXED_BYTES = 1 << 26  # of a batch with texts that may repeat the text before, at most
 GROUP_TIMES, GROUP_ALLOWANCE = 1024, 1 << 28  # what a row group may need beside its rows
 HEAD, MOST_HEAD = 1 << 13, 1 << 24  # bytes of a page's header
 INDEX_SIZE = 4  # bytes of a row's place in a dictionary
@@ -101,7 +101,7 @@ def need_of(group: Any, columns: list[Column], read: Read, size: int) -> Need:
     limit = GROUP_TIMES * stored + GROUP_ALLOWANCE
     if fixed > limit:
         raise broken(
-            f"damaged parquet: a row group of {stored:,} bytes decodes to more than {limit:,}: "
+            f"a row group of {stored:,} bytes decodes to more than {limit:,}: "
             "write smaller row groups, or texts without DELTA_BYTE_ARRAY"
         )
     return Need(per_row, fixed, max(min(most, BATCH_BYTES // max(per_row, 1)), 1))
@@ -122,7 +122,7 @@ def pages_of(chunk: Any, read: Read, size: int, path: str) -> Iterator[Page]:
         try:
             fields, length = header_at(read, start, end)
             page = page_of(fields)
-            compressed = fields[COMPRESSED]
+            compressed = int(fields[COMPRESSED])
         except (IndexError, KeyError, TypeError):
             raise broken(f"damaged parquet: column {path!r}: a page's header at {start} is malformed") from None
         start += length + compressed
@@ -137,9 +137,9 @@ def page_of(fields: dict[int, Any]) -> Page:
     """Return what a page's header says. Raises KeyError, TypeError."""
     kind = fields[PAGE_TYPE]
     if kind not in INNER:  # an index, or a kind of tomorrow: skipped by pyarrow
-        return Page(kind, fields[UNCOMPRESSED], 0, 0)
+        return Page(kind, int(fields[UNCOMPRESSED]), 0, 0)
     inner = fields[INNER[kind]]
-    return Page(kind, fields[UNCOMPRESSED], inner[VALUES], inner[ENCODING[kind]])
+    return Page(kind, int(fields[UNCOMPRESSED]), int(inner[VALUES]), int(inner[ENCODING[kind]]))
 
 
 def header_at(read: Read, start: int, end: int) -> tuple[dict[int, Any], int]:
