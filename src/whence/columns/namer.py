@@ -505,9 +505,8 @@ def _rows(batch: Any, numbers: Any) -> Any:
             else:
                 columns.append(column.take(numbers))
         except pa.ArrowNotImplementedError:
-            raise WrongUse(
-                f"column {field.name} of {field.type} can't be repeated for each frame: leave it out"
-            ) from None
+            words = f"column {name}: {column.type} can't be repeated for each frame: leave the column out"
+            raise WrongUse(words) from None
     return pa.record_batch(columns, schema=batch.schema)
 
 

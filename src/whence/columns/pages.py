@@ -27,14 +27,20 @@ STOP, TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UU
 FIXED_SIZES = {I8: 1, DOUBLE: 8, UUID: 16}
 MOST_DEPTH = 16
 LONG_LIST = 15
-# Fields of PageHeader and of the headers in it
-PAGE_TYPE, UNCOMPRESSED, COMPRESSED = 1, 2, 3
+# Fields, by number and type: one of another type counts as absent, as in Thrift
+ROW_GROUPS = 4, LIST
+CHUNKS, ROWS = (1, LIST), (3, I64)
+CHUNK_METADATA = 3, STRUCT
+ENCODINGS, CHUNK_VALUES, CHUNK_SIZE = (2, LIST), (5, I64), (7, I64)
+DATA_OFFSET, DICTIONARY_OFFSET = (9, I64), (11, I64)
+PAGE_TYPE, UNCOMPRESSED, COMPRESSED = (1, I32), (2, I32), (3, I32)
 DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
-INNER = {DATA_PAGE: 5, DICTIONARY_PAGE: 7, DATA_PAGE_V2: 8}
-VALUES = 1
-ENCODING = {DATA_PAGE: 2, DICTIONARY_PAGE: 2, DATA_PAGE_V2: 4}
+INNER = {DATA_PAGE: (5, STRUCT), DICTIONARY_PAGE: (7, STRUCT), DATA_PAGE_V2: (8, STRUCT)}
+VALUES = 1, I32
+ENCODING = {DATA_PAGE: (2, I32), DICTIONARY_PAGE: (2, I32), DATA_PAGE_V2: (4, I32)}
 BY_DICTIONARY = (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
-DELTA_BYTE_ARRAY = 7
+DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY = 6, 7
+FOOTER_END = 8  # bytes after the footer: its length, and the magic
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
@@ -45,6 +51,23 @@ class Page(NamedTuple):
     size: int  # decompressed
     values: int
     encoding: int
+
+
+class Chunk(NamedTuple):
+    """What the footer says of a column's part of a row group."""
+
+    encodings: frozenset[int]
+    values: int
+    size: int  # of its pages as stored
+    data_offset: int
+    dictionary_offset: int  # 0: none
+
+
+class Group(NamedTuple):
+    """What the footer says of a row group."""
+
+    rows: int
+    chunks: list[Chunk]
 
 
 class Column(NamedTuple):
@@ -64,19 +87,48 @@ class Need(NamedTuple):
     rows: int
 
 
-Read = Callable[[int, int], bytes]  # at most so many bytes, from an offset on
+Read = Callable[[int, int], bytes]  # (offset, size): at most so many bytes
+Fields = dict[tuple[int, int], Any]  # of a struct, by number and type
 
 
-def need_of(group: Any, columns: list[Column], read: Read, size: int) -> Need:
-    """Return what decoding a row group of pyarrow's metadata takes. `size` is the file's. Raises BrokenTable."""
-    rows = group.num_rows
+def groups_of(read: Read, size: int) -> list[Group]:
+    """Return the row groups of a file of `size` bytes. Raises BrokenTable.
+
+    pyarrow's own objects for what a footer says end the process (std::terminate) where it is damaged.
+    """
+    ending = read(max(size - FOOTER_END, 0), FOOTER_END)
+    length = int.from_bytes(ending[:4], "little")
+    if len(ending) < FOOTER_END or length + FOOTER_END > size:
+        raise broken("damaged parquet: the file ends before its footer does")
+    data = read(size - FOOTER_END - length, length)
+    found: list[Group] = []
+    try:
+        struct_at(data, 0, 0, {ROW_GROUPS: lambda fields: found.append(group_of(fields))})
+    except (IndexError, KeyError, TypeError):
+        raise broken("damaged parquet: the footer is malformed") from None
+    return found
+
+
+def group_of(fields: Fields) -> Group:
+    """Return what a RowGroup's fields say. Raises KeyError, TypeError."""
+    chunks = []
+    for chunk in fields[CHUNKS]:
+        one = chunk[CHUNK_METADATA]
+        encodings = frozenset(map(int, one[ENCODINGS]))
+        chunks.append(
+            Chunk(encodings, one[CHUNK_VALUES], one[CHUNK_SIZE], one[DATA_OFFSET], one.get(DICTIONARY_OFFSET, 0))
+        )
+    return Group(fields[ROWS], chunks)
+
+
+def need_of(group: Group, columns: list[Column], read: Read, size: int) -> Need:
+    """Return what decoding a row group takes. `size` is the file's. Raises BrokenTable."""
     per_row = stored = fixed = 0
     most = MOST_ROWS
-    if group.num_columns != len(columns) or rows < 0:
+    if len(group.chunks) != len(columns) or group.rows < 0:
         raise broken("damaged parquet: a row group does not fit the schema")
-    for number, column in enumerate(columns):
-        chunk = group.column(number)
-        stored += max(chunk.total_compressed_size, 0)
+    for chunk, column in zip(group.chunks, columns, strict=True):
+        stored += max(chunk.size, 0)
         count = dictionary = largest = plain = prefixed = 0
         for page in pages_of(chunk, read, size, column.path):
             largest = max(largest, page.size)
@@ -107,22 +159,22 @@ def need_of(group: Any, columns: list[Column], read: Read, size: int) -> Need:
     return Need(per_row, fixed, max(min(most, BATCH_BYTES // max(per_row, 1)), 1))
 
 
-def pages_of(chunk: Any, read: Read, size: int, path: str) -> Iterator[Page]:
+def pages_of(chunk: Chunk, read: Read, size: int, path: str) -> Iterator[Page]:
     """Yield the pages of a column's chunk as pyarrow walks them. Raises BrokenTable for what lies about its size."""
-    start, end = chunk.data_page_offset, chunk.total_compressed_size
-    if chunk.num_values <= 0:
+    start = chunk.data_offset
+    if chunk.values <= 0:
         return
-    if chunk.dictionary_page_offset is not None and 0 < chunk.dictionary_page_offset < start:
-        start = chunk.dictionary_page_offset
-    end += start
+    if 0 < chunk.dictionary_offset < start:
+        start = chunk.dictionary_offset
+    end = start + chunk.size
     if not 0 < start <= end <= size:
         raise broken(f"damaged parquet: column {path!r}: its pages extend past the end of the file")
     seen = 0
-    while seen < chunk.num_values and start < end:
+    while seen < chunk.values and start < end:
         try:
             fields, length = header_at(read, start, end)
             page = page_of(fields)
-            compressed = int(fields[COMPRESSED])
+            compressed = fields[COMPRESSED]
         except (IndexError, KeyError, TypeError):
             raise broken(f"damaged parquet: column {path!r}: a page's header at {start} is malformed") from None
         start += length + compressed
@@ -133,16 +185,16 @@ def pages_of(chunk: Any, read: Read, size: int, path: str) -> Iterator[Page]:
         yield page
 
 
-def page_of(fields: dict[int, Any]) -> Page:
+def page_of(fields: Fields) -> Page:
     """Return what a page's header says. Raises KeyError, TypeError."""
     kind = fields[PAGE_TYPE]
     if kind not in INNER:  # an index, or a kind of tomorrow: skipped by pyarrow
-        return Page(kind, int(fields[UNCOMPRESSED]), 0, 0)
+        return Page(kind, fields[UNCOMPRESSED], 0, 0)
     inner = fields[INNER[kind]]
-    return Page(kind, int(fields[UNCOMPRESSED]), int(inner[VALUES]), int(inner[ENCODING[kind]]))
+    return Page(kind, fields[UNCOMPRESSED], inner[VALUES], inner[ENCODING[kind]])
 
 
-def header_at(read: Read, start: int, end: int) -> tuple[dict[int, Any], int]:
+def header_at(read: Read, start: int, end: int) -> tuple[Fields, int]:
     """Return the fields of the header at an offset, and its length. Raises IndexError."""
     size = HEAD
     while True:
@@ -155,18 +207,40 @@ def header_at(read: Read, start: int, end: int) -> tuple[dict[int, Any], int]:
             size *= 8
 
 
-def struct_at(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Return the integers and structs among the fields of a struct, and its end. Raises IndexError."""
-    fields: dict[int, Any] = {}
+def struct_at(
+    data: bytes, at: int, depth: int, taken: dict[tuple[int, int], Callable[[Fields], object]] | None = None
+) -> tuple[Fields, int]:
+    """Return the integers, structs and lists among the fields of a struct, and its end. Raises IndexError.
+
+    The structs of lists in `taken` are passed to its functions one by one in place of that.
+    """
+    fields: Fields = {}
     number = 0
     while head := data[at]:
         at += 1
+        type = head & 15
         if head >> 4:
             number += head >> 4
         else:
             number, at = integer_at(data, at)
-        fields[number], at = value_at(data, at, head & 15, depth)
+        take = taken.get((number, type)) if taken else None
+        if take is None:
+            fields[number, type], at = value_at(data, at, type, depth)
+            continue
+        count, item, at = list_head_at(data, at)
+        if item != STRUCT:
+            raise IndexError
+        for _ in range(count):
+            value, at = struct_at(data, at, depth + 1)
+            take(value)
     return fields, at + 1
+
+
+def list_head_at(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the count and type of a list's items, and the offset of the first. Raises IndexError."""
+    head = data[at]
+    size, at = unsigned_at(data, at + 1) if head >> 4 == LONG_LIST else (head >> 4, at + 1)
+    return size, head & 15, at
 
 
 def value_at(data: bytes, at: int, type: int, depth: int, *, is_item: bool = False) -> tuple[Any, int]:
@@ -184,21 +258,22 @@ def value_at(data: bytes, at: int, type: int, depth: int, *, is_item: bool = Fal
     if type == STRUCT:
         return struct_at(data, at, depth + 1)
     if type in (LIST, SET):
-        head = data[at]
-        size, at = unsigned_at(data, at + 1) if head >> 4 == LONG_LIST else (head >> 4, at + 1)
-        types = (head & 15,)
+        size, item, at = list_head_at(data, at)
+        types: tuple[int, ...] = (item,)
     elif type == MAP:
         size, at = unsigned_at(data, at)
         types = (data[at] >> 4, data[at] & 15) if size else ()
         at += bool(size)
     else:
         raise IndexError
+    items = []
     for _ in range(size):
         for one in types:
-            _, at = value_at(data, at, one, depth + 1, is_item=True)
+            value, at = value_at(data, at, one, depth + 1, is_item=True)
             if at > len(data):
                 raise IndexError
-    return None, at
+            items.append(value)
+    return items, at
 
 
 def unsigned_at(data: bytes, at: int) -> tuple[int, int]:

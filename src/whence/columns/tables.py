@@ -35,7 +35,7 @@ __all__ = ["BrokenTable", "TableKind", "TableReader", "TableWriter", "looks_deci
 T = TypeVar("T")
 
 AHEAD = 1  # batches that wait between reading, naming and writing
-NOT_TO_DICTIONARIES = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})  # encodings of texts, by pyarrow
+NOT_TO_DICTIONARIES = {pages.DELTA_BYTE_ARRAY, pages.DELTA_LENGTH_BYTE_ARRAY}  # what pyarrow reads as texts only
 HEAD = 8  # bytes that say what a file is
 MOST_ITEMS = 1 << 16  # columns or row groups in a list of a Parquet file's footer
 BUDGET_TIMES, BUDGET_ALLOWANCE = 4096, 1 << 30  # of what a table's rows hold together
@@ -102,12 +102,19 @@ class TableReader:
         self._types = whole.schema_arrow
         check_schema(self._types)
         leaves = [whole.schema.column(number) for number in range(len(whole.schema))]
-        metadata = whole.metadata
+        descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
+
+        def read(start: int, most: int) -> bytes:
+            return read_at(descriptor, most, start)
+
+        groups = pages.groups_of(read, size)
+        if len(groups) != whole.metadata.num_row_groups:
+            raise broken("damaged parquet: the footer is malformed")
         delta = {
             number
-            for group in range(metadata.num_row_groups)
-            for number in range(metadata.row_group(group).num_columns)
-            if not NOT_TO_DICTIONARIES.isdisjoint(metadata.row_group(group).column(number).encodings)
+            for group in groups
+            for number, chunk in enumerate(group.chunks)
+            if not NOT_TO_DICTIONARIES.isdisjoint(chunk.encodings)
         }
         texts = [
             one.path for number, one in enumerate(leaves) if one.physical_type == "BYTE_ARRAY" and number not in delta
@@ -129,16 +136,14 @@ class TableReader:
             for leaf, type in zip(leaves, types, strict=True)
         ]  # fmt: skip
         self.rows = table.metadata.num_rows
-        return table.schema_arrow, self._row_groups(table, file, columns)
 
-    def _row_groups(self, table: Any, file: BinaryIO, columns: list[pages.Column]) -> Iterator[Any]:
-        descriptor = file.fileno()
-        size = os.fstat(descriptor).st_size
-        for number in range(table.metadata.num_row_groups):
-            group = table.metadata.row_group(number)
-            need = pages.need_of(group, columns, lambda start, most: read_at(descriptor, most, start), size)
-            self.budget.charge(need.fixed + need.row * group.num_rows)
-            yield from table.iter_batches(batch_size=need.rows, row_groups=[number])
+        def batches() -> Iterator[Any]:
+            for number, group in enumerate(groups):
+                need = pages.need_of(group, columns, read, size)
+                self.budget.charge(need.fixed + need.row * group.rows)
+                yield from table.iter_batches(batch_size=need.rows, row_groups=[number])
+
+        return table.schema_arrow, batches()
 
     def _read_arrow(self, pa: Any, file: BinaryIO, head: bytes) -> tuple[Any, Iterator[Any]]:
         batches = None
