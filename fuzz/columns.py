@@ -29,16 +29,26 @@ def seeds() -> list[bytes]:
 
 
 def target(data: bytes) -> None:
-    path, out = folder() / "in", folder() / "out"
+    path, draw = folder() / "in", zlib.crc32(data)
     path.write_bytes(data)
-    draw = zlib.crc32(data)
     kinds = list(TableKind)
-    shape, kind = SHAPES[draw % len(SHAPES)], kinds[draw // 8 % len(kinds)]
-    if kind is TableKind.CSV:
-        shape = {"leaf": True}
+    kind = kinds[draw // 8 % len(kinds)]
+    shape = SHAPES[0] if kind is TableKind.CSV else SHAPES[draw % len(SHAPES)]
+    ending = ".arrows" if draw // 64 % 2 else ""
+    named(str(path), f"{folder() / 'out'}{ending}", kind, shape, threads=bool(draw // 128 % 2))
+
+
+def named(
+    path: str,
+    out: str,
+    kind: TableKind = TableKind.PARQUET,
+    shape: dict[str, bool] = SHAPES[0],
+    *,
+    threads: bool = True,
+) -> None:
     with (
-        TableReader(str(path), None, build_id="build_id", address="address") as reader,
+        TableReader(path, None, build_id="build_id", address="address") as reader,
         Locator(archive_dirs=[folder()], dirs=()) as locator,
         Namer(locator=locator, **shape) as namer,  # type: ignore[arg-type]
     ):
-        name_table(reader, namer, str(out) + (".arrows" if draw // 64 % 2 else ""), kind, threads=bool(draw // 128 % 2))
+        name_table(reader, namer, out, kind, threads=threads)
