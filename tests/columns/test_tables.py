@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas
 import polars
 import pyarrow as pa
 import pyarrow.parquet
@@ -15,7 +16,7 @@ import pytest
 
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
 from whence.cli.main import main
-from whence.columns import lines
+from whence.columns import lines, pages
 from whence.columns.tables import TableKind, TableWriter
 
 ROWS = 3000
@@ -91,10 +92,121 @@ def test_a_table_keeps_its_values_types_and_metadata(
     given, found = pa.parquet.read_table(source), pa.parquet.read_table(target)
     assert found.select(given.schema.names).to_pylist() == given.to_pylist()
     assert found.schema.types[: len(given.schema)] == given.schema.types
+    assert found.schema.metadata == given.schema.metadata
     whole = [tuple(row.values()) for row in found.drop_columns(["labels"]).to_pylist()]
     for read in (read_by_duckdb, read_by_polars):
         assert [row[:2] + row[3:] for row in read(target)] == whole
     assert pa.parquet.read_metadata(target).row_group(0).column(0).is_stats_set
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "arrows"])
+@pytest.mark.parametrize("kind", ["parquet", "arrows"])
+def test_metadata_of_the_table_and_its_fields_stays(folder: Path, kind: str, ending: str) -> None:
+    frame = pandas.DataFrame(
+        {"build_id": [ONE] * 2, "address": [INNER_VADDR] * 2}, index=pandas.Index([7, 9], name="i")
+    )
+    given = pa.Table.from_pandas(frame)
+    given = given.replace_schema_metadata({**given.schema.metadata, b"who": b"me"})
+    given = given.cast(given.schema.set(1, given.schema.field(1).with_metadata({b"unit": b"vaddr"})))
+    source, target = folder / f"in.{kind}", folder / f"out.{ending}"
+    if kind == "parquet":
+        pa.parquet.write_table(given, source)
+    else:
+        with pa.ipc.new_stream(source, given.schema) as writer:
+            writer.write_table(given)
+    assert columns(folder, source, target, "--leaf") == 0
+    if ending == "parquet":
+        found = pa.parquet.read_table(target)
+    else:
+        found = (pa.ipc.open_file if ending == "arrow" else pa.ipc.open_stream)(target).read_all()
+    assert found.schema.metadata[b"who"] == b"me"
+    assert found.schema.field(1).metadata[b"unit"] == b"vaddr"
+    assert list(found.to_pandas().index) == [7, 9]
+
+
+NAMES = {
+    "text": pa.dictionary(pa.int32(), pa.string()),
+    "word": pa.dictionary(pa.int8(), pa.string()),
+    "line": pa.uint32(),
+    "truth": pa.bool_(),
+    "frames": pa.list_(pa.struct({"text": pa.dictionary(pa.int32(), pa.string()), "line": pa.uint32()})),
+}
+
+
+@pytest.mark.parametrize("nulls", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("shape", ["alike", "different", "runs"])
+@pytest.mark.parametrize("rows", [1, 8, 1000])
+def test_columns_of_names_are_read_by_everyone_as_they_were(
+    tmp_path: Path, rows: int, shape: str, nulls: float
+) -> None:
+    schema, path, draw = pa.schema({"row": pa.int64(), **NAMES}), tmp_path / "out.parquet", random.Random(rows)
+    number = {"alike": lambda at: 7, "different": lambda at: at, "runs": lambda at: at // 11 % 5}[shape]
+    found = [None if draw.random() < nulls else number(at) for at in range(rows)]
+    frames = [{"text": None if one is None else f"n{one}", "line": one} for one in found]
+    values: dict[str, list[Any]] = {
+        "row": list(range(rows)),
+        "text": [None if one is None else f"name {one}é" for one in found],
+        "word": [None if one is None else "abc"[one % 3] for one in found],
+        "line": [None if one is None else one * 40_000_001 % (1 << 32) for one in found],
+        "truth": [None if one is None else one % 3 == 0 for one in found],
+        "frames": [None if draw.random() < nulls / 4 else [one] * draw.choice([0, 1, 9]) for one in frames],
+    }
+    whole = pa.record_batch([pa.array(values[one.name], one.type) for one in schema], schema=schema)
+    middle = rows // 3
+    with TableWriter(str(path), TableKind.PARQUET, schema, [*NAMES]) as writer:
+        for batch in (whole.slice(0, middle), whole.slice(middle)):  # whose dictionaries are joined
+            writer.write(batch)
+    assert pa.parquet.read_table(path).to_pylist() == whole.to_pylist()
+    assert read_by_duckdb(path) == read_by_polars(path) == [tuple(row.values()) for row in whole.to_pylist()]
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_an_error_without_output(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = folder / "in.parquet", folder / "out.parquet"
+    pa.parquet.write_table(table(), source, row_group_size=GROUP, compression="none", use_dictionary=False)
+    need_of, calls = pages.need_of, []
+
+    def cut(*arguments: Any) -> pages.Need:
+        need = need_of(*arguments)
+        calls.append(need)
+        if len(calls) == 2:
+            with source.open("r+b") as file:
+                file.truncate(100)
+        return need
+
+    monkeypatch.setattr(pages, "need_of", cut)
+    assert columns(folder, source, target) == 3
+    error = capsys.readouterr().err
+    assert error.startswith(f"whence: {source}: damaged parquet: ")
+    assert error.count("\n") == 1
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_texts_that_are_differences_are_read(folder: Path, encoding: str) -> None:
+    source, target = folder / "in.parquet", folder / "out.parquet"
+    given = table()
+    pa.parquet.write_table(given, source, use_dictionary=False, column_encoding={"text": encoding})
+    assert columns(folder, source, target, "--leaf") == 0
+    assert pa.parquet.read_table(target)["text"].to_pylist() == given["text"].to_pylist()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_views_of_texts_are_repeated_and_written(folder: Path, ending: str) -> None:
+    source, target = folder / "in.arrows", folder / f"out.{ending}"
+    given = pa.table(
+        {
+            "build_id": pa.array([ONE, OTHER], pa.string_view()),
+            "address": pa.array([INNER_VADDR, 0x40], pa.uint64()),
+            "kept": pa.array(["a text that is longer than a view", None], pa.string_view()),
+        }
+    )
+    with pa.ipc.new_stream(source, given.schema) as writer:
+        writer.write_table(given)
+    assert columns(folder, source, target, "--exploded") == 0
+    found = {"parquet": polars.read_parquet, "csv": polars.read_csv, "jsonl": polars.read_ndjson}[ending](target)
+    assert found["kept"].to_list() == [given["kept"][0].as_py()] * 2 + [None]
 
 
 def test_small_row_groups_are_joined_in_order(folder: Path) -> None:

@@ -195,10 +195,8 @@ def damaged_levels() -> bytes:
 def size_that_is_true() -> bytes:
     """Return Parquet with a page whose compressed size is a truth value."""
     data = parquet_file(table(["string"]))
-    assert data[4:6] == b"\x15\x04"
-    header = data.index(b"\x15", 7)
-    third = data.index(b"\x15", header + 2)
-    return data[:third] + b"\x11" + data[third + 1 :]
+    assert data[9:12] == b"\x15\xb0\x01"  # the header's third field, 88 bytes
+    return data[:9] + b"\x11" + data[12:]
 
 
 @pytest.mark.parametrize(
@@ -212,10 +210,10 @@ def test_a_damaged_parquet_file_that_once_ended_the_process_is_an_error(
     assert message in outcome.answer
 
 
-@pytest.mark.parametrize("size", range(0, 13))
+@pytest.mark.parametrize("size", range(13))
 def test_a_footer_that_is_cut_is_an_error(size: int) -> None:
     data = parquet_file(table([]))[:-8][-size:] if size else b""
-    with pytest.raises(FormatError, match="the file ends before its footer does|the footer is malformed"):
+    with pytest.raises(FormatError, match=r"the file ends before its footer does|the footer is malformed"):
         groups_of(lambda start, most: data[start : start + most], len(data))
 
 
