@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find src -path '*/kernels/*.p*' -not -name '*.pyc') setup.py pyproject.toml
+# The folders are newer than what was built when a kernel was added or deleted.
+SOURCES := $(shell find src -path '*/kernels/*.p*' -not -name '*.pyc' -not -path '*__pycache__*') setup.py pyproject.toml
+SOURCES += $(shell find src -type d -name kernels)
 JOBS ?= $(shell expr $$(nproc) + 1)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14

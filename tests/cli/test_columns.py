@@ -15,7 +15,6 @@ import pytest
 
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
 from whence.cli.main import main
-from whence.columns.tables import ADDRESSES, BATCH_BYTES, ROWS, TableKind, TableWriter, rows_at_once
 
 VADDRS = [INNER_VADDR, OUTER_VADDR, 0x40]
 CHAINS = [["inner", "app::outer()"], ["app::outer()"], ["other"]]
@@ -144,33 +143,3 @@ def test_a_full_disk_is_an_error_of_the_output(kind: str, folder: Path, capsys: 
 def test_an_unknown_ending_is_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(folder, str(written(folder, "csv")), "-o", str(folder / "out.txt")) == 2
     assert "its ending is none of" in capsys.readouterr().err
-
-
-def test_row_groups_keep_dictionaries_and_statistics_of_what_was_there(tmp_path: Path) -> None:
-    """pyarrow would write all but a row group's first dictionary as plain texts."""
-    path, schema = tmp_path / "out.parquet", pa.schema({"kept": pa.int64(), "name": pa.dictionary(pa.int32(), "utf8")})
-    with TableWriter(str(path), TableKind.PARQUET, schema, ["name"]) as writer:
-        for letter in "abc":
-            names = pa.array([letter * 200] * 5000).dictionary_encode()
-            writer.write(pa.record_batch([pa.array(range(5000)), names], schema=schema))
-    file = pa.parquet.ParquetFile(path)
-    kept, name = (file.metadata.row_group(0).column(number) for number in (0, 1))
-    assert file.metadata.num_row_groups == 1
-    assert name.total_uncompressed_size < 20_000
-    assert (kept.is_stats_set, name.is_stats_set) == (True, False)
-    assert file.read()["name"].to_pylist()[::5000] == ["a" * 200, "b" * 200, "c" * 200]
-
-
-@pytest.mark.parametrize(
-    ("columns", "rows"),
-    [
-        ({"address": pa.array(range(20_000), pa.uint64())}, ROWS),
-        ({"address": pa.array([list(range(64))] * 20_000)}, ADDRESSES // 64),
-        ({"address": pa.array(range(20_000)), "text": [f"{at}" * 1000 for at in range(20_000)]}, BATCH_BYTES // 4800),
-    ],
-    ids=["single", "stacks", "long"],
-)
-def test_fewer_rows_are_read_at_once_where_they_are_long(tmp_path: Path, columns: dict[str, Any], rows: int) -> None:
-    path = tmp_path / "in.parquet"
-    pa.parquet.write_table(pa.table({"build_id": [ONE] * 20_000, **columns}), path, row_group_size=5000)
-    assert 0.9 * rows <= rows_at_once(pa.parquet.read_metadata(path), "address") <= 1.1 * rows

@@ -340,17 +340,15 @@ def test_spark_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_pat
 
 
 @pytest.mark.parametrize("shape", ["--leaf", "--stacks"])
-def test_spark_reads_parquet_whose_columns_were_copied_and_whose_names_we_encoded(
+def test_spark_reads_the_parquet_that_is_written(
     shape: str, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In gzip, which Java has itself: its libraries for the others do not load on every machine."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     from whence.cli.main import main
-    from whence.columns import tables
-    from whence.columns.names_encoded import Codec, NameColumn
+    from whence.columns import writing
 
-    monkeypatch.setattr(tables, "FEWEST_COPIED", 1)
-    monkeypatch.setattr(NameColumn, "codec", Codec.GZIP)
+    monkeypatch.setattr(writing, "CODEC", "gzip")
     times, source, target = 1000, tmp_path / "in.parquet", tmp_path / "out.parquet"
     given = pa.concat_tables([table()] * times).set_column(2, "kept", pa.array(range(4 * times)))
     pq.write_table(given, source, compression="gzip", row_group_size=3 * times)

@@ -239,9 +239,8 @@ class Namer(Closing):
             added = self._answers.columns(frames, self.added, WORDS, chosen)
             rows = elements.rows_of(of)
         given = pyarrow.record_batch(batch) if given is None else given
-        repeated = pyarrow.record_batch(given).take(
-            pyarrow.Array.from_buffers(pyarrow.uint32(), len(rows), [None, pyarrow.py_buffer(rows)])
-        )
+        numbers = pyarrow.Array.from_buffers(pyarrow.uint32(), len(rows), [None, pyarrow.py_buffer(rows)])
+        repeated = _rows(pyarrow.record_batch(given), numbers)
         return RecordBatch(*repeated.__arrow_c_array__()).beside(added)
 
     def _schema(self, given: RecordBatch) -> RecordBatch:
@@ -519,6 +518,24 @@ def vaddrs_of(opened: Opened, file_offsets: memoryview, start: int | None = None
     extent = None if start is None else (start, None)
     vaddrs = Translation.of_code(opened.segments or ()).mapped_vaddrs_of(file_offsets, extent)
     return memoryview(array("Q", [NOWHERE if vaddr is None else vaddr for vaddr in vaddrs]))
+
+
+def _rows(batch: Any, numbers: Any) -> Any:
+    """Return the rows of a pyarrow RecordBatch that have these numbers. WrongUse for a column that can't be taken."""
+    import pyarrow as pa
+
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            if column.type in plain:  # for which pyarrow has no `take`
+                columns.append(column.cast(plain[column.type]).take(numbers).cast(column.type))
+            else:
+                columns.append(column.take(numbers))
+        except pa.ArrowNotImplementedError:
+            words = f"column {name}: {column.type} can't be repeated for each frame: leave the column out"
+            raise WrongUse(words) from None
+    return pa.record_batch(columns, schema=batch.schema)
 
 
 def _is_pyarrow(value: object) -> bool:

@@ -120,7 +120,7 @@ def in_halves(
             log = log and reason is not Reason.INTERNAL_ERROR
             half = len(part) // 2
             if half and getattr(error, "code", "") != CHANGED:
-                waiting += part[half:], part[:half]
+                waiting.extend([part[half:], part[:half]])
             else:
                 yield part, reason, detail
 

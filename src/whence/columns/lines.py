@@ -1,0 +1,114 @@
+"""CSV and JSON lines for pyarrow, looked at before they are parsed: how many columns, how deep.
+
+pyarrow makes a builder for each column, with a slot for each row of a block, and goes down once for each level of
+nested JSON. A few bytes can ask for many of both.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from whence.columns.checks import COLUMNS, broken, check_schema
+
+BLOCK = 1 << 22  # bytes that are parsed at once; a line is at most that long
+DEPTH = 64  # of objects and lists in one another
+CELLS_TIMES, CELLS_ALLOWANCE = 64, 1 << 22  # rows times different keys of a block
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+KEY = re.compile(rb'("(?:[^"\\]|\\.)*")[ \t]*:', re.DOTALL)
+BRACKETS = b"[]{}"
+NOT_BRACKETS = bytes(set(range(256)) - set(BRACKETS))
+
+
+def check_csv_header(head: bytes) -> None:
+    """Raise BrokenTable if the first line of a CSV file has too many columns, or a name that is not UTF-8."""
+    text = head.lstrip(b"\r\n")
+    if text.count(b",") < COLUMNS:
+        return
+    try:
+        names = next(csv.reader(io.StringIO(text.decode("latin-1"))), [])
+    except csv.Error as error:
+        raise broken(f"damaged csv: the header: {error}") from None
+    if len(names) > COLUMNS:
+        raise broken(f"the table has {len(names):,} columns: at most {COLUMNS:,} are read")
+
+
+def check_json(block: bytes) -> None:
+    """Raise BrokenTable for lines that nest too deep, or whose keys are too many for so many rows."""
+    brackets = STRING.sub(b"", block).translate(None, NOT_BRACKETS)
+    for _ in range(DEPTH):
+        if not brackets:
+            break
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    else:
+        raise broken(f"damaged json: objects and lists are not closed, or more than {DEPTH} deep in one another")
+    keys = len(set(KEY.findall(block)))
+    rows = block.count(b"\n") + 1
+    if keys > COLUMNS or keys * rows > CELLS_TIMES * len(block) + CELLS_ALLOWANCE:
+        raise broken(f"damaged json: {rows:,} lines have {keys:,} different keys, too many for their size")
+
+
+def json_blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield whole lines, about a block at a time. Raises BrokenTable for a longer line."""
+    rest = b""
+    while part := file.read(BLOCK):
+        data = rest + part
+        end = data.rfind(b"\n") + 1
+        rest = data[end:]
+        if end:
+            yield data[:end]
+        if len(rest) > BLOCK:
+            raise broken(f"damaged json: a line has more than {BLOCK:,} bytes")
+    if rest.strip():
+        yield rest
+
+
+def read_json(file: BinaryIO, address: str) -> tuple[Any, Iterator[Any]]:
+    """Return the schema that the first lines have, and the batches. Raises BrokenTable, pyarrow's errors."""
+    blocks = (block for block in json_blocks(file) if block.strip())
+    block = next(blocks, b"{}\n")
+    first = _parsed(block, None)
+    check_schema(first.schema)
+    schema = _unsigned(first.schema, address)
+    if schema is not None:
+        first = _parsed(block, schema)
+
+    def batches() -> Iterator[Any]:
+        yield from first.to_batches()
+        for block in blocks:
+            yield from _parsed(block, first.schema).to_batches()
+
+    return first.schema, batches()
+
+
+def _parsed(block: bytes, schema: Any) -> Any:
+    """Return the table of some lines; with a schema they have to fit it."""
+    from pyarrow import json
+
+    check_json(block)
+    return json.read_json(
+        io.BytesIO(block),
+        read_options=json.ReadOptions(block_size=2 * len(block) + 1),
+        parse_options=json.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "error"
+        ),
+    )
+
+
+def _unsigned(schema: Any, address: str) -> Any:
+    """Return a schema with unsigned addresses, if pyarrow took those from 2^63 on, such as a kernel's, for
+    floating-point numbers."""
+    import pyarrow as pa
+
+    number = schema.get_field_index(address)
+    if number < 0:
+        return None
+    type = schema.field(number).type
+    if pa.types.is_float64(type):
+        return schema.set(number, pa.field(address, pa.uint64()))
+    if pa.types.is_list(type) and pa.types.is_float64(type.value_type):
+        return schema.set(number, pa.field(address, pa.list_(pa.uint64())))
+    return None
