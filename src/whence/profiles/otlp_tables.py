@@ -260,10 +260,9 @@ def _joined(samples: Samples, parts: list[tuple[int, int]], budget: Budget) -> S
     joined: dict[tuple[int, int, int], int] = {}
     out = Samples(samples.first, samples.stack)
     target = array("I")  # of each row
-    row = 0
     for column, size in parts:
         count = counts[column]
-        for row in range(row, row + size):
+        for row in range(len(target), len(target) + size):
             labels = samples.labels[row]
             number = label_sets.get(id(labels))
             if number is None:
@@ -275,7 +274,6 @@ def _joined(samples: Samples, parts: list[tuple[int, int]], budget: Budget) -> S
                 out.of.append(samples.of[row])
                 out.labels.append(labels)
             target.append(found)
-        row = len(target)
     for values in samples.values:
         out.values.append(array("q", [0]) * len(out.of))
         for at, value in zip(target, values, strict=True):
