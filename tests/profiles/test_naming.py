@@ -26,6 +26,7 @@ from whence.profiles.addresses import vaddrs
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import coverage, text, total
 from whence.profiles.model import NO_MAPPING, Mapping, SampleType
+from whence.profiles.model import Profile as Tables
 from whence.profiles.naming import Named, name
 from whence.profiles.profile import Profile, read
 from whence.reasons import Missing, Reason
@@ -34,7 +35,7 @@ from whence.symbolize import internal_error
 from whence.window import ByteOrder
 
 
-def named(profile: Profile, **options: object) -> tuple[list[Named], list[str]]:
+def named(profile: Tables, **options: object) -> tuple[list[Named], list[str]]:
     with Locator(**options) as locator:  # type: ignore[arg-type]
         reports = name(profile, locator)
     return reports, [frames[-1].function if frames else "" for frames in profile.frames]
@@ -153,7 +154,7 @@ def test_many_addresses_put_an_archive_into_the_cache_and_the_next_profile_uses_
     assert reports[0].search.opened.how.startswith("cache ")
 
 
-def many(path: Path, file: str | None = None) -> Profile:
+def many(path: Path, file: str | None = None) -> Tables:
     """The profile again, with as many addresses as make an archive worth its while."""
     profile = program_profile(path, file=file)
     for _ in range(100):

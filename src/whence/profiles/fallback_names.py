@@ -80,7 +80,8 @@ class Fallbacks:
     def _take(self, location: int, place: FileAddress) -> None:
         profile = self.profile
         if self._by_name is None:  # the columns that are there stay as they are
-            profile.mappings, profile.mapping, profile.address = (one[:] for one in self._columns)
+            mappings, mapping_of, addresses = self._columns
+            profile.mappings, profile.mapping, profile.address = mappings[:], mapping_of[:], addresses[:]
             self._by_name = {}
             for index, mapping in enumerate(profile.mappings):
                 name = file_name(mapping.path)
