@@ -463,3 +463,16 @@ def test_sanitizers_frames_of_interceptors_have_the_names_of_the_functions_they_
     named = b"    #1 0x55 in %s (%s)\n" % (name, place)
     assert filtered(named) == named
     assert symbol.encode() in filtered(b"#1 0x55 (%s)\n" % place)  # of LLVM itself
+
+
+def test_a_fallback_name_in_a_log_is_named_where_its_file_is_given() -> None:
+    program = compiled("-no-pie")
+    start, _ = place_of(program, "sum")
+    name = b"%s!0x%x" % (program.name.encode(), start)
+    for text in (b"top: %s 12%%\n", b"main;%s 3\n", b'{"frame": "%s"}\n'):
+        named = filtered(text % name, program)
+        assert named.startswith((text % name).partition(name)[0] + name + b" in sum at ")
+        assert filtered(named, program) == named
+        assert filtered(text % name) == text % name
+    for other in (b"unknown!0x12", b"a!0x12x", b"f(!0x12)", b"!0x12", b"a!=0x12"):
+        assert filtered(other, program) == other

@@ -98,7 +98,7 @@ def test_firefox_profiles_of_each_version_are_read(version: int, pack: Any) -> N
     assert timeline is not None
     assert sorted(timeline.time) == [0, 100_000, 200_000]
     assert {(one.key, one.text or one.number) for one in profile.samples.labels[0]} == {
-        ("thread.name", "app"), ("process", "app"), ("pid", 42), ("tid", 42),
+        ("comm", "app"), ("pid", 42), ("tid", 42),
     }  # fmt: skip
     assert [(one.samples, one.time, one.tid) for one in profile.lost] == [(33, 150_000, 43)]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge import elf as forge
+from tests.helpers.functions import place_of
 from tests.helpers.profiles import BASE, program_profile
 from tests.helpers.programs import compiled
 from whence.elf import ElfFile
@@ -24,15 +25,17 @@ from whence.profiles import pprof
 from whence.profiles.addresses import vaddrs
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import coverage, text, total
-from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
+from whence.profiles.model import NO_MAPPING, Mapping, SampleType
+from whence.profiles.model import Profile as Tables
 from whence.profiles.naming import Named, name
+from whence.profiles.profile import Profile, read
 from whence.reasons import Missing, Reason
 from whence.reasons import remedy_for as remedy
 from whence.symbolize import internal_error
 from whence.window import ByteOrder
 
 
-def named(profile: Profile, **options: object) -> tuple[list[Named], list[str]]:
+def named(profile: Tables, **options: object) -> tuple[list[Named], list[str]]:
     with Locator(**options) as locator:  # type: ignore[arg-type]
         reports = name(profile, locator)
     return reports, [frames[-1].function if frames else "" for frames in profile.frames]
@@ -151,7 +154,7 @@ def test_many_addresses_put_an_archive_into_the_cache_and_the_next_profile_uses_
     assert reports[0].search.opened.how.startswith("cache ")
 
 
-def many(path: Path, file: str | None = None) -> Profile:
+def many(path: Path, file: str | None = None) -> Tables:
     """The profile again, with as many addresses as make an archive worth its while."""
     profile = program_profile(path, file=file)
     for _ in range(100):
@@ -457,3 +460,60 @@ def test_a_remedy_names_the_package_the_file_and_the_server(tmp_path: Path) -> N
     assert "--debuginfod https://debuginfod.elfutils.org" in gone
     assert gone.count("ask a server") == 1
     assert remedy(Missing(Reason.NO_FILE, "", "do this"), "/opt/app", "cd" * 20) == "do this"
+
+
+def fallback_profile(names: list[str], mappings: list[Mapping] | None = None) -> Profile:
+    """A profile whose locations have names and nothing else, as Pyroscope gives it out."""
+    profile = Profile([SampleType("samples", "count")], mappings or [])
+    for one in names:
+        place = profile.location(0 if mappings else NO_MAPPING, 0, (Frame(one, "mapped_0x0"),))
+        profile.samples.add([place], [1])
+    return profile
+
+
+def first_function(program: Path) -> tuple[int, str]:
+    address, _ = place_of(program, "sum")
+    return address, program.name
+
+
+@pytest.mark.parametrize("form", ["pprof", "otlp", "otlp-json", "folded", "speedscope"])
+@pytest.mark.parametrize("text", ["{name}!0x{address:x}", "{name}+0x{address:x}", "/gone/{name}+{address:x}"])
+def test_fallback_names_are_named_by_a_given_file(form: str, text: str) -> None:
+    address, file = first_function(compiled("-no-pie"))
+    fallback = text.format(name=file, address=address)
+    data = fallback_profile([fallback, "main+0x20", "main"]).to_bytes(form)
+    profile = read(data)
+    reports, functions = named(profile, files=[compiled("-no-pie")])
+    assert sorted(functions) == sorted(["sum", "main+0x20", "main"])
+    assert sum(one.named for one in reports) == 3
+    again = read(profile.to_bytes(form))
+    assert sorted(frames[-1].function for frames in again.frames) == sorted(functions)
+
+
+def test_a_fallback_name_is_named_by_the_build_id_of_the_profiles_mapping_of_its_file(tmp_path: Path) -> None:
+    program = compiled("-no-pie")
+    with ElfFile.open(program) as elf:
+        build_id = elf.build_id
+    create(program, tmp_path / f"{build_id}.lidia")
+    address, file = first_function(program)
+    data = fallback_profile([f"{file}!0x{address:x}"], [Mapping(path=f"/app/{file}", build_id=build_id)]).to_bytes(
+        "pprof"
+    )
+    profile = read(data)
+    _, functions = named(profile, archive_dirs=[tmp_path], local=False)
+    assert functions == ["sum"]
+    again = read(profile.to_bytes("pprof"))
+    assert again.frames[0][-1].function == "sum"
+    assert again.mappings == profile.mappings == [Mapping(path=f"/app/{file}", build_id=build_id)]
+
+
+@pytest.mark.parametrize("form", ["pprof", "otlp", "folded", "speedscope"])
+def test_a_fallback_name_whose_file_is_not_found_stays_and_is_counted_as_unnamed(form: str) -> None:
+    data = fallback_profile(["gone.so!0x1234", "unknown!0x12"]).to_bytes(form)
+    profile = read(data)
+    reports, functions = named(profile)
+    assert functions == ["gone.so!0x1234", "unknown!0x12"]
+    assert [(one.path, one.locations, one.named) for one in reports if one.path] == [("gone.so", 1, 0)]
+    assert sorted(frames[0].function for frames in read(profile.to_bytes(form)).frames) == sorted(functions)
+    if form in ("pprof", "otlp"):
+        assert profile.to_bytes(form) == data

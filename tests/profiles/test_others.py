@@ -27,8 +27,11 @@ CASES = {
     "chrome": (b'{"traceEvents":[{"name":"a"}]}', "a Chrome trace", "CPU profile"),
     "memray": (b"memray\0\x0c\0\0\0", "a memray recording", "memray flamegraph"),
     "V8 heap": (
-        b'{"head":{"callFrame":{"functionName":"(root)","scriptId":"0","url":""},"selfSize":0,"id":1,"children":[]},'
-        b'"samples":[]}',
+        b'{"head":{"callFrame":{"functionName":"(root)","scriptId":"0","url":""},"selfSize":0,"id":1,"children":['
+        + b",".join([b'{"callFrame":{"functionName":"f","url":"/a.js"},"selfSize":9,"id":2,"children":[]}'] * 5000)
+        + b']},"samples":['
+        + b",".join([b'{"size":9,"nodeId":2,"ordinal":1}'] * 5000)
+        + b"]}",
         "V8's heap profile",
         "speedscope",
     ),

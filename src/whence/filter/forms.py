@@ -424,6 +424,16 @@ FORMS = (
         Back.EXACT,
         b"Reactor stalled for 33 ms on shard 0. Backtrace: 0xRUNTIME MODULE+0xVADDR",
     ),
+    Form(
+        "Pyroscope",
+        _needles(b"%w!0x%x"),
+        _pattern(
+            r"(?<![^\s;,=\"'|])(?P<module>(?!unknown!)[^\s;,=\"'|()\[\]!\x1b]{1,4096}+)!0x(?P<address>HEX)(?![\w!+])"
+        ),
+        Holds.VADDR,
+        Back.EXACT,
+        b"slowest frame: MODULE!0xVADDR",
+    ),
 )  # fmt: skip
 
 # With --all: every address that stands by itself, as it is. Its name follows in parentheses, not after " in ".

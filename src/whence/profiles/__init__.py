@@ -28,6 +28,7 @@
     kernel              the kernel's files: which belongs to a mapping, and where it was loaded
     symbol_lists        names that are in no ELF file: perf maps, kallsyms; non_elf_names asks them
     chains              the chains of frames that locations share, for pprof's and OTLP's writers
+    fallback_names      names of other tools that are a file and an address in it
     naming              each location to its frames or its reason
     coverage            how much got named, by what, and what would name the rest
 

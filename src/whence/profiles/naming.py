@@ -18,6 +18,7 @@ from whence.locate.locator import Locator
 from whence.locate.segments import has_nobits
 from whence.profiles.addresses import NOWHERE
 from whence.profiles.binaries import VDSO, Binaries, KnownChains, MappingSearch, Placed
+from whence.profiles.fallback_names import Fallbacks
 from whence.profiles.kernel import HALF
 from whence.profiles.kernels.lines import census
 from whence.profiles.kinds import AddressKind, kind_of
@@ -69,8 +70,9 @@ def name(
 
     The files are found by a Locator, or by Binaries that are to answer for several profiles. Names are those that
     linkers use, with `demangle` readable ones (then `profile.system_names` has what they were). A location that had
-    frames keeps them when no better ones are found. Returns one report a file, in order of mappings. `progress` is
-    called with a file's path, how many files are done and how many there are.
+    frames keeps them when no better ones are found; one that has a name like `libfoo.so!0x1a2b` has none. Returns one
+    report a file, in order of mappings. `progress` is called with a file's path, how many files are done and how many
+    there are.
     """
     if isinstance(binaries, Locator):
         with Binaries(binaries, once=True) as opened:
@@ -78,6 +80,22 @@ def name(
     if profile.unwinding is not None:
         waiting, profile.unwinding = profile.unwinding, None
         waiting.unwind(profile, binaries.locator)
+    fallbacks = Fallbacks(profile, binaries.locator.files)
+    try:
+        return _name(profile, binaries, overwrite=overwrite, demangle=demangle, progress=progress)
+    finally:
+        fallbacks.restore()
+
+
+def _name(
+    profile: Profile,
+    binaries: Binaries,
+    *,
+    overwrite: bool,
+    demangle: bool | Callable[[str], str],
+    progress: Callable[[str, int, int], None] | None,
+) -> list[Named]:
+    """`name`, by files that are open, for a profile whose stacks are whole."""
     binaries.symbol_lists.recorded = profile.kernel_names
     demangled = demangler(demangle)
     if binaries.remembers:

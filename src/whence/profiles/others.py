@@ -102,8 +102,9 @@ DOCUMENTS: tuple[tuple[frozenset[str], Other], ...] = (
     (frozenset({"start_time", "sample_count", "target_description"}), PYINSTRUMENT),
     (frozenset({"start_time", "sample_count", "start_call_stack"}), PYINSTRUMENT),
     (frozenset({"sample_types", "default_type"}), Other("a profile's table in JSON", OWN_TABLE)),
-    (frozenset({"head", "samples"}), Other("V8's heap profile", "its names are known already: speedscope opens it")),
 )
+V8_HEAP = Other("V8's heap profile", "its names are known already: speedscope opens it")
+V8_SIZE = '"selfSize"'  # of each node of its tree
 XML, INSTRUMENTS_XML = b"<?xml", b"<trace-query-result"  # as xctrace exports it
 INSTRUMENTS_FILE = "form.template"  # in the folder of each of its recordings
 SPEEDSCOPE_SCHEMA = "speedscope.app/file-format-schema.json"
@@ -176,7 +177,10 @@ def document(data: bytes, head: bytes) -> Other | None:
     """What a JSON document is; None where it may be a profile. The outermost members in its head decide."""
     if json_kind(data):
         return None
-    names = members(head.decode("utf-8", "replace"))
+    text = head.decode("utf-8", "replace")
+    names = members(text)
+    if "head" in names and V8_SIZE in text:  # its other member may be past any number of nodes, and of samples
+        return V8_HEAP
     tail = set(re.findall(MEMBER, data[-HEAD:].decode("utf-8", "replace")))
     for wanted, found in DOCUMENTS:
         if wanted <= names | tail and wanted & names:

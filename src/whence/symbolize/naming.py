@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Named = dict[int, tuple[Frames, Reason | None, str]]
 Unnamed = dict[int, tuple[Reason, str]]
-Batch = TypeVar("Batch", bound=Sequence[int])
+Batch = TypeVar("Batch", Sequence[int], range)
 Through = tuple[Callable[[str], str] | None, Callable[[str], str] | None]  # functions, files
 
 
