@@ -100,6 +100,28 @@ def test_a_cold_part_has_the_name_of_its_function(tmp_path: Path) -> None:
     assert ask("addr2line", *words) == asked(tool("addr2line"), *words).stdout.decode()
 
 
+def test_a_call_inlined_at_the_start_of_a_function_has_the_symbol_in_languages_with_mangling(tmp_path: Path) -> None:
+    answers = {}
+    for language in (constants.DW_LANG_C99, constants.DW_LANG_C_plus_plus):
+        debug = Debug(4)
+        debug.line += program([("set_address", CODE), ("special", 0, 6), ("end", SIZE)])
+        callee = Die(d.FUNCTION, [(d.NAME, d.STRING, "callee")])
+        caller = d.function("caller", CODE, SIZE, d.inlined(callee, CODE, 4, 9))
+        of_unit = [
+            (d.NAME, d.STRING, "main.cc"), (d.LANGUAGE, d.DATA2, language), (d.STMT_LIST, d.SEC_OFFSET, 0),
+            (d.LOW, d.ADDR, CODE), (d.HIGH, d.DATA4, SIZE),
+        ]  # fmt: skip
+        debug.unit(Die(d.CU, of_unit, [callee, caller]))
+        path = tmp_path / str(language)
+        path.write_bytes(debug.elf(symbols=[Symbol("run", CODE, SIZE)]))
+        words = ("-fi", "-e", str(path))
+        answers[language] = ask("addr2line", *words, f"{CODE:x}").splitlines()[::2]
+        # binutils name the caller by its symbol once they were asked about it alone
+        theirs = asked(tool("addr2line"), *words, f"{CODE + 8:x}", f"{CODE:x}", f"{CODE:x}").stdout.decode()
+        assert answers[language] == theirs.splitlines()[-4::2]
+    assert answers == {constants.DW_LANG_C99: ["callee", "caller"], constants.DW_LANG_C_plus_plus: ["run", "run"]}
+
+
 FORTRAN = """
 module vecs
 contains

@@ -138,7 +138,7 @@ def test_the_answers_are_llvm_symbolizers(options: tuple[str, ...]) -> None:
     assert theirs == ask("llvm-symbolizer", *options, stdin=stdin)
 
 
-@pytest.mark.parametrize("version", [14, 19])
+@pytest.mark.parametrize("version", [14, 19, 22])
 def test_the_verbose_form_has_the_columns_and_discriminators_of_llvm_symbolizer(version: int) -> None:
     symbolizer = tool(f"llvm-symbolizer-{version}")
     path = discriminated()

@@ -190,12 +190,19 @@ class OpenModule:
         last = frames[-1]
         if not last.function:
             return (*frames[:-1], last._replace(function=symbol.name))
-        if symbol.name != last.function and self._variables is not None:
-            start = self._variables.start_without_linkage_name(vaddr)
-            symbol = symbols.bfd(start) if symbols is not None and start is not None else None
-            if symbol is not None and symbol.start == start:
-                return (*frames[:-1], last._replace(function=symbol.name))
-        return frames
+        inlined_at_start = len(frames) > 1 and len(self.frames(symbol.start)) > 1
+        if self._variables is None or (symbol.name == last.function and not inlined_at_start):
+            return frames
+        starts = self._variables.starts_without_linkage_names(vaddr)
+        if len(starts) != len(frames):
+            return frames
+        return tuple(map(self._named_at, frames, starts))
+
+    def _named_at(self, frame: Frame, start: int | None) -> Frame:
+        """Return a frame under the name of the symbol at its function's start, if there is one."""
+        symbols = self.debug_symbols
+        symbol = symbols.bfd(start) if symbols is not None and start is not None else None
+        return frame._replace(function=symbol.name) if symbol is not None and symbol.start == start else frame
 
     def eu_frames(self, vaddr: int) -> Frames:
         """The frames as elfutils find them: of several functions in one place the first one of the debug info."""

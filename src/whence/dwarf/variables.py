@@ -213,17 +213,28 @@ class Variables:
                 return variables._name(die, LINKAGE_NAMES) or variables._name(die) if die is not None else ""
         return ""
 
-    def start_without_linkage_name(self, vaddr: int) -> int | None:
-        """Return the start of the first range of the outermost function at `vaddr`; None if the function has a linkage
-        name, or a name in a language without mangling."""
+    def starts_without_linkage_names(self, vaddr: int) -> list[int | None]:
+        """Return where the function at `vaddr` and the calls inlined into it there start, innermost first: the first
+        range of the function, DW_AT_low_pc of calls. None for one without, for one that has a linkage name, and for one
+        whose language has no mangling."""
         for variables, unit in self._units_at(vaddr):
             starts, ends, offsets = variables._functions_of(unit)
             index = bisect_right(starts, vaddr) - 1
-            if index >= 0 and vaddr < ends[index] and (die := variables._die(offsets[index])) is not None:
-                return None if variables._has_linkage_name(die) else variables._first_starts[unit][offsets[index]]
-        return None
+            if index >= 0 and vaddr < ends[index]:
+                chain = Column("Q")
+                variables._own.chain(offsets[index], vaddr, chain)
+                first = variables._first_starts[unit]
+                return [
+                    None
+                    if variables._has_linkage_name(offset)
+                    else first.get(offset) or variables._start(offset).vaddr or None
+                    for offset in reversed(chain.numbers())
+                ]
+        return []
 
-    def _has_linkage_name(self, die: Die) -> bool:
+    def _has_linkage_name(self, offset: int) -> bool:
+        die = self._die(offset)
+        assert die is not None
         for origin in self._origins(die):
             if any(name in origin.attributes for name in LINKAGE_NAMES):
                 return True
