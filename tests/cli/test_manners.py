@@ -322,3 +322,30 @@ def test_the_demo_names_a_process_of_its_own_and_leaves_a_named_profile_and_its_
     assert len(tried) == 6
     lookup = re.split(r"\s{2,}", tried[0].strip())[0].split()[1:]
     assert subprocess.run([*WHENCE, *lookup], cwd=tmp_path, capture_output=True).returncode == 0
+
+
+SUBCOMMANDS = {
+    "store": ("add", "ls", "show", "rm", "export", "verify", "gc", "wanted"),
+    "trace": ("info", "text", "wire", "verify", "filter"),
+    "lidia": ("create", "info", "verify"),
+}
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_an_argument_of_any_length_is_shortened_in_messages(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    letters = "a" * 120_000
+    repeated = 0
+    for sub in ([], *([one] for one in SUBCOMMANDS.get(name, ()))):
+        for before in ([], [sys.executable], ["-o", "out.csv"], [str(os.getpid()), "--stack"]):
+            for word in (letters, f"--{letters}", f"--threads={letters}", f"{letters}/{letters}"):
+                if name == "serve" and not word.startswith("-"):
+                    continue  # it would serve
+                monkeypatch.setattr("sys.stdin", io.StringIO(""))
+                exit_code([*([name] if name else []), *sub, *before, word])
+                lines = capfd.readouterr().err.splitlines()
+                assert max(map(len, lines), default=0) < 1200, (sub, before, word[:20])
+                repeated += any("aaa...aaa" in line for line in lines)
+    assert repeated

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import random
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forge.elf import Section, Segment, Symbol, build_id_note, forge, packed
 from tests.helpers.serving import TestClient, children_of, needs
 from tests.helpers.stores import Files
 from whence.elf import ElfFile
@@ -187,6 +190,40 @@ def test_a_file_is_given_up_when_its_time_is_over(files: Files, store: Store) ->
     parser = parsing.ConfinedParser(RequestLimits(parse_seconds=-0.999))
     with parser.session(), pytest.raises(WhenceError, match=r"within|failed"):
         parser.look(files.whole)
+    parser.close()
+
+
+def program(build_id: str, units: int) -> bytes:
+    """A debug file: so many units of 1,000 bytes, packed about 30 times smaller; without units a program's symbol."""
+    if not units:
+        text = Section(".text", bytes(64), vaddr=0x401000, flags=6)
+        main = Symbol("main", 0x401000, 64)
+        return forge([text, build_id_note(build_id)], [Segment(of=".text")], symbols=[main])
+    noise = random.Random(1).randbytes
+    head = struct.pack("<IHIBB", 1000 - 4, 4, 0, 8, 0)  # DWARF 4, 8-byte addresses, no entry
+    unit = b"".join(head + noise(20) + bytes(1000 - len(head) - 20) for _ in range(64))
+    info = packed(Section(".debug_info", unit * (units // 64)), "zlib")
+    return forge([info, Section(".debug_abbrev", b"\0"), build_id_note(build_id)])
+
+
+def test_an_uploaded_file_that_takes_too_much_memory_is_422_and_the_next_is_kept(tmp_path: Path) -> None:
+    large, small = program("ab" * 20, 1 << 14), program("cd" * 20, 0)
+    settings = ServerSettings(store=str(tmp_path / "store"), limits=RequestLimits(parse_bytes=1 << 20))
+    with TestClient(make_app(settings)) as client:
+        answer = client.put("/upload", content=large)
+        assert answer.status_code == 422
+        assert "more memory" in answer.json()["error"]
+        assert client.put("/upload", content=small).status_code == 201
+    with TestClient(make_app(ServerSettings(store=settings.store))) as client:
+        assert client.put("/upload", content=large).status_code == 201
+
+
+def test_libraries_reserve_less_than_half_of_the_memory_for_parsing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(program("ab" * 20, 1 << 14))
+    parser = parsing.ConfinedParser(RequestLimits(parse_bytes=1 << 30))
+    with parser.session():
+        assert parser.look(path).quality.units == 1 << 14
     parser.close()
 
 

@@ -7,8 +7,10 @@ import io
 import json
 import os
 import random
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from tests.helpers.stores import Faulty, Files, azure_server, make_bucket, s3_en
 from whence.cli import main
 from whence.errors import WrongUse
 from whence.locate.locator import Locator
+from whence.locate.search import Outcome, Tried, Wanted
 from whence.store import Store
 
 pytest.importorskip("obstore", reason="obstore is not installed")
@@ -287,6 +290,31 @@ def test_a_web_server_costs_no_room_for_what_it_says_of_lengths(head: bytes) -> 
         with pytest.raises(OSError):
             web.read_range("buildid/ab/lidia", 0, 10)
         assert web.received < 1 << 25
+
+
+def test_a_web_server_that_never_answers_is_given_up_for_all_build_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whence.store.bucket.SILENT_SECONDS", 0.3)
+    said: list[str] = []
+    tried: list[Tried] = []
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        host = f"127.0.0.1:{silent.getsockname()[1]}"
+        with Store(f"http://{host}/") as store:
+            source = store.source("test", say=said.append)
+            for number in range(40):
+                assert not list(source.find(Wanted(f"{number:040x}"), tried))
+            assert len(said) == 1
+            assert [one.outcome for one in tried] == [Outcome.BROKEN] * 40
+            assert "not asked again" in tried[-1].detail
+            silent.setblocking(False)
+            asked = 0
+            with suppress(BlockingIOError):
+                while True:
+                    silent.accept()[0].close()
+                    asked += 1
+            assert asked <= 3  # the tries of one or two requests, not of 40
+            monkeypatch.setattr("whence.store.bucket.PAUSE_SECONDS", 0.0)
+            assert not list(source.find(Wanted("ab" * 20), tried))
+            silent.accept()[0].close()  # after the pause it was asked again
 
 
 @pytest.mark.parametrize("place", ["ftp://host/x", "s3://", "", "gs:///x"])

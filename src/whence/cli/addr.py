@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from itertools import chain
 
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.cli.streams import complain
 from whence.cli.words import STDIN, is_address, plain
 from whence.errors import ElfError, shown
 from whence.files import open_regular, write_all
@@ -88,7 +89,7 @@ def run(options: Namespace) -> int:
         words = []
     for word in words:
         if not is_address(word):
-            print(f"whence addr: {word!r} is not an address in hex", file=sys.stderr)
+            complain(f"{word!r} is not an address in hex", "whence addr")
             return WRONG_USE
     if begins_as_elf(path):
         return answer_elf(path, lines_of(words), options)

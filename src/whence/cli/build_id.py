@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import add_json_option
+from whence.cli.streams import complain
 from whence.cli.words import plain
 from whence.elf import ElfFile
 from whence.errors import WhenceError
@@ -30,7 +30,7 @@ def run(options: Namespace) -> int:
             if options.debug:
                 raise
             what = error.strerror if isinstance(error, OSError) else error.message
-            print(f"whence: {plain(path)}: {plain(what)}", file=sys.stderr)
+            complain(f"{path}: {what}")
             status = BROKEN_INPUT
             continue
         shown = go_build_id if options.go else build_id

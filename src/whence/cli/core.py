@@ -15,6 +15,7 @@ from whence.cli.goroutines import add_goroutine_options, check_goroutine_options
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
 from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
+from whence.cli.streams import complain
 from whence.cli.words import plain
 from whence.symbolize import Core
 
@@ -54,7 +55,7 @@ def run(options: Namespace) -> int:
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:
-        print(f"whence core: {plain(error)}", file=sys.stderr)
+        complain(error, "whence core")
         return WRONG_USE
     tids = tids_wanted("core", options.thread, [thread.tid for thread in core.threads], options.core)
     if tids == []:

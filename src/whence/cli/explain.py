@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +20,8 @@ from whence.cli.answers import executable_mappings, frame_text
 from whence.cli.answers import where as where_text
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, locator_of
-from whence.cli.words import address, plain
+from whence.cli.streams import complain
+from whence.cli.words import address
 from whence.errors import WrongUse
 from whence.explanation import Step, frame_steps
 from whence.locate.search import Wanted
@@ -51,7 +51,7 @@ def run(options: Namespace) -> int:
     try:
         asked = 0 if options.address is None else address(options.address)
     except ValueError as error:
-        print(f"whence explain: {plain(error)}", file=sys.stderr)
+        complain(error, "whence explain")
         return WRONG_USE
     steps: list[Step] = []
     live = options.where.isdecimal() and not os.path.exists(options.where)

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
 from whence.cli.options import add_locator_options, add_name_options, locator_of
+from whence.cli.streams import complain
 from whence.cli.words import STDIN, plain
 from whence.files import write_all
 from whence.filter import LogFilter, Places, Style, kernel_offsets_in
@@ -71,7 +72,7 @@ def run(options: Namespace) -> int:
             except OSError as error:
                 if error.filename == STDOUT:  # not a fault of this file, nor of the next
                     raise
-                print(f"whence: {plain(path)}: {error.strerror or error}", file=sys.stderr)
+                complain(f"{path}: {error.strerror or error}")
                 status = BROKEN_INPUT
         report_reasons(places)
     return status

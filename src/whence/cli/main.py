@@ -8,7 +8,7 @@ import sys
 
 from whence._version import __version__
 from whence.cli import streams
-from whence.errors import WhenceError, WrongUse, plain
+from whence.errors import WhenceError, WrongUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def guarded(words: list[str]) -> int:
         streams.give_up()
         if debug or (isinstance(error, RuntimeError) and str(error) != NO_THREAD):
             raise
-        print(f"whence: {plain(message_of(error))}", file=sys.stderr)
+        streams.complain(message_of(error))
         return WRONG_USE if isinstance(error, WrongUse) else BROKEN_INPUT
     except KeyboardInterrupt:
         return interrupted()
@@ -191,7 +191,7 @@ def answer(words: list[str], debug: bool) -> int:
         from whence.cli.parser import did_you_mean
 
         guess = did_you_mean(words[0], [*COMMANDS, "help", "--help", "--version", "--debug"])
-        print(f"whence: no command named {words[0]!r}{guess} (whence help lists them)", file=sys.stderr)
+        streams.complain(f"no command named {words[0]!r}{guess} (whence help lists them)")
         return WRONG_USE
     command = imported(COMMANDS[words[0]][0])
     options: Any = plainly(words[1:], debug, command) or parsed(words, debug, command)

@@ -8,6 +8,8 @@ from argparse import ArgumentParser, HelpFormatter, _SubParsersAction
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
+from whence.cli.streams import shortened
+
 CHOICE = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
 UNKNOWN = "unrecognized arguments: "
 
@@ -37,7 +39,7 @@ class Parser(ArgumentParser):
     """A parser of one command; its subcommands' parsers are of this class, too."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(message + self._guess(message))
+        super().error(shortened(message) + self._guess(message))
 
     def _guess(self, message: str) -> str:
         if message.startswith(UNKNOWN):

@@ -21,6 +21,7 @@ from whence.cli.profile_output import (
     write_profile,
 )
 from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
+from whence.cli.streams import complain
 from whence.cli.words import plain
 from whence.errors import WrongUse
 from whence.procmap.reader import with_plain_errors
@@ -62,7 +63,7 @@ def run(options: Namespace) -> int:
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:
-        print(f"whence pid: {plain(error)}", file=sys.stderr)
+        complain(error, "whence pid")
         return WRONG_USE
     if options.every is not None or options.duration is not None:
         if options.goroutines:

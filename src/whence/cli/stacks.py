@@ -14,6 +14,7 @@ from typing import NamedTuple
 from whence.cli import colour
 from whence.cli.answers import as_lines, as_object, report_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
+from whence.cli.streams import complain
 from whence.cli.words import plain
 from whence.procmap import process as proc
 from whence.symbolize import Core, NamedFrame, Reason, Stack
@@ -38,8 +39,8 @@ def tids_wanted(command: str, thread: str, tids: Sequence[int], whose: str) -> l
     wanted = [tid for tid in tids if str(tid) == thread]
     if not wanted:
         known = ", ".join(map(str, tids)) or "none"
-        message = f"{plain(whose)} has no thread {plain(thread)} (it has {known})"
-        print(f"whence {command}: {message}", file=sys.stderr)
+        message = f"{whose} has no thread {thread} (it has {known})"
+        complain(message, f"whence {command}")
     return wanted
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import FROM_ENVIRONMENT, add_json_option, gibibytes, store_place
+from whence.cli.streams import complain
 from whence.cli.words import plain
 from whence.errors import WrongUse
 from whence.store.names import is_id
@@ -237,7 +238,7 @@ def show(options: Namespace) -> int:
         for word in words:
             known = described(store, word)
             if known is None:
-                print(f"whence: {plain(word)}: nothing of it in {store.url}", file=sys.stderr)
+                complain(f"{word}: nothing of it in {store.url}")
                 status = SOME_UNKNOWN
             elif options.json:
                 print(json.dumps(known.as_json()))
@@ -279,7 +280,7 @@ def remove(options: Namespace) -> int:
         for word in words:
             freed = store.remove(word.lower())
             if not freed:
-                print(f"whence: {plain(word)}: nothing of it in {store.url}", file=sys.stderr)
+                complain(f"{word}: nothing of it in {store.url}")
                 status = SOME_UNKNOWN
             elif options.json:
                 print(json.dumps({"build_id": word.lower(), "removed_bytes": freed}))
@@ -359,7 +360,7 @@ def export(options: Namespace) -> int:
         for word in words:
             done = store.export(word.lower(), options.output, layouts)
             if not done:
-                print(f"whence: {plain(word)}: nothing of it in {store.url}", file=sys.stderr)
+                complain(f"{word}: nothing of it in {store.url}")
                 status = SOME_UNKNOWN
             for path in done:
                 print(json.dumps({"build_id": word.lower(), "path": str(path)}) if options.json else plain(path))

@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 
-from whence.errors import WrongUse, escaped
+from whence.errors import WrongUse, escaped, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer as Buffer
 
+MESSAGE_LENGTH = 1000  # characters of a message on stderr: arguments of any length are repeated in them
 # Everything of C0 and C1 but tab and newline, as characters and as bytes that are no UTF-8; line and paragraph
 # separators; marks and overrides of the direction of writing.
 ACTIVE = "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udc9f]"
@@ -58,6 +59,21 @@ class _Guard:
             self.write(re.sub(ACTIVE, lambda found: escaped(found[0]), text))
             return len(text)
         return self.write(text)
+
+
+def complain(message: object, program: str = "whence") -> None:
+    """Print a message on stderr, with what is unprintable escaped and the middle of a long one left out."""
+    print(f"{program}: {shortened(plain(message))}", file=sys.stderr)
+
+
+def shortened(text: str) -> str:
+    """A text with its middle left out if it has more than MESSAGE_LENGTH characters.
+
+    >>> len(shortened("a" * 120_000))
+    1003
+    """
+    half = MESSAGE_LENGTH // 2
+    return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]}...{text[-half:]}"
 
 
 def unguarded(stream: TextIO) -> Any:

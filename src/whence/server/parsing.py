@@ -244,6 +244,7 @@ def start() -> tuple[subprocess.Popen[bytes], socket.socket]:
         words = [sys.executable, "-m", __name__, str(its.fileno())]
         nothing = subprocess.DEVNULL
         given = {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT)}
+        given["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # its own pool reserves 1 GiB, which counts against `parse_bytes`
         process = subprocess.Popen(words, stdin=nothing, stdout=nothing, pass_fds=[its.fileno()], env=given)
     return process, mine
 

@@ -4,14 +4,20 @@ Credentials, regions and endpoints are read as each cloud's own tools read them 
 Requests are tried again for RETRY_SECONDS. A body is fetched in pieces of PIECE bytes, each with the tag of the first,
 so that one that is cut costs a piece, and no file is put together from two.
 
+A web server has SILENT_SECONDS to answer. Once requests that failed have taken so long, it is not asked for
+PAUSE_SECONDS: no more than three times SILENT_SECONDS are spent on a server that never answers, however many requests
+there are.
+
 The answer to a write may be lost: it is sent again, and is refused then, for the object is there. So a `create` or
 `replace` that was refused looks at what is there: the very bytes that were to be written mean that they were.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -36,7 +42,10 @@ CHUNK = 1 << 20  # bytes that are handed on at once as they come
 RETRY_SECONDS = 60
 RETRIES = 6
 CONNECT_SECONDS, REQUEST_SECONDS = 10, 300
-WEB_SECONDS = 60  # for a piece from a web server, which nobody vouches for
+WEB_SECONDS = 60  # for a piece from a web server
+SILENT_SECONDS = 10  # without a byte from a web server; and failed requests to it, in all
+WEB_RETRIES = 3  # which take less than a second
+PAUSE_SECONDS = 300.0  # for which a web server is not asked after that
 READ_ONLY = ("http", "https")
 AZURE = "az"
 VERSION = "\n"  # stands before it in a tag
@@ -69,12 +78,13 @@ def bucket_at(url: str, **options: Any) -> Bucket:
         },
     }
     if scheme in READ_ONLY:
-        known["client_options"]["timeout"] = f"{WEB_SECONDS}s"
+        known["client_options"] |= {"timeout": f"{WEB_SECONDS}s", "read_timeout": timedelta(seconds=SILENT_SECONDS)}
+        known["retry_config"] |= {"max_retries": WEB_RETRIES, "retry_timeout": timedelta(seconds=SILENT_SECONDS)}
     for name, value in options.items():
         known[name] = {**known[name], **value} if isinstance(known.get(name), dict) else value
     try:
         if scheme in READ_ONLY:
-            return Bucket(stores.HTTPStore.from_url(url, **known), url, read_only=True)
+            return Bucket(stores.HTTPStore.from_url(url, **known), url, read_only=True, patience=SILENT_SECONDS)
         made = {"s3": stores.S3Store, "gs": stores.GCSStore, AZURE: stores.AzureStore}[scheme]
         name = {AZURE: "container_name"}.get(scheme, "bucket")
         return Bucket(made(**{name: bucket}, prefix=prefix or None, **known), url)
@@ -94,31 +104,63 @@ def tag_of(known: Any) -> str:
     return (known.get("e_tag") or "") + (f"{VERSION}{version}" if version else "")
 
 
-class Bucket:
-    """Objects of a bucket. `requests` and `received` count what was asked and how many bytes of content came."""
+class Patience:
+    """The time that failed requests may take in all before a server is not asked for PAUSE_SECONDS."""
 
-    def __init__(self, place: Any, url: str, *, read_only: bool = False) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._spent, self._paused_at = 0.0, -math.inf
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Raise TimeoutError during the pause."""
+        if time.monotonic() - self._paused_at < PAUSE_SECONDS:
+            why = f"no answer within {self._seconds:g} seconds in all: not asked again for {PAUSE_SECONDS:g} seconds"
+            raise failure("ETIMEDOUT", why)
+
+    def spend(self, seconds: float) -> None:
+        """Add the time that a failed request took."""
+        with self._lock:
+            self._spent += seconds
+            if self._spent >= self._seconds:
+                self._spent, self._paused_at = 0.0, time.monotonic()
+
+
+class Bucket:
+    """Objects of a bucket. `requests` and `received` count what was asked and how many bytes of content came.
+
+    `patience`: seconds that failed requests may take in all before the bucket is left alone for a while.
+    """
+
+    def __init__(self, place: Any, url: str, *, read_only: bool = False, patience: float = math.inf) -> None:
         self.place, self.url, self.read_only = place, url, read_only
         self.requests = self.received = 0
+        self._patience = Patience(patience)
 
     def __repr__(self) -> str:
         return f"<Bucket {self.url}>"
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """A request."""
-        self.requests += 1
+        """A request. Raises OSError at once while a server that did not answer is left alone."""
         with self._worded():
+            self._patience.check()
+            self.requests += 1
             yield
 
     @contextmanager
     def _worded(self) -> Iterator[None]:
-        """What obstore raises becomes an OSError that names the bucket."""
+        """What obstore raises becomes an OSError that names the bucket; the time is charged to its patience."""
+        began = time.monotonic()
         try:
             yield
         except FileNotFoundError:
             raise
+        except TimeoutError as problem:
+            problem.filename = self.url
+            raise
         except exceptions.BaseError as error:
+            self._patience.spend(time.monotonic() - began)
             refused = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
             problem = failure("EACCES" if refused else "EIO", worded(error))
             problem.filename = self.url
@@ -170,12 +212,15 @@ class Bucket:
         """What an answer holds, as it comes: no room is made for what its header says. OSError unless it is `size`
         bytes."""
         came = 0
-        with self._worded():
-            for some in answer.stream(min_chunk_size=CHUNK):
-                came += len(some)
-                self.received += len(some)
-                if came > size:
-                    break
+        stream = iter(answer.stream(min_chunk_size=CHUNK))
+        while came <= size:
+            with self._worded():
+                some = next(stream, None)
+            if some is None:
+                break
+            came += len(some)
+            self.received += len(some)
+            if came <= size:
                 yield bytes(some)
         if came != size:
             raise failure("EIO", f"{self.url}: {key}: {'more' if came > size else came} bytes came, not {size}")
