@@ -57,7 +57,7 @@ def json_bodies(files: Files) -> list[Asked]:
     jobs = json.dumps({"jobs": [job(files, [[0, 1]]), job(files, [[2, 5]])]}).encode()
     source = {"debugName": "program", "debugId": debug_id(files.build_id), "moduleOffset": "0x1139", "file": "a.c"}
     asked = lines({"build_id": files.build_id, "address": files.vaddr}, {"build_id": "ab" * 20, "address": "0x10"}, {})
-    profiles = [
+    profiles: list[Asked] = [
         ("POST", "/profile", formats.to_bytes(program_profile(files.whole), one, "profile"), {})
         for one in ("firefox", "speedscope", "otlp-json")
     ]
