@@ -245,6 +245,12 @@ def test_addresses_in_lists_are_counted(tmp_path: Path, kind: Any) -> None:
     assert "more than 1199 addresses in lists" in text
 
 
+def test_addresses_in_tensors_are_counted(tmp_path: Path) -> None:
+    lists = pa.array([[1] * 600] * 2, pa.list_(pa.int64(), 600))
+    tensors = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int64(), [600]), lists)
+    assert refused(tmp_path, stream({"build_id": ["ab" * 20] * 2, "address": tensors}), addresses=1199)[0] == 413
+
+
 def test_fixed_size_lists_of_addresses_without_bytes_are_refused(tmp_path: Path) -> None:
     nulls = pa.Array.from_buffers(pa.list_(pa.null(), 1 << 30), 1, [None], children=[pa.nulls(1 << 30)])
     status, text = refused(tmp_path, stream({"build_id": ["ab" * 20], "address": nulls}))
@@ -299,6 +305,22 @@ def in_arrow(names: list[str]) -> tuple[str, bytes, str]:
     return "/symbolize", arrow(names, [1] * len(names)), ARROW
 
 
+def in_arrow_lists(names: list[str]) -> tuple[str, bytes, str]:
+    """One stack, with a build-id for each address."""
+    return "/symbolize", stream({"build_id": pa.array([names]), "address": pa.array([[1] * len(names)])}), ARROW
+
+
+def in_arrow_dictionary(names: list[str]) -> tuple[str, bytes, str]:
+    words = pa.array(names).dictionary_encode()
+    return "/symbolize", stream({"build_id": words, "address": addresses(len(names))}), ARROW
+
+
+def in_arrow_extension(names: list[str]) -> tuple[str, bytes, str]:
+    raw = pa.array([bytes.fromhex(one)[-16:] for one in names], pa.binary(16))
+    column = pa.ExtensionArray.from_storage(pa.uuid(), raw)
+    return "/symbolize", stream({"build_id": column, "address": addresses(len(names))}), ARROW
+
+
 def in_job(names: list[str]) -> tuple[str, bytes, str]:
     modules = [["program", f"{one[-32:].upper()}0"] for one in names]
     stacks = [[[index, 1] for index in range(len(names))]]
@@ -317,7 +339,7 @@ def in_profile(names: list[str]) -> tuple[str, bytes, str]:
     return "/profile", formats.to_bytes(profile, "pprof", "profile"), ""
 
 
-FORMS = [in_lines, in_arrow, in_job, in_profile]
+FORMS = [in_lines, in_arrow, in_arrow_lists, in_arrow_dictionary, in_arrow_extension, in_job, in_profile]
 Form = Callable[[list[str]], tuple[str, bytes, str]]
 
 

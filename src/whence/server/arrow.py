@@ -133,7 +133,7 @@ def elements(batch: Any) -> int:
     for name in READ:
         if name not in batch.schema.names:
             continue
-        column = batch.column(name)
+        column = plain(batch.column(name))
         if pa.types.is_fixed_size_list(column.type):
             most = max(most, len(column) * column.type.list_size)
         elif len(column) and (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
@@ -163,6 +163,21 @@ def check_texts(batch: Any) -> None:
                 raise Refusal(413, f"column {name} has a text of {longest} bytes, at most {LONGEST_TEXT} are allowed")
 
 
+def plain(array: Any) -> Any:
+    """An array without its extension types."""
+    import pyarrow as pa
+
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    return array
+
+
+def is_list(type: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type))
+
+
 def is_large_text(type: Any) -> bool:
     import pyarrow as pa
 
@@ -170,15 +185,16 @@ def is_large_text(type: Any) -> bool:
 
 
 def build_ids_in(batch: Any) -> set[str]:
-    """The distinct build-ids of a batch of pyarrow's; none where it has no column of them."""
+    """The distinct build-ids of a batch of pyarrow's, in lists too; none where it has no column of them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if BUILD_ID not in batch.schema.names:
         return set()
-    column = batch.column(BUILD_ID)
-    values = column.dictionary if pa.types.is_dictionary(column.type) else column
-    if pa.types.is_list(values.type) or pa.types.is_nested(values.type):
+    values = plain(batch.column(BUILD_ID))
+    while pa.types.is_dictionary(values.type) or is_list(values.type):
+        values = plain(values.dictionary if pa.types.is_dictionary(values.type) else values.flatten())
+    if pa.types.is_nested(values.type):
         return set()
     found = pc.unique(values).to_pylist()
     texts = (one.encode() if isinstance(one, str) else one for one in found)
