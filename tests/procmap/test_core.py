@@ -23,6 +23,7 @@ from whence.elf.kernels import constants
 from whence.errors import MapsError
 from whence.lidia.build import create
 from whence.procmap.core import NT_SIGINFO, CoreMappings, read_core
+from whence.procmap.snapshot import SnapshotMappings
 from whence.window import ByteOrder
 
 ID = "0123456789abcdef" * 2
@@ -150,6 +151,52 @@ def test_a_file_without_a_build_id_is_believed_if_it_begins_as_it_did_in_memory(
     path.unlink()
     os.mkfifo(path)  # nor is one waited for
     read(core(mapped))
+
+
+def cut_core(path: Path, *, memory: bytes = b"", end: int = 0x13000, offset: int = 0x1000) -> bytes:
+    """A core whose end, with the first page of a program, is missing."""
+    mapped = [Mapped(0x11000, end, str(path), offset, 5, memory), Mapped(0x10000, 0x11000, str(path), 0, 4, head())]
+    data = core(mapped, [status(78, 0x11234)])
+    return data[: data.index(head())]
+
+
+def test_a_file_whose_first_page_is_cut_off_is_taken_unproved_if_it_fits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "app"
+    path.write_bytes(head() + b"\x90" * 0x1800)
+    found = read(cut_core(path))
+    (file,) = found.snapshot.file_of
+    assert file is not None
+    assert file.mapper is not None
+    assert (file.build_id, file.is_unchanged(), found.unproved) == ("", True, (str(path),))
+    assert file.mapper.vaddr(found.snapshot.mappings[0], 0x11234) == 0x401234
+    assert read(cut_core(path, memory=b"\x90" * 0x1000)).unproved == (str(path),)
+    (tmp_path / "core").write_bytes(cut_core(path))
+    main(["core", str(tmp_path / "core"), "--save-snapshot", str(tmp_path / "snapshot")])
+    assert f"{path}: the core lacks its first page; the file under that path fits" in capsys.readouterr().err
+    (kept,) = SnapshotMappings.from_json((tmp_path / "snapshot").read_text()).file_of
+    assert kept is not None
+    assert kept.unproved
+
+
+def test_a_file_that_contradicts_a_core_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    path.write_bytes(head() + b"\x90" * 0x1800)
+    for other in (
+        cut_core(path, memory=b"\xcc" * 0x1000),  # other code
+        cut_core(path, end=0x14000),  # longer than the segment
+        cut_core(path, offset=0x2000),
+        cut_core(tmp_path / "none"),
+        cut_core(tmp_path),
+    ):
+        assert read(other).unproved == ()
+    (tmp_path / "core").write_bytes(cut_core(path))
+    os.utime(tmp_path / "core", (1000, 1000))  # written before the file
+    with ElfFile.open(tmp_path / "core") as elf:
+        assert read_core(elf).unproved == ()
+    path.write_bytes(head(bits=32) + b"\x90" * 0x1800)
+    assert read(cut_core(path)).unproved == ()
 
 
 def test_every_cut_and_flipped_byte_of_a_core_ends_in_words_or_answers() -> None:

@@ -44,6 +44,9 @@ def run(options: Namespace) -> int:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
     if core.missing:
         print(f"whence: {plain(options.core)} is cut short: {core.missing:,} bytes are missing", file=sys.stderr)
+    for path in core.unproved:
+        fault = "the core lacks its first page; the file under that path fits, but is not proved to be the one"
+        print(f"whence: {plain(path)}: {fault}", file=sys.stderr)
     if options.save_snapshot:
         from whence.cli.pid import save_snapshot
 

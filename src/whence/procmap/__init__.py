@@ -18,6 +18,7 @@ of names that are not in ELF files: perf maps and kallsyms.
     threads.py         where each thread is
     snapshot.py        mappings kept for later
     core.py            a core file as such a snapshot, with threads
+    link_map.py        the loader's list of libraries, in the memory of a core
 
     >>> import ctypes, os
     >>> from whence.procmap import AddressMapper, Resolver

@@ -12,7 +12,8 @@ program headers and, as linkers lay files out, the build-id: so it is known whic
 address lies, on any machine. Documents: core(5), elf(5), Linux's fs/binfmt_elf.c and include/linux/elfcore.h.
 
 Cores without NT_FILE (qemu-user's, and those of small systems) say no more than where the program's headers were and
-where its code begins (NT_AUXV): a file that was given and that fits is taken for the program.
+where its code begins (NT_AUXV): a file that was given and that fits is taken for the program. Its libraries are then
+those of the loader's list (link_map.py), by files that fit.
 
 A core that was cut short still has its notes, which come first.
 """
@@ -21,9 +22,10 @@ from __future__ import annotations
 
 import os
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from itertools import accumulate
 from typing import NamedTuple
 
 from whence import rooted
@@ -35,6 +37,7 @@ from whence.errors import WRONG_KIND, ElfError, MapsError, naming
 from whence.files import open_regular, stamp_of
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
+from whence.procmap.link_map import CoreSegments, LoadedFile, loaded_files
 from whence.procmap.mapping import Kind, Mapping, kind_of
 from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 from whence.records import Record
@@ -44,6 +47,7 @@ HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its header
 HEADS_TIMES, HEADS_ALLOWANCE = 2, 1 << 20  # of the core, what those may take together: memory is written down once
 
 NT_SIGINFO = 0x53494749  # struct siginfo
+PAGES = 1 << 12, 1 << 14, 1 << 16  # sizes of pages
 SIGNAL_AT = 12  # in struct elf_prstatus: pr_cursig, 16 bits
 TID_AT = {64: 32, 32: 24}  # pr_pid
 # where in it the program counter and the stack pointer are: pr_reg begins at 112 (64 bits) or 72 (32 bits)
@@ -64,7 +68,6 @@ ARGUMENTS_SIZE = 80
 AT_PHDR, AT_PHNUM = 3, 5  # of the auxiliary vector: where the program's headers are in memory, and how many
 AT_ENTRY = 9  # where the program's code begins
 AT_EXECFN = 31  # where the path is that the program was started by
-PATH_LIMIT = 4096
 
 
 class CoreThread(NamedTuple):
@@ -88,6 +91,11 @@ class CoreMappings(Record, frozen=True):
     missing: int = 0
     arguments: str = ""
     executable: str = ""
+
+    @property
+    def unproved(self) -> tuple[str, ...]:
+        """Paths of files that fit their mappings, of which the core has nothing that shows that they were mapped."""
+        return tuple(sorted({file.path for file in self.snapshot.file_of if file is not None and file.unproved}))
 
 
 class ThreadNotes(Record):
@@ -222,6 +230,9 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list
     loads = {segment.vaddr: segment for segment in elf.segments if segment.is_loaded}
     starts = [entry.start for entry in mapped]
     beginning, files = _beginnings(mapped), dict[FileEntry, SnapshotFile]()
+    entries = dict[FileEntry, list[FileEntry]]()
+    for one, base in beginning.items():
+        entries.setdefault(base, []).append(one)
     heads = Budget(
         "core PT_LOAD", "beginnings of mapped files", elf.size, times=HEADS_TIMES, allowance=HEADS_ALLOWANCE,
         error=MapsError,
@@ -240,6 +251,8 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry], sysroot: str) -> tuple[list
             base = beginning[entry]
             if base not in files:
                 files[base] = _file(elf, path, loads.get(base.start), heads, sysroot)
+                if not files[base].is_known and not deleted:
+                    files[base] = _by_path(elf, path, entries[base], loads, heads, sysroot) or files[base]
             file = files[base]
         build_id, offset = file.build_id if file is not None else "", entry.offset + start - entry.start
         mapping = Mapping(path, start, min(end, entry.end), offset, build_id, kind, permissions, deleted=deleted)
@@ -266,57 +279,111 @@ def _mappings_by_program(
 ) -> tuple[list[Mapping], list[SnapshotFile | None]]:
     """The same of a core that has no NT_FILE: by the first file that fits, of `programs` and under the path that the
     program was started by."""
-    known = _auxiliary(elf)
+    known, memory = _auxiliary(elf), CoreSegments(elf)
     mappings, file_of = _mappings(elf, [], sysroot)
-    started = _text_at(elf, known.get(AT_EXECFN, 0))
-    for path, root in (*((one, "") for one in programs), (started, sysroot)):
+    given = list(programs)
+    for path, root in (*((one, "") for one in given), (memory.text(known.get(AT_EXECFN, 0)), sysroot)):
         with suppress(OSError, ElfError, ValueError), ElfFile.open(place := _place(path, root)) as program:
             bias = known.get(AT_ENTRY, 0) - program.entry
-            if not _fits(elf, program, known, bias):
+            headers, count = known.get(AT_PHDR), known.get(AT_PHNUM)
+            if count != len(program.segments) or not _fits(elf, memory, program, bias, headers):
                 continue
-            file = SnapshotFile(path, program.build_id, AddressMapper.from_elf(program), stamp_of(place), place)
-            kept = [pair for pair in zip(mappings, file_of) if not _is_in(pair[0], program, bias)]
-            for segment in program.segments:
-                if segment.is_loaded and segment.executable:
-                    offset, start = segment.file_offset, segment.vaddr + bias
-                    end = start + segment.file_size
-                    kept.append((Mapping(path, start, end, offset, file.build_id, Kind.FILE, READ | EXECUTE), file))
+            others = [one for one in given if one != path]
+            files = [_placed(path, place, program, bias), *_libraries(elf, memory, program, bias, others, sysroot)]
+            taken = _Ranges([pair for one in files for pair in one.loads])
+            kept = [pair for pair in zip(mappings, file_of) if not taken.overlap(pair[0].start, pair[0].end)]
+            for one in files:
+                kept += [(mapping, one.file) for mapping in one.mappings]
             kept.sort(key=lambda pair: pair[0].start)
             return [mapping for mapping, _ in kept], [file for _, file in kept]
     return mappings, file_of
 
 
-def _fits(elf: ElfFile, program: ElfFile, known: dict[int, int], bias: int) -> bool:
-    """Whether a file can be the program: of the machine, as many headers in the same place, its segments mapped."""
-    headers = next((one.vaddr for one in program.segments if one.type == constants.PT_PHDR), None)
-    return (
-        (program.machine, program.bits, program.order) == (elf.machine, elf.bits, elf.order)
-        and known.get(AT_PHNUM) == len(program.segments)
-        and (headers is None or headers + bias == known.get(AT_PHDR))
-        and all(
-            any(one.is_loaded and one.vaddr <= segment.vaddr + bias < one.end for one in elf.segments)
-            for segment in program.segments
-            if segment.is_loaded and segment.memory_size
+class _Placed(NamedTuple):
+    """A file in the memory of a process that does not say which files were mapped: [start, end) of all its segments,
+    and the mappings of those with code."""
+
+    file: SnapshotFile
+    loads: list[tuple[int, int]]
+    mappings: list[Mapping]
+
+
+def _placed(path: str, place: str, program: ElfFile, bias: int) -> _Placed:
+    file = SnapshotFile(path, program.build_id, AddressMapper.from_elf(program), stamp_of(place), place)
+    loaded = [one for one in program.segments if one.is_loaded]
+    mappings = [
+        Mapping(
+            path, one.vaddr + bias, one.vaddr + bias + one.file_size, one.file_offset, file.build_id, Kind.FILE,
+            READ | EXECUTE,
         )
+        for one in loaded if one.executable
+    ]  # fmt: skip
+    return _Placed(file, [(one.vaddr + bias, one.end + bias) for one in loaded], mappings)
+
+
+def _libraries(
+    elf: ElfFile, memory: CoreSegments, program: ElfFile, bias: int, given: list[str], sysroot: str
+) -> list[_Placed]:
+    """The libraries of the loader's list: of each the first file that fits, of those given and under its own path."""
+    found: list[_Placed] = []
+    seen: set[int] = set()
+    with ExitStack() as stack:
+        opened = list[tuple[str, ElfFile]]()
+        for path in given:
+            with suppress(OSError, ElfError, ValueError):
+                opened.append((path, stack.enter_context(ElfFile.open(path))))
+        for one in loaded_files(memory, program, bias):
+            if one.dynamic in seen:
+                continue
+            seen.add(one.dynamic)
+            name = os.path.basename(one.path)
+            of_name = [pair for pair in opened if os.path.basename(pair[0]) == name]
+            fitting = ((path, file) for path, file in of_name + opened if _is_library(elf, memory, file, one))
+            path, file = next(fitting, ("", None))
+            with suppress(OSError, ElfError, ValueError):
+                if file is not None:
+                    found.append(_placed(one.path, path, file, one.bias))
+                    continue
+                with ElfFile.open(place := _place(one.path, sysroot)) as own:
+                    if _is_library(elf, memory, own, one):
+                        found.append(_placed(one.path, place, own, one.bias))
+    return found
+
+
+def _is_library(elf: ElfFile, memory: CoreSegments, file: ElfFile, loaded: LoadedFile) -> bool:
+    """Whether a file can be an entry of the loader's list: its dynamic table and its segments are in place, and it has
+    the build-id of the one in memory where that shows it."""
+    table = next((one.vaddr for one in file.segments if one.type == constants.PT_DYNAMIC), None)
+    if table is None or table + loaded.bias != loaded.dynamic or not _fits(elf, memory, file, loaded.bias):
+        return False
+    first = next((one for one in file.segments if one.is_loaded), None)
+    head = memory.read(first.vaddr + loaded.bias, HEAD_LIMIT) if first is not None and not first.file_offset else b""
+    with suppress(ElfError):
+        return ElfFile.from_bytes(head, loaded.path).build_id in ("", file.build_id)
+    return True
+
+
+def _fits(elf: ElfFile, memory: CoreSegments, file: ElfFile, bias: int, headers_at: int | None = None) -> bool:
+    """Whether a file can be in the core: of the machine, its headers where they have to be, its segments mapped."""
+    headers = next((one.vaddr for one in file.segments if one.type == constants.PT_PHDR), None)
+    return (
+        (file.machine, file.bits, file.order) == (elf.machine, elf.bits, elf.order)
+        and (headers is None or headers_at is None or headers + bias == headers_at)
+        and all(memory.at(one.vaddr + bias) for one in file.segments if one.is_loaded and one.memory_size)
     )
 
 
-def _is_in(mapping: Mapping, program: ElfFile, bias: int) -> bool:
-    """Whether a mapping is of one of a program's segments."""
-    return any(
-        one.is_loaded and mapping.start < one.end + bias and one.vaddr + bias < mapping.end for one in program.segments
-    )
+class _Ranges:
+    """[start, end) ranges that may overlap."""
 
+    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+        ranges = sorted(ranges)
+        self._starts = [start for start, _ in ranges]
+        self._ends = list(accumulate((end for _, end in ranges), max))
 
-def _text_at(elf: ElfFile, address: int) -> str:
-    """The text that the core has at an address; "" where it has none."""
-    for segment in elf.segments:
-        inside = address - segment.vaddr
-        if segment.is_loaded and 0 <= inside < segment.file_size:
-            start = segment.file_offset + inside
-            data = bytes(elf.data[start : min(start + PATH_LIMIT, segment.file_end)])
-            return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
-    return ""
+    def overlap(self, start: int, end: int) -> bool:
+        index = bisect_left(self._starts, end) - 1
+        return index >= 0 and self._ends[index] > start
 
 
 def _auxiliary(elf: ElfFile) -> dict[int, int]:
@@ -366,3 +433,61 @@ def _file(elf: ElfFile, path: str, load: Segment | None, heads: Budget, sysroot:
                 if os.read(descriptor, len(head)) == head:
                     stamp = stamp_of(place)
     return SnapshotFile(path, build_id, mapper, stamp, place)
+
+
+def _by_path(
+    elf: ElfFile, path: str, entries: list[FileEntry], loads: dict[int, Segment], heads: Budget, sysroot: str
+) -> SnapshotFile | None:
+    """The file that is under the path of a mapped one now, where the core has nothing of the beginning of that, and
+    nothing shows that it is another one."""
+    first = loads.get(entries[0].start)
+    if first is not None and min(first.file_size, max(0, elf.size - first.file_offset)):
+        return None  # the beginning is there, and has no build-id
+    with suppress(OSError, ElfError, ValueError):
+        place = _place(path, sysroot)
+        with ElfFile.open(place) as file:
+            if (file.machine, file.bits, file.order) != (elf.machine, elf.bits, elf.order):
+                return None
+            if os.path.exists(elf.path) and os.stat(place).st_mtime > os.stat(elf.path).st_mtime:
+                return None  # it was changed after the core was written
+            if _is_mapped_so(elf, file, entries, loads, heads):
+                return SnapshotFile(path, "", AddressMapper.from_elf(file), stamp_of(place), place, unproved=True)
+    return None
+
+
+def _is_mapped_so(
+    elf: ElfFile, file: ElfFile, entries: list[FileEntry], loads: dict[int, Segment], heads: Budget
+) -> bool:
+    """Whether the mappings of a file are those that a loader makes of another one, all equally far from its vaddrs, and
+    whether its code is the same as far as the core has it."""
+    biases: set[int] = set()
+    has_code = False
+    for entry in entries:
+        load = loads.get(entry.start)
+        executable = load is not None and load.executable
+        size = entry.end - entry.start
+        made = [
+            one
+            for one in file.segments
+            if one.is_loaded
+            and one.file_offset - one.file_offset % _page(one) <= entry.offset
+            and entry.offset + size <= one.file_end + -one.file_end % _page(one)
+            and (one.executable or not executable)
+        ]
+        if not made and executable:
+            return False
+        if not made:
+            continue  # left between segments by the loader
+        biases.add(min(entry.start - entry.offset + one.file_offset - one.vaddr for one in made))
+        has_code = has_code or any(one.executable for one in made)
+        if load is not None and executable and not load.flags & constants.PF_W:
+            held = elf.data[load.file_offset : load.file_offset + min(load.file_size, size, HEAD_LIMIT)]
+            heads.charge(len(held))
+            if held != file.data[entry.offset : entry.offset + len(held)]:
+                return False
+    return has_code and len(biases) == 1
+
+
+def _page(segment: Segment) -> int:
+    """The page size that a segment was laid out for."""
+    return segment.align if segment.align in PAGES else PAGES[0]

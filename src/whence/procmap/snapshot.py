@@ -41,6 +41,7 @@ class SnapshotFile(Record, frozen=True):
     """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read).
 
     `stamp` is that of the file at `place`, where it has no build-id: the path, or where that leads below a sysroot.
+    `unproved`: that file fits the mappings, but nothing shows that it is the one that was mapped.
     """
 
     path: str
@@ -48,6 +49,12 @@ class SnapshotFile(Record, frozen=True):
     mapper: AddressMapper | None
     stamp: tuple[int, ...] = ()
     below_sysroot: str = ""
+    unproved: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a build-id or a stamp says which file it was."""
+        return bool(self.build_id or self.stamp)
 
     @property
     def place(self) -> str:
@@ -110,7 +117,13 @@ class SnapshotMappings(Record, frozen=True):
                 if file.mapper is not None:
                     segments = [[hex(getattr(one, name)) for name in SEGMENT_FIELDS] for one in file.mapper.segments]
                 stamp = [hex(n) for n in file.stamp]
-                listed.append({"path": file.path, "build_id": file.build_id, "stamp": stamp, "segments": segments})
+                about: dict[str, object] = {
+                    "path": file.path,
+                    "build_id": file.build_id,
+                    "stamp": stamp,
+                    "segments": segments,
+                }
+                listed.append({**about, "unproved": True} if file.unproved else about)
         mappings = [
             {
                 "start": hex(m.start),
@@ -191,7 +204,7 @@ def _file(entry: dict[str, Any]) -> SnapshotFile:
     path = str(entry["path"])
     if b"\0" in os.fsencode(path):
         raise ValueError(f"no path is {path!r}")
-    return SnapshotFile(path, str(entry["build_id"]), mapper, stamp)
+    return SnapshotFile(path, str(entry["build_id"]), mapper, stamp, unproved=bool(entry.get("unproved")))
 
 
 def _mapping(entry: dict[str, Any], files: list[SnapshotFile]) -> tuple[Mapping, SnapshotFile | None]:

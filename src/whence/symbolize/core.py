@@ -33,6 +33,7 @@ class Core(Snapshot):
     """A core file of Linux or of gdb: the mappings and threads of the process that left it.
 
     `threads` has the one that ended the process first. `missing` counts the bytes that the end of the file lacks,
+    `unproved` has the paths of files that are taken because they fit, though the core lacks what would identify them,
     `problems` has what was damaged in it and left out. `arguments` is the command line, of which cores keep 79 bytes,
     `executable` the program's file, `written` when the core was, in seconds since 1970. `programs` are files that may
     be the program, for cores that do not say which it was (qemu-user's). The files of a process of another machine are
@@ -53,7 +54,7 @@ class Core(Snapshot):
             self.problems = tuple(map(str, elf.problems))
         self.record, self.path = core.snapshot, os.fspath(path)
         self.threads: tuple[CoreThread, ...] = core.threads
-        self.missing = core.missing
+        self.missing, self.unproved = core.missing, core.unproved
         self.arguments, self.executable = core.arguments, core.executable
         self.written = os.stat(path).st_mtime
         self._stamp = stamp_of(path)
