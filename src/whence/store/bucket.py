@@ -156,8 +156,8 @@ class Bucket:
             yield
         except FileNotFoundError:
             raise
-        except TimeoutError as problem:
-            problem.filename = self.url
+        except TimeoutError as error:
+            error.filename = self.url
             raise
         except exceptions.BaseError as error:
             self._patience.spend(time.monotonic() - began)
