@@ -11,7 +11,7 @@ import pytest
 from tests.forge.cfi import beside_code
 from tests.forge.jitdump import Dump
 from tests.forge.mutations import mutated
-from tests.forge.perfdata import KERNEL, KIND, Forge
+from tests.forge.perfdata import KERNEL, KIND, USER, Forge
 from whence.locate.locator import Locator
 from whence.profiles import Profile, read
 from whence.profiles.perfdata.kernels import constants
@@ -122,6 +122,40 @@ def test_a_chain_without_a_user_part_stays_the_kernels_alone(tmp_path: Path) -> 
     profile = recording(tmp_path, Dump(), [(15, Forge().pack("QQQQ", 0, 0, 0, 0))], misc=constants.IN_KERNEL)
     names(profile)
     assert list(map(profile.address.__getitem__, profile.samples.locations(0))) == [0xFFFFFFFF81000010]
+
+
+@pytest.mark.parametrize(
+    ("chain", "stack", "expected", "continued"),
+    [
+        ([0x4, 0x1008, 0x2008], [1, 2, 0x1008], ["one", "caller", "outer"], 1),  # the copy ends after one caller
+        ([0x4, 0x1008, 0x2008], [1], ["one", "caller", "outer"], 1),  # and before the first
+        ([0x4, 0x2008], [1, 2, 0x1008], ["one", "caller"], 0),  # the chain has another caller
+        ([0x4, 0x1008], [1, 2, 0x1008], ["one", "caller"], 0),  # and no more than the copy
+        ([0x4, 0x1008, 0x2008], [1, 2, 0x1008, 0], ["one", "caller"], 0),  # the stack is whole
+    ],
+)
+def test_where_a_copy_ends_the_stack_continues_by_the_chain_of_the_same_sample(
+    tmp_path: Path, chain: list[int], stack: list[int], expected: list[str], continued: int
+) -> None:
+    dump = Dump().unwinding(beside_code(32, DEEPER)).load(10, AT, 32, "one", 1)
+    dump.unwinding(beside_code(60)).load(12, AT + 0x1000, 60, "caller", 2).load(13, AT + 0x2000, 60, "outer", 3)
+    (tmp_path / "jit-7.dump").write_bytes(dump.data)
+    forge = Forge(kind=UNWOUND)
+    words = [AT + word if word > 0x100 else word for word in stack]
+    places = [KERNEL, 0xFFFFFFFF81000010, USER, *(AT + place for place in chain)]
+    records = [
+        forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
+        forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
+        forge.sample(7, 7, 15, places, behind=user(AT + 4, *words), misc=constants.IN_KERNEL, ip=0xFFFFFFFF81000010),
+    ]
+    path = tmp_path / "perf.data"
+    attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
+    path.write_bytes(forge.file(records, [(attribute, [1])]))
+    profile = read(path)
+    (found,) = names(profile)
+    assert found[-len(expected) :] == expected
+    assert "one" not in found[: -len(expected)]
+    assert sum("1 stacks continue, where the copy" in note for note in profile.notes) == continued
 
 
 def recording_of_turns(maps: int, others: list[str]) -> Profile:

@@ -34,7 +34,7 @@ from whence.unwind.cfi import FrameSection
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import EXECUTABLE, CoreCode, Module, Modules
 from whence.unwind.registers import MACHINES, Machine
-from whence.unwind.samples import SampleUnwinder, StackSamples
+from whence.unwind.samples import SampleStacks, SampleUnwinder, StackSamples
 from whence.unwind.steps import End
 
 if TYPE_CHECKING:
@@ -256,11 +256,15 @@ class UserStacks:
             why, _ = self._ends.most_common(1)[0]
             ends = f"{total:,} of {whole + total:,} unwound stacks are not whole; most often: {why}"
             profile.notes = [*profile.notes, ends]
+        if self._continued:
+            seam = f"{self._continued:,} stacks continue, where the copy of the stack ends, by recorded frame pointers"
+            profile.notes = [*profile.notes, seam]
         self._forget()
 
     def _forget(self) -> None:
         """What was found; it is found anew when it is asked for once more."""
         self._ends: Counter[str] = Counter()
+        self._continued = 0  # stacks that end by a call chain
         self._addresses = Column("Q")  # of all stacks, one behind the other
         self._first, self._count = array("Q"), array("I")  # by sample: where its addresses begin, how many there are
 
@@ -366,9 +370,35 @@ class UserStacks:
         found = unwinder.stacks(
             StackSamples(pc, values, array("I", numbers), start, copies.at.numbers(), copies.size.numbers(), data)
         )
-        keep(found.pc, found.end, copies.sample.numbers(), self._addresses, self._first, self._count)
+        samples = copies.sample.numbers()
+        pcs, ends = found.pc, found.end
+        if event.sample_type & constants.HAS_CALLCHAIN and found.ends()[End.UNREADABLE]:
+            pcs, ends = self._with_chains(found, samples)
+        keep(pcs, ends, samples, self._addresses, self._first, self._count)
         for end, count in found.ends().items():
             self._ends["" if end is End.COMPLETE else end.sentence] += count
+
+    def _with_chains(self, found: SampleStacks, samples: memoryview[int]) -> tuple[Column, array[int]]:
+        """Stacks, and where each ends; those that end with their copy continue by the call chain of the same sample."""
+        pcs, ends = Column("Q"), array("Q")
+        for row, sample in enumerate(samples):
+            frames = found.frames(row)
+            if frames and found.why(row)[0] is End.UNREADABLE:
+                chain = self._user_chain(sample)
+                outermost = frames[-1] - (len(frames) > 1)  # chains have callers at the byte before the return address
+                at = chain.index(outermost) + 1 if outermost in chain else len(chain)
+                frames += [address + 1 for address in chain[at:]]
+                self._continued += at < len(chain)
+            pcs.extend(array("Q", frames))
+            ends.append(len(pcs))
+        return pcs, ends
+
+    def _user_chain(self, sample: int) -> list[int]:
+        """The user's part of a sample's call chain, innermost first."""
+        records = self._reader.records
+        stack = records.sample_stack[sample]
+        items = [records.stack_item[at] for at in range(records.stack_first[stack], records.stack_first[stack + 1])]
+        return [records.place_address[item] for item in items if records.place_mode[item] == constants.IN_USER]
 
     def _forget_bytes(self, samples: Column) -> None:
         """Samples were read: what lies before the last of them in its stream need not stay in memory. Raises
