@@ -24,6 +24,9 @@ KERNELS = sorted(
     if path.name != "__init__.py"
 )
 
+# Newer than the shared object where a kernel was deleted: it is linked again, without that one.
+FOLDERS = sorted({str(Path("src", *name.split(".")[:-1])) for name in KERNELS})
+
 if sys.platform == "win32":
     KERNELS.remove("whence.kernels.mapped")  # no signals there, and no file that is mapped can be cut
 
@@ -101,6 +104,7 @@ class BuildKernels(build_ext):
     def build_extensions(self) -> None:
         compile_all = self.compiler.compile
         for extension in self.extensions:
+            extension.depends = [*extension.depends, *FOLDERS]
             for source in extension.sources:
                 if Path(source).stem == SHARED.rpartition(".")[2]:
                     put_importer(source)

@@ -92,7 +92,7 @@ def test_a_table_keeps_its_values_types_and_metadata(
     given, found = pa.parquet.read_table(source), pa.parquet.read_table(target)
     assert found.select(given.schema.names).to_pylist() == given.to_pylist()
     assert found.schema.types[: len(given.schema)] == given.schema.types
-    assert found.schema.metadata == given.schema.metadata
+    assert (found.schema.metadata or None) == given.schema.metadata
     whole = [tuple(row.values()) for row in found.drop_columns(["labels"]).to_pylist()]
     for read in (read_by_duckdb, read_by_polars):
         assert [row[:2] + row[3:] for row in read(target)] == whole
