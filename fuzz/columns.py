@@ -14,7 +14,7 @@ from whence.columns import Namer
 from whence.columns.tables import TableKind, TableReader, name_table
 from whence.locate.locator import Locator
 
-SHAPES = ({"leaf": True}, {"exploded": True}, {})
+SHAPES: tuple[dict[str, bool], ...] = ({"leaf": True}, {"exploded": True}, {})
 
 
 @functools.cache

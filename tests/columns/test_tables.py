@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,10 @@ def test_views_of_texts_are_repeated_and_written(folder: Path, ending: str) -> N
     with pa.ipc.new_stream(source, given.schema) as writer:
         writer.write_table(given)
     assert columns(folder, source, target, "--exploded") == 0
-    found = {"parquet": polars.read_parquet, "csv": polars.read_csv, "jsonl": polars.read_ndjson}[ending](target)
+    readers: dict[str, Callable[[Path], Any]] = {
+        "parquet": polars.read_parquet, "csv": polars.read_csv, "jsonl": polars.read_ndjson,
+    }  # fmt: skip
+    found = readers[ending](target)
     assert found["kept"].to_list() == [given["kept"][0].as_py()] * 2 + [None]
 
 

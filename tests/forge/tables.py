@@ -140,8 +140,7 @@ def seeds(kind: str) -> list[bytes]:
                 ("DELTA_BYTE_ARRAY", "string"), ("DELTA_LENGTH_BYTE_ARRAY", "string"), ("DELTA_BINARY_PACKED", "int32"),
                 ("BYTE_STREAM_SPLIT", "double"), ("DELTA_BYTE_ARRAY", "fixed"),
             ):  # fmt: skip
-                options = {"use_dictionary": False, "column_encoding": {name: encoding}}
-                found.append(parquet_file(table([name]), **options))
+                found.append(parquet_file(table([name]), use_dictionary=False, column_encoding={name: encoding}))
             return found
         case "csv":
             flat = [name for name in names if not pa.types.is_nested(COLUMNS[name].type)]

@@ -108,7 +108,7 @@ def size_of(array: Any, *, expanded: bool = True) -> int:
         return 4 * count + size_of(array.values.slice(first, end - first), expanded=expanded)
     if types.is_null(type):
         return count
-    return count * max(type.bit_width // 8, 1)
+    return count * max(int(type.bit_width) // 8, 1)
 
 
 def _size_of_dictionary(array: Any) -> int:
