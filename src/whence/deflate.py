@@ -1,4 +1,4 @@
-"""DEFLATE by the fastest library that there is, for sections, profiles and what else is packed by zlib or gzip."""
+"""DEFLATE decompression by the fastest library there is, for sections, profiles and other zlib and gzip data."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ if TYPE_CHECKING:
 
 
 def fastest_zlib() -> ModuleType:
-    """ISA-L's zlib, which unpacks 2.4 times as fast, and packs four times as fast and a little tighter.
-
-    zlib on machines for which there is none.
-    """
+    """Return ISA-L's zlib, which decompresses 2.4 times as fast; the standard library's on machines without it."""
     try:
         from isal import isal_zlib
     except ImportError:

@@ -93,7 +93,9 @@ def test_snapshots_are_read_by_one_option_and_written_by_another() -> None:
 def test_no_option_has_two_spellings_of_one_thing() -> None:
     every = {word for parser in PARSERS.values() for word in options(parser) if word.startswith("--")}
     twice = {word for word in every if f"{word}s" in every or word.replace("-", "") in every - {word}}
-    assert twice == {"--stack"}  # of explain, one thread's; --stacks of columns is a shape of what is written
+    # `explain --stack`: of one thread, `columns --stacks`: a shape of the output; `trace --goroutine N`: rows of one
+    # goroutine, `core --goroutines`: all instead of threads
+    assert twice == {"--stack", "--goroutine"}
 
 
 @pytest.mark.parametrize("name", sorted(PARSERS))

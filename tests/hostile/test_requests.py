@@ -19,6 +19,7 @@ from tests.helpers.naming import ARROW, arrow, lines
 from tests.helpers.serving import TestClient
 from tests.hostile import bounded
 from whence.locate.locator import Locator
+from whence.locate.search import Wanted
 from whence.server.app import make_app
 from whence.server.arrow import LONGEST_TEXT
 from whence.server.bodies import Refusal, count_profile_values
@@ -368,19 +369,27 @@ def test_more_build_ids_than_allowed_are_413_before_any_is_searched_for(
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The clock of requests: it stands still, but each search of the locator takes ten seconds."""
-    clock = SimpleNamespace(now=1000.0, searches=0)
+    """The clock of requests: it stands still, but each search for a build-id takes ten seconds."""
+    clock = SimpleNamespace(now=1000.0, searches=0, keys=set())
     forged = SimpleNamespace(monotonic=lambda: clock.now)
     monkeypatch.setattr("whence.server.deadlines.time", forged)
     monkeypatch.setattr("whence.server.state.time", forged)
-    search = Locator.search
+    search, candidates = Locator.search, Locator.candidates
 
     def slow(self: Locator, *words: Any, **named: Any) -> Any:
         clock.now += 10
         clock.searches += 1
         return search(self, *words, **named)
 
+    def slow_candidates(self: Locator, wanted: Wanted) -> Any:
+        if wanted.key not in clock.keys:
+            clock.now += 10
+            clock.searches += 1
+        clock.keys.add(wanted.key)
+        return candidates(self, wanted)
+
     monkeypatch.setattr(Locator, "search", slow)
+    monkeypatch.setattr(Locator, "candidates", slow_candidates)
     return clock
 
 

@@ -27,6 +27,7 @@ STOP, TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UU
 FIXED_SIZES = {I8: 1, DOUBLE: 8, UUID: 16}
 MOST_DEPTH = 16
 LONG_LIST = 15
+MORE = 0x80  # in a byte of a varint: another one follows
 # Fields, by number and type: one of another type counts as absent, as in Thrift
 ROW_GROUPS = 4, LIST
 CHUNKS, ROWS = (1, LIST), (3, I64)
@@ -281,8 +282,8 @@ def unsigned_at(data: bytes, at: int) -> tuple[int, int]:
     while shift < 70:
         byte = data[at]
         at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
+        number |= (byte & ~MORE) << shift
+        if not byte & MORE:
             return number, at
         shift += 7
     raise IndexError

@@ -55,24 +55,24 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
 
 
 def deflated(data: bytes | bytearray | memoryview) -> bytes:
-    """One gzip member, packed for speed as Go's runtime does, without a time: equal profiles are equal files.
+    """Return one gzip member, compressed at level 1 as Go's runtime does, without a time: equal data gives equal bytes.
 
-    Parts of the data are packed on a thread each and joined at byte boundaries: any reader takes them for one stream.
+    Parts of the data are compressed on a thread each and joined at byte boundaries: any reader takes them for one
+    stream. ISA-L is not used: its output has differed between processes.
     """
-    engine = fastest_zlib()
     view = memoryview(data)
     starts = range(0, max(1, len(data)), PART_BYTES)
     parts = [(b"", b"")] * len(starts)
 
     def pack(_worker: int, part: int) -> None:
         start = starts[part]
-        packer = engine.compressobj(1, engine.DEFLATED, -15)
+        packer = zlib.compressobj(1, zlib.DEFLATED, -15)
         last = start + PART_BYTES >= len(data)
         body: bytes = packer.compress(view[start : start + PART_BYTES])
-        end: bytes = packer.flush(engine.Z_FINISH if last else engine.Z_SYNC_FLUSH)
+        end: bytes = packer.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
         parts[part] = body, end
 
     workers = min(len(starts), cores.available()) if len(starts) > 1 else 1
     cores.share(range(workers), range(len(starts)), pack)
-    check = struct.pack("<II", engine.crc32(view), len(data) & 0xFFFFFFFF)
+    check = struct.pack("<II", zlib.crc32(view), len(data) & 0xFFFFFFFF)
     return b"".join([HEADER, *chain.from_iterable(parts), check])
