@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from whence.model import Frame, Frames, Source
 
 
-MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
 MOST_COPIED = 64 << 20  # bytes of an archive of which much is asked
 
 
@@ -145,12 +144,7 @@ class Table(Closing):
     ) -> FrameColumns:
         """The same as numbers alone, for a renderer; without `discriminators` those are left out."""
         archive, mapped = self._still_open(), self._mapped
-        find = archive.find_frames
-        if len(vaddrs) >= MANY:
-            from whence.interrupts import interruptible
-
-            find = interruptible(find)
-        columns = find(vaddrs, 1 if return_address else 0, discriminators)
+        columns = archive.find_frames(vaddrs, 1 if return_address else 0, discriminators)
         if mapped is not None:
             mapped.check()
         return columns

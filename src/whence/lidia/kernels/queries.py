@@ -32,6 +32,7 @@ from cython.cimports.whence.kernels.hashtable import (
     put_item,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import U64s, push_bytes, release, reserve
 from cython.cimports.whence.lidia.kernels.packed import Row, no_row, packed_fits, shared_fit, shared_text
 
@@ -524,8 +525,10 @@ class Archive:
             if count < 0:
                 self.link()
             view = self.view
+            work: cython.Py_ssize_t = 0
             with cython.nogil:
                 while index < vaddrs.shape[0]:
+                    handle_signals(cython.address(work), 16)
                     vaddr = vaddrs[index]
                     count = 0
                     if vaddr >= back:
@@ -585,8 +588,10 @@ class Archive:
             if discriminators:
                 discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
         no_row(cython.address(here))
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for row in range(vaddrs.shape[0]):
+                handle_signals(cython.address(work), 16)
                 for to in range(starts[row], starts[row + 1]):
                     index = ranges[to]
                     range_row(view, index, cython.address(here), form)
@@ -630,8 +635,10 @@ class Archive:
         index: cython.Py_ssize_t
         if not line.shape[0] == function.shape[0] == file.shape[0] == out.shape[0]:
             raise ValueError("function, file and line have a row each for every frame")
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(line.shape[0]):
+                handle_signals(cython.address(work), 8)
                 out[index] = start_of(self.view, function[index], file[index], line[index])
 
     def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint, most: cython.longlong):
