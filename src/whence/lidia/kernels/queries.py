@@ -416,17 +416,13 @@ class Archive:
         """The frames of an address, a tuple; () of one that does not have 64 bits.
 
         None on a fault, which `fault` and `fault_index` then describe, and when the bytes are not those of the file.
-        False, once, of a watched archive of which so much is asked that a copy will pay. TypeError for what is no
-        integer.
+        TypeError for what is no integer.
         """
         frames: object
         number: cython.ulonglong = PyLong_AsUnsignedLongLong(PyNumber_Index(vaddr))
         if number == NEVER and PyErr_Occurred() != cython.NULL:
             PyErr_Clear()  # OverflowError
             return ()
-        if self._lookups == self._few - 2 and self._changed is not None:
-            self._lookups += 1
-            return False
         if self.view.packed:
             frames = self._lookup(number, cython.cast(packed_t, 0))
         else:
