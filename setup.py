@@ -39,9 +39,6 @@ SHARED = "whence.kernels._cyutility"
 
 COMPILED = "whence.kernels.compiled"  # the shared object
 
-# What every kernel's C reads first: keeps Cython's start-up code from importing a big module for seven constants.
-START = str(Path("src", "whence", "limited_api.h"))
-
 # One build for CPython 3.11 and every later one; free-threaded ones have no limited API before 3.15 (PEP 803).
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED_API = [] if FREE_THREADED else [("Py_LIMITED_API", "0x030b0000")]
@@ -51,10 +48,10 @@ SANITIZED = bool(os.environ.get("WHENCE_SANITIZED"))  # kernels under AddressSan
 # What setuptools asks the compiler for first comes from Python's own build; these come after it and win.
 SANITIZER = ["-fsanitize=address"] if SANITIZED else []
 if sys.platform == "win32":  # Microsoft's compiler
-    COMPILE_ARGS = ["/O2", "/FI", str(Path(START).absolute())]
+    COMPILE_ARGS = ["/O2"]
 else:
     COMPILE_ARGS = ["-O1", "-g1"] if CHECKED or SANITIZED else ["-O3", "-g0"]
-    COMPILE_ARGS += [*SANITIZER, "-Wno-unused-function", "-fno-strict-aliasing", "-include", START]
+    COMPILE_ARGS += [*SANITIZER, "-Wno-unused-function", "-fno-strict-aliasing"]
 
 
 def extension(name: str, sources: list[str]) -> Extension:
@@ -65,7 +62,7 @@ def extension(name: str, sources: list[str]) -> Extension:
         py_limited_api=not FREE_THREADED,
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=SANITIZER,
-        depends=["setup.py", START],
+        depends=["setup.py"],
     )
 
 
@@ -90,14 +87,6 @@ def start_function(source: str) -> str:
     return "PyInit_" + "_".join(parts[parts.index("whence") :] if "whence" in parts else SHARED.split("."))
 
 
-def put_importer(source: str) -> None:
-    """Have memory views take the class of sequences from where it is: their code imports collections for it, by a call
-    of Python's __import__, which no macro of START reaches."""
-    path, by_name = Path(source), "__Pyx_GetBuiltinName(__pyx_mstate->__pyx_n_u_import)"
-    if by_name in (text := path.read_text()):
-        path.write_text(text.replace(by_name, "whence_importer()"))
-
-
 class BuildKernels(build_ext):
     """Compiles what is newer than its object, on all cores; then links all."""
 
@@ -105,9 +94,6 @@ class BuildKernels(build_ext):
         compile_all = self.compiler.compile
         for extension in self.extensions:
             extension.depends = [*extension.depends, *FOLDERS]
-            for source in extension.sources:
-                if Path(source).stem == SHARED.rpartition(".")[2]:
-                    put_importer(source)
 
         def compile_newer(
             sources: list[str], output_dir: str, macros: list[tuple[str, str]], depends: list[str], **settings: object
@@ -117,7 +103,7 @@ class BuildKernels(build_ext):
             jobs = [
                 pool.submit(compile_all, [source], output_dir=output_dir, macros=[*macros, started[source]], **settings)
                 for source, made in zip(sources, objects)
-                if self.force or newer_group([source, "setup.py", START], made)
+                if self.force or newer_group([source, "setup.py"], made)
             ]
             for job in jobs:
                 job.result()

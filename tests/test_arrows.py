@@ -27,7 +27,6 @@ ARROWS: dict[str, set[str]] = {
     "rooted": set(),
     "closing": set(),
     "forks": set(),
-    "interrupts": set(),
     "cores": set(),
     "reasons": set(),
     "demangle": set(),
@@ -81,7 +80,6 @@ EVERYONES = {
     "rooted",
     "closing",
     "forks",
-    "interrupts",
     "reasons",
     "_version",
 }

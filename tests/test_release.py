@@ -1,18 +1,16 @@
 """What lies in packaging/ and beside it names commands, options, targets and the version that there are."""
 
-import os
 import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from tools.try_wheels import EMULATED, QUICK, THREADS, TRIES
-from tools.wheels import ELSEWHERE, TARGETS, packed_well
+from tools.wheels import ELSEWHERE, TARGETS
 from whence import __version__
 from whence.cli.main import COMMANDS, parser_of
 from whence.server.access import SCOPES
@@ -79,43 +77,6 @@ def test_the_tests_that_wheels_are_tried_with_are_there() -> None:
 def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     done = subprocess.run([HADOLINT, ROOT / "packaging" / "docker" / "Dockerfile"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_a_wheel_packed_better_holds_the_same_files(tmp_path: Path) -> None:
-    pytest.importorskip("deflate", reason="there is no deflate (make release installs it)")
-    wheel = tmp_path / "a-1-py3-none-any.whl"
-    content = {"a/__init__.py": (ROOT / "setup.py").read_bytes(), "a/empty": b"", "a/b.so": bytes(range(256)) * 99}
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
-    (tmp_path / "out").mkdir()
-    with zipfile.ZipFile(packed_well(wheel, tmp_path / "out")) as packed, zipfile.ZipFile(wheel) as archive:
-        assert packed.testzip() is None
-        assert {name: packed.read(name) for name in packed.namelist()} == content
-        for one, old in zip(packed.infolist(), archive.infolist()):
-            assert (one.filename, one.external_attr, one.date_time) == (old.filename, old.external_attr, old.date_time)
-    assert (tmp_path / "out" / wheel.name).stat().st_size < wheel.stat().st_size
-
-
-ZIG = """
-import sys
-if sys.argv[1] == "cc":
-    print("ld.lld -o /cache/libc.so.6 libc.o", file=sys.stderr)
-    print("ld.lld --build-id=none -o made.so one.o /cache/libc.so.6", file=sys.stderr)
-else:
-    print(*sys.argv[1:])
-"""
-
-
-def test_kernels_are_linked_for_compression_also_when_zig_links_its_libc_first(tmp_path: Path) -> None:
-    (tmp_path / "ziglang.py").write_text(ZIG)
-    words = [sys.executable, str(ROOT / "tools" / "zig_linker.py"), "x86_64-linux-musl", "one.o", "-o", "made.so"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.split() == [
-        *("ld.lld", "-o", "made.so", "one.o", "/cache/libc.so.6"),
-        *("--bp-compression-sort=both", "--build-id=sha1"),
-    ]
 
 
 def test_the_citation_names_this_version() -> None:

@@ -2,6 +2,9 @@
 
 import sys
 
-from whence.cli.main import main
+try:
+    from whence.cli.main import main
 
-sys.exit(main())
+    sys.exit(main())
+except KeyboardInterrupt:  # before main handles it
+    sys.exit(130)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Piece = TypeVar("Piece")
 
 V1_CONTROLLER = "cpu"
+STOP_SECONDS = 0.3
 
 
 def available() -> int:
@@ -96,7 +98,8 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
     """Call work(tool, piece) for every piece, on a thread per tool (the first tool's is this one), or on as many as the
     system allows.
 
-    The first error stops all and is raised.
+    The first error stops all and is raised. When a signal's exception is that error, threads have STOP_SECONDS to end;
+    one in the middle of a kernel's call ends after it, and whoever catches the exception must not use what it works on.
     """
     waiting = iter(pieces)
     lock = threading.Lock()
@@ -122,8 +125,16 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
             others.append(thread)
     except RuntimeError:  # the system refuses more threads: the ones that started do all the work
         pass
-    run(tools[0])
-    for thread in others:
-        thread.join()
-    if errors:
-        raise errors[0]
+    try:
+        run(tools[0])
+        for thread in others if all(isinstance(error, Exception) for error in errors) else ():
+            thread.join()
+    except BaseException as error:  # of a signal, while this thread waited
+        errors.append(error)
+    signals = [error for error in errors if not isinstance(error, Exception)]
+    if signals:
+        deadline = time.monotonic() + STOP_SECONDS
+        for thread in others:
+            thread.join(max(0.0, deadline - time.monotonic()))
+    for error in (*signals, *errors):
+        raise error

@@ -17,7 +17,6 @@ from whence.cores import share
 from whence.elf.file import ElfFile
 from whence.errors import WhenceError
 from whence.forks import cached_property
-from whence.interrupts import interruptible
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge
 
@@ -65,7 +64,6 @@ class Producers:
         self.problems: list[WhenceError] = []
         self._searches: list[Search] = []
         self._symtab = symtab
-        self._asked = False
         self._told: list[str] | None = None  # the problems, once this was closed
         self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
         self._columns, self._skip_line_zero = columns, skip_line_zero
@@ -148,7 +146,7 @@ class Producers:
             return None if producers is None else producers._package
 
         alt = self._take(self.finder.alt_file(elf)) if elf.section(".gnu_debugaltlink") is not None else None
-        return interruptible(DebugInfo)(
+        return DebugInfo(
             elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths,
             columns=self._columns, skip_line_zero=self._skip_line_zero,
         )  # fmt: skip
@@ -161,7 +159,7 @@ class Producers:
         from whence.gopclntab import Pclntab
 
         try:
-            return interruptible(Pclntab.find)(self.elf)
+            return Pclntab.find(self.elf)
         except WhenceError as error:
             self.problems.append(error)
             return None
@@ -171,12 +169,8 @@ class Producers:
         dwarf = self.dwarf  # another thread may close this meanwhile
         if dwarf is None:
             return []
-        # The first question may have to look at every unit.
-        find = dwarf.units_at if self._asked else interruptible(dwarf.units_at)
         with self.reading():
-            found = find(vaddrs)
-        self._asked = True
-        return found
+            return dwarf.units_at(vaddrs)
 
     def ranges(
         self,
@@ -198,7 +192,6 @@ class Producers:
         with self.reading():
             return self._ranges(units, near, asked, lines, files, starts, only)
 
-    @interruptible
     def _ranges(
         self, units: Iterable[int] | None, near: Sequence[int] | None, wanted: Iterable[int] | None, lines: bool,
         files: bool, starts: bool, only: str,

@@ -20,7 +20,6 @@ from whence.binary import Binary
 from whence.elf import ElfFile, compress
 from whence.elf.kernels import constants
 from whence.errors import ElfError
-from whence.kernels.region import Region
 from whence.window import ORDERS, ByteOrder
 
 KINDS = [(bits, order) for bits in (32, 64) for order in ORDERS]
@@ -207,25 +206,8 @@ def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.Mo
     assert unpacking.content[3 * lead :] == plain[3 * lead :]
 
 
-class Unmoved(bytearray):
-    """A region of a system that moves no pages."""
-
-    def put(self, start: int, data: bytes) -> None:
-        self[start : start + len(data)] = data
-
-    def move(self, source: int, target: int, size: int) -> bool:
-        return False
-
-    def empty(self, start: int, end: int) -> None:
-        self[start:end] = bytes(end - start)
-
-
-@pytest.mark.parametrize("region", [Region, Unmoved])
-def test_pages_that_were_forgotten_hold_what_is_unpacked_next(
-    region: type[Region] | type[Unmoved], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_forgets_bytes_finds_those_that_are_unpacked_next(monkeypatch: pytest.MonkeyPatch) -> None:
     page = 1 << 16
-    monkeypatch.setattr(compress, "Region", region)
     monkeypatch.setattr(compress, "KEPT_TOGETHER", page)
     plain = random.Random(3).randbytes(20 * page + 5)
     elf = ElfFile.from_bytes(forge([packed(Section(".debug_info", plain), "zlib")]))
@@ -239,6 +221,28 @@ def test_pages_that_were_forgotten_hold_what_is_unpacked_next(
         assert unpacking.content[start:end] == plain[start:end]
         unpacking.forget(end - page // 2)
     assert unpacking.forgotten == 19 * page
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system may keep the pages")
+def test_memory_of_forgotten_bytes_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = 1 << 16
+    monkeypatch.setattr(compress, "KEPT_TOGETHER", page)
+    plain = random.Random(3).randbytes(8 * page)
+    elf = ElfFile.from_bytes(forge([packed(Section(".debug_info", plain), "zlib")]))
+    info = elf.section(".debug_info")
+    assert info is not None
+    unpacking = elf.unpacking(info)
+    assert unpacking is not None
+    content = unpacking.run()
+    unpacking.forget(5 * page + 1)
+    assert bytes(content) == bytes(5 * page) + plain[5 * page :]
+
+
+def test_memory_that_the_system_does_not_have_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        compress.new_pages(sys.maxsize // 2)
+    with pytest.raises(MemoryError):
+        compress.new_pages(1 << 70)
 
 
 def test_who_waits_for_the_end_of_a_thread_that_unpacks_does_not_hurry_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,10 @@ from tests.forge.elf import packed as forge_packed
 from tests.forge.lines import sleb, uleb
 from tests.helpers.dwarf import found, read
 from tests.hostile import bounded, interrupted
+from tests.hostile.inputs.dwarf import CODE, GOOD_TABLE, SIZE, address, declaration, unit
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_DYN
 
-CODE = 0x1000
-SIZE = 1 << 20
 ATTRIBUTES = 500_000
 UNPACKED = "unpacked bytes take more than 64 times its"
 PACKED = pytest.mark.parametrize("pack", [False, True], ids=["plain", "packed"])
@@ -43,26 +42,6 @@ def written(folder: Path, *sections: Section) -> str:
     path = folder / "hostile"
     path.write_bytes(forge([text, *sections], type=ET_DYN))
     return str(path)
-
-
-def unit(body: bytes, table: int = 0) -> bytes:
-    """A unit of version 4."""
-    head = (4).to_bytes(2, "little") + table.to_bytes(4, "little") + b"\x08"
-    return (len(head) + len(body)).to_bytes(4, "little") + head + body
-
-
-def declaration(code: int, tag: int, *attributes: tuple[int, int], children: bool = False, more: bytes = b"") -> bytes:
-    said = b"".join(uleb(name) + uleb(form) for name, form in attributes)
-    return uleb(code) + uleb(tag) + bytes([children]) + said + more + b"\0\0"
-
-
-def address(value: int, size: int = 8) -> bytes:
-    return value.to_bytes(size, "little")
-
-
-GOOD_TABLE = declaration(1, d.CU, (d.LOW, d.ADDR), (d.HIGH, d.DATA4), children=True) + declaration(
-    2, d.FUNCTION, (d.NAME, d.STRING), (d.LOW, d.ADDR), (d.HIGH, d.DATA4)
-)
 
 
 def good(at: int, name: bytes, table: int) -> bytes:

@@ -1,215 +1,173 @@
-"""Ctrl-C while a kernel works for minutes: commands and Python's API end within a second, and leave nothing behind."""
+"""Ctrl-C while a kernel works: commands and Python's API end within a second, and leave nothing behind."""
 
 from __future__ import annotations
 
+import io
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import whence
+from tests.forge.elf import Section, forge
 from tests.forge.ranges import Names, R, table
-from tests.helpers.programs import compiled
+from tests.hostile import interrupted
 from tests.hostile.bounds import ROOT
+from tests.hostile.inputs.dwarf import CODE, GOOD_TABLE, SIZE, address, unit
+from tests.hostile.inputs.elf import big_text_of_short_names
+from whence import cores, lidia
+from whence.dwarf.info import DebugInfo
+from whence.elf import ElfFile
+from whence.elf.function_symbols import functions
+from whence.elf.kernels.constants import ET_DYN
+from whence.lidia.kernels.inspect import Inspection
+from whence.lidia.table import Table
 from whence.lidia.writer import write
+from whence.profiles.flamegraph.kernels.tree import equal_stacks
+from whence.ranges import StringSpace
 
-# What stands in for a kernel: it lets other threads run, looks at no signal, and takes minutes.
-SLOW = """
-    import hashlib, os, sys
-    from importlib import import_module
-    def slow(*arguments, **options):
-        os.write(1, b"working\\n")
-        hashlib.pbkdf2_hmac("sha256", b"", b"", (1 << 31) - 1)
-    def slowed(module, name):
-        setattr(import_module("whence." + module), name, slow)
-"""
-SECONDS = 30.0  # by the clock, on a machine that may be busy: one where it is not; the kernel takes minutes
+Work = Callable[[], object]
+ROWS = 500_000
 
 
-def interrupted(words: str, *arguments: str | Path) -> str:
-    """What a script prints to stderr that gets SIGINT while its kernel is at work. It ends within a second, with 130
-    where it does not say otherwise."""
-    script = textwrap.dedent(SLOW) + textwrap.dedent(words)
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            assert process.stdout.readline() == "working\n", process.stderr.read()
-            time.sleep(0.1)
-            process.send_signal(signal.SIGINT)
-            sent = time.monotonic()
-            _, error = process.communicate(timeout=2 * SECONDS)
-            took = time.monotonic() - sent
-        finally:
-            process.kill()
-    assert took < SECONDS
-    assert process.returncode == 130, error
-    return error
+class Enough(Exception):
+    """What the handler of a signal raises."""
 
 
-COMMAND = """
-    import whence.dwarf.info  # kernels take types of each other when they are imported
-    slowed(*sys.argv[1].split())
-    from whence.cli.main import main
-    sys.exit(main(sys.argv[2:]))
-"""
+def one_large_unit() -> bytes:
+    """An ELF file with debug info of one unit, which has a million functions."""
+    function = b"\2f\0" + address(CODE) + address(16, 4)
+    info = unit(b"\1" + address(CODE) + address(SIZE, 4) + function * 1_000_000 + b"\0")
+    text = Section(".text", b"", type=8, flags=6, vaddr=CODE, size=SIZE)
+    table = Section(".debug_abbrev", GOOD_TABLE + b"\0")
+    return forge([text, Section(".debug_info", info), table], type=ET_DYN)
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Path:
+def large_archive() -> Table:
     names = Names()
-    path = tmp_path / "app.lidia"
-    write(table(names, [R(0x1000, 16, 0, "f")]), path)
-    return path
+    ranges = table(names, [R(0x1000, 16, 0, "f")])
+    for name in ("length", "depth", "function", "file", "call_file", "line_index", "line_count", "call_line", "source"):
+        setattr(ranges, name, getattr(ranges, name) * ROWS)
+    ranges.vaddr = array("Q", range(0x1000, 0x1000 + 16 * ROWS, 16))
+    out = io.BytesIO()
+    write(ranges, out)
+    return lidia.from_bytes(out.getvalue())
 
 
-@pytest.mark.parametrize(
-    "kernel", ["dwarf.kernels.dies ScopeReader", "ranges.kernels.overlay Sweep", "lidia.kernels.encode Survey"]
-)
-def test_ctrl_c_ends_create_while_a_kernel_reads_dwarf_or_writes_names(tmp_path: Path, kernel: str) -> None:
-    out = tmp_path / "out.lidia"
-    error = interrupted(COMMAND, kernel, "lidia", "create", compiled("-g"), "-o", out)
-    assert error == "whence: interrupted\n"
-    assert list(tmp_path.iterdir()) == []
+def debug_info() -> Work:
+    elf = ElfFile(one_large_unit())
+    return lambda: DebugInfo(elf, strings=StringSpace()).ranges(jobs=1)
 
 
-@pytest.mark.parametrize("kernel", ["units read_headers", "units UnitRanges", "lines LinePrograms"])
-def test_ctrl_c_ends_the_first_question_to_a_file_with_dwarf(kernel: str) -> None:
-    asked = "addr", compiled("-g"), "1139"
-    assert interrupted(COMMAND, f"dwarf.kernels.{kernel}", *asked) == "whence: interrupted\n"
+def symbols() -> Work:
+    elf = ElfFile(big_text_of_short_names(1_000_000))
+    return lambda: functions(elf)
 
 
-@pytest.mark.parametrize("action", ["verify", "info"])
-def test_ctrl_c_ends_a_look_at_a_whole_archive(archive: Path, action: str) -> None:
-    assert interrupted(COMMAND, "lidia.kernels.inspect Inspection", "lidia", action, archive) == "whence: interrupted\n"
+def inspection() -> Work:
+    archive = large_archive()
+    return lambda: Inspection(archive._data, archive._sections)
 
 
-def test_ctrl_c_ends_a_lookup_of_many_addresses_from_python(archive: Path) -> None:
-    interrupted(
-        """
-        import whence
-        from whence.lidia.table import Table
-        Table._still_open = lambda self: type("Archive", (), {"find_frames": slow})
-        with whence.open(sys.argv[1]) as binary:
-            try:
-                binary.lookup_many(range(1 << 17))
-            except KeyboardInterrupt:
-                sys.exit(130)
-        """,
-        archive,
-    )
+def lookups() -> Work:
+    archive = large_archive()
+    asked = array("Q", [0x1000 + 7919 * row % (16 * ROWS) for row in range(500_000)])
+    return lambda: archive.find_frames(asked)
 
 
-def test_after_ctrl_c_the_same_binary_answers() -> None:
-    interrupted(
-        """
-        import whence
-        from whence.ranges.kernels import overlay
-        kernel = overlay.Sweep
-        slowed("ranges.kernels.overlay", "Sweep")
-        with whence.open(sys.argv[1]) as binary:
-            try:
+def stacks() -> Work:
+    first = array("Q", range(0, 16 * ROWS + 1, 16))
+    stack = array("I", range(16 * ROWS))
+    free = b"\xff" * (4 << 20)
+    same, weight = array("I", bytes(4 * ROWS)), array("d", [1.0]) * ROWS
+    return lambda: equal_stacks(first, stack, array("I", free), same, weight)
+
+
+@pytest.mark.parametrize("make", [debug_info, symbols, inspection, lookups, stacks])
+def test_a_signal_ends_a_kernel_that_has_much_to_do(make: Callable[[], Work]) -> None:
+    """Its handler is called long before the kernel would be done, by the processor time of both."""
+    work = make()
+    work()  # it may import what it needs
+    began = time.process_time()
+    work()
+    whole = time.process_time() - began
+    handled: list[float] = []
+
+    def handle(*_: object) -> None:
+        handled.append(time.process_time())
+        raise Enough
+
+    before = signal.signal(signal.SIGPROF, handle)
+    try:
+        began = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, whole / 8)
+        with pytest.raises(Enough):
+            work()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    assert handled[0] - began < 0.75 * whole
+    work()  # the next call is as the first
+
+
+def test_after_ctrl_c_the_same_binary_answers(tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    path.write_bytes(one_large_unit())
+    with whence.open(path) as binary:
+        before = signal.signal(signal.SIGPROF, signal.default_int_handler)
+        try:
+            signal.setitimer(signal.ITIMER_PROF, 0.02)
+            with pytest.raises(KeyboardInterrupt):
                 binary.table()
-            except KeyboardInterrupt:
-                overlay.Sweep = kernel
-                start = next(one.vaddr for one in binary.functions() if one.function == "main")
-                assert binary.lookup(start)[-1].function == "main"
-                sys.exit(130)
-        """,
-        compiled("-g"),
-    )
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, before)
+        assert binary.lookup(CODE)[-1].function == "f"
 
 
-def test_ctrl_c_ends_reading_and_drawing_a_profile(tmp_path: Path) -> None:
-    path = tmp_path / "a.folded"
-    path.write_text("main;f 1\n")
-    for kernel in ("profiles.folded read", "profiles.flamegraph.kernels.tree equal_stacks"):
-        command: list[str | Path] = ["profile", path, "--flamegraph", tmp_path / "out.html"]
-        assert interrupted(COMMAND, kernel, *command) == "whence: interrupted\n"
+def test_ctrl_c_ends_create_in_the_middle_of_a_unit_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    path.write_bytes(one_large_unit())
+    interrupted(["whence", "lidia", "create", path, "-o", tmp_path / "out.lidia"], after=0.3)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_another_exception_of_a_signal_ends_ends_with_it() -> None:
-    interrupted(
-        """
-        import signal
-        from whence.interrupts import interruptible
-        class Enough(Exception):
-            pass
-        def enough(*_):
-            raise Enough
-        signal.signal(signal.SIGINT, enough)
-        try:
-            interruptible(slow)()
-        except Enough:
-            sys.exit(130)
-        """
-    )
+def test_the_first_of_several_threads_ends_the_work_of_all_when_a_signal_comes() -> None:
+    """A thread that is in the middle of a long call is left alone."""
+    release = threading.Event()
+    done: list[int] = []
+
+    def work(tool: int, piece: int) -> None:
+        if tool:
+            release.wait(60)
+            done.append(piece)
+        else:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cores.share(range(2), range(1000), work)
+    release.set()
+    assert len(done) <= 1
 
 
-def test_the_thread_that_was_interrupted_cleans_up() -> None:
-    error = interrupted(
-        """
-        import time
-        from whence.interrupts import interruptible
-        def work():
-            try:
-                os.write(1, b"working\\n")
-                while True:
-                    time.sleep(0.001)
-            finally:
-                os.write(2, b"cleaned up\\n")
-        try:
-            interruptible(work)()
-        except KeyboardInterrupt:
-            sys.exit(130)
-        """
-    )
-    assert error == "cleaned up\n"
-
-
-def test_a_thread_that_gets_the_interruption_of_the_one_that_made_it_ends_without_a_word() -> None:
+def test_ctrl_c_during_an_import_is_one_line() -> None:
     script = """
-        import _thread, time
-        from whence import interrupts
-        waits, done = _thread.allocate_lock(), _thread.allocate_lock()
-        waits.acquire()
-        def work():
-            waits.release()
-            time.sleep(1)
-        waiting = _thread.start_new_thread(work, ())
-        waits.acquire()
-        done.acquire()
-        interrupts._stop(waiting, KeyboardInterrupt, done)
-        time.sleep(1)
+        import sys
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                if name == "whence.elf.file":
+                    raise KeyboardInterrupt
+        sys.meta_path.insert(0, Finder())
+        from whence.cli.main import main
+        sys.exit(main(["addr", sys.executable, "1000"]))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_after_ctrl_c_in_the_midst_of_an_import_others_can_import() -> None:
-    """What a thread that is interrupted right after it took the lock of imports leaves behind."""
-    error = interrupted(
-        """
-        import _imp, time
-        from whence.interrupts import interruptible
-        def work():
-            os.write(1, b"working\\n")
-            try:
-                while True:
-                    time.sleep(0.001)
-            except KeyboardInterrupt:
-                _imp.acquire_lock()
-                raise
-        try:
-            interruptible(work)()
-        except KeyboardInterrupt:
-            import wave
-            sys.exit(130)
-        """
-    )
-    assert error == ""
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "whence: interrupted\n")

@@ -2,14 +2,14 @@
 
 The size a header claims is believed only as far as the packed bytes justify it: at most RATIO times those, and SLACK.
 (Of Debian 12's debug files measured here, the best packed section of more than 200 KB is 34 times as large unpacked.)
-The output is an anonymous mapping, whose pages come into being as they are written, so a claim that turns out false
-costs no memory; huge pages where there are any. Clearing new pages takes a tenth of the time of unpacking, and as long
-as all of it where the page cache has the memory and huge pages have to be searched for. So pages whose bytes were read
-and forgotten are used again. zlib and zstd let other threads run meanwhile, and those may read what has arrived.
+The output is an anonymous mapping, whose pages take memory only once they are written, so a false claim costs none.
+A reader that is done with the first bytes calls `forget`, which gives their pages back. zlib and zstd release the GIL,
+and other threads may read what has been unpacked so far.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
 import threading
@@ -22,7 +22,6 @@ from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.elf.layout import ELF32
 from whence.errors import ElfError
-from whence.kernels.region import Region
 from whence.window import ByteOrder, Window
 
 TYPE_CHECKING = False
@@ -44,8 +43,7 @@ FILE_SLACK = 4 << 20  # bytes of all sections of a file beyond RATIO times the f
 # needs the interpreter's lock, which is held while modules are imported: smaller pieces wait for it too often.
 STEP = 1 << 18
 NOTIFY_EVERY = 8 * STEP  # packed bytes between two calls of `consumed`
-KEPT_TOGETHER = 2 << 20  # bytes forgotten, given back or used again at once: a huge page
-MOST_SPARE = 4 << 20  # bytes that are forgotten and wait to be used again, at most
+KEPT_TOGETHER = 2 << 20  # bytes that are given back at once: whole pages
 XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
 ZDEBUG_MAGIC = b"ZLIB"
@@ -129,12 +127,10 @@ class Unpacking:
     ) -> None:  # fmt: skip
         unpacked_budget(part, len(packed)).charge(size)
         self._unpacker, self._packed, self._consumed, self.part = unpacker, packed, consumed, part
-        self._region = Region(size) if size else None
-        self.content = memoryview(self._region or b"").toreadonly()
+        self._pages = new_pages(size) if size else None
+        self.content = memoryview(self._pages or b"").toreadonly()
         self.size, self.done = size, 0
         self.forgotten = 0  # bytes from the start that are no longer there
-        self._spare = 0  # from there to those forgotten there are pages that can be used again
-        self._paged = 0  # as far as pages are there, or are about to be
         self._lead: int | None = None  # how many bytes there may be beyond those that were forgotten
         self._wanted = 0  # somebody waits for so many
         self._at = 0  # of the packed bytes
@@ -227,14 +223,11 @@ class Unpacking:
     def _end(self) -> None:
         with self._turn:
             self._ended = True
-            if self._region is not None and self._spare < self.forgotten:
-                self._region.empty(self._spare, self.forgotten)
-                self._spare = self.forgotten
             self._turn.notify_all()
 
     def _advance(self, size: int) -> None:
-        region, packed, unpacker = self._region, self._packed, self._unpacker
-        if region is None:
+        pages, packed, unpacker = self._pages, self._packed, self._unpacker
+        if pages is None:
             return
         done = self.done
         try:
@@ -250,8 +243,7 @@ class Unpacking:
                     self._consumed(self._at)
                 if len(piece) > self.size - done:
                     raise ElfError(self.part, None, f"it unpacks to the {self.size} bytes it claims", "more bytes")
-                self._page(done + len(piece))
-                region.put(done, piece)
+                pages[done : done + len(piece)] = piece
                 done += len(piece)
                 with self._turn:
                     self.done = done
@@ -273,29 +265,31 @@ class Unpacking:
         with self._turn:
             self._turn.wait_for(is_so)
 
-    def _page(self, end: int) -> None:
-        """Take pages that were forgotten for what is written up to `end`, as far as there are such."""
-        region = self._region
-        assert region is not None
-        while self._paged < end:
-            with self._turn:
-                start, self._paged = self._paged, self._paged + KEPT_TOGETHER
-                if self._spare < self.forgotten and self._paged <= self.size:
-                    if not region.move(self._spare, start, KEPT_TOGETHER):
-                        region.empty(self._spare, self._spare + KEPT_TOGETHER)
-                    self._spare += KEPT_TOGETHER
-
     def forget(self, end: int) -> None:
-        """The bytes before `end` will not be read again: their memory is used again, or given back."""
+        """The bytes before `end` will not be read again: their memory is given back."""
         end -= end % KEPT_TOGETHER
-        if self._region is not None and end > self.forgotten:
+        if self._pages is not None and end > self.forgotten:
             with self._turn:
+                give_back(self._pages, self.forgotten, end)
                 self.forgotten = end
-                needed = 0 if self.done == self.size or self._ended else MOST_SPARE
-                if (start := max(self._spare, end - needed)) > self._spare:
-                    self._region.empty(self._spare, start)
-                    self._spare = start
                 self._turn.notify_all()
+
+
+def new_pages(size: int) -> mmap.mmap:
+    """Memory of its own for so many bytes; it is there until the last view is gone. MemoryError."""
+    try:
+        if sys.platform == "win32":
+            return mmap.mmap(-1, size)
+        return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:
+        raise MemoryError from error
+
+
+def give_back(pages: mmap.mmap, start: int, end: int) -> None:
+    """Give the memory of [start, end), whole pages, back to the system, where it takes it: not if it is locked."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        with suppress(OSError):
+            pages.madvise(mmap.MADV_DONTNEED, start, end - start)
 
 
 def unpack_all(several: Iterable[Unpacking]) -> None:

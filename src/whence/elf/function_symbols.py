@@ -22,7 +22,6 @@ from whence.elf.layout import ELF64
 from whence.elf.plt import stubs
 from whence.elf.symbols import SymbolTable
 from whence.errors import ElfError, WhenceError
-from whence.interrupts import interruptible
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena
 from whence.ranges.table import zeros
@@ -109,7 +108,6 @@ def descriptors_of(section: Section, elf: ElfFile, program: ElfFile) -> memoryvi
     return elf.content(section)
 
 
-@interruptible
 def functions(
     elf: ElfFile,
     strings: StringSpace | None = None,

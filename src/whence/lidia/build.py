@@ -19,7 +19,6 @@ from whence.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.elf.layout import machine_name
 from whence.errors import ElfError, WhenceError
 from whence.files import atomic_write
-from whence.interrupts import interruptible
 from whence.lidia.layout import Extra
 from whence.lidia.writer import COMPACT_ALONE, Written, names_budget, write
 from whence.producers import Producers
@@ -237,7 +236,6 @@ def _sources(table: Ranges) -> dict[str, int]:
     return counts
 
 
-@interruptible
 def _demangle(table: Ranges) -> None:
     """Replace each linkage name by its readable form."""
     from whence.demangle import demangle as readable
@@ -251,7 +249,6 @@ def _demangle(table: Ranges) -> None:
     table.function = array("Q", map(names.__getitem__, table.function))
 
 
-@interruptible
 def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
     """The ranges the Go package would write, in the order it visits them: its names are stored in that order, before it
     sorts.

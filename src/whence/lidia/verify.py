@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from whence.errors import ChecksumError, FormatError, LidiaError
-from whence.interrupts import interruptible
 from whence.lidia.kernels import inspect as inspect_kernel
 from whence.lidia.kernels.pack import directory_place
 from whence.lidia.kernels.queries import COLUMNS_HEAD
@@ -64,7 +63,6 @@ class ArchiveInfo(Record, frozen=True):
     extra_problem: str
 
 
-@interruptible
 def check_crc(data: memoryview, section: ArchiveSection) -> None:
     """Raise ChecksumError unless the section's bytes have the checksum that the header has."""
     found = crc32c_of(data[section.offset : section.end]) if section.size else 0
@@ -72,7 +70,6 @@ def check_crc(data: memoryview, section: ArchiveSection) -> None:
         raise wrong_crc(section.name, section.crc, found)
 
 
-@interruptible
 def info(
     data: memoryview, sections: ArchiveSections, header: ArchiveHeader, extra: ExtraSection, path: str
 ) -> ArchiveInfo:
@@ -99,7 +96,6 @@ def info(
     )  # fmt: skip
 
 
-@interruptible
 def problems(data: memoryview, sections: ArchiveSections, header: ArchiveHeader, extra: ExtraSection) -> list[str]:
     """Everything that is wrong, a sentence each."""
     found = inspect_kernel.Inspection(data, sections)
@@ -129,7 +125,6 @@ def problems(data: memoryview, sections: ArchiveSections, header: ArchiveHeader,
     return [*out, problem] if problem else out
 
 
-@interruptible
 def notes(data: memoryview, sections: ArchiveSections) -> list[str]:
     """What is worth knowing of an archive and breaks no rule, a sentence each."""
     found = inspect_kernel.Inspection(data, sections)

@@ -24,7 +24,6 @@ from whence._version import __version__
 from whence.budget import Budget
 from whence.cores import share
 from whence.files import atomic_write
-from whence.interrupts import interruptible
 from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import pack as pack_kernel
 from whence.lidia.kernels import strings as strings_kernel
@@ -138,7 +137,7 @@ def _write(
         raise ValueError(f"compat is None or 'go', not {compat!r}")
     if compact and (compat is not None or strings != "length"):
         raise ValueError(COMPACT_ALONE)
-    body = interruptible(_Body)(ranges, lines, files, strings == "nul", compat == "go", compact)
+    body = _Body(ranges, lines, files, strings == "nul", compat == "go", compact)
     sized = body.header
     if compat is None:
         about = (about or Extra()).replaced(tidy=body.tidy)

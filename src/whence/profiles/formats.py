@@ -12,7 +12,6 @@ from typing import BinaryIO
 from whence.budget import Budget
 from whence.errors import WRONG_KIND, ProfileError, empty_file, naming
 from whence.files import atomic_write, open_input
-from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
 from whence.profiles.others import HEAD, INSTRUMENTS, INSTRUMENTS_FILE, Other, json_kind, may_be_text, other, word_form
@@ -140,7 +139,6 @@ def from_bytes(data: bytes, *, local: bool = True) -> Profile:
     return profile
 
 
-@interruptible
 def read(data: bytes, *, local: bool = True) -> tuple[Profile, str]:
     """The profile in some bytes, in gzip or not, and the name of the format they are in."""
     budget = bounds.reading(len(data))
@@ -240,7 +238,6 @@ def save(path: str, data: bytes) -> None:
         file.write(data)
 
 
-@interruptible
 def to_bytes(
     profile: Profile,
     format: str,

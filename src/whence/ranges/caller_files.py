@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from array import array
 
-from whence.interrupts import interruptible
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels.caller_files import Pieces
 from whence.ranges.merge import move_lines, resized
@@ -23,7 +22,6 @@ from whence.ranges.table import Ranges, zeros
 MORE = 8  # ranges for each of which there is room for one more piece, at first
 
 
-@interruptible
 def caller_files(table: Ranges) -> Ranges:
     """The table with the files of callers. The one given is used up. Linear in ranges, and in lines of cut ranges."""
     ranges = len(table)

@@ -74,4 +74,4 @@ cdef class ScopeReader:
     cdef bint _group_by_function(self) noexcept nogil
     cdef int _sort_nested(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef int _emit_function(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
-    cdef int _read_unit(self, const unsigned long long* unit) noexcept nogil
+    cdef int _read_unit(self, const unsigned long long* unit) except -1 nogil

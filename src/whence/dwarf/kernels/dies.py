@@ -78,6 +78,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
 )
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import grow
 
 NO_START = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
@@ -86,7 +87,7 @@ FEW_SPANS = cython.declare(cython.Py_ssize_t, 64)
 
 @cython.cfunc
 @cython.nogil
-@cython.exceptval(check=False)
+@cython.exceptval(-1)
 def walk(
     nodes: cython.pointer[Nodes],
     file: cython.pointer[cython.const[File]],
@@ -112,8 +113,10 @@ def walk(
     has: cython.uint
     slot: cython.int
     parent: cython.uint
+    work: cython.Py_ssize_t = 0
     nodes.count = 0
     while offset < end:
+        handle_signals(cython.address(work), 4)
         die = offset
         code = data[offset]
         offset += 1
@@ -533,6 +536,7 @@ class ScopeReader:
 
     def _read_unit(self, unit):
         """Everything of one unit. Returns its fault; what was found before it stays."""
+        work: cython.Py_ssize_t = 0
         fault: cython.int = 0
         other: cython.int
         first: cython.Py_ssize_t = 0
@@ -560,6 +564,7 @@ class ScopeReader:
                 self.nodes.items[self.order[last]].root == self.nodes.items[self.order[first]].root
             ):
                 last += 1
+            handle_signals(cython.address(work), 16 * (last - first))
             if self.asked.shape[0] == 0 or (
                 self.nodes.items[self.nodes.items[self.order[first]].root].wanted
             ):  # fmt: skip
@@ -588,6 +593,7 @@ class ScopeReader:
         self.scope_ends.vector.count = self.start_ends.vector.count = 0
         self.faults.vector.count = self.fault_offsets.vector.count = 0
         self.names.plain.count = self.names.start_count = 0
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             forget_names(cython.address(self.names))
             for i in range(units.shape[0]):
@@ -595,6 +601,7 @@ class ScopeReader:
                 self.nodes.fault_offset = 0
                 if units[i] < file.unit_count:
                     unit = cython.address(file.units[cython.cast(u64, units[i]) * WIDTH])
+                    handle_signals(cython.address(work), unit[END] - unit[OFFSET])
                     if unit[FAULT] == 0 and unit[KIND] not in (DW_UT_type, DW_UT_split_type):
                         fault = self._read_unit(unit)
                 self.faults.push_u32(fault)

@@ -98,6 +98,7 @@ from cython.cimports.whence.kernels.hashtable import (
     put_item,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.sort import sort_indexes
 from cython.cimports.whence.kernels.vector import (
     U32s,
@@ -1179,6 +1180,7 @@ class LinePrograms:
         self._forget()
         if not reserve(cython.address(self._programs), chosen_rows.shape[0], cython.sizeof(Program)):
             raise MemoryError
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(chosen_rows.shape[0]):
                 unit = cython.address(unit_rows[cython.cast(cython.Py_ssize_t, chosen_rows[index]) * WIDTH])
@@ -1196,6 +1198,7 @@ class LinePrograms:
                             status = self._fault(READ_TOO_OFTEN, header.offset, 0)
                         else:
                             left -= header.end - header.offset
+                            handle_signals(cython.address(work), header.end - header.offset)
                             status = self._read_tables(unit[STR_BASE])
                             if status == DONE:
                                 status = self._run(program)
@@ -1282,8 +1285,10 @@ class LinePrograms:
         number: cython.Py_ssize_t = 0
         if not column.shape[0] == discriminator.shape[0] == call_line.shape[0]:
             raise ValueError("each scope has a call column")
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(call_line.shape[0]):
+                handle_signals(cython.address(work), 4)
                 number = location_number(
                     cython.address(self._machine.locations), call_line[index], column[index], discriminator[index]
                 )

@@ -93,6 +93,7 @@ from cython.cimports.whence.kernels.hashtable import (
     next_slot,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import U64s, grow, push_u64, release
 
 MOST_NAMES = cython.declare(cython.Py_ssize_t, 1 << 16)  # names remembered before it starts anew
@@ -479,28 +480,32 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
     memset(cython.address(levels), 0, cython.sizeof(levels))
     found_budget(cython.address(budget), sections.file.info.size)
     file: cython.pointer[File] = cython.address(sections.file)
-    with cython.nogil:
-        while i < keys.shape[0]:
-            last = i + 1
-            unit = unit_at(file, keys[i])
-            if unit == cython.NULL or unit[FAULT]:
+    work: cython.Py_ssize_t = 0
+    try:
+        with cython.nogil:
+            while i < keys.shape[0]:
+                last = i + 1
+                unit = unit_at(file, keys[i])
+                if unit == cython.NULL or unit[FAULT]:
+                    i = last
+                    continue
+                while last < keys.shape[0] and keys[last] < unit[END]:
+                    last += 1
+                handle_signals(cython.address(work), unit[END] - unit[OFFSET])
+                begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
+                table = table_of(cython.address(tables), file, unit, cython.address(budget), cython.address(fault))
+                if table != cython.NULL:
+                    collect_ancestors(
+                        file,
+                        unit,
+                        table,
+                        cython.address(levels),
+                        cython.address(keys[i]),
+                        last - i,
+                        cython.address(out[i * MAX_ANCESTORS]),
+                    )
                 i = last
-                continue
-            while last < keys.shape[0] and keys[last] < unit[END]:
-                last += 1
-            begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
-            table = table_of(cython.address(tables), file, unit, cython.address(budget), cython.address(fault))
-            if table != cython.NULL:
-                collect_ancestors(
-                    file,
-                    unit,
-                    table,
-                    cython.address(levels),
-                    cython.address(keys[i]),
-                    last - i,
-                    cython.address(out[i * MAX_ANCESTORS]),
-                )
-            i = last
+    finally:
         free_cache(cython.address(tables))
         release(cython.address(levels))
     return found
@@ -526,12 +531,16 @@ def read_names(
     belong(out.shape[0] >= keys.shape[0])
     memset(cython.address(tables), 0, cython.sizeof(tables))
     found_budget(cython.address(budget), sections.file.info.size)
-    with cython.nogil:
-        for i in range(keys.shape[0]):
-            begin_unit(cython.address(budget), BYTES_PER_NAME)
-            out[i] = follow(
-                cython.NULL, cython.address(sections.file), cython.address(alt.file), type_file, cython.address(tables),
-                cython.address(budget), keys[i], cython.address(unresolved_refs),
-            )  # fmt: skip
+    work: cython.Py_ssize_t = 0
+    try:
+        with cython.nogil:
+            for i in range(keys.shape[0]):
+                handle_signals(cython.address(work), 32)
+                begin_unit(cython.address(budget), BYTES_PER_NAME)
+                out[i] = follow(
+                    cython.NULL, cython.address(sections.file), cython.address(alt.file), type_file,
+                    cython.address(tables), cython.address(budget), keys[i], cython.address(unresolved_refs),
+                )  # fmt: skip
+    finally:
         free_cache(cython.address(tables))
     return unresolved_refs != 0

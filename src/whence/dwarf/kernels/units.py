@@ -84,6 +84,7 @@ from cython.cimports.whence.kernels.hashtable import (
     release_slots,
 )
 from cython.cimports.whence.kernels.heap import pop, push
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import grow, push_u64, release
 
 SHORTEST_HEADER = cython.declare(u64, 7)  # bytes of a header behind its length: version, table, size of addresses
@@ -387,8 +388,10 @@ def count_units(sections: DwarfSections, most: cython.Py_ssize_t):
     offset: u64 = 0
     units: cython.Py_ssize_t = 0
     row: u64[WIDTH]
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         while offset < info.size and units <= most:
+            handle_signals(cython.address(work), 1)
             units += 1
             offset = unit_extent(info, sections.file.big, offset, row)
             if offset == 0:
@@ -411,8 +414,10 @@ def read_headers(sections: DwarfSections, rows: cython.ulonglong[::1], section: 
     """Fill a row per unit from its header; `rows` has room for what `count` said of `most`, all zero."""
     offset: u64 = 0
     row: cython.Py_ssize_t
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
+            handle_signals(cython.address(work), 2)
             offset = read_header(
                 sections.file.info, sections.file.big, section, offset, cython.address(rows[row * WIDTH])
             )
@@ -435,8 +440,10 @@ def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglo
     belong(are_units(rows, sections.file.info.size))
     memset(known, 0, cython.sizeof(known))
     found_budget(cython.address(budget), sections.file.info.size + sections.file.abbrev.size)
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
+            handle_signals(cython.address(work), 16)
             unit = cython.address(rows[row * WIDTH])
             if unit[FAULT] == 0:
                 begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
@@ -667,6 +674,7 @@ def find_units(
     if size == 0:
         return 0
     data = cython.address(table[0])
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         while entries.end < size:
             if not next_set(data, size, big, cython.address(entries)):
@@ -674,6 +682,7 @@ def find_units(
                 break
             sets += 1
             while next_pair(data, big, cython.address(entries), cython.address(start), cython.address(count)):
+                handle_signals(cython.address(work), 1 + vaddrs.shape[0])
                 for i in range(vaddrs.shape[0]):
                     if vaddrs[i] >= start and vaddrs[i] - start < count:
                         if units[i] == 0 or entries.unit + 1 < units[i]:
@@ -721,11 +730,14 @@ class UnitRanges:
         found_budget(cython.address(spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
         file = cython.address(sections.file)
         belong(are_units(units, sections.file.info.size))
+        work: cython.Py_ssize_t = 0
+        before: cython.Py_ssize_t
         try:
             with cython.nogil:
                 for row in range(count):
                     unit = cython.address(units[row * WIDTH])
                     fault = 0
+                    before = spans.count
                     begin_unit(cython.address(spans.budget), unit[END] - unit[OFFSET])
                     if unit[VERSION] == 2:
                         version_2 = True
@@ -744,6 +756,7 @@ class UnitRanges:
                         described[row] = RANGES_GIVEN
                     if fault:
                         described[row] = BROKEN_RANGES
+                    handle_signals(cython.address(work), 4 + 4 * (spans.count - before))
             if not (
                 self.starts.reserve(spans.count)
                 and self.ends.reserve(spans.count)
@@ -799,6 +812,7 @@ class UnitRanges:
             return
         described = cython.cast(cython.p_uchar, self.described.vector.items)
         data = cython.address(aranges[0])
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             while entries.end < size and next_set(data, size, big, cython.address(entries)):
                 unit = unit_at(file, entries.unit)
@@ -806,6 +820,7 @@ class UnitRanges:
                     continue
                 row = (unit - file.units) // WIDTH
                 while next_pair(data, big, cython.address(entries), cython.address(start), cython.address(count)):
+                    handle_signals(cython.address(work), 1)
                     if start < unit[LOW] or start + count > unit[HIGH]:
                         if count and is_code(file, start):
                             described[row] = NO_RANGES
@@ -829,8 +844,10 @@ class UnitRanges:
         start = cython.cast(cython.p_ulonglong, self.starts.vector.items)
         end = cython.cast(cython.p_ulonglong, self.ends.vector.items)
         owner = cython.cast(cython.p_uint, self.owners.vector.items)
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             while i < spans or open_spans:
+                handle_signals(cython.address(work), 4)
                 # The next address at which something changes: a range begins, or the one that counts ends.
                 if open_spans and (i == spans or end[LAST_ROW - heap[0]] <= start[order[i]]):
                     vaddr = end[LAST_ROW - heap[0]]
@@ -986,8 +1003,10 @@ class Clipper:
         belong(are_ends(unit_ends, units.shape[0]) and all_below(units, units.shape[0], ranges.described.vector.count))
         belong(are_ends(scope_ends, vaddr.shape[0]) and are_ends(row_ends, row_vaddr.shape[0]))
         self.vaddr.vector.count = self.file.vector.count = self.line.vector.count = 0
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for group in range(unit_ends.shape[0]):
+                handle_signals(cython.address(work), 1 + row_ends[group] - row + scope_ends[group] - scope)
                 wanted = row < row_ends[group]
                 self.spans.count = 0
                 for i in range(unit, unit_ends[group]):

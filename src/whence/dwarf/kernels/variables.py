@@ -86,6 +86,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
 )
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 
 LEAST = cython.declare(cython.ulonglong, 64)  # bytes that a DIE that is read by itself may take, as the budget counts
 
@@ -261,9 +262,11 @@ class VariableReader:
         room: cython.bint = True
         file: cython.pointer[File] = cython.address(self.sections.file)
         belong(addresses.takes(8) and offsets.takes(8))
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(file.unit_count):
                 unit = cython.address(file.units[index * WIDTH])
+                handle_signals(cython.address(work), unit[END] - unit[OFFSET])
                 if unit[FAULT] == 0 and not self.of_unit(unit, addresses, offsets):
                     room = False
                     break

@@ -22,6 +22,7 @@ from cython.cimports.whence.elf.kernels.constants import (
     WIDTH,
 )
 from cython.cimports.whence.kernels.bytes import number
+from cython.cimports.whence.kernels.signals import handle_signals
 
 
 @cython.cfunc
@@ -104,8 +105,10 @@ def apply(
     s: cython.pointer[cython.const[cython.uchar]]
     if kinds.shape[0] < cython.cast(cython.longlong, KINDS_ROOM):
         return 0, UNKNOWN_KIND, 0
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(count):
+            handle_signals(cython.address(work), 1)
             p = cython.address(relocations[i * stride])
             offset = number(p, cython.cast(cython.uint, width), big)
             if mips64:

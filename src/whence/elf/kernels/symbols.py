@@ -33,6 +33,7 @@ from cython.cimports.whence.elf.kernels.constants import (
 from cython.cimports.whence.kernels.bytes import u16, u32, u64
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.sort import sort_indexes
 from cython.cimports.whence.kernels.vector import Vector, push, release
 
@@ -127,8 +128,10 @@ def read(
     i: cython.longlong
     s: Symbol
     rows = min(rows, name.shape[0], value.shape[0], size.shape[0], info.shape[0], other.shape[0], section.shape[0])
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(rows):
+            handle_signals(cython.address(work), 1)
             s = entry(table, i, elf64, big, extended)
             name[i] = s.name
             value[i] = s.value
@@ -351,8 +354,10 @@ class SymbolQueries:
         q: cython.Py_ssize_t
         placed: Placed
         is_candidate: cython.bint
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for i in range(1, symbols.count()):
+                handle_signals(cython.address(work), 1 + self.vaddr.shape[0])
                 if not symbols.place(i, cython.address(placed)):
                     continue
                 is_candidate = False
@@ -425,8 +430,10 @@ class Candidates:
         left: cython.longlong = most_names
         restricted: cython.bint = queries is not None
         memory: cython.bint = True
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for i in range(1, symbols.count()):
+                handle_signals(cython.address(work), 8)
                 if self.rows.count >= self.most:
                     break
                 if not symbols.place(i, cython.address(placed)):
@@ -495,16 +502,20 @@ class Candidates:
         key = cython.cast(cython.pointer(cython.ulonglong), malloc(8 * rows + 1))
         order = cython.cast(cython.pointer(cython.uint), malloc(4 * rows + 1))
         spare = cython.cast(cython.pointer(cython.uint), malloc(4 * rows + 1))
-        if key != cython.NULL and order != cython.NULL and spare != cython.NULL:
+        work: cython.Py_ssize_t = 0
+        try:
+            if key == cython.NULL or order == cython.NULL or spare == cython.NULL:
+                raise MemoryError
             with cython.nogil:
                 self.sort(key, order, spare)
+                handle_signals(cython.address(work), 8 * rows)
                 self.size_the_sizeless(order)
+                handle_signals(cython.address(work), 8 * rows)
                 self.sweep(order, spare, vaddr, length, name, source)
-        free(key)
-        free(order)
-        free(spare)
-        if key == cython.NULL or order == cython.NULL or spare == cython.NULL:
-            raise MemoryError
+        finally:
+            free(key)
+            free(order)
+            free(spare)
         return vaddr, length, name, source
 
     @cython.cfunc

@@ -14,6 +14,7 @@ from cython.cimports.whence.gopclntab.kernels.constants import (
 )
 from cython.cimports.whence.kernels.bytes import number, u32
 from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.signals import handle_signals
 
 NO_FUNCTION = 0xFFFFFFFF  # in `name`: a row that names no function; in `cu`: one that has no unit
 NO_TREE = 0xFFFFFFFFFFFFFFFF  # in `tree`: nothing inlined here
@@ -86,9 +87,11 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
     belong(FUNC_npcdata <= record.last_at <= MOST_OF_RECORD and record.cu_at <= record.last_at)
     belong(record.start_at <= record.last_at and (record.pointer == 0 or record.pointer == 4 or record.pointer == 8))
     p = cython.address(data[0])
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         last = number(p + functab + 2 * count * field, field, big)
         for i in range(count):
+            handle_signals(cython.address(work), 2)
             row = p + functab + 2 * i * field
             start = number(row, field, big)
             offset = number(row + field, field, big)
@@ -190,8 +193,10 @@ def rows_holding(columns, vaddrs: cython.const[cython.ulonglong][::1], rows: cyt
     high: cython.Py_ssize_t
     middle: cython.Py_ssize_t
     belong(end.shape[0] == entry.shape[0] and rows.shape[0] >= entry.shape[0])
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for row in range(entry.shape[0]):
+            handle_signals(cython.address(work), 2)
             low = 0
             high = vaddrs.shape[0]
             while low < high:

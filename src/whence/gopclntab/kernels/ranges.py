@@ -24,6 +24,7 @@ from cython.cimports.whence.gopclntab.kernels.constants import (
 from cython.cimports.whence.kernels.bytes import MORE, u16, u32
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 
 from whence.gopclntab.kernels.functions import NO_FUNCTION, NO_TREE
 from whence.kernels.columns import Column as new_column
@@ -538,8 +539,10 @@ class RangeBuilder:
         have. Raises MemoryError."""
         f: cython.Py_ssize_t
         fault: cython.int = DONE
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for f in range(self.entry.shape[0]):
+                handle_signals(cython.address(work), 64)
                 if self.name[f] >= self.names_size or self.end[f] == self.entry[f]:
                     continue
                 fault = self.lay_function(out, f)

@@ -3,6 +3,7 @@
 import cython
 from cython.cimports.whence.kernels.checks import are_ends, belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 
 
 def runs(
@@ -43,9 +44,11 @@ def runs(
     )
     if not room:
         raise MemoryError
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         run_starts.push_u32(0)
         for address in range(count):
+            handle_signals(cython.address(work), 4)
             row = starts[address]
             size = starts[address + 1] - row
             if size == 0:

@@ -19,6 +19,7 @@ from cython.cimports.whence.kernels.hashtable import (
     put_item,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import Bytes, U32s, push_u32, release, reserve
 from cython.cimports.whence.lidia.kernels.queries import LINE_FIELDS, RANGE_FIELDS, START_FIELDS
 from cython.cimports.whence.lidia.kernels.store import store
@@ -64,8 +65,10 @@ class Survey:
         )
         self.ordered = self.tidy = True
         self.fault = -1
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(vaddr.shape[0]):
+                handle_signals(cython.address(work), 1)
                 if vaddr[index] > self.most_vaddr:
                     self.most_vaddr = vaddr[index]
                 if length[index] > self.most_length:
@@ -281,8 +284,10 @@ class LineTables:
         to: cython.p_uchar
         found: cython.Py_ssize_t
         single: cython.bint
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(first.shape[0]):
+                handle_signals(cython.address(work), 4 + count[index])
                 size = count[index]
                 if size == 0 and share:
                     out[index] = 0

@@ -6,6 +6,7 @@ from cython.cimports.libc.string import memset
 from cython.cimports.whence.kernels.bytes import u16, u32, uleb
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.lidia.kernels.packed import (
     DIRECTORY_ENTRY,
     FIELD_END,
@@ -268,9 +269,11 @@ class Inspection:
         self.empty = self.unordered = self.name_outside = self.lines_outside = self.untidy = -1
         if data.shape[0]:
             view_of(cython.address(v), cython.address(data[0]), data.shape[0], sections)
-        with cython.nogil:
-            unpack(cython.address(v), data.shape[0])
-            self._walk(cython.address(v))
+        try:
+            with cython.nogil:
+                unpack(cython.address(v), data.shape[0])
+                self._walk(cython.address(v))
+        finally:
             free(v.unpacked)
         self.inlined = v.count - self.functions
 
@@ -280,8 +283,8 @@ class Inspection:
 
     @cython.cfunc
     @cython.nogil
-    @cython.exceptval(check=False)
-    def _walk(self, v: cython.pointer(View)) -> cython.void:
+    @cython.exceptval(-1)
+    def _walk(self, v: cython.pointer(View)) -> cython.int:
         index: cython.Py_ssize_t
         number: cython.int
         first: cython.ulonglong
@@ -293,9 +296,11 @@ class Inspection:
         missing: cython.bint
         closed: cython.ulonglong = v.string_size  # names that NULs end begin before the last NUL
         until: cython.ulonglong = 0
+        work: cython.Py_ssize_t = 0
         while v.nul and closed and v.string[closed - 1]:
             closed -= 1
         for index in range(v.count):
+            handle_signals(cython.address(work), 4)
             vaddr = vaddr_of(v, index)
             length = field(v, index, LENGTH)
             depth = field(v, index, DEPTH)
@@ -340,6 +345,7 @@ class Inspection:
                         missing = size_of(v, name) < 0
                     if missing:
                         self.name_outside = index
+        return 0
 
 
 def count_strings(data: cython.const[cython.uchar][::1]):
@@ -348,8 +354,10 @@ def count_strings(data: cython.const[cython.uchar][::1]):
     size: cython.ulonglong = data.shape[0]
     length: cython.ulonglong
     found: cython.Py_ssize_t = 0
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         while size - offset >= LENGTH_PREFIX:
+            handle_signals(cython.address(work), 1)
             length = load(cython.address(data[offset]), 4)
             if length > size - offset - LENGTH_PREFIX:
                 break

@@ -19,6 +19,7 @@ from cython.cimports.whence.kernels.hashtable import (
     put_item,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import Bytes, Vector, push, release, reserve
 
 MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF)  # their numbers have 32 bits
@@ -125,8 +126,10 @@ class LocatedLines:
         if not numbers.reserve(index.shape[0]):
             raise MemoryError
         found = cython.cast(cython.p_uint, numbers.vector.items)
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for number in range(index.shape[0]):
+                handle_signals(cython.address(work), 4 + count[number])
                 if count[number] == 0:
                     found[number] = 0
                     continue

@@ -32,6 +32,7 @@ from cython.cimports.whence.kernels.hashtable import (
     put_item,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import U64s, push_bytes, release, reserve
 from cython.cimports.whence.lidia.kernels.packed import Row, no_row, packed_fits, shared_fit, shared_text
 
@@ -415,17 +416,13 @@ class Archive:
         """The frames of an address, a tuple; () of one that does not have 64 bits.
 
         None on a fault, which `fault` and `fault_index` then describe, and when the bytes are not those of the file.
-        False, once, of a watched archive of which so much is asked that a copy will pay. TypeError for what is no
-        integer.
+        TypeError for what is no integer.
         """
         frames: object
         number: cython.ulonglong = PyLong_AsUnsignedLongLong(PyNumber_Index(vaddr))
         if number == NEVER and PyErr_Occurred() != cython.NULL:
             PyErr_Clear()  # OverflowError
             return ()
-        if self._lookups == self._few - 2 and self._changed is not None:
-            self._lookups += 1
-            return False
         if self.view.packed:
             frames = self._lookup(number, cython.cast(packed_t, 0))
         else:
@@ -524,8 +521,10 @@ class Archive:
             if count < 0:
                 self.link()
             view = self.view
+            work: cython.Py_ssize_t = 0
             with cython.nogil:
                 while index < vaddrs.shape[0]:
+                    handle_signals(cython.address(work), 16)
                     vaddr = vaddrs[index]
                     count = 0
                     if vaddr >= back:
@@ -585,8 +584,10 @@ class Archive:
             if discriminators:
                 discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
         no_row(cython.address(here))
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for row in range(vaddrs.shape[0]):
+                handle_signals(cython.address(work), 16)
                 for to in range(starts[row], starts[row + 1]):
                     index = ranges[to]
                     range_row(view, index, cython.address(here), form)
@@ -630,8 +631,10 @@ class Archive:
         index: cython.Py_ssize_t
         if not line.shape[0] == function.shape[0] == file.shape[0] == out.shape[0]:
             raise ValueError("function, file and line have a row each for every frame")
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(line.shape[0]):
+                handle_signals(cython.address(work), 8)
                 out[index] = start_of(self.view, function[index], file[index], line[index])
 
     def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint, most: cython.longlong):

@@ -10,6 +10,7 @@ from cython.cimports.libc.string import memcmp, memcpy, memset, strlen
 from cython.cimports.whence.kernels.bytes import hex_digit as value_of_hex_digit
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.utf8 import ONE_BYTE_END, utf8_character
 from cython.cimports.whence.kernels.vector import Bytes, grow, release
 from cython.cimports.whence.lidia.kernels.queries import (
@@ -308,8 +309,10 @@ class FrameWriter:
         all: Answers = answers_of(queries, frames, texts)
         row: cython.Py_ssize_t
         frame: cython.Py_ssize_t
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for row in range(all.queries):
+                handle_signals(cython.address(work), 32)
                 if self._failed:
                     break
                 if all.bad[row]:
@@ -336,8 +339,10 @@ class FrameWriter:
         row: cython.Py_ssize_t
         frame: cython.Py_ssize_t
         belong(0 <= width <= HEX_DIGITS)
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for row in range(all.queries):
+                handle_signals(cython.address(work), 32)
                 if self._failed:
                     break
                 self._hex(0 if all.bad[row] else all.vaddr[row], width)
@@ -365,8 +370,10 @@ class FrameWriter:
         number: cython.int
         for number in range(256):
             source[number] = cython.cast(bytes, self._sources[number]) if number < sources else b""
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for row in range(all.queries):
+                handle_signals(cython.address(work), 32)
                 if self._failed:
                     break
                 self._literal(b'{"address": ')

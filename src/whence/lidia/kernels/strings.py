@@ -23,6 +23,7 @@ from cython.cimports.whence.kernels.hashtable import (
     put_item,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import Bytes, U32s, U64s, push_u32, push_u64, release, reserve
 from cython.cimports.whence.lidia.kernels.queries import LENGTH_PREFIX
 
@@ -314,8 +315,10 @@ class Interner:
         out_file: cython.p_uint = numbers_of(self.file, count)
         out_call_file: cython.p_uint = numbers_of(self.call_file, count)
         index: cython.Py_ssize_t
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(count):
+                handle_signals(cython.address(work), 16)
                 out_function[index] = self._number(function[index])
                 if files:
                     if index and file[index] == file[index - 1]:
@@ -354,8 +357,10 @@ class Interner:
         column = Column("I")
         out: cython.p_uint = numbers_of(column, refs.shape[0])
         row: cython.Py_ssize_t
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for row in range(refs.shape[0]):
+                handle_signals(cython.address(work), 4)
                 out[row] = out[row - 1] if row and refs[row] == refs[row - 1] else self._known_number(refs[row])
         return column
 

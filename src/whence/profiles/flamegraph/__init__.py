@@ -17,7 +17,6 @@ import html
 import os
 import re
 
-from whence.interrupts import interruptible
 from whence.profiles.difference import both
 from whence.profiles.flamegraph.data import encoded
 from whence.profiles.flamegraph.tree import NODES, TYPES, tree
@@ -46,7 +45,6 @@ def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
     return page_bytes(profile, title, nodes=nodes).decode("utf-8")
 
 
-@interruptible
 def page_bytes(profile: Profile, title: str = "", *, nodes: int = NODES) -> bytes:
     """The HTML file, in UTF-8; bytes of a name that are no UTF-8 show as ?."""
     shown, compared = profile, 0

@@ -7,6 +7,7 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.kernels.bytes import put_uleb
 from cython.cimports.whence.kernels.checks import are_inside, belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.profiles.kernels.fields import LENGTH, varint_size
 
 
@@ -78,8 +79,10 @@ def samples(
         and are_inside(first, first, stack.shape[0])
         and are_inside(label_first, label_first, label_bytes.shape[0])
     )
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for row in range(count):
+            handle_signals(cython.address(work), 8)
             if of[row] + cython.cast(cython.ulonglong, 1) >= cython.cast(cython.ulonglong, first.shape[0]) or label_set[
                 row
             ] + cython.cast(cython.ulonglong, 1) >= cython.cast(cython.ulonglong, label_first.shape[0]):
@@ -157,8 +160,10 @@ def locations(
         and function.shape[0] == line.shape[0]
         and are_inside(first, first, line.shape[0])
     )
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for row in range(address.shape[0]):
+            handle_signals(cython.address(work), 16)
             inside = field_size(id_key, row + 1) + field_size(mapping_key, mapping[row] + 1)
             inside += field_size(address_key, address[row])
             for at in range(first[row], first[row + 1]):

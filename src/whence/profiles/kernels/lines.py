@@ -16,6 +16,7 @@ from cython.cimports.whence.kernels.hashtable import (
     next_slot,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 
 
 @cython.cfunc
@@ -60,9 +61,11 @@ def of_locations(
     row: cython.uint
     room: cython.bint = starts.reserve(chain.shape[0] + 1)
     belong(function.shape[0] == line.shape[0] and are_chains(chain, first, line.shape[0]))
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         room = room and starts.push_u64(0)
         for location in range(chain.shape[0]):
+            handle_signals(cython.address(work), 4)
             for row in range(first[chain[location]], first[chain[location] + 1]):
                 room = room and functions.push_u64(function[row]) and lines.push_u64(line[row])
             room = room and starts.push_u64(functions.vector.count)
@@ -177,8 +180,10 @@ def mark(
     frame: cython.uint
     good: cython.bint = True
     belong(mapping.shape[0] == chain.shape[0] and are_chains(chain, first, bits.shape[0]))
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for location in range(chain.shape[0]):
+            handle_signals(cython.address(work), 2)
             if mapping[location] < 0:
                 continue
             good = mapping[location] < out.shape[0]

@@ -6,6 +6,7 @@ Nothing here knows pprof or OTLP: `wire` names the fields, and says how much roo
 import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.profiles.kernels.fields import (
     LENGTH,
     NO_ROOM,
@@ -86,8 +87,10 @@ def splice(
         raise MemoryError
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
     target: cython.p_uchar = cython.cast(cython.p_uchar, out.vector.items)
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         while offset < stop:
+            handle_signals(cython.address(work), 4)
             read_field(base, offset, stop, cython.address(field))
             if field.fault:
                 break
@@ -182,8 +185,10 @@ def emit(
     if out.shape[0] < count * (24 + 12 * width):
         return 0, NO_ROOM, 0
     target: cython.p_uchar = cython.address(out[0])
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(count):
+            handle_signals(cython.address(work), 4)
             size = 0
             for k in range(width):
                 if rows[i * width + k]:

@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.whence.kernels.checks import are_inside, belong
+from cython.cimports.whence.kernels.signals import handle_signals
 
 
 def weigh(
@@ -58,8 +59,10 @@ def add_up(
     if first.shape[0] != samples + 1 or times.shape[0] != samples + 1:
         return 0, 1, 0
     belong(are_inside(first, first, values.shape[0]))
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(samples):
+            handle_signals(cython.address(work), 4)
             total = 0
             if first[i] == first[i + 1]:
                 total = times[i + 1] - times[i]

@@ -7,6 +7,7 @@ where it ends in the data. Faults and how a field is read: fields.pxd.
 import cython
 from cython.cimports.whence.kernels.bytes import MORE, u64
 from cython.cimports.whence.kernels.checks import are_inside, belong
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.profiles.kernels.fields import (
     CUT_FIELD,
     CUT_VARINT,
@@ -52,8 +53,10 @@ def messages(
     if data.shape[0] == 0:
         return 0, 0, 0
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(starts.shape[0]):
+            handle_signals(cython.address(work), 8 + ends[i] - starts[i])
             at = starts[i]
             end = ends[i]
             while at < end:
@@ -101,8 +104,10 @@ def scalars(
     if data.shape[0] == 0 or out.shape[0] < starts.shape[0] * width:
         return 0, 0, 0
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(starts.shape[0]):
+            handle_signals(cython.address(work), 8 + ends[i] - starts[i])
             at = starts[i]
             end = ends[i]
             while at < end:
@@ -153,8 +158,10 @@ def repeated(
     target: cython.p_ulonglong = cython.NULL
     if room:
         target = cython.address(out[0])
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(starts.shape[0]):
+            handle_signals(cython.address(work), 8 + ends[i] - starts[i])
             at = starts[i]
             end = ends[i]
             while at < end:
@@ -276,8 +283,10 @@ class IdLists:
         """How many ids all messages have, and how many fields of other numbers; -1 ids where something is wrong."""
         i: cython.Py_ssize_t
         self.filling, self.rows, self.others = False, 0, 0
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for i in range(self.starts.shape[0]):
+                handle_signals(cython.address(work), 8 + self.ends[i] - self.starts[i])
                 if not self._message(i):
                     self.rows = -1
                     break
@@ -295,8 +304,10 @@ class IdLists:
         self.stack = cython.address(stack[0]) if self.room else cython.NULL
         self.value = cython.address(value[0]) if value.shape[0] else cython.NULL
         first[0] = 0
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for i in range(messages):
+                handle_signals(cython.address(work), 8 + self.ends[i] - self.starts[i])
                 if not self._message(i):
                     self.rows = -1
                     break
@@ -428,8 +439,10 @@ def positions(
     if order.shape[0] != ids.shape[0] or out.shape[0] < wanted.shape[0]:
         return 0, NO_ROOM, 0
     belong(are_inside(order, order, ids.shape[0] - 1))
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(wanted.shape[0]):
+            handle_signals(cython.address(work), 4)
             found = place_of(wanted[i], ids, order)
             if found < 0:
                 fault = UNKNOWN

@@ -27,7 +27,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from whence.errors import ProfileError
-from whence.interrupts import interruptible
 from whence.profiles import bounds
 from whence.profiles.perfdata.magic import MAGIC, MAGIC_BIG
 
@@ -52,7 +51,6 @@ def from_bytes(data: bytes, budget: Budget | None = None, *, local: bool = True)
     return read(BytesSource(data), budget or bounds.reading(len(data)), local=local)
 
 
-@interruptible
 def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> Profile:
     """The profile in an open file or pipe, of which `head` was read already; `folder` is the one that it lies in. What
     comes through a pipe is put into a temporary file, so that little of it is in memory. OSError, ProfileError."""
@@ -73,7 +71,6 @@ def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> P
         return read(source, bounds.reading(source.size))
 
 
-@interruptible
 def from_folder(path: str) -> Profile:
     """The profile in the directory form: `data`, and `data.0`, `data.1` ... with bare records (perf record --threads),
     and the kernel's names as they were (perf record --kcore). OSError, ProfileError."""

@@ -12,6 +12,7 @@ import cython
 from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.signals import handle_signals
 
 UNSET = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the file of a piece that shows none so far
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
@@ -123,8 +124,10 @@ class Pieces:
             self._vaddr, self._length = cython.address(vaddrs[0]), cython.address(lengths[0])
             self._file = cython.address(files[0])
         self._count = self._open = 0
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(ranges + 1):
+                handle_signals(cython.address(work), 4)
                 level = 0 if index == ranges or depth[index] == 0 else depth[index]
                 while self._open > level:
                     self._open -= 1

@@ -3,6 +3,7 @@
 import cython
 from cython.cimports.whence.kernels.checks import all_below, belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 
 
 def gather_u64(
@@ -179,8 +180,10 @@ def move_lines(places, old_vaddrs, table):
         min(vaddr.shape[0], length.shape[0], index.shape[0], count.shape[0]) >= pick.shape[0]
         and all_below(pick, pick.shape[0], old_vaddr.shape[0])
     )
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for position in range(pick.shape[0]):
+            handle_signals(cython.address(work), 4)
             shift = vaddr[position] - old_vaddr[pick[position]]
             low = index[position]
             high = low + count[position]

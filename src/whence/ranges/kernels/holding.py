@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.whence.kernels.checks import all_below, belong
+from cython.cimports.whence.kernels.signals import handle_signals
 
 
 @cython.cfunc
@@ -59,8 +60,10 @@ def holding(table, vaddrs, out: cython.uint[::1]):
     belong(min(length.shape[0], depth.shape[0], out.shape[0]) >= vaddr.shape[0])
     if count == 0:
         return 0
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for index in range(vaddr.shape[0]):
+            handle_signals(cython.address(work), 1)
             if depth[index] > levels:
                 continue
             at = first_from(cython.address(asked[0]), count, vaddr[index], at)
@@ -116,8 +119,10 @@ def held_lines(places, table, vaddrs, out, write: cython.bint):
     )
     if count == 0:
         return 0
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for index in range(place.shape[0]):
+            handle_signals(cython.address(work), 4)
             start = vaddr[place[index]]
             row = first[place[index]]
             high = row + size[place[index]]

@@ -8,6 +8,7 @@ import cython
 from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.kernels.checks import all_below, belong
+from cython.cimports.whence.kernels.signals import handle_signals
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
@@ -85,8 +86,10 @@ def cover(roots, order, stack, out):
         and open_roots.shape[0] >= sequence.shape[0]
         and min(out_start.shape[0], out_end.shape[0], out_root.shape[0]) >= 2 * sequence.shape[0]
     )
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for index in range(sequence.shape[0] + 1):
+            handle_signals(cython.address(work), 4)
             next_start = start[sequence[index]] if index < sequence.shape[0] else NEVER
             while open and position < next_start:
                 top = open_roots[open - 1]
@@ -141,8 +144,10 @@ def layer(functions, best, low, out):
         and all_below(best_name, best_start.shape[0], function.shape[0])
         and min(out_start.shape[0], out_end.shape[0], out_place.shape[0], out_name.shape[0]) >= most
     )
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         while True:
+            handle_signals(cython.address(work), 1)
             while one < best_start.shape[0] and best_end[one] <= position:
                 one += 1
             while two < low_start.shape[0] and low_end[two] <= position:
@@ -308,8 +313,10 @@ class MergePlan:
             self._vaddr, self._length = cython.address(pick_vaddr[0]), cython.address(pick_length[0])
         self._rows = 0
         self.same = True
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(count):
+                handle_signals(cython.address(work), 1)
                 if border < bounds.shape[0] and bounds[border] == index:
                     level = 0
                     while border < bounds.shape[0] and bounds[border] == index:
@@ -322,6 +329,7 @@ class MergePlan:
                 self._parent[index] = self._chain[level - 1] if level else NONE
                 self._cursor[index] = cython.cast(cython.uint, index)
             for index in range(stretches):
+                handle_signals(cython.address(work), 8)
                 root = place[index]
                 self._levels = 0
                 place_at = self._cursor[root]

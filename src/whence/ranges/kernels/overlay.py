@@ -16,6 +16,7 @@ from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.kernels.checks import are_ends, belong
 from cython.cimports.whence.kernels.heap import pop, push
+from cython.cimports.whence.kernels.signals import handle_signals
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 GONE = cython.declare(cython.uint, 0xFFFFFFFE)  # the scope of a range that was joined to another
@@ -276,10 +277,12 @@ class Sweep:
         if not self._make_room(vaddr.shape[0], row_vaddr.shape[0], ends_of_scopes.shape[0]):
             raise MemoryError
         self._scopes = vaddr.shape[0]
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for group in range(ends_of_scopes.shape[0]):
                 scopes = ends_of_scopes[group]
                 rows = ends_of_rows[group]
+                handle_signals(cython.address(work), 4 * (scopes - next_scope + rows - next_row))
                 self._budget = 8 * (scopes - next_scope) + 8
                 self._heap_size = self._open = 0
                 file = 0
@@ -344,8 +347,10 @@ class Sweep:
         one: cython.uint
         other: cython.uint
         belong(min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes)
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(self.ranges):
+                handle_signals(cython.address(work), 1)
                 if self._scope[index] == GONE:
                     left -= 1
                     continue
@@ -437,8 +442,10 @@ class Sweep:
             and min(out_call_file.shape[0], out_call_line.shape[0]) >= left
             and min(out_offset.shape[0], out_number.shape[0]) - line_base >= self.lines
         )
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(self.ranges):
+                handle_signals(cython.address(work), 1)
                 scope = self._scope[index]
                 if scope == GONE:
                     continue

@@ -11,6 +11,7 @@ from cython.cimports.libc.math import fabs
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.whence.kernels.bytes import MORE
 from cython.cimports.whence.kernels.checks import all_below, belong
+from cython.cimports.whence.kernels.signals import handle_signals
 
 NEVER = cython.declare(cython.uint, 0xFFFFFFFF)
 PROBES = cython.declare(cython.int, 32)  # a stack that meets more others of its hash counts as one of its own
@@ -27,10 +28,12 @@ def shares(
     fault: cython.int = 0
     if values.shape[0] != samples:
         return 0, STACK_FAULT, 0
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for index in range(samples):
             total += fabs(cython.cast(cython.double, values[index]))
         for index in range(samples if total > 0 else 0):
+            handle_signals(cython.address(work), 2)
             if of[index] >= cython.cast(cython.ulonglong, weight.shape[0]):
                 fault = STACK_FAULT
                 break
@@ -64,8 +67,10 @@ def equal_stacks(
     fault: cython.int = 0
     if first.shape[0] != stacks + 1 or weight.shape[0] != stacks or table.shape[0] <= stacks:
         return 0, STACK_FAULT, 0
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for index in range(stacks):
+            handle_signals(cython.address(work), 8)
             low = first[index]
             if first[index + 1] < low or first[index + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
                 fault = STACK_FAULT
@@ -124,8 +129,10 @@ def depths(
     fault: cython.int = 0
     if first.shape[0] != stacks + 1 or weight.shape[0] != stacks or of_location.shape[0] < 1:
         return 0, STACK_FAULT, 0
+    work: cython.Py_ssize_t = 0
     with cython.nogil:
         for index in range(stacks):
+            handle_signals(cython.address(work), 4)
             if fault or first[index + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
                 fault = STACK_FAULT
                 break
@@ -337,11 +344,13 @@ class Growth:
         node: cython.uint
         if self.fault:
             return False
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             if self.kept_nodes == 0:
                 self._keep(0)
                 self.bucket = BUCKETS - 1
             while steps > 0 and self.kept_nodes < self.keep:
+                handle_signals(cython.address(work), 16)
                 while self.bucket >= 0 and self.head[self.bucket] == 0:
                     self.bucket -= 1
                 if self.bucket < 0:

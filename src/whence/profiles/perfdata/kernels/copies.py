@@ -10,6 +10,7 @@ from cython.cimports.libc.string import memset
 from cython.cimports.whence.kernels.bytes import u64
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.profiles.perfdata.kernels.constants import ABI_32, ABI_64, ABI_NONE, SOURCE_SHIFT
 from cython.cimports.whence.profiles.perfdata.kernels.copies import Reading
 from cython.cimports.whence.profiles.perfdata.kernels.records import Records
@@ -61,8 +62,10 @@ class Copies:
         if samples.shape[0] == 0:
             return
         read(records, samples[0], data, registers, stack_limit, cython.address(kind))
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             for row in range(samples.shape[0]):
+                handle_signals(cython.address(work), 128)
                 if not is_of(records, samples[row], samples[0]):
                     good = self.rest.push_u32(samples[row])
                 else:

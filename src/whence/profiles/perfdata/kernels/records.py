@@ -31,6 +31,7 @@ from cython.cimports.whence.kernels.hashtable import (
     put_item,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
 from cython.cimports.whence.profiles.perfdata.kernels.constants import (
     BRANCH_CALL_STACK,
@@ -335,6 +336,7 @@ class Records:
             return begin, FINE
         first: cython.p_const_uchar = cython.address(data[0])
         big: cython.bint = self.big
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             while at < end:
                 if end - at < RECORD_HEADER:
@@ -349,6 +351,7 @@ class Records:
                 if size > end - at:
                     stop = CUT
                     break
+                handle_signals(cython.address(work), size)
                 if kind < TYPES:
                     self.counts[kind] += 1
                 else:

@@ -32,6 +32,7 @@ from cython.cimports.whence.kernels.hashtable import (
     put_item,
     release_slots,
 )
+from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.sort import sort_indexes
 from cython.cimports.whence.kernels.vector import U32s, push, push_u32, push_u64, release, reserve
 from cython.cimports.whence.profiles.perfdata.kernels.constants import (
@@ -139,8 +140,10 @@ class Replay:
         process: cython.Py_ssize_t = NO_PROCESS
         good: cython.bint
         belong(self.records.stack_hash.count < self.memo_epoch.count)  # no records were read since
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             while self.sample_at < samples and not self.failed:
+                handle_signals(cython.address(work), 64)
                 sample = self.sample_order.items[self.sample_at]
                 process = self._go_to(sample, process)
                 good = process >= 0
@@ -175,8 +178,10 @@ class Replay:
         belong(samples is not None and samples.takes(4) and settings is not None and settings.takes(8))
         belong(samples is not settings and samples.vector.count == settings.vector.count)
         belong(self.records.sample_user.vector.count >= count)
+        work: cython.Py_ssize_t = 0
         with cython.nogil:
             while self.sample_at < count and not self.failed:
+                handle_signals(cython.address(work), 64)
                 sample = self.sample_order.items[self.sample_at]
                 process = self._go_to(sample, process)
                 if process < 0 or self.failed:
