@@ -136,5 +136,5 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
         deadline = time.monotonic() + STOP_SECONDS
         for thread in others:
             thread.join(max(0.0, deadline - time.monotonic()))
-    for error in (*signals, *errors):
-        raise error
+    if errors:
+        raise (signals or errors)[0]
