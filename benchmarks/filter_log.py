@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.timing import process
 from tests.helpers.programs import compiled
-from whence.elf import ElfFile, functions
 from whence.filter import LogFilter, Places
+from whence.objects.elf import ElfFile, functions
 
 BLOCK = 1 << 20
 LINES = 1000

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.inputs import tool
 from benchmarks.timing import calls, process
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.unwind.cfi import CallFrames, FrameSection
 from whence.unwind.registers import X86_64
 from whence.unwind.samples import StackSamples, stacks

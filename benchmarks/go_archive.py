@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import timing
-from whence.elf import ElfFile
+from whence.archive.create import create
 from whence.gopclntab import Pclntab
-from whence.lidia.build import create
+from whence.objects.elf import ElfFile
 from whence.ranges import StringSpace
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.inputs import ROOT, debug_files
 from benchmarks.timing import processes
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 WHENCE = str(Path(sys.executable).parent / "whence")
 SECTIONS = (".debug_info", ".debug_line")

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import whence
 from benchmarks.inputs import address_file, debug_files
-from whence.elf import ElfFile
-from whence.lidia.build import create
+from whence.archive.create import create
+from whence.objects.elf import ElfFile
 
 RECORD = Path(__file__).with_suffix(".json")
 ALLOWED = 0.01  # the share of instructions a case may gain

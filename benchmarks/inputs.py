@@ -13,7 +13,7 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
-from whence.elf import ElfFile, functions
+from whence.objects.elf import ElfFile, functions
 from whence.ranges import StringSpace
 
 ROOT = Path(__file__).parent.parent

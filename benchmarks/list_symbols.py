@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.inputs import debug_files, tool
 from benchmarks.timing import calls, processes, report
-from whence.elf import ElfFile, functions
+from whence.objects.elf import ElfFile, functions
 
 PYELFTOOLS = """
 import sys

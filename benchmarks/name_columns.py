@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.timing import process
 from whence import lidia
 from whence.lidia import Range
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 
 ROWS = int(os.environ.get("ROWS", "10000000"))
 BUILD_IDS, DISTINCT, FUNCTION = 200, 10_000, 64

@@ -9,7 +9,7 @@ import sys
 
 from benchmarks import name_profile
 from benchmarks.timing import processes, report
-from whence.profiles import otlp, pprof
+from whence.profiles.formats import otlp, pprof
 
 BYTES = 30_000_000
 

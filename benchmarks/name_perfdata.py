@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.inputs import ROOT, addresses, debug_files, tool
 from benchmarks.timing import processes, report
 from tests.forge.perfdata import KERNEL, KERNEL_PID, USER, Forge
-from whence.elf import ElfFile
-from whence.lidia.build import create
+from whence.archive.create import create
+from whence.objects.elf import ElfFile
 
 WHENCE = str(Path(sys.executable).parent / "whence")
 SAMPLES = int(os.environ.get("BENCH_SAMPLES", "1000000"))

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from benchmarks.inputs import ROOT, addresses, own_library
 from benchmarks.timing import processes, report
-from whence.elf import ElfFile
-from whence.lidia.build import create
-from whence.profiles import gz, wire
+from whence.archive.create import create
+from whence.objects.elf import ElfFile
+from whence.profiles.formats import gz
+from whence.samples import wire
 
 WHENCE = str(Path(sys.executable).parent / "whence")
 BYTES = 10_000_000

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from benchmarks.name_profile import WHENCE, archived, made
-from whence.profiles import gz
+from whence.profiles.formats import gz
 
 FILES = int(os.environ.get("BENCH_PROFILES", "200"))
 BYTES = 220_000  # of each, unpacked: some 100 KB in gzip

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.inputs import addresses, debug_files, tool
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.store import Store
 
 IDS = 20

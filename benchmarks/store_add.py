@@ -17,7 +17,7 @@ from pathlib import Path
 import whence
 from benchmarks.inputs import debug_files
 from whence import lidia
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.store import Store
 from whence.store.index import IndexRow, packed
 from whence.store.names import INDEX

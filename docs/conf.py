@@ -29,7 +29,7 @@ MODULES = (
     "whence.gotrace",
     "whence.procmap",
     "whence.columns",
-    "whence.errors",
+    "whence._base.errors",
 )
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import fuzz
 from tests.forge.mutations import mutated
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
 
 KEPT = Path(".cache") / "fuzz"
 SECONDS, SECONDS_A_BYTE = 1.0, 50e-6

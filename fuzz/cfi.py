@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tests.forge.cfi import CODE, VADDR, section, table
-from whence.elf import ElfFile
-from whence.errors import DwarfError, WhenceError
+from whence._base.errors import DwarfError, WhenceError
 from whence.kernels.columns import Column
+from whence.objects.elf import ElfFile
 from whence.unwind.cfi import CallFrames, FrameSection
 from whence.unwind.kernels.walk import Walker
 from whence.unwind.registers import X86_64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
 from whence.unwind.explaining import expression_text
 from whence.unwind.expressions import evaluate
 from whence.unwind.memory import Unreadable

@@ -12,7 +12,7 @@ from tests.forge import tables
 from tests.helpers.archives import small_archives
 from whence.columns import Namer
 from whence.columns.tables import TableKind, TableReader, name_table
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 
 SHAPES: tuple[dict[str, bool], ...] = ({"leaf": True}, {"exploded": True}, {})
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from tests.forge.core import Mapped, core, status
 from tests.forge.elf import Segment, build_id_note, forge
 from tests.hostile.inputs.tables import count_beyond, notes_in_notes, one_head_for_all
-from whence.elf import ElfFile
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
+from whence.objects.elf import ElfFile
 from whence.procmap.core import read_core
 from whence.unwind import End, core_stacks
 

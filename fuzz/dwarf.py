@@ -12,7 +12,7 @@ from tests.forge import dwarf as d
 from tests.forge import split
 from tests.forge.dwarf import Debug, Die, function, inlined
 from whence.dwarf import DebugInfo
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.ranges import StringSpace
 
 SECTIONS = ("info", "abbrev", "strings", "line_strings", "ranges", "rnglists", "addr", "str_offsets", "line")

@@ -3,10 +3,10 @@
 from itertools import pairwise, product
 
 from tests.forge.lines import program, sections
+from whence._base.window import ByteOrder
 from whence.dwarf.lines import read_lines
 from whence.ranges import StringSpace
 from whence.ranges.strings import Arena
-from whence.window import ByteOrder
 
 STEPS = [
     ("set_address", 0x1000), ("special", 0, 6), ("file", 2), ("special", 4, 1), ("const_add_pc",), ("advance_line", -3),

@@ -10,11 +10,11 @@ from tests.hostile.inputs.elf import big_text
 from tests.hostile.inputs.names import numbered
 from tests.hostile.inputs.names import program as named
 from tests.hostile.inputs.tables import many_relocations, many_stubs
+from whence._base.errors import WhenceError
+from whence._base.window import ByteOrder
 from whence.demangle import demangle
-from whence.elf import ElfFile, aliases, functions
-from whence.elf.kernels import constants
-from whence.errors import WhenceError
-from whence.window import ByteOrder
+from whence.objects.elf import ElfFile, aliases, functions
+from whence.objects.elf.kernels import constants
 
 
 def forged(bits: int, order: ByteOrder, type: int, machine: int) -> bytes:

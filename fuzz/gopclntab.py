@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.forge.gopclntab import TEXT, Function, Node, program
 from tests.hostile.inputs import gopclntab as hostile
-from whence.elf import ElfFile
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
+from whence._base.window import ByteOrder
 from whence.gopclntab import Pclntab
 from whence.gopclntab.header import VERSIONS
+from whence.objects.elf import ElfFile
 from whence.ranges import StringSpace
-from whence.window import ByteOrder
 
 LAYOUTS: tuple[tuple[int, ByteOrder, int], ...] = ((8, "little", 1), (8, "big", 4), (4, "little", 4), (4, "big", 2))
 

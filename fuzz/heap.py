@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from whence.profiles import arrow, firefox, folded, formats, pprof, top
-from whence.profiles.difference import diff
-from whence.profiles.merging import merge
+from whence.profiles import arrow, top
+from whence.profiles.formats import firefox, folded, pprof
+from whence.profiles.formats import registry as formats
+from whence.samples.difference import diff
+from whence.samples.merging import merge
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "profiles"
 STACKS = (

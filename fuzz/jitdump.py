@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from tests.forge.cfi import beside_code
 from tests.forge.jitdump import Dump
-from whence.errors import DwarfError
-from whence.profiles.perfdata import jitdump
+from whence._base.errors import DwarfError
+from whence.perfdata import jitdump
 from whence.unwind.cfi import FrameSection
 
 

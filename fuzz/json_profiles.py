@@ -6,8 +6,9 @@ from pathlib import Path
 
 from tests.helpers.perf_text import TWO_THREADS
 from tests.helpers.profiles import made
-from whence.model import Frame
-from whence.profiles import firefox, formats, perf, plain_json, speedscope
+from whence._base.model import Frame
+from whence.profiles.formats import firefox, perf, plain_json, speedscope
+from whence.profiles.formats import registry as formats
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "profiles"
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 from tests.forge.lidia import Forged, prefixed, terminated
 from tests.hostile.inputs import lidia as hostile
 from whence import lidia
-from whence.errors import LidiaError
+from whence._base.errors import LidiaError
+from whence._base.model import Frame
 from whence.lidia.render import render_many
-from whence.model import Frame
 
 ADDRESSES = [*range(0xF0, 0x140, 3), 0, 1 << 32, (1 << 64) - 1]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 
-from whence.errors import WhenceError
-from whence.model import Frame
-from whence.profiles import otlp
-from whence.profiles.model import Label, Mapping, Profile, SampleType
+from whence._base.errors import WhenceError
+from whence._base.model import Frame
+from whence.profiles.formats import otlp
+from whence.samples.model import Label, Mapping, Profile, SampleType
 
 
 def made() -> Profile:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.helpers.perf_text import MAPPED, OFFSETS
-from whence.profiles import folded, formats, perf, pprof, speedscope
+from whence.profiles.formats import folded, perf, pprof, speedscope
+from whence.profiles.formats import registry as formats
 
 
 def seeds() -> list[bytes]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from tests.forge.perfdata import Forge
 from tests.helpers.perfdata import recording
-from whence.locate.locator import Locator
-from whence.profiles import folded, perfdata, pprof
+from whence import perfdata
+from whence.locator.locator import Locator
+from whence.profiles.formats import folded, pprof
 
 LOCATOR = Locator(dirs=[], local=False)
 DATA = Path(__file__).parent.parent / "tests" / "data" / "perf"

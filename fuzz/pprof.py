@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.forge import pprof as forge
-from whence.model import Frame
-from whence.profiles import gz, pprof
+from whence._base.model import Frame
+from whence.profiles.formats import gz, pprof
 
 
 def seeds() -> list[bytes]:

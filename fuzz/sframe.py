@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tests.forge.sframe import CODE, VADDR, forged
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
 from whence.unwind.exidx import unwound
 from whence.unwind.sframe import SFrame
 

@@ -7,7 +7,7 @@ import io
 
 from tests.hostile.inputs.gotrace import empty_generations, generations, repeated_text
 from whence import gotrace
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
 from whence.gotrace import Event, Version
 from whence.gotrace.anonymizing import anonymize
 from whence.gotrace.filtering import Filter

@@ -18,7 +18,7 @@ import pytest
 
 import whence
 from tests.helpers.programs import compiled
-from whence.lidia.build import create
+from whence.archive.create import create
 
 ROOMS = {"lidia", "procmap", "gotrace", "profiles"}
 

@@ -1,4 +1,4 @@
-"""The import arrows of ARCHITECTURE.md hold: rooms know only what lies below them."""
+"""Packages import what the table of ARCHITECTURE.md says, and never in a circle."""
 
 import ast
 import functools
@@ -11,88 +11,23 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "whence"
 MAP = (SRC.parent.parent / "ARCHITECTURE.md").read_text()
 
-# room -> the rooms it imports, no more and no fewer; EVERYONES are everyone's
-ARROWS: dict[str, set[str]] = {
-    "errors": set(),
-    "kernels": set(),
-    "model": set(),
-    "source": set(),
-    "records": set(),
-    "budget": set(),
-    "deflate": set(),
-    "_version": set(),
-    "window": set(),
-    "files": set(),
-    "mapped": set(),
-    "rooted": set(),
-    "closing": set(),
-    "forks": set(),
-    "cores": set(),
-    "reasons": set(),
-    "demangle": set(),
-    "ranges": set(),
-    "elf": {"ranges", "window"},
-    "dwarf": {"elf", "ranges", "window"},
-    "gopclntab": {"elf", "ranges", "window"},
-    "lidia": {"demangle", "ranges"},
-    "lidia.build": {"demangle", "elf", "gopclntab", "lidia", "producers", "ranges"},
-    "locate": {"elf", "lidia"},
-    "locate.locator": {"binary", "elf", "lidia", "lidia.build", "locate", "producers"},
-    "store": {"binary", "elf", "lidia", "lidia.build", "locate", "locate.locator", "procmap", "producers", "symbolize"},
-    "planner": set(),
-    "reverse": {"demangle"},
-    "explanation": {"demangle", "elf", "lidia"},
-    "producers": {"dwarf", "elf", "gopclntab", "locate", "ranges"},
-    "binary": {"dwarf", "elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
-    "procmap": {"elf"},
-    "unwind": {"dwarf", "elf", "gopclntab", "lidia", "procmap", "ranges", "window"},
-    "gotrace": set(),
-    "columns": {"elf", "lidia", "locate", "locate.locator", "store", "symbolize"},
-    "server": {
-        "binary",
-        "columns",
-        "demangle",
-        "elf",
-        "lidia",
-        "locate",
-        "locate.locator",
-        "producers",
-        "profiles",
-        "store",
-        "symbolize",
-    },
-    "engines": {"columns", "locate.locator", "profiles", "store"},
-    "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap", "unwind"},
-    "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},
-    "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize", "unwind"},
-}
-EVERYONES = {
-    "errors",
-    "kernels",
-    "model",
-    "source",
-    "records",
-    "budget",
-    "deflate",
-    "files",
-    "cores",
-    "mapped",
-    "rooted",
-    "closing",
-    "forks",
-    "reasons",
-    "_version",
-}
+# what every package may import
+COMMON = {"_base", "_version", "kernels"}
 
 
-def room_of(module: str) -> str:
-    """The room a whence module belongs to: the longest name in ARROWS that starts it."""
-    parts = module.removeprefix("whence.").split(".")
-    for size in (2, 1):
-        name = ".".join(parts[:size])
-        if name in ARROWS or name == "cli":
-            return name
-    return parts[0]
+def rows(text: str) -> dict[str, set[str]]:
+    """Return the packages of the table in ARCHITECTURE.md, with what each imports."""
+    cells = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
+    named = [(row[0].strip().removesuffix("/"), row[2].strip()) for row in cells if len(row) == 3]
+    return {package: set(filter(None, imports.split(", "))) for package, imports in named if package != "package"}
+
+
+ARROWS = rows(MAP)
+
+
+def package_of(module: str) -> str:
+    """Return the package a whence module belongs to: its first folder, or the module itself."""
+    return module.removeprefix("whence.").split(".")[0]
 
 
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # of a statement: those below it
@@ -151,28 +86,19 @@ def graph(checking: bool = False) -> dict[str, set[str]]:
     return {name: imports(path, checking) for name, path in MODULES.items()}
 
 
-@pytest.mark.parametrize("room", [*ARROWS, "cli", "__main__"])
-def test_the_arrows_of_a_room_are_those_of_the_map(room: str) -> None:
-    """Both ways: an arrow that nobody draws any more leaves the map."""
-    found = {room_of(name) for module, used in graph().items() if room_of(module) == room for name in used}
-    if room in ("cli", "__main__"):
-        assert found <= {*ARROWS, "cli", "whence", *EVERYONES}
+@pytest.mark.parametrize("package", [*sorted(ARROWS), "__main__"])
+def test_a_package_imports_what_the_map_says(package: str) -> None:
+    """Both ways: an import that no module has any more leaves the map."""
+    used = {package_of(name) for module, names in graph().items() if package_of(module) == package for name in names}
+    if package in ("cli", "__main__"):
+        assert used <= {*ARROWS, *COMMON, "whence"}
         return
-    assert found - EVERYONES - {room} == ARROWS[room]
+    assert used - COMMON - {package} == ARROWS[package]
 
 
-def test_the_map_in_the_documentation_is_the_same() -> None:
-    """ARCHITECTURE.md names each room once, with what it imports."""
-    rows = [line.strip("|").split("|") for line in MAP.splitlines() if line.startswith("| ")]
-    named = [(row[0].strip().removesuffix("/"), row[-1].strip()) for row in rows if len(row) in (2, 3)]
-    drawn = {room: set(filter(None, arrows.split(", "))) for room, arrows in named if room in ARROWS.keys() - EVERYONES}
-    assert drawn == {room: arrows for room, arrows in ARROWS.items() if room not in EVERYONES}
-    assert {room for room, _ in named} >= EVERYONES - {"_version"}
-
-
-def test_every_module_has_a_place_in_the_house() -> None:
-    rooms = {room_of(module) for module in MODULES if module != "whence"}
-    assert rooms == {*ARROWS, "cli", "__main__"}, "add new rooms to ARROWS and ARCHITECTURE.md"
+def test_every_package_is_in_the_map() -> None:
+    packages = {package_of(module) for module in MODULES if module != "whence"}
+    assert packages == {*ARROWS, *COMMON, "__main__"}
 
 
 def circles(used: dict[str, set[str]]) -> set[frozenset[str]]:
@@ -213,11 +139,18 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
     assert circles(graph(checking=True)) == set()
 
 
-def test_nobody_imports_the_command_line() -> None:
+def test_only_the_console_imports_the_console() -> None:
     for path in FILES:
         if path.is_relative_to(SRC / "cli") or path == SRC / "__main__.py":
             continue
-        assert not any(room_of(name) == "cli" for name in imports(path)), path
+        assert not {package_of(name) for name in imports(path)} & {"cli", "dropin"} - {package_of(name_of(path))}, path
+
+
+def test_packages_do_not_import_one_another_in_a_circle() -> None:
+    between: dict[str, set[str]] = {package_of(module): set() for module in MODULES}
+    for module, used in graph().items():
+        between[package_of(module)] |= {package_of(name) for name in used} - {package_of(module)}
+    assert circles(between) == set()
 
 
 TESTS = Path(__file__).parent

@@ -18,13 +18,13 @@ import whence
 from tests.forge.elf import Section, Symbol, forge
 from tests.helpers.programs import compiled
 from whence import gotrace, lidia
+from whence._base.errors import ElfError, WhenceError
+from whence.archive.create import create, create_from_elf
 from whence.cli.main import main
 from whence.demangle import demangle
-from whence.elf import ElfFile
-from whence.errors import ElfError, WhenceError
-from whence.lidia.build import create, create_from_elf
 from whence.lidia.writer import write
 from whence.locate.debug_files import DebugFiles
+from whence.objects.elf import ElfFile
 from whence.producers import Producers, may_be_go
 from whence.ranges.caller_files import caller_files
 

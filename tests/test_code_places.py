@@ -12,12 +12,12 @@ from tests.forge.builds import MissingTool, Recipe, build
 from tests.helpers import golang
 from tests.oracle.compare import differing_files
 from whence import lidia
+from whence._base.model import Frame
 from whence.binary import Binary
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
 from whence.gopclntab import Pclntab
 from whence.locate.segments import placing_segments
-from whence.model import Frame
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 
 PHOFF, PHENTSIZE, PHNUM = 32, 54, 56  # of an ELF64 header
 SHOFF, SHENTSIZE = 40, 58

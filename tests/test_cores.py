@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from whence import cores
+from whence._base import cores
 
 
 def machine(root: Path, cgroup: str, mountinfo: str, files: dict[str, str]) -> Path:

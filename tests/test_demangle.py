@@ -16,7 +16,7 @@ from tests.forge.mangled import bomb
 from whence.demangle import bounded, demangle, demangle_once
 from whence.demangle.expansion import MAX_TEXT
 from whence.demangle.kernels.expansion import expansion, references
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 
 @pytest.mark.parametrize(

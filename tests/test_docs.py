@@ -16,10 +16,10 @@ import whence
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
 from whence.cli.main import COMMANDS, main, parser_of
+from whence.flamegraph.data import LONGEST, TEXT
+from whence.flamegraph.tree import CELLS, DEPTH, NODES, STEPS, STEPS_EACH, TYPES
 from whence.gotrace import Event, Version
-from whence.profiles import pprof
-from whence.profiles.flamegraph.data import LONGEST, TEXT
-from whence.profiles.flamegraph.tree import CELLS, DEPTH, NODES, STEPS, STEPS_EACH, TYPES
+from whence.profiles.formats import pprof
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

@@ -11,15 +11,16 @@ import pytest
 
 import whence
 from tests.forge.elf import forge
-from whence import errors, gotrace, lidia, profiles
-from whence.elf import ElfFile
-from whence.errors import FormatError, LidiaError, Mismatch, TraceError, Unsupported, WhenceError, WrongUse
+from whence import gotrace, lidia, profiles
+from whence._base import errors
+from whence._base.errors import FormatError, LidiaError, Mismatch, TraceError, Unsupported, WhenceError, WrongUse
+from whence._base.window import Window
 from whence.gotrace.faults import TextError
 from whence.gotrace.survey import info
+from whence.objects.elf import ElfFile
 from whence.procmap.build_id import read_build_id
 from whence.procmap.core import read_core
 from whence.symbolize import Snapshot
-from whence.window import Window
 
 TRACE = gotrace.CURRENT.header + b"\x01\x01\x01\x00\x05" + b"\x03"  # a batch of 5 bytes with one
 

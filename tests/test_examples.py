@@ -12,9 +12,9 @@ import pytest
 
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
-from whence.elf import ElfFile
 from whence.gotrace import Event, Version
-from whence.profiles import pprof
+from whence.objects.elf import ElfFile
+from whence.profiles.formats import pprof
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -24,19 +24,20 @@ import pytest
 
 from tests.helpers.live import until
 from tests.helpers.programs import compiled
-from whence import files, profiles
-from whence.binary import is_archive
-from whence.elf import ElfFile
-from whence.errors import ElfError, ProfileError
-from whence.files import (
+from whence import profiles
+from whence._base import files
+from whence._base.errors import ElfError, ProfileError
+from whence._base.files import (
     atomic_text,
     atomic_write,
     open_input,
     open_looked_at,
     open_regular,
 )
+from whence.binary import is_archive
 from whence.locate.crc import crc32_of_zeros, stored_crc32
 from whence.locate.debug_files import DebugFiles
+from whence.objects.elf import ElfFile
 
 NOBODY = 65534
 WHENCE = [sys.executable, "-m", "whence"]
@@ -308,7 +309,7 @@ def test_of_a_process_that_is_killed_nothing_is_left(tmp_path: Path, nameless: b
         pytest.skip("files of this file system have names")
     code = """if True:
         import sys
-        from whence import files
+        from whence._base import files
         if sys.argv[2] == "named":
             files.O_TMPFILE = 0
         with files.atomic_write(sys.argv[1]) as file:
@@ -551,7 +552,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_standard_output_is_written_to_as_it_is(tmp_path: Path, name: str) -> None:
-    code = f"from whence.files import atomic_write\nwith atomic_write({name!r}) as file: file.write(b'data')"
+    code = f"from whence._base.files import atomic_write\nwith atomic_write({name!r}) as file: file.write(b'data')"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"data"
     kept = tmp_path / "kept"
     kept.write_bytes(b"before ")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from whence.forks import Lock, cached_property
+from whence._base.forks import Lock, cached_property
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks on this system")
 
@@ -19,7 +19,7 @@ def test_a_lock_that_another_thread_holds_is_free_in_the_child_and_says_so() -> 
     script = """if True:
         import os, threading, warnings
         warnings.simplefilter("ignore")
-        from whence.forks import Lock
+        from whence._base.forks import Lock
         held, free, entered, leave = Lock(), Lock(), threading.Event(), threading.Event()
         def hold():
             with held:
@@ -77,7 +77,7 @@ def test_a_child_forked_while_a_table_is_built_answers(tmp_path: Path, packed: s
         import os, signal, sys, threading, warnings
         warnings.simplefilter("ignore")
         import whence
-        from whence.elf import ElfFile
+        from whence.objects.elf import ElfFile
         with ElfFile.open(sys.argv[1]) as elf:
             symbols = elf.symbols()
             at = {name: value for name, value in zip(

@@ -11,8 +11,8 @@ import pytest
 from tests.forge.builds import MissingTool, run
 from whence import lidia
 from whence.binary import Binary
-from whence.elf import ElfFile
-from whence.elf.kernels.constants import STT_FUNC
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import STT_FUNC
 
 SOURCE = """
 template<class T> __attribute__((always_inline)) inline T kept(T a) { volatile T y = a; return y; }

@@ -16,10 +16,10 @@ import pytest
 
 import whence
 from whence import lidia
-from whence.elf import ElfFile
-from whence.errors import ElfError, FormatError, LidiaError, TraceError
-from whence.lidia.build import create_from_elf
+from whence._base.errors import ElfError, FormatError, LidiaError, TraceError
+from whence.archive.create import create_from_elf
 from whence.lidia.render import render_many
+from whence.objects.elf import ElfFile
 from whence.procmap import AddressMapper
 from whence.symbolize import Symbolizer
 
@@ -149,8 +149,8 @@ def test_an_archive_of_a_file_that_is_cut_meanwhile_does_not_take_its_name(libra
 
 
 def test_a_trace_that_is_cut_while_it_is_salvaged_is_an_error(tmp_path: Path) -> None:
+    from whence._base.mapped import MappedFile
     from whence.gotrace.salvaging import generations
-    from whence.mapped import MappedFile
 
     path = tmp_path / "a.trace"
     path.write_bytes(b"go 1.23 trace\x00\x00\x00" + bytes(100_000))

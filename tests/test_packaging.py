@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.programs import compiled
-from whence.lidia.build import create
+from whence.archive.create import create
 
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
@@ -154,7 +154,7 @@ def test_the_command_is_a_file_that_imports_nothing_else(metadata: Callable[[str
     assert done.stdout.startswith("whence ")
 
 
-@pytest.mark.parametrize("where", ["whence.errors", "whence.cli.main"])
+@pytest.mark.parametrize("where", ["whence._base.errors", "whence.cli.main"])
 def test_ctrl_c_before_the_command_is_there_ends_it_without_a_traceback(where: str, tmp_path: Path) -> None:
     """`where`: what is being imported then."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -10,9 +10,9 @@ from tests.helpers import lesser_system
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
 from whence import Process
-from whence.errors import Unsupported
+from whence._base.errors import Unsupported
 from whence.gotrace import Event, Version
-from whence.profiles import pprof
+from whence.profiles.formats import pprof
 
 ROOT = Path(__file__).parent.parent
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from whence import lidia
+from whence._base.reasons import WAIT_FOR_KERNEL, Missing, Reason, not_traceable
 from whence.lidia.render import render_many
 from whence.locate.search import Outcome
-from whence.reasons import WAIT_FOR_KERNEL, Missing, Reason, not_traceable
 
 ROOT = Path(__file__).parent.parent
 ROW = re.compile(r"^\| ([a-z]+(?:-[a-z]+)*) \| (.+) \|$", re.MULTILINE)

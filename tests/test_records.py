@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from whence.records import NamedTuple, Record, as_dict, field, replaced
+from whence._base.records import NamedTuple, Record, as_dict, field, replaced
 
 
 class Point(Record):

@@ -9,7 +9,7 @@ import pytest
 import whence
 from tests.forge.elf import Section, Symbol, forge
 from tests.helpers.programs import compiled
-from whence.lidia.build import create
+from whence.archive.create import create
 
 
 @pytest.fixture(params=["elf", "archive"])

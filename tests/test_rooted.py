@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.live import compiled, running
-from whence import rooted
-from whence.errors import ElfError
-from whence.files import open_regular
+from whence._base import rooted
+from whence._base.errors import ElfError
+from whence._base.files import open_regular
 from whence.locate.debug_files import folders_of
 from whence.symbolize import Symbolizer
 

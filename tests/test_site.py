@@ -18,9 +18,9 @@ import pytest
 from tests.helpers.live import running
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import SOURCE
-from whence.elf import ElfFile
 from whence.gotrace import Event, Version
-from whence.profiles import pprof
+from whence.objects.elf import ElfFile
+from whence.profiles.formats import pprof
 
 DOCS = Path(__file__).parent.parent / "docs"
 DATA = Path(__file__).parent / "data"

@@ -14,12 +14,12 @@ from tests.forge.lines import program as lines
 from tests.forge.ranges import Names, R, table
 from tests.forge.split import IDS, dwo_files, skeleton
 from whence import lidia
+from whence._base.model import Frame, Source
 from whence.dwarf import DebugInfo
-from whence.elf import ElfFile
 from whence.gopclntab import Pclntab
 from whence.lidia.layout import FOOTER
 from whence.lidia.writer import to_bytes
-from whence.model import Frame, Source
+from whence.objects.elf import ElfFile
 from whence.ranges import Ranges, Starts, StringSpace
 from whence.ranges.merge import merge
 

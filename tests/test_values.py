@@ -29,6 +29,9 @@ from tests.forge.cfi import CODE, section
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.lines import program
 from whence import lidia
+from whence._base.errors import WhenceError
+from whence._base.mapped import MappedFile
+from whence._base.model import Source
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch
 from whence.columns.kernels.stream import Batches
@@ -38,8 +41,7 @@ from whence.dwarf.kernels.dies import ScopeReader
 from whence.dwarf.kernels.lines import LinePrograms
 from whence.dwarf.kernels.units import WIDTH, DwarfSections, UnitRanges
 from whence.dwarf.kernels.variables import VariableReader
-from whence.elf.kernels import symbols as symbols_kernel
-from whence.errors import WhenceError
+from whence.flamegraph.kernels.tree import Growth
 from whence.gopclntab.kernels.ranges import InlineTrees, PcValues, RangeBuilder, RangeColumns
 from whence.gotrace import Event, Version
 from whence.gotrace.kernels import event as event_kernel
@@ -60,20 +62,18 @@ from whence.lidia.kernels.queries import Texts
 from whence.lidia.kernels.render import Replies
 from whence.lidia.layout import ArchiveSections
 from whence.lidia.render import Renderer
-from whence.mapped import MappedFile
-from whence.model import Source
+from whence.objects.elf.kernels import symbols as symbols_kernel
+from whence.perfdata.kernels import constants as perf
+from whence.perfdata.kernels import records as records_kernel
+from whence.perfdata.kernels.replay import Replay
 from whence.procmap.maps import parse
-from whence.profiles.flamegraph.kernels.tree import Growth
-from whence.profiles.kernels.wire import IdLists
-from whence.profiles.perfdata.kernels import constants as perf
-from whence.profiles.perfdata.kernels import records as records_kernel
-from whence.profiles.perfdata.kernels.replay import Replay
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
 from whence.ranges.kernels.caller_files import Pieces
 from whence.ranges.kernels.merge import MergePlan
 from whence.ranges.kernels.overlay import Sweep
 from whence.ranges.merge import merge
 from whence.ranges.overlay import overlay_groups
+from whence.samples.kernels.wire import IdLists
 from whence.unwind.kernels import cfi as cfi_kernel
 from whence.unwind.kernels import walk as walk_kernel
 from whence.unwind.registers import X86_64

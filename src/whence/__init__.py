@@ -23,17 +23,17 @@ this is loaded when it is used.
 
 from __future__ import annotations
 
+from whence._base.errors import WhenceError
 from whence._version import __version__
-from whence.errors import WhenceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence import gotrace, lidia, procmap, profiles
+    from whence._base.model import Frame, Frames, Source
+    from whence._base.reasons import Reason
     from whence.binary import Binary
     from whence.binary import open_binary as open
-    from whence.locate.locator import Locator
-    from whence.model import Frame, Frames, Source
-    from whence.reasons import Reason
+    from whence.locator.locator import Locator
     from whence.store import Store
     from whence.symbolize import Core, Process, Snapshot, Stack, Symbolized, Symbolizer
 
@@ -46,13 +46,13 @@ _LAZY = {
     "open": ("whence.binary", "open_binary"),
     "Binary": ("whence.binary", "Binary"),
     "Core": ("whence.symbolize", "Core"),
-    "Frame": ("whence.model", "Frame"),
-    "Frames": ("whence.model", "Frames"),
-    "Locator": ("whence.locate.locator", "Locator"),
+    "Frame": ("whence._base.model", "Frame"),
+    "Frames": ("whence._base.model", "Frames"),
+    "Locator": ("whence.locator.locator", "Locator"),
     "Process": ("whence.symbolize", "Process"),
-    "Reason": ("whence.reasons", "Reason"),
+    "Reason": ("whence._base.reasons", "Reason"),
     "Snapshot": ("whence.symbolize", "Snapshot"),
-    "Source": ("whence.model", "Source"),
+    "Source": ("whence._base.model", "Source"),
     "Stack": ("whence.symbolize", "Stack"),
     "Store": ("whence.store.store", "Store"),
     "Symbolized": ("whence.symbolize", "Symbolized"),

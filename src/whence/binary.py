@@ -13,10 +13,10 @@ import io
 import os
 from _operator import index
 
-from whence.closing import Closing
-from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
-from whence.files import open_regular
-from whence.forks import Lock
+from whence._base.closing import Closing
+from whence._base.errors import WRONG_KIND, ElfError, Unsupported, naming
+from whence._base.files import open_regular
+from whence._base.forks import Lock
 from whence.lidia.layout import MAGIC, MAGICS
 from whence.lidia.table import Table, as_words, demangler, from_bytes
 from whence.lidia.table import open as open_table
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Protocol, TypedDict, Unpack
 
-    from whence.elf import ElfFile
+    from whence._base.model import Frames, NameStyle, PathStyle
     from whence.explanation import Explanation
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
-    from whence.model import Frames, NameStyle, PathStyle
+    from whence.objects.elf import ElfFile
     from whence.planner import Plan, Planner
     from whence.producers import Finder, Producers
     from whence.reverse import LineSpan
 
     class Locates(Protocol):
-        """What opens a path that a person named, with all that completes it (whence.locate.locator.Locator)."""
+        """What opens a path that a person named, with all that completes it (whence.locator.locator.Locator)."""
 
         def open(
             self, path: str | PathLike[str], *, demangle: bool | Callable[[str], str], **options: Unpack[ElfOptions]
@@ -124,7 +124,7 @@ class Binary(Closing):
             producers.close()
             raise problem
         if ahead is None:
-            from whence.lidia import build, writer  # noqa: F401
+            from whence.archive import create as build  # noqa: F401
 
             producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
@@ -258,7 +258,7 @@ class Binary(Closing):
         assert self.producers is not None
         extra = None
         if units is None and asked is None:  # nobody asks a part what it is of
-            from whence.lidia.build import extra_of
+            from whence.archive.create import extra_of
 
             extra = extra_of(self.producers.elf)
         out = io.BytesIO()
@@ -387,7 +387,7 @@ def open_archive(path: str | PathLike[str], *, demangle: bool | Callable[[str], 
 
 def open_elf(path: str | PathLike[str]) -> ElfFile:
     """Open an ELF file that may name addresses. Raises ElfError, Unsupported for a core file, OSError."""
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
 
     try:
         elf = ElfFile.open(path)
@@ -400,7 +400,7 @@ def open_elf(path: str | PathLike[str]) -> ElfFile:
 
 def not_a_core(elf: ElfFile) -> ElfFile:
     """The file; Unsupported, and it is closed, when it is a core file."""
-    from whence.elf.kernels.constants import ET_CORE
+    from whence.objects.elf.kernels.constants import ET_CORE
 
     if elf.type == ET_CORE:
         elf.close()
@@ -429,8 +429,8 @@ def open_binary(
     in /usr/lib/debug and beside the file). Frames have the names that linkers use (`_ZN3foo3barEv`); with `demangle`
     readable ones (a function is called in place of whence.demangle.demangle). `dwarf`, `symtab` and `gopclntab` leave
     a source out when false; `jobs` is the number of threads (default: one a core). `names` says how debug info calls
-    functions ("qualified", "linkage", "short": see whence.model.NameStyle), `paths` how it names files ("joined",
-    "once", "relative": whence.model.PathStyle); with `columns` frames have columns and discriminators, too, where debug
+    functions ("qualified", "linkage", "short": see whence._base.model.NameStyle), `paths` how it names files ("joined",
+    "once", "relative": _base.model.PathStyle); with `columns` frames have columns and discriminators, too, where debug
     info has them (more to read and to hold; an archive has those it was created with). With `skip_line_zero` code that
     the compiler assigns to line 0 has the last line before it in its sequence.
 

@@ -11,16 +11,16 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence._base.errors import WhenceError, plain
+from whence._base.model import Frame, Frames
+from whence._base.reasons import NAMELESS, NOT_CODE, Missing, Reason, remedy_for
 from whence.demangle import demangle
-from whence.errors import WhenceError, plain
-from whence.model import Frame, Frames
-from whence.reasons import NAMELESS, NOT_CODE, Missing, Reason, remedy_for
 
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from whence.elf import ElfFile
     from whence.lidia.table import Table
+    from whence.objects.elf import ElfFile
     from whence.planner import Plan
     from whence.producers import Producers
 
@@ -148,7 +148,7 @@ def frames_by(producers: Producers, source: str, units: list[int], vaddr: int) -
 
 
 def other_names(elf: ElfFile, vaddr: int) -> Iterator[Step]:
-    from whence.elf.function_symbols import aliases
+    from whence.objects.elf.function_symbols import aliases
 
     try:
         names = aliases(elf, vaddr)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from whence.records import Record
+from whence._base.records import Record
 
 WHOLE_AFTER_SHARDS = 24
 FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all

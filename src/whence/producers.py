@@ -13,10 +13,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from whence.cores import share
-from whence.elf.file import ElfFile
-from whence.errors import WhenceError
-from whence.forks import cached_property
+from whence._base.cores import share
+from whence._base.errors import WhenceError
+from whence._base.forks import cached_property
+from whence.objects.elf.file import ElfFile
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge
 
@@ -24,13 +24,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from whence._base.model import NameStyle, PathStyle
+    from whence._base.reasons import Reason
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
     from whence.locate.debug_files import DebugFiles
     from whence.locate.search import Search
-    from whence.model import NameStyle, PathStyle
-    from whence.reasons import Reason
 
     Finder = DebugFiles | Callable[[], DebugFiles]
 
@@ -84,8 +84,8 @@ class Producers:
 
     def prepare(self) -> None:
         """Import all that reading the files imports (see ElfFile.prepare)."""
-        import whence.elf.function_symbols
-        import whence.elf.kernels.symbols  # noqa: F401
+        import whence.objects.elf.function_symbols
+        import whence.objects.elf.kernels.symbols  # noqa: F401
 
         _ = self.pclntab, self.searches
         for file in (self.elf, *self._opened):
@@ -216,7 +216,7 @@ class Producers:
             if self.pclntab is not None and only in ("", "gopclntab"):
                 by_go.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
             if self._symtab and only in ("", "symtab"):
-                from whence.elf.function_symbols import functions
+                from whence.objects.elf.function_symbols import functions
 
                 for file in dict.fromkeys((self.debug_elf, self.elf)):
                     by_symbols.append(
@@ -254,7 +254,7 @@ class Producers:
 
     def why_unnamed(self) -> Reason:
         """Why an address of the file's code has no frames: the file is stripped, or all but this has a name."""
-        from whence.reasons import Reason
+        from whence._base.reasons import Reason
 
         if self.dwarf is not None or self.pclntab is not None:
             return Reason.NOT_IN_ARCHIVE
@@ -387,7 +387,7 @@ def may_be_go(elf: ElfFile) -> bool:
     symbols, has no table."""
     if not elf.sections or elf.is_go:
         return True
-    from whence.elf.kernels import symbols as symbols_kernel
+    from whence.objects.elf.kernels import symbols as symbols_kernel
 
     try:
         found: bool = symbols_kernel.holds(elf.content(".strtab"), GO_SYMBOLS)

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 import whence
 from tests.helpers.programs import compiled, folder
+from whence.archive.create import create
 from whence.cli import addr
 from whence.cli.main import Plain, main, parsed
 from whence.cli.options import LOCATOR_DEFAULTS, PLACES
-from whence.elf import ElfFile, functions
-from whence.elf.segments import Segment
-from whence.lidia.build import create
 from whence.lidia.render import Queries
+from whence.objects.elf import ElfFile, functions
+from whence.objects.elf.segments import Segment
 from whence.ranges import StringSpace
 
 WHENCE = [sys.executable, "-m", "whence.cli"]

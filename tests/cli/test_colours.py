@@ -7,12 +7,12 @@ import pytest
 
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
-from whence.cli import streams
+from whence._base import streams
+from whence._base.model import Frame
+from whence._base.reasons import Reason
 from whence.cli.answers import coloured_frame, show
 from whence.cli.main import main
-from whence.model import Frame
-from whence.profiles import pprof
-from whence.reasons import Reason
+from whence.profiles.formats import pprof
 from whence.symbolize import Symbolized
 
 ESCAPE = re.compile(r"\x1b\[[0-9]*m|\x1b\]8;;[^\x1b]*\x1b\\")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from whence.cli.spelling import spelling
+from whence.dropin.spelling import spelling
 
 NESTED = "_RINvNtC3std3mem8align_ofINtC3std3VecINtC3std3VechEEE"  # std::mem::align_of::<std::Vec<std::Vec<u8>>>
 TYPE = "_$LT$a..Vec$LT$a..Vec$LT$T$GT$$GT$$u20$as$u20$a..From$LT$a..B$LT$T$GT$$GT$$GT$"

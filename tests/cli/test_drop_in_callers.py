@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers.drop_ins import SECONDS, asked, link, tool
 from tests.helpers.programs import folder
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 SOURCES = {
     "address": r"""

@@ -15,9 +15,9 @@ from tests.forge.elf import Symbol
 from tests.forge.lines import Step, program
 from tests.forge.split import Attributes
 from tests.helpers.drop_ins import ask, asked, link, tool
+from whence._base.errors import ElfError
 from whence.dwarf.kernels import constants
-from whence.elf.members import open_member
-from whence.errors import ElfError
+from whence.objects.elf.members import open_member
 
 CODE = 0x1000
 SIZE = 0x10  # bytes of a function

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 import whence
 from tests.helpers.drop_ins import SECONDS, ask, asked, link, tool
 from tests.helpers.programs import folder
-from whence.cli.modules import MODULES_KEPT
-from whence.cli.symbolizer_protocol import Responder, Settings
-from whence.elf import ElfFile
+from whence.dropin.modules import MODULES_KEPT
+from whence.dropin.symbolizer_protocol import Responder, Settings
+from whence.objects.elf import ElfFile
 
 SOURCE = r"""
 #include <cstdlib>

@@ -15,7 +15,7 @@ import pytest
 from tests.forge.builds import MissingTool, Recipe, build
 from tests.forge.elf import Section, forge
 from whence.cli import main
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 HELLO = """#include <stdio.h>
 

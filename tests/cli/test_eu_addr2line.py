@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tests.helpers.drop_ins import asked, link, tool
 from tests.helpers.programs import folder
-from whence.cli import eu_addr2line
-from whence.cli.eu_addr2line import Responder, settings_of
-from whence.elf import ElfFile
-from whence.errors import MapsError
+from whence._base.errors import MapsError
+from whence.dropin import eu_addr2line
+from whence.dropin.eu_addr2line import Responder, settings_of
+from whence.objects.elf import ElfFile
 
 SOURCE = r"""
 int counter = 7;

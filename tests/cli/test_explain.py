@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.programs import compiled
+from whence.archive.create import create
 from whence.cli import main
-from whence.elf import ElfFile
-from whence.lidia.build import create
+from whence.objects.elf import ElfFile
 
 Said = pytest.CaptureFixture[str]
 

@@ -13,13 +13,13 @@ import pytest
 from tests.forge.core import Mapped, core
 from tests.forge.server import serving, whole
 from tests.helpers.live import compiled, running
+from whence.archive.create import create
 from whence.cli import main
-from whence.elf import ElfFile
-from whence.lidia.build import create
 from whence.locate.cache import Cache
+from whence.objects.elf import ElfFile
 from whence.procmap import maps
-from whence.profiles import pprof
-from whence.profiles.model import Mapping, Profile, SampleType
+from whence.profiles.formats import pprof
+from whence.samples.model import Mapping, Profile, SampleType
 from whence.store import Store
 from whence.symbolize import Process
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from whence.cli.llvm_symbolizer import settings_of
-from whence.cli.markup import MarkupFilter
-from whence.cli.symbolizer_protocol import Responder
-from whence.elf import ElfFile
+from whence.dropin.llvm_symbolizer import settings_of
+from whence.dropin.markup import MarkupFilter
+from whence.dropin.symbolizer_protocol import Responder
+from whence.objects.elf import ElfFile
 
 SOURCE = """namespace app {
 struct Box { int v; };

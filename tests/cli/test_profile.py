@@ -10,12 +10,13 @@ import pytest
 
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
+from whence._base.model import Frame
 from whence.cli import main, profile_output
 from whence.cli import profile as cli_profile
 from whence.cli.progress import Progress
-from whence.model import Frame
-from whence.profiles import formats, pprof
-from whence.profiles.model import Mapping
+from whence.profiles.formats import pprof
+from whence.profiles.formats import registry as formats
+from whence.samples.model import Mapping
 
 
 @pytest.fixture

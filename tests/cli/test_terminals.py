@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from whence import lidia
+from whence._base.streams import ACTIVE
 from whence.cli import main
-from whence.cli.streams import ACTIVE
 from whence.profiles import coverage
 
 HOSTILE = "a\x1b]0;pwned\x07\r\nb\t\x7f\x85\x9b\u202ec\u2066\u2028\u200f"

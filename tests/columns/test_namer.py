@@ -16,15 +16,15 @@ import pytest
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
 from tests.helpers.programs import compiled
 from whence import lidia
+from whence._base.errors import CHANGED, LidiaError, WrongUse
+from whence._base.reasons import Reason
 from whence.binary import open_binary
 from whence.columns import Namer
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch
-from whence.errors import CHANGED, LidiaError, WrongUse
 from whence.kernels.columns import Column
 from whence.lidia import Range, Table
-from whence.locate.locator import Locator
-from whence.reasons import Reason
+from whence.locator.locator import Locator
 
 
 @pytest.fixture(scope="module")

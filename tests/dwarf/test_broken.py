@@ -11,7 +11,7 @@ from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.helpers.dwarf import found, read
 from tests.helpers.survive import survives
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
 
 
 def two_units(middle: Debug, debug: Debug) -> bytes:

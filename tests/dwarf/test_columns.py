@@ -16,7 +16,7 @@ from tests.forge.lines import Step, program, sections
 from tests.helpers.programs import folder
 from whence.dwarf import DebugInfo
 from whence.dwarf.lines import read_lines
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena
 

@@ -14,10 +14,10 @@ from tests.forge.builds import MissingTool, run
 from tests.forge.elf import Section, forge
 from tests.forge.lines import uleb
 from tests.oracle.compare import Symbols
+from whence._base.model import Frames
 from whence.dwarf import DebugInfo
-from whence.elf import ElfFile
-from whence.elf.kernels.constants import ET_DYN
-from whence.model import Frames
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import ET_DYN
 from whence.ranges import StringSpace
 
 CODE = 0x1000

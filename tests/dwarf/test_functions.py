@@ -10,7 +10,7 @@ from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.lines import uleb
 from tests.helpers.dwarf import Found, found, read
-from whence.window import ByteOrder
+from whence._base.window import ByteOrder
 
 SHAPES = [
     pytest.param(version, order, size, wide, id=f"v{version}-{order}-{8 * size}bit{'-wide' if wide else ''}")

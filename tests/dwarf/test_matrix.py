@@ -14,7 +14,7 @@ import pytest
 
 from tests.forge.builds import MissingTool, Recipe, build
 from tests.oracle import compare, ours
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 X86, LEVELS = "x86_64-linux-musl", ("-O0", "-O2", "-O3 -flto")
 RECIPES = [

@@ -11,7 +11,7 @@ import pytest
 from tests.forge.builds import MissingTool, Recipe, build
 from tests.forge.mutations import mutated
 from tests.helpers.survive import survives
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.producers import Producers
 
 RECIPES = [

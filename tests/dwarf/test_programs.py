@@ -11,15 +11,15 @@ from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die
 from tests.forge.lines import Step, new_tables, program, uleb
 from tests.helpers.dwarf import read
+from whence._base.errors import DwarfError
+from whence._base.window import ByteOrder
 from whence.dwarf import DebugInfo
 from whence.dwarf.kernels import units
 from whence.dwarf.line_files import LineBudgets, Paths
 from whence.dwarf.lines import LinePrograms, LineTable, read_lines
-from whence.errors import DwarfError
 from whence.ranges import Rows, Scopes, Starts
 from whence.ranges.strings import Arena
 from whence.ranges.table import NO_FILE
-from whence.window import ByteOrder
 
 CODE: list[Step] = [("set_address", 0x1000), ("special", 0, 6), ("file", 2), ("special", 4, 1), ("end", 8)]
 TWICE: list[Step] = [*CODE, ("set_address", 0x2000), ("copy",), ("file", 9), ("special", 2, 1), ("end", 4)]

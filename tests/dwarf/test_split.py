@@ -17,15 +17,15 @@ from tests.forge.lines import program
 from tests.forge.split import IDS, Attributes, dwo_files, package, packaged, skeleton, split
 from tests.helpers.dwarf import found
 from tests.helpers.survive import survives
+from whence._base.errors import DwarfError
+from whence._base.model import FrameStart
+from whence._base.window import Window
 from whence.dwarf import DebugInfo, Unit
 from whence.dwarf.split import read_index
 from whence.dwarf.variables import SPLIT_UNITS_KEPT, Variables
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
-from whence.errors import DwarfError
-from whence.model import FrameStart
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 from whence.ranges import StringSpace
-from whence.window import Window
 
 
 def read(version: int, **files: object) -> DebugInfo:

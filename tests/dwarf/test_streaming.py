@@ -19,15 +19,15 @@ from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.elf import Section, packed
 from tests.forge.lines import program
 from tests.forge.ranges import R, listed
+from whence._base.errors import ElfError
+from whence._base.window import ByteOrder
 from whence.binary import Binary, open_binary
 from whence.dwarf import DebugInfo, ahead, streaming, unit_set
 from whence.dwarf.functions import UnitReader, Wanted
 from whence.dwarf.info import State
-from whence.elf import ElfFile, compress
-from whence.elf.compress import Unpacking
-from whence.errors import ElfError
+from whence.objects.elf import ElfFile, compress
+from whence.objects.elf.compress import Unpacking
 from whence.ranges import StringSpace
-from whence.window import ByteOrder
 
 UNITS = 400
 TEXT = (0x1000, 0x100000)

@@ -14,12 +14,12 @@ from tests.forge.builds import MissingTool, run
 from tests.forge.dwarf import Debug, Die, function
 from tests.forge.elf import Section
 from tests.oracle.compare import Symbols
+from whence._base.window import ByteOrder
 from whence.demangle import demangle
 from whence.dwarf import DebugInfo
 from whence.dwarf.info import State
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.ranges import Ranges, StringSpace
-from whence.window import ByteOrder
 
 TYPE_UNIT, SIGNATURE = 0x41, 0x69  # DW_TAG_type_unit, DW_AT_signature
 

@@ -12,9 +12,9 @@ from tests.forge.dwarf import Debug, Die, function
 from tests.forge.elf import Section
 from tests.forge.lines import program
 from tests.helpers.dwarf import found, read
+from whence._base.window import ByteOrder
 from whence.dwarf import DebugInfo
 from whence.ranges.merge import merge
-from whence.window import ByteOrder
 
 
 def with_lines(low: int, size: int, root: Sequence[tuple[int, int, object]]) -> Debug:

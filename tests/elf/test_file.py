@@ -16,11 +16,11 @@ import pytest
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, note, packed
 from tests.helpers.survive import survives
+from whence._base.errors import ElfError
+from whence._base.window import ORDERS, ByteOrder
 from whence.binary import Binary
-from whence.elf import ElfFile, compress
-from whence.elf.kernels import constants
-from whence.errors import ElfError
-from whence.window import ORDERS, ByteOrder
+from whence.objects.elf import ElfFile, compress
+from whence.objects.elf.kernels import constants
 
 KINDS = [(bits, order) for bits in (32, 64) for order in ORDERS]
 kinds = pytest.mark.parametrize(("bits", "order"), KINDS)

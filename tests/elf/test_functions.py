@@ -22,13 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.elf import Section, Segment, Symbol, forge
-from whence.elf import ElfFile, aliases, functions
-from whence.elf.kernels import constants
-from whence.errors import ElfError, WhenceError
-from whence.model import Source
+from whence._base.errors import ElfError, WhenceError
+from whence._base.model import Source
+from whence._base.window import ORDERS, ByteOrder
+from whence.objects.elf import ElfFile, aliases, functions
+from whence.objects.elf.kernels import constants
 from whence.ranges import Ranges
 from whence.ranges.holding import holding
-from whence.window import ORDERS, ByteOrder
 
 KINDS = [(bits, order) for bits in (32, 64) for order in ORDERS]
 kinds = pytest.mark.parametrize(("bits", "order"), KINDS)

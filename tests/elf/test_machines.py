@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from whence.elf import ElfFile, functions
-from whence.model import Source
+from whence._base.model import Source
+from whence.objects.elf import ElfFile, functions
 
 SOURCE = """
 extern int puts(const char *);

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.forge.elf import Section, Symbol, forge
-from whence.elf import ElfFile
-from whence.elf.nearest import SymbolIndex
+from whence.dropin.nearest import SymbolIndex
+from whence.objects.elf import ElfFile
 
 TEXT = Section(".text", bytes(0x100), flags=6, vaddr=0x1000)
 DATA = Section(".data", bytes(0x100), flags=3, vaddr=0x2000)

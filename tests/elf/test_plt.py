@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, Symbol, forge
-from whence.elf import ElfFile, functions
-from whence.elf.kernels import constants
-from whence.elf.plt import stubs
-from whence.model import Source
+from whence._base.model import Source
+from whence.objects.elf import ElfFile, functions
+from whence.objects.elf.kernels import constants
+from whence.objects.elf.plt import stubs
 
 SOURCE = """
 extern int puts(const char *); extern int getpid(void); extern int rand(void);

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, Symbol, forge, mark
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
-from whence.errors import Unsupported
-from whence.window import ORDERS, ByteOrder
+from whence._base.errors import Unsupported
+from whence._base.window import ORDERS, ByteOrder
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 
 TEXT = Section(".text", bytes(64), flags=6)
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge import elf as forge
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
-from whence.window import ORDERS, ByteOrder
+from whence._base.window import ORDERS, ByteOrder
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 
 bits = st.sampled_from([32, 64])
 orders: st.SearchStrategy[ByteOrder] = st.sampled_from(ORDERS)

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from tests.forge import elf as forged
-from whence.elf import ElfFile, Segment
-from whence.elf.kernels import constants
-from whence.elf.segments import Translation
+from whence.objects.elf import ElfFile, Segment
+from whence.objects.elf.kernels import constants
+from whence.objects.elf.segments import Translation
 
 CODE = Segment.of_code(0x1234, 0x402234, 0x2000)
 NOBITS = Segment(constants.PT_LOAD, constants.PF_R | constants.PF_X, 0, 0x401000, 0, 0x1800, 0x1000)

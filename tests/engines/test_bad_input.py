@@ -26,7 +26,7 @@ from whence.cli.main import main
 from whence.columns import Namer
 from whence.engines.datafusion import name as name_frame
 from whence.engines.duckdb import name, register
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 from whence.store import Store
 
 INNER = ("inner", None)

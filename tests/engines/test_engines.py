@@ -16,14 +16,14 @@ import whence.engines.pandas
 import whence.engines.polars  # noqa: F401
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
 from tests.helpers.profiles import profile_of
+from whence._base.errors import WrongUse
 from whence.columns.plain import plain
 from whence.engines.datafusion import name as name_frame
 from whence.engines.duckdb import name as name_relation
 from whence.engines.duckdb import register
 from whence.engines.files import joined, listed, to_read
 from whence.engines.ray import NameBatches, name_file, name_profile_file
-from whence.errors import WrongUse
-from whence.profiles import formats
+from whence.profiles.formats import registry as formats
 from whence.store.places import objects_at
 
 COLUMNS = {"build_id": [ONE, ONE, OTHER, None], "address": [INNER_VADDR, OUTER_VADDR, 7, 1], "kept": [1, 2, 3, 4]}

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from tests.helpers.functions import place_of
-from whence.elf import ElfFile
-from whence.elf.segments import Translation
 from whence.filter import Form
+from whence.objects.elf import ElfFile
+from whence.objects.elf.segments import Translation
 
 
 def example_of(form: Form, program: Path) -> bytes:

@@ -12,11 +12,11 @@ import pytest
 from tests.filter.examples import example_of
 from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
-from whence.elf import ElfFile
 from whence.filter import FORMS, Form, LogFilter, Places, Style
 from whence.filter.forms import ANY_ADDRESS, Holds
 from whence.filter.kernels.needles import Needles
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 
 
 def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: bool = False) -> bytes:

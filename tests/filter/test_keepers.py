@@ -10,7 +10,7 @@ from tests.filter.examples import example_of
 from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
 from whence.filter import FORMS, Form, LogFilter, Places, Style
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 
 PREFIXES = (
     b"Nov 22 04:56:14 host app[123]: ",

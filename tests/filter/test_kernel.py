@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from whence._base.reasons import Reason
 from whence.filter import LogFilter, Places
-from whence.locate.locator import Locator
-from whence.reasons import Reason
+from whence.locator.locator import Locator
 
 MODULE = """
 #define INIT __attribute__((section(".init.text"), noinline))

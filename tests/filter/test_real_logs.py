@@ -18,10 +18,10 @@ import pytest
 from tests.helpers.drop_ins import tool
 from tests.helpers.golang import environment, goroot
 from tests.helpers.programs import folder
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
 from whence.filter import LogFilter, Places, Style
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 
 FAULTS = r"""
 #include <stdlib.h>

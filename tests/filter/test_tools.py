@@ -9,9 +9,9 @@ import pytest
 from tests.helpers.drop_ins import tool
 from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
-from whence.elf import ElfFile
 from whence.filter import LogFilter, Places
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 
 SPACE = """
 extern "C" __attribute__((noinline, noipa)) int other(int a) { return a * 7; }

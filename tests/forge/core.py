@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.forge.elf import Section, Segment, forge, mark, note
-from whence.elf.kernels import constants
-from whence.window import ByteOrder
+from whence._base.window import ByteOrder
+from whence.objects.elf.kernels import constants
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_FILE = 1, 3, 6, 0x46494C45
 PAGE = 0x1000

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from tests.forge.elf import Section, Symbol, forge, packed
 from tests.forge.lines import sleb, uleb
-from whence.elf.kernels.constants import ET_DYN
-from whence.window import ByteOrder
+from whence._base.window import ByteOrder
+from whence.objects.elf.kernels.constants import ET_DYN
 
 # Tags
 CU, PARTIAL, FUNCTION, INLINED, BLOCK, NAMESPACE, STRUCTURE, CLASS, VARIABLE, PARAMETER, BASE = (

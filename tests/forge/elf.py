@@ -14,9 +14,9 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from whence.elf import layout
-from whence.elf.kernels import constants
-from whence.window import ByteOrder
+from whence._base.window import ByteOrder
+from whence.objects.elf import layout
+from whence.objects.elf.kernels import constants
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.forge.elf import Section, Segment, Symbol, forge, mark
+from whence._base.window import ByteOrder
 from whence.gopclntab.header import VERSIONS, PclntabVersion
 from whence.gopclntab.inlining import SHAPES, Shape
 from whence.gopclntab.moduledata import GOFUNC, SECTION_MAP, WORDS
-from whence.window import ByteOrder
 
 TEXT = 0x401000
 TABLE = 0x600000

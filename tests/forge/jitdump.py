@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from whence.profiles.perfdata.jitdump import HEADER, MAGIC
+from whence.perfdata.jitdump import HEADER, MAGIC
 
 
 class Dump:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from whence.profiles.perfdata.header import FEATURE_BITS, FILE_SIZE, PIPE_SIZE
-from whence.profiles.perfdata.kernels import constants
-from whence.profiles.perfdata.magic import MAGIC
+from whence.perfdata.header import FEATURE_BITS, FILE_SIZE, PIPE_SIZE
+from whence.perfdata.kernels import constants
+from whence.perfdata.magic import MAGIC
 
 KIND = (
     constants.HAS_IP | constants.HAS_TID | constants.HAS_TIME | constants.HAS_ID | constants.HAS_PERIOD

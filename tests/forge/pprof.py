@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whence.profiles import wire
+from whence.samples import wire
 
 
 def strings(*texts: str) -> bytes:

@@ -10,7 +10,7 @@ from tests.forge.dwarf import Debug, Die
 from tests.forge.elf import Section, forge
 from tests.forge.lines import uleb
 from whence.dwarf import Unit
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 IDS = (0x1111222233334444, 0x5555666677778888)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
 from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
 from whence.unwind.memory import Unreadable
 from whence.unwind.registers import X86_64, Machine

@@ -15,9 +15,9 @@ import whence
 from tests.helpers import golang
 from tests.helpers.gofacts import Chain, chains
 from whence.dwarf import DebugInfo
-from whence.elf import ElfFile
-from whence.elf import functions as symbol_functions
 from whence.gopclntab import Pclntab
+from whence.objects.elf import ElfFile
+from whence.objects.elf import functions as symbol_functions
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge

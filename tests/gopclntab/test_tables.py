@@ -11,15 +11,15 @@ from tests.forge import elf as forge_elf
 from tests.forge.gopclntab import TABLE, TEXT, Function, Node, program
 from tests.helpers.gofacts import chains
 from tests.helpers.survive import survives
+from whence._base.errors import GopclntabError
+from whence._base.model import Source
+from whence._base.window import ByteOrder
 from whence.binary import Binary
-from whence.elf import ElfFile
-from whence.errors import GopclntabError
 from whence.gopclntab import Pclntab
 from whence.gopclntab.header import VERSIONS
 from whence.gopclntab.inlining import SHAPES
-from whence.model import Source
+from whence.objects.elf import ElfFile
 from whence.ranges import Ranges, StringSpace
-from whence.window import ByteOrder
 
 ORDERS: tuple[ByteOrder, ...] = ("little", "big")
 SINCE = [version.since for version in VERSIONS]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.survive import survives
 from whence import gotrace
-from whence.errors import TraceError
+from whence._base.errors import TraceError
 from whence.gotrace import Event, Version
 from whence.gotrace.kernels import event as event_kernel
 from whence.gotrace.kernels.layout import Layout

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from whence import gotrace
-from whence.errors import TraceError, Unsupported
+from whence._base.errors import TraceError, Unsupported
 from whence.gotrace import Event, Version
 
 HEADER = b"go 1.26 trace\0\0\0"

@@ -19,9 +19,9 @@ import pytest
 
 from tests.gotrace.conftest import Go
 from whence import gotrace, profiles
+from whence._base.errors import TraceError
 from whence.cli import main
 from whence.cli.trace_info import as_text
-from whence.errors import TraceError
 from whence.gotrace import Event, Version
 from whence.gotrace.anonymizing import anonymize
 from whence.gotrace.filtering import Filter

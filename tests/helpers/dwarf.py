@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whence.dwarf import DebugInfo
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.ranges import StringSpace
 
 Found = list[tuple[int, int, int, str]]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, forge
 from tests.forge.proc import Line
-from whence.elf import ElfFile, segments
-from whence.errors import ElfError
+from whence._base.errors import ElfError
+from whence._base.model import Frame, Frames
 from whence.locate.debug_files import DebugFiles
 from whence.locate.search import Opened, Search, Wanted
-from whence.model import Frame, Frames
+from whence.objects.elf import ElfFile, segments
 from whence.symbolize import ProcessView, Symbolized, Symbolizer
 
 ID, OTHER = "aa" * 20, "bb" * 20

@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 from tests.helpers.profiles import program_profile
-from whence.elf import ElfFile
-from whence.profiles import breakpad, firefox
+from whence.objects.elf import ElfFile
+from whence.profiles.formats import breakpad, firefox
 
 PEER = Path(__file__).parents[2] / ".cache" / "npm" / "node_modules" / ".bin" / "profiler-cli"
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.unwind.cfi import CallFrames, How, Rule
 from whence.unwind.registers import X86_64
 

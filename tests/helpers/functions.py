@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from whence.elf import ElfFile
-from whence.elf.function_symbols import functions
+from whence.objects.elf import ElfFile
+from whence.objects.elf.function_symbols import functions
 
 
 def place_of(path: Path, name: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.stores import Files
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.server.pool import image_base
 
 ARROW = "application/vnd.apache.arrow.stream"

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import pytest
 
-from whence.elf import ElfFile
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.profiles import Profile
-from whence.profiles.kinds import GENERATED
+from whence.samples.kinds import GENERATED
 
 FIELDS = "comm,pid,tid,time,event,period,ip,sym,symoff,dso"
 HEADER = re.compile(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from whence.elf import ElfFile
-from whence.model import Frame
-from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
+from whence._base.model import Frame
+from whence.objects.elf import ElfFile
+from whence.samples.model import NO_MAPPING, Mapping, Profile, SampleType
 
 BASE = 0x7F0000000000
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.programs import compiled
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 WRITES = ("put", "create", "replace", "copy", "delete")
 """The calls of a place that change it."""

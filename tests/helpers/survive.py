@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
 
 Answer = TypeVar("Answer")
 

@@ -14,9 +14,9 @@ from tests.helpers.archives import small_archives
 from tests.hostile import bounded
 from tests.hostile.bounds import Outcome
 from tests.hostile.inputs import columns as inputs
+from whence._base.errors import FormatError, WhenceError
 from whence.cli.main import main
 from whence.columns.pages import groups_of, need_of
-from whence.errors import FormatError, WhenceError
 
 MUTATED = 300
 

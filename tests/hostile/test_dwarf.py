@@ -17,8 +17,8 @@ from tests.forge.lines import sleb, uleb
 from tests.helpers.dwarf import found, read
 from tests.hostile import bounded, interrupted
 from tests.hostile.inputs.dwarf import CODE, GOOD_TABLE, SIZE, address, declaration, unit
-from whence.elf import ElfFile
-from whence.elf.kernels.constants import ET_DYN
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import ET_DYN
 
 ATTRIBUTES = 500_000
 UNPACKED = "unpacked bytes take more than 64 times its"

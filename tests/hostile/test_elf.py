@@ -11,7 +11,7 @@ import pytest
 from tests.forge.elf import Section, forge, note, packed
 from tests.hostile import bounded, interrupted
 from tests.hostile.inputs.elf import big_text, big_text_of_short_names
-from whence.elf.kernels import constants
+from whence.objects.elf.kernels import constants
 
 MEGABYTE = 1 << 20
 

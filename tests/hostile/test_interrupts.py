@@ -22,15 +22,16 @@ from tests.hostile import interrupted
 from tests.hostile.bounds import ROOT
 from tests.hostile.inputs.dwarf import CODE, GOOD_TABLE, SIZE, address, unit
 from tests.hostile.inputs.elf import big_text_of_short_names
-from whence import cores, lidia
+from whence import lidia
+from whence._base import cores
 from whence.dwarf.info import DebugInfo
-from whence.elf import ElfFile
-from whence.elf.function_symbols import functions
-from whence.elf.kernels.constants import ET_DYN
+from whence.flamegraph.kernels.tree import equal_stacks
 from whence.lidia.kernels.inspect import Inspection
 from whence.lidia.table import Table
 from whence.lidia.writer import write
-from whence.profiles.flamegraph.kernels.tree import equal_stacks
+from whence.objects.elf import ElfFile
+from whence.objects.elf.function_symbols import functions
+from whence.objects.elf.kernels.constants import ET_DYN
 from whence.ranges import StringSpace
 
 Work = Callable[[], object]
@@ -162,7 +163,7 @@ def test_ctrl_c_during_an_import_is_one_line() -> None:
         import sys
         class Finder:
             def find_spec(self, name, path=None, target=None):
-                if name == "whence.elf.file":
+                if name == "whence.objects.elf.file":
                     raise KeyboardInterrupt
         sys.meta_path.insert(0, Finder())
         from whence.cli.main import main

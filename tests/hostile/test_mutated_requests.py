@@ -22,7 +22,8 @@ from tests.helpers.naming import ARROW, debug_id, job, lines, offset_of
 from tests.helpers.profiles import program_profile
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
-from whence.profiles import formats, wire
+from whence.profiles.formats import registry as formats
+from whence.samples import wire
 from whence.server.app import make_app
 from whence.server.settings import ServerSettings
 from whence.server.uploads import CONNECT_JSON, PROTO, PYROSCOPE

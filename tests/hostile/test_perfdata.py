@@ -13,9 +13,9 @@ from tests.forge.mutations import mutated
 from tests.forge.perfdata import KIND, USER, Forge
 from tests.helpers.perfdata import EXPECTED, recording, stacks
 from tests.hostile import bounded
-from whence.errors import ProfileError
+from whence._base.errors import ProfileError
+from whence.perfdata.kernels import constants
 from whence.profiles import read
-from whence.profiles.perfdata.kernels import constants
 
 if sys.version_info >= (3, 14):
     from compression import zstd

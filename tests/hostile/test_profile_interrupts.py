@@ -9,7 +9,7 @@ import pytest
 
 from tests.forge import pprof
 from tests.hostile import interrupted
-from whence.profiles import wire
+from whence.samples import wire
 
 
 @cache

@@ -12,11 +12,14 @@ import pytest
 
 from tests.forge import pprof as forge
 from tests.hostile import bounded
-from whence.errors import ProfileError
-from whence.model import Frame
-from whence.profiles import bounds, firefox, folded, formats, otlp, plain_json, pprof, speedscope, top, wire
-from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
+from whence.profiles import top
+from whence.profiles.formats import firefox, folded, otlp, plain_json, pprof, speedscope
+from whence.profiles.formats import registry as formats
 from whence.profiles.non_elf_names import Processes
+from whence.samples import bounds, wire
+from whence.samples.model import NO_MAPPING, Label, Profile, SampleType
 
 MEGABYTE = 1 << 20
 BASE_MEGABYTES = 60  # Python and whence itself

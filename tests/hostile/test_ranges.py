@@ -8,8 +8,8 @@ import pytest
 
 from tests.forge.ranges import Names, S, rows, scopes
 from tests.hostile import bounded
+from whence._base.model import Source
 from whence.lidia.writer import to_bytes
-from whence.model import Source
 from whence.ranges import Ranges
 from whence.ranges.caller_files import caller_files
 from whence.ranges.merge import merge

@@ -18,8 +18,8 @@ import pytest
 from tests.helpers.naming import ARROW, arrow, lines
 from tests.helpers.serving import TestClient
 from tests.hostile import bounded
-from whence.locate.locator import Locator
 from whence.locate.search import Wanted
+from whence.locator.locator import Locator
 from whence.server.app import make_app
 from whence.server.arrow import LONGEST_TEXT
 from whence.server.bodies import Refusal, count_profile_values
@@ -329,8 +329,8 @@ def in_job(names: list[str]) -> tuple[str, bytes, str]:
 
 
 def in_profile(names: list[str]) -> tuple[str, bytes, str]:
-    from whence.profiles import formats
-    from whence.profiles.model import Mapping, Profile, SampleType
+    from whence.profiles.formats import registry as formats
+    from whence.samples.model import Mapping, Profile, SampleType
 
     profile = Profile([SampleType("samples", "count")])
     for number, one in enumerate(names):

@@ -64,7 +64,7 @@ class Mixed:
 
     def __init__(self, files: Files) -> None:
         from tests.helpers.profiles import program_profile
-        from whence.profiles import formats
+        from whence.profiles.formats import registry as formats
 
         base = f"/buildid/{files.build_id}"
         lines = b"".join(
@@ -132,7 +132,7 @@ class Hostile:
 
     def __init__(self, files: Files) -> None:
         from tests.helpers.profiles import program_profile
-        from whence.profiles import formats
+        from whence.profiles.formats import registry as formats
 
         self._dice = random.Random(17)
         self._files = files

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, build_id_note, forge
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
 from whence.store import Store, meta, names
 from whence.store.index import rows_in
 from whence.store.leases import Busy, Lease

@@ -17,8 +17,8 @@ from tests.hostile.inputs.tables import (
     notes_in_notes,
     one_head_for_all,
 )
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 from whence.procmap.core import read_core
 
 

@@ -45,7 +45,7 @@ def program() -> Path:
 
 
 def addresses(program: Path) -> list[str]:
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
 
     with ElfFile.open(program) as elf:
         return [hex(vaddr) for start, end in elf.code_ranges() for vaddr in range(start, end, 2)]

@@ -16,9 +16,9 @@ import pytest
 
 from tests.forge.ranges import NESTED, archive
 from whence import lidia
-from whence.errors import ChecksumError, LidiaError, WhenceError
-from whence.lidia.build import Created
-from whence.model import Frame, Source
+from whence._base.errors import ChecksumError, LidiaError, WhenceError
+from whence._base.model import Frame, Source
+from whence.archive.create import Created
 from whence.ranges import Ranges
 
 PROGRAM = """

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence import Frame, Source
+from whence._base.model import Frames
 from whence.lidia.chains import NO_CHAIN, ChainTable
-from whence.model import Frames
 
 FRAMES = st.builds(
     Frame,

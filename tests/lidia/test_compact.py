@@ -18,7 +18,7 @@ from tests.helpers.forms import assert_equal_answers
 from tests.helpers.programs import compiled
 from tests.hostile.inputs.lidia import shared_beginnings
 from whence import Locator, lidia
-from whence.errors import ChecksumError, LidiaError
+from whence._base.errors import ChecksumError, LidiaError
 from whence.lidia.layout import COLUMNS, DISCRIMINATORS, PACKED_COLUMNS, PACKED_DISCRIMINATORS, PACKED_STARTS
 from whence.lidia.render import render_many
 from whence.lidia.writer import to_bytes

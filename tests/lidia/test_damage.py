@@ -11,7 +11,7 @@ import pytest
 from tests.forge.lidia import Forged, prefixed, terminated
 from tests.forge.ranges import NESTED, archive
 from whence import lidia
-from whence.errors import ChecksumError, LidiaError
+from whence._base.errors import ChecksumError, LidiaError
 from whence.lidia.render import render_many
 
 ADDRESSES = list(range(0xFFE, 0x1052, 3))

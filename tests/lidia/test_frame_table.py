@@ -15,8 +15,8 @@ from tests.forge.lidia import Forged, prefixed
 from tests.forge.ranges import NESTED, located
 from tests.forge.ranges import archive as forged_archive
 from whence import lidia
+from whence._base.model import Frame, Source
 from whence.lidia.writer import to_bytes
-from whence.model import Frame, Source
 from whence.ranges import Ranges
 
 ASKED = [0x1015, 0, 0x1041, 0x1031, 0x9999]

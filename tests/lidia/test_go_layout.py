@@ -11,8 +11,8 @@ import pytest
 from tests.forge.lidia import OVERFLOW, Forged, prefixed, terminated
 from tests.forge.ranges import Names, R, table
 from whence import lidia
+from whence._base.model import Frame
 from whence.lidia.render import render_many
-from whence.model import Frame
 
 
 def names(found: tuple[Frame, ...]) -> list[str]:

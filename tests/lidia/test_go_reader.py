@@ -17,7 +17,7 @@ from tests.forge.lidia import OVERFLOW
 from tests.helpers import golang
 from tests.oracle.compare import differing_files
 from whence import lidia
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 
 def archived(path: str | os.PathLike[str]) -> bytes:

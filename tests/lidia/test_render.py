@@ -9,7 +9,7 @@ import pytest
 
 from tests.forge.ranges import Names, R, table
 from whence import lidia
-from whence.errors import plain
+from whence._base.errors import plain
 from whence.lidia.kernels.queries import ReadableNames
 from whence.lidia.render import Queries, Renderer, render_many
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.forge.ranges import NESTED, Names, R, answer, archive, table
 from whence import lidia
-from whence.model import Frame
+from whence._base.model import Frame
 
 
 def frames(found: tuple[Frame, ...]) -> list[tuple[str, str, int]]:

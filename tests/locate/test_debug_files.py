@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, build_id_note, debug_link, forge
-from whence.elf import ElfFile
-from whence.errors import Mismatch
+from whence._base.errors import Mismatch
 from whence.locate.debug_files import DebugFiles
 from whence.locate.search import Outcome
+from whence.objects.elf import ElfFile
 
 ID, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 INFO = Section(".debug_info", b"some debug info")

@@ -20,7 +20,7 @@ from tests.forge import server as behave
 from tests.forge.elf import Section, build_id_note, forge
 from tests.forge.server import serving
 from tests.helpers.stores import free_port
-from whence.errors import WrongUse
+from whence._base.errors import WrongUse
 from whence.locate.cache import Cache
 from whence.locate.debuginfod import OVERLAP, Debuginfod, Limits, allowing, checked_server
 

@@ -15,14 +15,14 @@ import whence
 from tests.helpers.live import running
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
-from whence.elf import ElfFile
-from whence.lidia.build import create
+from whence._base.reasons import Reason
+from whence.archive.create import create
 from whence.locate.cache import Cache
-from whence.locate.locator import Locator
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.locate.sources import Candidate, identify
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.profiles.naming import name
-from whence.reasons import Reason
 
 OTHER = "ab" * 20
 

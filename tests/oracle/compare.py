@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from tests.oracle import ours, witnesses
 from tests.oracle.witnesses import Call, Chain
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 
 @dataclass

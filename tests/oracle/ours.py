@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import whence
 from tests.oracle.witnesses import Call, Chain, normal
-from whence.elf import ElfFile
-from whence.model import Frames
+from whence._base.model import Frames
+from whence.objects.elf import ElfFile
 from whence.producers import Producers
 from whence.ranges import Ranges
 

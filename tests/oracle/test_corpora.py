@@ -22,7 +22,7 @@ from tests.oracle import ours
 from tests.oracle.compare import Symbols, compare_file, differing_files, differing_starts, sample
 from tests.oracle.corpora import CORPORA, fetched, tool
 from whence import lidia
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 pytestmark = pytest.mark.oracle
 

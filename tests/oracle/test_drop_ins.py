@@ -19,7 +19,7 @@ import pytest
 from tests.helpers.drop_ins import link, tool
 from tests.oracle.compare import Symbols, sample
 from tests.oracle.corpora import CORPORA, fetched
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 pytestmark = pytest.mark.oracle
 

@@ -17,9 +17,9 @@ import pytest
 
 from tests.helpers.drop_ins import tool
 from tests.oracle.corpora import CORPORA, fetched
-from whence.elf import ElfFile
 from whence.filter import LogFilter, Places
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 
 pytestmark = pytest.mark.oracle
 

@@ -83,7 +83,7 @@ def symbolic(path: str, addresses: Sequence[int]) -> list[Chain]:
     from symbolic import SymbolicError
     from symbolic.debuginfo import Archive
 
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
 
     with ElfFile.open(path) as elf:
         loaded = [segment.vaddr for segment in elf.segments if segment.type == 1]

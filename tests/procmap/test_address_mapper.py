@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.forge.elf import Section, forge
 from tests.forge.elf import Segment as ProgramHeader
-from whence.elf import Segment
-from whence.errors import ElfError
+from whence._base.errors import ElfError
+from whence.objects.elf import Segment
 from whence.procmap import AddressMapper, Mapping
 
 PAGE = 4096

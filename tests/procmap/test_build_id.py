@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, Segment, build_id_note, forge, note
-from whence.errors import ElfError
+from whence._base.errors import ElfError
+from whence._base.window import ByteOrder
 from whence.procmap import read_build_id, read_go_build_id
 from whence.procmap.build_id import build_id_of
-from whence.window import ByteOrder
 
 ID = "49daf84ed369fe589b73ea876f2591cd4c3588bb"
 

@@ -17,14 +17,14 @@ from tests.forge.elf import Segment, build_id_note, forge, note
 from tests.helpers.live import compiled, running
 from tests.helpers.programs import UNTIL_ASLEEP
 from tests.helpers.survive import survives
+from whence._base.errors import MapsError
+from whence._base.window import ByteOrder
+from whence.archive.create import create
 from whence.cli.main import main
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
-from whence.errors import MapsError
-from whence.lidia.build import create
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 from whence.procmap.core import NT_SIGINFO, CoreMappings, read_core
 from whence.procmap.snapshot import SnapshotMappings
-from whence.window import ByteOrder
 
 ID = "0123456789abcdef" * 2
 CRASH = (

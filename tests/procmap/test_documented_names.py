@@ -6,7 +6,7 @@ import os
 import sys
 
 from whence import procmap
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 
 
 def test_everything_documented_is_there() -> None:

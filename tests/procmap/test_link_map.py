@@ -9,8 +9,8 @@ import pytest
 
 from tests.forge.core import NT_AUXV, Mapped, core, status
 from tests.forge.elf import Section, Segment, build_id_note, forge, note
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 from whence.procmap.core import AT_ENTRY, AT_PHNUM, CoreMappings, read_core
 from whence.procmap.link_map import LIBRARIES_LIMIT, CoreSegments, loaded_files
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.live import compiled, may_read_map_files, may_unshare, python, running
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.procmap import AddressMapper, Kind, Mapping, Resolver, read_build_id
 from whence.procmap.query import MapsQuery
 from whence.procmap.threads import threads

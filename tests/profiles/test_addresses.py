@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.elf.segments import Segment
-from whence.profiles.addresses import NOWHERE, vaddrs
-from whence.profiles.model import Mapping
+from whence.objects.elf.segments import Segment
+from whence.samples.addresses import NOWHERE, vaddrs
+from whence.samples.model import Mapping
 
 
 def code(file_offset: int, vaddr: int, size: int, flags: int = 5) -> Segment:

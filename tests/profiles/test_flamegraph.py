@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 
 from tests.forge import pprof as forge
 from tests.helpers.profiles import REASON, in_app, made, names, profile_of
-from whence.errors import ProfileError
-from whence.model import Frame
-from whence.profiles import gz, pprof, wire
-from whence.profiles.flamegraph import page
-from whence.profiles.flamegraph.data import LONGEST, encoded, grouped
-from whence.profiles.flamegraph.kernels import tree as tree_kernel
-from whence.profiles.flamegraph.tree import DEPTH, LINES, SMALLER, TYPES, Tree, tree
-from whence.profiles.model import NO_MAPPING, Profile, Samples, SampleType
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
+from whence.flamegraph import page
+from whence.flamegraph.data import LONGEST, encoded, grouped
+from whence.flamegraph.kernels import tree as tree_kernel
+from whence.flamegraph.tree import DEPTH, LINES, SMALLER, TYPES, Tree, tree
+from whence.profiles.formats import gz, pprof
+from whence.samples import wire
+from whence.samples.model import NO_MAPPING, Profile, Samples, SampleType
 
 PAGE_BYTES = 64_000_000  # what a page may have
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.chromium import DESK, PHONE, needs_chromium, run
 from tests.helpers.profiles import REASON, in_app, made, profile_of
-from whence.model import Frame
-from whence.profiles.difference import diff
-from whence.profiles.flamegraph import page
-from whence.profiles.flamegraph.tree import DEPTH
-from whence.profiles.model import NO_MAPPING, Profile, SampleType
+from whence._base.model import Frame
+from whence.flamegraph import page
+from whence.flamegraph.tree import DEPTH
+from whence.samples.difference import diff
+from whence.samples.model import NO_MAPPING, Profile, SampleType
 
 pytestmark = needs_chromium
 

@@ -13,17 +13,18 @@ import pytest
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
 from whence import procmap, profiles
-from whence.errors import ProfileError
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
+from whence._base.reasons import Reason
 from whence.locate.cache import Cache
-from whence.locate.locator import Locator
 from whence.locate.search import Wanted
 from whence.locate.sources import Candidate
-from whence.model import Frame
-from whence.profiles import pprof, wire
+from whence.locator.locator import Locator
 from whence.profiles.coverage import coverage, text
-from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
+from whence.profiles.formats import pprof
 from whence.profiles.naming import name
-from whence.reasons import Reason
+from whence.samples import wire
+from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 
 
 def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.forge import elf as forge
+from whence._base.model import Frame, Source
 from whence.cli import main
-from whence.elf import ElfFile
 from whence.locate.segments import placing_segments
-from whence.model import Frame, Source
-from whence.profiles import otlp, perf, pprof
+from whence.objects.elf import ElfFile
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import coverage
-from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.profiles.formats import otlp, perf, pprof
 from whence.profiles.naming import Named, name
 from whence.profiles.symbol_lists import SymbolLists
+from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 
 CODE = 0x7F1D10020000
 MAP = f"{CODE:x} 100 JS:*inner /srv/hot.js:1:15\n{CODE + 0x100:x} 80 JS:~outer /srv/hot.js:2:1\n"

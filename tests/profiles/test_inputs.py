@@ -15,12 +15,14 @@ from tests.helpers.firefox import samply_document, stacks_of
 from tests.helpers.perf_text import TWO_THREADS
 from tests.helpers.profiles import made
 from tests.helpers.programs import compiled
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
 from whence.cli import main
-from whence.errors import ProfileError
-from whence.locate.locator import Locator
-from whence.model import Frame
-from whence.profiles import Profile, firefox, folded, formats, perf, read, speedscope, top
-from whence.profiles.model import Label, SampleType, Timeline
+from whence.locator.locator import Locator
+from whence.profiles import Profile, read, top
+from whence.profiles.formats import firefox, folded, perf, speedscope
+from whence.profiles.formats import registry as formats
+from whence.samples.model import Label, SampleType, Timeline
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 

@@ -12,9 +12,9 @@ import pytest
 from tests.forge.jitdump import Dump
 from tests.forge.mutations import mutated
 from tests.forge.perfdata import USER, Forge
-from whence.errors import ProfileError
+from whence._base.errors import ProfileError
+from whence.perfdata import jitdump
 from whence.profiles import Profile, read
-from whence.profiles.perfdata import jitdump
 
 AT = 0x7F0000001000
 

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.profiles.json_text import CHUNK, FEW, written
+from whence.profiles.formats.json_text import CHUNK, FEW, written
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
 

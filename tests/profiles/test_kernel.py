@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.programs import folder
+from whence._base.reasons import Reason
+from whence.archive.create import create
 from whence.cli import main
-from whence.elf import ElfFile
-from whence.lidia.build import create
-from whence.locate.locator import Locator
 from whence.locate.names import module_of, same_name
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.profiles.binaries import Binaries
-from whence.profiles.kernel import is_kernel
-from whence.profiles.kinds import AddressKind, kind_of
-from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import name
 from whence.profiles.symbol_lists import SymbolLists
-from whence.reasons import Reason
+from whence.samples.kernel import is_kernel
+from whence.samples.kinds import AddressKind, kind_of
+from whence.samples.model import NO_MAPPING, Mapping, Profile, SampleType
 
 TEXT = 0xFFFFFFFF81000000
 SLIDE = 0x19A00000

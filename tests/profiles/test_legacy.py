@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import golang
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
 from whence.cli import main
-from whence.errors import ProfileError
-from whence.model import Frame
-from whence.profiles import Profile, formats, legacy, memory_maps, read
-from whence.profiles.model import Label, SampleType
+from whence.profiles import Profile, read
+from whence.profiles.formats import legacy, memory_maps
+from whence.profiles.formats import registry as formats
+from whence.samples.model import Label, SampleType
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 MAPS = """

@@ -18,13 +18,15 @@ from hypothesis import strategies as st
 from tests.forge.perfdata import Forge
 from tests.helpers.profiles import BASE, made, names, profile_of, program_profile
 from tests.helpers.programs import compiled
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
 from whence.cli import main
-from whence.errors import ProfileError
-from whence.model import Frame
-from whence.profiles import Profile, folded, formats, merge, naming, pprof, read, speedscope, top
+from whence.profiles import Profile, merge, naming, read, top
 from whence.profiles.binaries import Binaries
-from whence.profiles.difference import both, diff
-from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
+from whence.profiles.formats import folded, pprof, speedscope
+from whence.profiles.formats import registry as formats
+from whence.samples.difference import both, diff
+from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
 from whence.symbolize.naming import table_of
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="one process names the files elsewhere")

@@ -14,25 +14,25 @@ from tests.forge import elf as forge
 from tests.helpers.functions import place_of
 from tests.helpers.profiles import BASE, program_profile
 from tests.helpers.programs import compiled
-from whence.elf import ElfFile
-from whence.lidia.build import create
+from whence._base.model import Frame
+from whence._base.reasons import Missing, Reason
+from whence._base.reasons import remedy_for as remedy
+from whence._base.window import ByteOrder
+from whence.archive.create import create
 from whence.locate.cache import Cache
-from whence.locate.locator import Locator
 from whence.locate.search import Outcome
 from whence.locate.segments import skeleton
-from whence.model import Frame
-from whence.profiles import pprof
-from whence.profiles.addresses import vaddrs
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import coverage, text, total
-from whence.profiles.model import NO_MAPPING, Mapping, SampleType
-from whence.profiles.model import Profile as Tables
+from whence.profiles.formats import pprof
 from whence.profiles.naming import Named, name
 from whence.profiles.profile import Profile, read
-from whence.reasons import Missing, Reason
-from whence.reasons import remedy_for as remedy
+from whence.samples.addresses import vaddrs
+from whence.samples.model import NO_MAPPING, Mapping, SampleType
+from whence.samples.model import Profile as Tables
 from whence.symbolize import internal_error
-from whence.window import ByteOrder
 
 
 def named(profile: Tables, **options: object) -> tuple[list[Named], list[str]]:

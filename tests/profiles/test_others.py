@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from whence._base.errors import ProfileError
 from whence.cli import main
-from whence.errors import ProfileError
-from whence.profiles import formats
+from whence.profiles.formats import registry as formats
 
 CASES = {
     "java heapz": (b"--- heapz 1 ---\nformat = java\nresolution = bytes\n", "a Java heapz profile", "pprof -proto"),

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from tests.helpers.survive import survives
-from whence.errors import ProfileError
-from whence.model import Frame
-from whence.profiles import folded, formats, gz, otlp, pprof, wire
-from whence.profiles.flamegraph import page
-from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
+from whence.flamegraph import page
+from whence.profiles.formats import folded, gz, otlp, pprof
+from whence.profiles.formats import registry as formats
+from whence.samples import wire
+from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 
 proto = pytest.importorskip("opentelemetry.proto.profiles.v1development.profiles_pb2")
 BUILD_ID = "ab" * 20

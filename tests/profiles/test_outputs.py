@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from tests.helpers.firefox import FrontEnd, stacks_of
 from tests.helpers.perf_text import TWO_THREADS
 from tests.helpers.profiles import REASON, made, names, profile_of
+from whence._base.model import Frame
 from whence.cli import main
-from whence.model import Frame
-from whence.profiles import Profile, arrow, breakpad, firefox, folded, formats, perf, plain_json, pprof, speedscope, top
-from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
+from whence.profiles import Profile, arrow, top
+from whence.profiles.formats import breakpad, firefox, folded, perf, plain_json, pprof, speedscope
+from whence.profiles.formats import registry as formats
+from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
 
 
 def test_a_table_has_the_functions_with_most_self_first() -> None:

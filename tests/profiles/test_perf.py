@@ -8,10 +8,10 @@ import pytest
 
 from tests.helpers.perf_text import MAPPED, OFFSETS
 from tests.helpers.survive import survives
-from whence.errors import ProfileError
-from whence.model import Frame
-from whence.profiles import folded, perf, pprof
-from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
+from whence.profiles.formats import folded, perf, pprof
+from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType
 
 
 def test_samples_with_equal_stacks_are_added_up_and_each_event_is_a_sample_type() -> None:

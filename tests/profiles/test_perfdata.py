@@ -10,10 +10,10 @@ import pytest
 
 from tests.forge.perfdata import KERNEL, USER, Forge
 from tests.helpers.perf_script import compare, events, printed, recorded, script
+from whence._base.errors import WhenceError
 from whence.cli import main
-from whence.elf import ElfFile
-from whence.errors import WhenceError
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.procmap.vdso import own_vdso
 from whence.profiles import Profile, merge, read
 

@@ -13,11 +13,11 @@ import pytest
 
 from tests.forge.perfdata import KERNEL, KERNEL_PID, KIND, USER, Forge
 from tests.helpers.perfdata import APP, APP_ID, EXPECTED, LIB, LIB_ID, recording, stacks
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
 from whence.cli import main
-from whence.errors import ProfileError
-from whence.model import Frame
+from whence.perfdata.kernels import constants
 from whence.profiles import read
-from whence.profiles.perfdata.kernels import constants
 
 KERNEL_CODE = 0xFFFFFFFF81000010
 GUEST_KERNEL, GUEST_USER, HYPERVISOR, DEFERRED = ((1 << 64) - one for one in (2176, 2560, 32, 640))

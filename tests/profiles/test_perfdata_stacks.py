@@ -12,9 +12,9 @@ from tests.forge.cfi import beside_code
 from tests.forge.jitdump import Dump
 from tests.forge.mutations import mutated
 from tests.forge.perfdata import KERNEL, KIND, USER, Forge
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.perfdata.kernels import constants
 from whence.profiles import Profile, read
-from whence.profiles.perfdata.kernels import constants
 
 AT = 0x7F0000001000
 UNWOUND = KIND | constants.HAS_REGS_USER | constants.HAS_STACK_USER

@@ -13,14 +13,15 @@ import pytest
 from tests.forge import pprof as forge
 from tests.helpers.profiles import made
 from tests.helpers.survive import survives
-from whence.budget import Budget
-from whence.errors import ProfileError
-from whence.model import Frame
-from whence.profiles import gz, pprof, wire
-from whence.profiles.kernels import encode
-from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
-from whence.profiles.schema import PPROF
-from whence.profiles.wire import Messages
+from whence._base.budget import Budget
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
+from whence.profiles.formats import gz, pprof
+from whence.profiles.formats.schema import PPROF
+from whence.samples import wire
+from whence.samples.kernels import encode
+from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.samples.wire import Messages
 
 INNER = Frame("inner", "/src/a.c", 12, True, start_line=10)
 OUTER = Frame("outer", "", 30)
@@ -238,7 +239,7 @@ def test_samples_are_looked_at_in_parts_with_one_result(monkeypatch: pytest.Monk
     data = pprof.encoded(made())
     once = pprof.read(data)
     monkeypatch.setattr(pprof, "PART_BYTES", 16)
-    monkeypatch.setattr("whence.cores.available", lambda: threads)
+    monkeypatch.setattr("whence._base.cores.available", lambda: threads)
     found = pprof.read(data)
     assert (list(found.samples.stack), found.samples.values) == (list(once.samples.stack), once.samples.values)
     unknown = wire.payload(2, wire.packed(1, [99]) + wire.packed(2, [1, 1]))
@@ -251,6 +252,6 @@ def test_samples_are_looked_at_in_parts_with_one_result(monkeypatch: pytest.Monk
 
 def test_a_large_profile_without_samples_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pprof, "PART_BYTES", 1)
-    monkeypatch.setattr("whence.cores.available", lambda: 2)
+    monkeypatch.setattr("whence._base.cores.available", lambda: 2)
     profile = pprof.read(wire.payload(1, b"") + b"".join(wire.payload(6, b"") for _ in range(100)))
     assert len(profile.samples) == 0

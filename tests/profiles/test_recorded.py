@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from whence.elf import ElfFile
-from whence.locate.locator import Locator
-from whence.model import Frame
-from whence.profiles import folded, perf, pprof
-from whence.profiles.addresses import vaddrs
+from whence._base.model import Frame
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.profiles.binaries import Binaries
-from whence.profiles.model import Mapping, Profile
+from whence.profiles.formats import folded, perf, pprof
 from whence.profiles.naming import name
 from whence.profiles.symbol_lists import SymbolLists
+from whence.samples.addresses import vaddrs
+from whence.samples.model import Mapping, Profile
 
 CPP = """
 #include <cstdio>

@@ -16,8 +16,8 @@ import whence
 from tests.helpers.live import compiled, running
 from tests.helpers.programs import UNTIL_ASLEEP
 from whence import profiles
+from whence._base.errors import WhenceError
 from whence.cli.main import main
-from whence.errors import WhenceError
 
 if not sys.platform.startswith("linux"):
     pytest.skip("stopping threads is Linux's", allow_module_level=True)

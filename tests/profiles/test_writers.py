@@ -7,11 +7,12 @@ import json
 import pytest
 
 from tests.helpers.profiles import made
-from whence.errors import ProfileError
-from whence.model import Frame
-from whence.profiles import folded, formats, speedscope
-from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
-from whence.profiles.stacks import Shown, Stacks
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
+from whence.profiles.formats import folded, speedscope
+from whence.profiles.formats import registry as formats
+from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.samples.stacks import Shown, Stacks
 
 
 def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes, table
-from whence.model import Source
+from whence._base.model import Source
 from whence.ranges import Ranges
 from whence.ranges.caller_files import caller_files
 from whence.ranges.merge import merge

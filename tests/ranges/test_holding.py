@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes, table
+from whence._base.model import Source
 from whence.kernels import rows as rows_kernel
-from whence.model import Source
 from whence.ranges import Ranges
 from whence.ranges.holding import holding
 from whence.ranges.merge import merge

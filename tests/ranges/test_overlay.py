@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes
-from whence.model import Source
+from whence._base.model import Source
 from whence.ranges import Ranges
 from whence.ranges.kernels.columns import locate
 from whence.ranges.kernels.overlay import Sweep

@@ -140,7 +140,7 @@ def put(url: str, path: Path) -> None:
 
 
 def build_id_of(path: Path) -> str:
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
 
     with ElfFile.open(path) as elf:
         return elf.build_id
@@ -162,7 +162,7 @@ def test_go_tool_pprof_reads_what_profile_answers(url: str, files: Files, told: 
     if go is None:
         pytest.skip("go is not on this machine")
     from tests.helpers.profiles import program_profile
-    from whence.profiles import formats
+    from whence.profiles.formats import registry as formats
 
     body = formats.to_bytes(program_profile(files.whole), "pprof", "profile")
     asked = urllib.request.Request(f"{url}/profile", data=body, method="POST")

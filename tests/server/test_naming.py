@@ -236,7 +236,7 @@ def test_a_source_file_is_told_to_who_has_an_offset_in_it(client: TestClient, fi
 def profile_in(files: Files, format: str) -> bytes:
     """A profile with one stack of two addresses in the program."""
     from tests.helpers.profiles import program_profile
-    from whence.profiles import formats
+    from whence.profiles.formats import registry as formats
 
     return formats.to_bytes(program_profile(files.whole), format, "profile")
 

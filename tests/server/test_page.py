@@ -110,7 +110,7 @@ def test_a_browser_uploads_names_a_profile_and_writes_no_error(
     files: Files, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     from tests.helpers.profiles import program_profile
-    from whence.profiles import formats
+    from whence.profiles.formats import registry as formats
 
     profile = tmp_path / "cpu.pb.gz"
     profile.write_bytes(formats.to_bytes(program_profile(files.whole), "pprof", "profile"))

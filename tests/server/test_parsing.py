@@ -18,8 +18,8 @@ import pytest
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, forge, packed
 from tests.helpers.serving import TestClient, children_of, needs
 from tests.helpers.stores import Files
-from whence.elf import ElfFile
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
+from whence.objects.elf import ElfFile
 from whence.server import parsing
 from whence.server.app import make_app
 from whence.server.sandbox import CALLS

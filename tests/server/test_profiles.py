@@ -13,9 +13,9 @@ from tests.forge.perfdata import USER, Forge
 from tests.helpers.profiles import program_profile
 from tests.helpers.serving import TestClient, children_of
 from tests.helpers.stores import Files
-from whence.profiles import formats
+from whence.perfdata.source import MemorySpool
 from whence.profiles.binaries import Binaries
-from whence.profiles.perfdata.source import MemorySpool
+from whence.profiles.formats import registry as formats
 from whence.server import parsing
 from whence.server.app import make_app
 from whence.server.settings import RequestLimits, ServerSettings

@@ -15,7 +15,7 @@ import pytest
 from tests.forge.server import serving, status
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files, free_port
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.server.app import make_app
 from whence.server.settings import ServerSettings
 

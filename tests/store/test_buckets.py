@@ -20,10 +20,10 @@ import pytest
 from tests.forge.google_storage import google_storage
 from tests.forge.server import raw, serving
 from tests.helpers.stores import Faulty, Files, azure_server, make_bucket, s3_environment, s3_server
+from whence._base.errors import WrongUse
 from whence.cli import main
-from whence.errors import WrongUse
-from whence.locate.locator import Locator
 from whence.locate.search import Outcome, Tried, Wanted
+from whence.locator.locator import Locator
 from whence.store import Store
 
 pytest.importorskip("obstore", reason="obstore is not installed")

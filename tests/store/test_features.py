@@ -15,10 +15,10 @@ from tests.helpers.live import has_mapped, until
 from tests.helpers.programs import SOURCE
 from tests.helpers.stores import Files
 from whence import lidia
+from whence._base.errors import WrongUse
 from whence.cli import main
-from whence.elf import ElfFile
-from whence.errors import WrongUse
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.procmap.mapping import Kind
 from whence.store import Store, sources
 from whence.store.collecting import collect

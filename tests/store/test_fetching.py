@@ -13,8 +13,8 @@ from tests.helpers.stores import Files
 from whence import lidia
 from whence.lidia import Builder, Range
 from whence.locate.cache import Cache
-from whence.locate.locator import Locator
 from whence.locate.search import Wanted
+from whence.locator.locator import Locator
 from whence.store import Store, fetching, names, ranged
 from whence.store.ranged import RangedBinary
 

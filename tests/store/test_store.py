@@ -17,9 +17,9 @@ import whence
 from tests.forge.elf import Section, build_id_note, forge
 from tests.helpers.programs import compiled
 from tests.helpers.stores import Files
+from whence._base.errors import ElfError, Mismatch, WrongUse
 from whence.cli import main
-from whence.errors import ElfError, Mismatch, WrongUse
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 from whence.store import Store, packages
 
 ID = "ab" * 20

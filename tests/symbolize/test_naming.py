@@ -11,8 +11,8 @@ import pytest
 import whence
 from tests.helpers.fakes import Fake
 from tests.helpers.live import compiled
+from whence._base.reasons import Reason
 from whence.lidia.results import FrameTable
-from whence.reasons import Reason
 from whence.symbolize import internal_error
 from whence.symbolize.naming import chains_of, table_of
 

@@ -12,9 +12,9 @@ from tests.forge.elf import Section, Segment, Symbol, build_id_note, forge
 from tests.forge.proc import Line, maps_text, process
 from whence.columns import Namer
 from whence.filter.places import Places
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 from whence.profiles import naming
-from whence.profiles.model import Mapping, Profile, SampleType
+from whence.samples.model import Mapping, Profile, SampleType
 from whence.symbolize import Core, Symbolizer
 
 ID = "ab" * 20

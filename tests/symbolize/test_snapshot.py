@@ -12,9 +12,9 @@ import pytest
 from tests.forge.elf import Symbol
 from tests.forge.proc import Line, process
 from tests.helpers.fakes import CODE_VADDR, ID, OTHER, FakeLocator, mapped, only, program
-from whence.errors import MapsError
-from whence.lidia.build import create
-from whence.locate.locator import Locator
+from whence._base.errors import MapsError
+from whence.archive.create import create
+from whence.locator.locator import Locator
 from whence.procmap import Mapping, Resolver
 from whence.procmap.snapshot import SnapshotMappings
 from whence.symbolize import Process, Reason, Symbolized, Symbolizer

@@ -11,8 +11,8 @@ import pytest
 
 from tests.forge.proc import Line, process
 from tests.helpers.fakes import CODE_VADDR, ID, OTHER, FakeLocator, mapped, only, program
-from whence.elf import ElfFile
-from whence.model import Frame, Source
+from whence._base.model import Frame, Source
+from whence.objects.elf import ElfFile
 from whence.producers import Producers
 from whence.symbolize import Reason, Symbolized, Symbolizer, internal_error
 

@@ -12,9 +12,9 @@ from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
 from tests.helpers.survive import survives
 from whence import lidia
-from whence.errors import LidiaError
+from whence._base.errors import LidiaError
 from whence.lidia.unwind import UnwindTable, pack_unwind, read_unwind
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 from whence.symbolize.symbolizer import Symbolizer
 from whence.unwind import End
 

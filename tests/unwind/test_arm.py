@@ -12,8 +12,8 @@ import pytest
 import whence
 from tests.forge.threads import CODE, STACK, Process
 from whence.cli.main import main
-from whence.elf import ElfFile
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.symbolize.symbolizer import Symbolizer
 from whence.unwind import End, FoundBy
 from whence.unwind.arm import ArmPath

@@ -14,8 +14,8 @@ from tests.forge.cfi import CODE, ENTRY_ROW, VADDR, record, section, table
 from tests.helpers.frames import compared
 from tests.helpers.live import compiled
 from tests.helpers.survive import survives
-from whence.elf import ElfFile
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
+from whence.objects.elf import ElfFile
 from whence.unwind.cfi import Cfa, Fde, FrameSection, How, Rule
 
 RA = 16

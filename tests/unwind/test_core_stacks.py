@@ -13,8 +13,8 @@ import pytest
 import whence
 from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
+from whence._base.errors import MapsError
 from whence.cli.main import main
-from whence.errors import MapsError
 from whence.unwind import End, FoundBy
 
 KINDS = {

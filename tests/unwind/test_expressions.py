@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.helpers.survive import survives
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
 from whence.unwind.expressions import evaluate
 from whence.unwind.memory import Unreadable
 

@@ -14,9 +14,9 @@ import whence
 from tests.helpers.cores import CORE_PATTERN
 from tests.helpers.golang import build
 from tests.helpers.live import running
-from whence.elf import ElfFile
 from whence.gopclntab import Pclntab
 from whence.gopclntab.frames import SPWRITE, GoFunction
+from whence.objects.elf import ElfFile
 from whence.unwind import End, FoundBy, StackFrame
 from whence.unwind.cfi import CallFrames
 from whence.unwind.gostack import GoStacks

@@ -16,12 +16,12 @@ import whence
 from tests.helpers.cores import CORE_PATTERN
 from tests.helpers.golang import BY_HAND, VERSIONS, build
 from tests.helpers.live import states, until
+from whence._base.errors import ElfError
 from whence.cli.goroutines import printed, state_words
 from whence.cli.main import main
-from whence.elf import ElfFile
-from whence.errors import ElfError
 from whence.gopclntab.buildinfo import MAGIC, go_release, go_version
 from whence.gopclntab.find import symbol_value
+from whence.objects.elf import ElfFile
 from whence.procmap.mapping import Kind
 from whence.symbolize.goroutines import NamedGoroutines, is_shown
 from whence.unwind import End, Unwound

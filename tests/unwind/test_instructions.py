@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.unwind.cfi import CallFrames, Cfa, How, Rule
 from whence.unwind.instructions import CodePath, decode
 

@@ -20,10 +20,10 @@ import pytest
 import whence
 from tests.helpers.live import compiled, running, states, until
 from tests.helpers.programs import UNTIL_ASLEEP
+from whence._base.reasons import Reason
 from whence.cli.main import main
 from whence.procmap.resolver import Resolver
 from whence.procmap.threads import Thread
-from whence.reasons import Reason
 from whence.unwind import End
 from whence.unwind.stopping import StackPointer, stop_threads
 

@@ -14,8 +14,8 @@ import pytest
 import whence
 from tests.forge.threads import CODE, STACK, Process
 from whence.cli.main import main
-from whence.elf.kernels.constants import EM_S390
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf.kernels.constants import EM_S390
 from whence.symbolize.symbolizer import Symbolizer
 from whence.unwind import End, FoundBy
 from whence.unwind.constants import PT_GNU_EH_FRAME

@@ -10,8 +10,8 @@ import pytest
 
 from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
-from whence.elf import ElfFile
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.procmap.core import read_core
 from whence.unwind import End, StackSamples, ThreadStack, core_stacks, stacks
 from whence.unwind.modules import CoreCode, Modules

@@ -11,8 +11,8 @@ import pytest
 from tests.forge.sframe import CODE, VADDR, forged
 from tests.helpers.live import compiled
 from tests.helpers.survive import survives
-from whence.elf import ElfFile
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
+from whence.objects.elf import ElfFile
 from whence.unwind.cfi import CallFrames, Cfa, How, Rule
 from whence.unwind.registers import X86_64
 from whence.unwind.sframe import SFrame

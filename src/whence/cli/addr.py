@@ -10,11 +10,11 @@ import sys
 from contextlib import contextmanager
 from itertools import chain
 
+from whence._base.errors import ElfError, shown
+from whence._base.files import open_regular, write_all
+from whence._base.streams import complain
+from whence._base.words import STDIN, is_address, plain
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.cli.streams import complain
-from whence.cli.words import STDIN, is_address, plain
-from whence.errors import ElfError, shown
-from whence.files import open_regular, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence.binary import Binary
-    from whence.elf.file import ElfFile
     from whence.lidia.render import Queries, Renderer
     from whence.lidia.table import Table
+    from whence.objects.elf.file import ElfFile
 
 INTERMIXED = True
 PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among them); `words` are all the others
@@ -32,7 +32,7 @@ PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among 
     "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "debuginfod": None,
     "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
-ELF_MAGIC = b"\x7fELF"  # whence.elf.layout has it, too, which an archive does without
+ELF_MAGIC = b"\x7fELF"  # whence.objects.elf.layout has it, too, which an archive does without
 BLOCK = 1 << 16
 PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
 LINE_MAX = 1 << 16  # bytes of a line that are kept, and those that came with them
@@ -119,7 +119,7 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
     What takes longest is begun first: debug info is unpacked while all else is imported, no more of it than is needed
     where the lines are known by then.
     """
-    from whence.elf.file import ElfFile
+    from whence.objects.elf.file import ElfFile
 
     elf = ElfFile.open(path)
     try:
@@ -330,7 +330,7 @@ class Responder:
             return
         from _thread import allocate_lock
 
-        from whence import cores
+        from whence._base import cores
 
         renderers += [renderers[0].another() for _ in range(1, min(self.jobs or cores.available(), len(asked)))]
         done: dict[int, tuple[bytes, int]] = {}  # by block: what is to be written once those before it are
@@ -380,7 +380,7 @@ class Responder:
         head, found, _ = line.partition(NO_FRAMES)
         if not found:
             return line + b"\n"
-        from whence.reasons import Reason
+        from whence._base.reasons import Reason
 
         vaddr = asked - self.back
         producers = self.binary.producers

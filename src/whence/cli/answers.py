@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from whence._base.errors import WhenceError
+from whence._base.model import Frame
+from whence._base.records import Record
+from whence._base.words import STDIN, address, plain
 from whence.cli import colour
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
-from whence.cli.words import STDIN, address, plain
-from whence.errors import WhenceError
-from whence.model import Frame
 from whence.procmap import Mapping
-from whence.records import Record
 from whence.symbolize import Reason, Symbolized
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 
+from whence._base.errors import WhenceError
+from whence._base.streams import complain
+from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import add_json_option
-from whence.cli.streams import complain
-from whence.cli.words import plain
-from whence.elf import ElfFile
-from whence.errors import WhenceError
+from whence.objects.elf import ElfFile
 
 
 def configure(parser: ArgumentParser) -> None:

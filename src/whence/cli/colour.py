@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from whence.cli.streams import unguarded
+from whence._base.streams import unguarded
 
 FUNCTION, FILE, DIM, UNKNOWN, ALL, SOME = "1", "36", "2", "33", "32", "33"  # SGR parameters, ECMA-48 8.3.117
 LINKING = ("VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION")

@@ -8,11 +8,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from whence._base.errors import WrongUse
+from whence._base.words import plain
 from whence.cli.main import ANSWERED
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
 from whence.cli.progress import Progress
-from whence.cli.words import plain
-from whence.errors import WrongUse
 
 if TYPE_CHECKING:
     from whence.columns import Coverage

@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from whence._base.streams import complain
+from whence._base.words import plain
 from whence.cli.answers import addresses_from, show
 from whence.cli.goroutines import add_goroutine_options, check_goroutine_options, show_goroutines
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
 from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
-from whence.cli.streams import complain
-from whence.cli.words import plain
 from whence.symbolize import Core
 
 INTERMIXED = True

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from whence import lidia, profiles
-from whence.errors import WhenceError
-from whence.lidia.build import create
-from whence.model import Frame
+from whence._base.errors import WhenceError
+from whence._base.model import Frame
+from whence.archive.create import create
 from whence.procmap import AddressMapper, Mapping, Resolver
 from whence.symbolize import Symbolizer
 

@@ -8,13 +8,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from itertools import islice
 
+from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, locator_of
-from whence.cli.words import plain
 from whence.dwarf import DebugInfo
 from whence.dwarf.explore import UnitView
 from whence.dwarf.unit_set import Unit
-from whence.elf import ElfFile
+from whence.objects.elf import ElfFile
 from whence.producers import Producers
 
 KINDS = {1: "compile", 2: "type", 3: "partial", 4: "skeleton", 5: "split", 6: "split type"}

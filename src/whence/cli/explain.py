@@ -15,21 +15,21 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from whence._base.errors import WrongUse
+from whence._base.streams import complain
+from whence._base.words import address
 from whence.binary import Binary, is_archive, open_archive, open_elf
 from whence.cli.answers import executable_mappings, frame_text
 from whence.cli.answers import where as where_text
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, locator_of
-from whence.cli.streams import complain
-from whence.cli.words import address
-from whence.errors import WrongUse
 from whence.explanation import Step, frame_steps
 from whence.locate.search import Wanted
 from whence.unwind.steps import End
 from whence.unwind.unwinder import INNER_KEPT
 
 if TYPE_CHECKING:
-    from whence.locate.locator import Locator
+    from whence.locator.locator import Locator
     from whence.procmap import Mapping
     from whence.symbolize import Symbolized
 

@@ -8,15 +8,15 @@ import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 
+from whence._base.files import write_all
+from whence._base.streams import complain
+from whence._base.words import STDIN, plain
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
 from whence.cli.options import add_locator_options, add_name_options, locator_of
-from whence.cli.streams import complain
-from whence.cli.words import STDIN, plain
-from whence.files import write_all
 from whence.filter import LogFilter, Places, Style, kernel_offsets_in
 from whence.filter.places import Runtime
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 from whence.symbolize import Core, Process, ProcessView, Snapshot, Symbolizer
 
 BLOCK = 1 << 20

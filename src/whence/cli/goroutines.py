@@ -7,12 +7,12 @@ import sys
 from argparse import ArgumentParser, Namespace
 from time import monotonic_ns
 
+from whence._base.errors import WrongUse
+from whence._base.model import Frame
+from whence._base.words import plain
 from whence.cli.answers import as_object
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.stacks import About
-from whence.cli.words import plain
-from whence.errors import WrongUse
-from whence.model import Frame
 from whence.symbolize.goroutines import Goroutine, NamedGoroutines
 from whence.unwind import End
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from whence._base.words import address, plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import (
     LOCATOR_DEFAULTS,
@@ -15,7 +16,6 @@ from whence.cli.options import (
     locator_of,
     needs_locator,
 )
-from whence.cli.words import address, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from whence.elf import ElfFile
+    from whence.archive.create import Created
     from whence.lidia import Range
-    from whence.lidia.build import Created
     from whence.lidia.results import SourceColumns
+    from whence.objects.elf import ElfFile
     from whence.producers import Finder
 
 
@@ -104,9 +104,9 @@ def run(options: Namespace) -> int:
 
 
 def create(options: Namespace) -> int:
-    from whence.cli.streams import refuse_terminal
-    from whence.elf import ElfFile
+    from whence._base.streams import refuse_terminal
     from whence.kernels.memory import share_heap
+    from whence.objects.elf import ElfFile
 
     output = options.output or os.path.basename(options.file) + ".lidia"
     if os.path.exists(output) and os.path.samefile(output, options.file):
@@ -175,8 +175,8 @@ def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
 
 def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -> Created:
     """The same, with what finds the files that complete it."""
+    from whence.archive.create import create_from_elf
     from whence.cli.progress import Progress
-    from whence.lidia.build import create_from_elf
 
     with Progress(f"archiving {options.file}", quiet=options.json):
         return create_from_elf(
@@ -200,7 +200,7 @@ def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -
 
 def info(options: Namespace) -> int:
     from whence import lidia
-    from whence.records import as_dict
+    from whence._base.records import as_dict
 
     with lidia.open(options.archive) as table:
         facts, notes = as_dict(table.info()), table.notes()

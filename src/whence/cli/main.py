@@ -6,9 +6,9 @@ import gc
 import os
 import sys
 
+from whence._base import streams
+from whence._base.errors import WhenceError, WrongUse
 from whence._version import __version__
-from whence.cli import streams
-from whence.errors import WhenceError, WrongUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

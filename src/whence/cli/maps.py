@@ -7,11 +7,11 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 
+from whence._base.files import DELETED_MARK
+from whence._base.words import plain
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_json_option
-from whence.cli.words import plain
-from whence.files import DELETED_MARK
 from whence.procmap import Mapping, maps
 from whence.symbolize import Process
 

@@ -12,18 +12,18 @@ import os
 import sys
 from contextlib import contextmanager
 
-from whence.errors import WrongUse
+from whence._base.errors import WrongUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
-    from whence.elf import ElfFile
     from whence.locate.cache import Cache
     from whence.locate.debug_files import DebugFiles
     from whence.locate.debuginfod import Debuginfod
-    from whence.locate.locator import Locator
+    from whence.locator.locator import Locator
+    from whence.objects.elf import ElfFile
     from whence.symbolize import Symbolizer
 
 FROM_ENVIRONMENT = ""
@@ -31,7 +31,7 @@ FROM_ENVIRONMENT = ""
 
 def add_locator_options(parser: ArgumentParser) -> None:
     """The options that `locator_of` reads."""
-    from whence.cli.words import threads
+    from whence._base.words import threads
 
     more = parser.add_argument_group("where names come from")
     more.add_argument(
@@ -195,7 +195,7 @@ def default_finder() -> DebugFiles:
 def locator_of(options: Namespace, *, given: list[str] | None = None, columns: bool = False) -> Iterator[Locator]:
     """The Locator that the options describe; `given` are files that go before those of --binary, `columns` says that
     frames have them."""
-    from whence.locate.locator import Locator
+    from whence.locator.locator import Locator
 
     made: list[Cache] = []
 

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, HelpFormatter, _SubParsersAction
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
-from whence.cli.streams import shortened
+from whence._base.streams import shortened
 
 CHOICE = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
 UNKNOWN = "unrecognized arguments: "

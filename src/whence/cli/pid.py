@@ -9,6 +9,9 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from whence._base.errors import WrongUse
+from whence._base.streams import complain
+from whence._base.words import plain
 from whence.cli.answers import ThreadPlace, addresses_from, executable_mappings, show, show_threads
 from whence.cli.goroutines import add_goroutine_options, check_goroutine_options, show_goroutines
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
@@ -21,9 +24,6 @@ from whence.cli.profile_output import (
     write_profile,
 )
 from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
-from whence.cli.streams import complain
-from whence.cli.words import plain
-from whence.errors import WrongUse
 from whence.procmap.reader import with_plain_errors
 from whence.procmap.threads import Thread
 from whence.symbolize import Process, Snapshot, Symbolizer

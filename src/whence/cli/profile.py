@@ -9,6 +9,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from whence._base.errors import WrongUse, naming
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
 from whence.cli.profile_output import (
@@ -23,12 +24,11 @@ from whence.cli.profile_output import (
     write_profile,
 )
 from whence.cli.progress import Progress
-from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from whence.locate.locator import Locator
+    from whence.locator.locator import Locator
     from whence.profiles import Profile
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
@@ -92,7 +92,7 @@ def run(options: Namespace) -> int:
 
         return run_files(options)
     from whence.kernels.memory import share_heap
-    from whence.profiles import formats
+    from whence.profiles.formats import registry as formats
 
     format = format_asked(options)
     title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])

@@ -26,20 +26,21 @@ from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
-from whence import cores
+from whence._base import cores
+from whence._base.errors import WhenceError, WrongUse
+from whence._base.files import NotRegularError
+from whence._base.records import NamedTuple
+from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, message_of
 from whence.cli.options import locator_of
 from whence.cli.profile_output import choose_type, format_asked, report_notes, report_shortfall, reports, skipped_lines
 from whence.cli.progress import Progress
-from whence.cli.words import plain
-from whence.errors import WhenceError, WrongUse
-from whence.files import NotRegularError
-from whence.profiles import Profile, formats, read
+from whence.profiles import Profile, read
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import Report
+from whence.profiles.formats import registry as formats
 from whence.profiles.naming import Named, name
 from whence.profiles.symbol_lists import SymbolLists
-from whence.records import NamedTuple
 
 OPEN_BYTES = 1 << 30  # what open files may take from one profile to the next, in all processes together
 OPEN_FILES = 2_000

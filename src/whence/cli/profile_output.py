@@ -6,19 +6,19 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, TextIO
 
+from whence._base.errors import WrongUse
+from whence._base.streams import by_ending, byte_stream, refuse_terminal
+from whence._base.words import plain
 from whence.cli.progress import Progress
-from whence.cli.streams import by_ending, byte_stream, refuse_terminal
-from whence.cli.words import plain
-from whence.errors import WrongUse
 
 if TYPE_CHECKING:
     from whence.profiles.coverage import Report
-    from whence.profiles.model import Profile
+    from whence.samples.model import Profile
 
 
 def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
     """-o, --format, --sample-type and --flamegraph; `otherwise` says what is written where no ending says it."""
-    from whence.profiles.formats import WRITTEN
+    from whence.profiles.formats.registry import WRITTEN
 
     parser.add_argument("-o", "--output", metavar="OUT", help='where the profile goes; "-" is stdout')
     parser.add_argument("--format", choices=WRITTEN, help=f"what to write (default: by OUT's ending, else {otherwise})")
@@ -47,7 +47,7 @@ rows.__name__ = "number of functions"  # as argparse calls it
 
 def format_asked(options: Namespace) -> str:
     """The format that --format or OUT's ending asks for; "" where neither does. Raises WrongUse."""
-    from whence.profiles.formats import ENDINGS, PAGE_ENDINGS
+    from whence.profiles.formats.registry import ENDINGS, PAGE_ENDINGS
 
     if (options.output or "").endswith(tuple(ending for ending, _ in PAGE_ENDINGS)):
         raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
@@ -68,7 +68,7 @@ def format_asked(options: Namespace) -> str:
 
 def refuse_binary_on_terminal(options: Namespace, format: str, profile: Profile) -> None:
     """Raise WrongUse where what is no text would go to a terminal."""
-    from whence.profiles.formats import is_binary
+    from whence.profiles.formats.registry import is_binary
 
     if options.output is not None and is_binary(profile, format, options.output):
         refuse_terminal(options.output, f"{'an' if format[0] in 'ao' else 'a'} {format} profile")
@@ -86,7 +86,7 @@ def choose_type(profile: Profile, wanted: str | None) -> None:
 
 def write_profile(profile: Profile, options: Namespace, format: str, title: str, *, quiet: bool = False) -> None:
     """Write the profile to OUT (None: nowhere), and its flame graph where one was asked for."""
-    from whence.profiles.formats import PAGE, packed, to_bytes
+    from whence.profiles.formats.registry import PAGE, packed, to_bytes
 
     if options.output is not None:
         with Progress(f"writing {format}", quiet=quiet):
@@ -107,14 +107,14 @@ def put(path: str, data: bytes) -> None:
         out.write(data)
         out.flush()
         return
-    from whence.profiles.formats import save
+    from whence.profiles.formats.registry import save
 
     save(path, data)
 
 
 def skipped_lines(profile: Profile) -> list[str]:
     """How many lines of text could not be read, and the first of them, as a note; none where all were read."""
-    from whence.errors import shown
+    from whence._base.errors import shown
 
     if profile.first_skipped is None:
         return []

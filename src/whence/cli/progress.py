@@ -10,8 +10,8 @@ import sys
 import time
 from contextlib import suppress
 
-from whence.cli import streams
-from whence.cli.words import plain
+from whence._base import streams
+from whence._base.words import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

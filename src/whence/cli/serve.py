@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from whence._base.errors import WrongUse
+from whence._base.words import plain
 from whence.cli.main import ANSWERED
 from whence.cli.options import cache_root, gibibytes, store_place
-from whence.cli.words import plain
-from whence.errors import WrongUse
 
 PORT = 8002
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
+from whence._base.words import STDIN, address, plain
 from whence.cli.answers import show
 from whence.cli.main import WRONG_USE
 from whence.cli.options import symbolizer_of
-from whence.cli.words import STDIN, address, plain
 from whence.symbolize import Snapshot
 
 

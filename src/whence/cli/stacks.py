@@ -11,11 +11,11 @@ from contextlib import suppress
 from time import localtime, strftime
 from typing import NamedTuple
 
+from whence._base.streams import complain
+from whence._base.words import plain
 from whence.cli import colour
 from whence.cli.answers import as_lines, as_object, report_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
-from whence.cli.streams import complain
-from whence.cli.words import plain
 from whence.procmap import process as proc
 from whence.symbolize import Core, NamedFrame, Reason, Stack
 from whence.unwind import End, FoundBy

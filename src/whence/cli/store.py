@@ -10,11 +10,11 @@ from collections import Counter
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from whence._base.errors import WrongUse
+from whence._base.streams import complain
+from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import FROM_ENVIRONMENT, add_json_option, gibibytes, store_place
-from whence.cli.streams import complain
-from whence.cli.words import plain
-from whence.errors import WrongUse
 from whence.store.names import is_id
 
 if TYPE_CHECKING:

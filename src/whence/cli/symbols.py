@@ -8,12 +8,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from itertools import islice
 
+from whence._base.errors import WhenceError
+from whence._base.model import SOURCES
+from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import add_json_option, add_name_options
-from whence.cli.words import plain
-from whence.elf import ElfFile, functions
-from whence.errors import WhenceError
-from whence.model import SOURCES
+from whence.objects.elf import ElfFile, functions
 from whence.ranges import Ranges
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
 
-from whence.errors import naming
+from whence._base.errors import naming
 
 # subcommand -> its module in this package, and its line of help
 SUBCOMMANDS = {

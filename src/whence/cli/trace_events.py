@@ -6,7 +6,7 @@ import io
 import os
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.streams import by_ending, refuse_terminal
+from whence._base.streams import by_ending, refuse_terminal
 from whence.cli.trace_files import add_filter, add_input, add_output, chosen, converting, readable_twice, sink
 
 FORMATS = ("csv", "jsonl", "parquet")

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from math import isnan
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence._base.errors import TraceError
+from whence._base.files import atomic_write, open_input
+from whence._base.streams import byte_stream
 from whence.cli.progress import Progress
-from whence.cli.streams import byte_stream
-from whence.errors import TraceError
-from whence.files import atomic_write, open_input
 
 if TYPE_CHECKING:
     from whence.gotrace.filtering import Filter

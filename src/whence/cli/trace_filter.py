@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.streams import refuse_terminal
+from whence._base.streams import refuse_terminal
 from whence.cli.trace_files import add_filter, add_input, add_output, chosen, converting, readable_twice, sink
 
 

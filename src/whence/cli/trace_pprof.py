@@ -35,7 +35,7 @@ def rate(word: str) -> int:
 
 def run(options: Namespace) -> int:
     from whence.profiles import Profile
-    from whence.profiles.go_trace import read_go_trace
+    from whence.profiles.formats.go_trace import read_go_trace
 
     format = format_asked(options) or "pprof"
     if options.output is None and not options.flamegraph:

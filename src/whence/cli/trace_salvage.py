@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.streams import refuse_terminal
+from whence._base.errors import TraceError
+from whence._base.files import open_regular
+from whence._base.mapped import MappedFile
+from whence._base.streams import refuse_terminal
 from whence.cli.trace_files import add_input, add_output, converting, readable_twice, sink
-from whence.errors import TraceError
-from whence.files import open_regular
-from whence.mapped import MappedFile
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from whence.errors import FormatError, plain
+from whence._base.errors import FormatError, plain
 
 PIECE_BYTES = 1 << 26  # of a piece of a batch, texts and lists written out
 PIECE_ADDRESSES = 1 << 19

@@ -14,22 +14,22 @@ from itertools import chain, repeat
 from os import PathLike
 from typing import Any, Literal
 
-from whence.closing import Closing
+from whence._base.closing import Closing
+from whence._base.errors import WrongUse
+from whence._base.model import SOURCES
+from whence._base.reasons import MAKE_AGAIN, Missing, Reason
+from whence._base.records import Record, field
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch, check_formats, identities
 from whence.columns.kernels.stream import Batches
 from whence.columns.kernels.texts import TextSet
-from whence.elf.segments import Translation
-from whence.errors import WrongUse
 from whence.kernels.columns import Column
 from whence.kernels.rows import numbered, taken
 from whence.lidia.table import demangler
 from whence.locate.identity import comparable
-from whence.locate.locator import Locator
 from whence.locate.search import Opened, Wanted
-from whence.model import SOURCES
-from whence.reasons import MAKE_AGAIN, Missing, Reason
-from whence.records import Record, field
+from whence.locator.locator import Locator
+from whence.objects.elf.segments import Translation
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.naming import in_halves, why_nothing
 

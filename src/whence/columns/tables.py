@@ -17,15 +17,15 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from whence.budget import Budget
+from whence._base.budget import Budget
+from whence._base.errors import WrongUse, plain
+from whence._base.files import open_input, read_at
 from whence.columns import pages
 from whence.columns.checks import BrokenTable, broken, check_batch, check_schema, pieces, size_of
 from whence.columns.ipc import CheckedMessages, SteadyFile
 from whence.columns.lines import BLOCK, check_csv_header, read_json
 from whence.columns.writing import ARROW_MAGIC, TableKind, TableWriter, arrow
-from whence.elf.layout import MAGIC as ELF_MAGIC
-from whence.errors import WrongUse, plain
-from whence.files import open_input, read_at
+from whence.objects.elf.layout import MAGIC as ELF_MAGIC
 
 if TYPE_CHECKING:
     from whence.columns.namer import Namer

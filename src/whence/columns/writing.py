@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO
 
+from whence._base.errors import WrongUse, plain
+from whence._base.files import atomic_write
 from whence.columns.plain import plain as plain_table
 from whence.columns.plain import plain_schema
-from whence.errors import WrongUse, plain
-from whence.files import atomic_write
 
 GROUP = 1 << 20  # rows of a row group of Parquet that is written
 GROUP_BYTES = 1 << 26  # the same in memory

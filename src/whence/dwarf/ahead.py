@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from _thread import start_new_thread
 
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
-    from whence.elf.compress import Unpacking
-    from whence.elf.file import ElfFile
+    from whence.objects.elf.compress import Unpacking
+    from whence.objects.elf.file import ElfFile
 
 FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 TABLES = 64  # of .debug_abbrev that are looked at: who refers to other units does so in most of them

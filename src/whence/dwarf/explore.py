@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from whence._base.records import Record
 from whence.dwarf.info import DebugInfo
 from whence.ranges import Rows, Scopes
 from whence.ranges.table import NO_FILE
-from whence.records import Record
 
 
 class Scope(Record, frozen=True):

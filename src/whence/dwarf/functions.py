@@ -18,6 +18,9 @@ from array import array
 from collections.abc import Iterable
 from itertools import accumulate, chain
 
+from whence._base.errors import DwarfError
+from whence._base.records import Record
+from whence._base.source import Source
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import dies as dies_kernel
 from whence.dwarf.kernels import names as names_kernel
@@ -36,15 +39,12 @@ from whence.dwarf.lines import LinePrograms
 from whence.dwarf.problems import Problems, unit_problem
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.unit_set import Units, UnitSet
-from whence.errors import DwarfError
 from whence.kernels.rows import above, numbered, put, taken
 from whence.ranges import Ranges, Rows, Scopes, Starts
 from whence.ranges.kernels import overlay as overlay_kernel
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
 from whence.ranges.table import zeros
-from whence.records import Record
-from whence.source import Source
 
 SCOPE_COLUMNS = ("vaddr", "end", "depth", "function", "call_file", "call_line", "call_column", "call_discriminator")
 SCOPE_TAGS = {
@@ -56,7 +56,7 @@ SCOPE_TAGS = {
     constants.DW_TAG_interface_type,
     constants.DW_TAG_namespace,
 }
-NAME_STYLES = {  # of whence.model.NameStyle
+NAME_STYLES = {  # of whence._base.model.NameStyle
     "qualified": names_kernel.QUALIFIED,
     "linkage": names_kernel.LINKAGE,
     "short": names_kernel.SHORT,

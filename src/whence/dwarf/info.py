@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import chain, islice
 
-from whence import cores
+from whence._base import cores
+from whence._base.errors import DwarfError, ElfError
+from whence._base.forks import cached_property
 from whence.dwarf.ahead import FEW, listed_units
 from whence.dwarf.functions import UnitReader, Wanted
 from whence.dwarf.kernels.units import END, FAULT, OFFSET
@@ -18,16 +20,14 @@ from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.streaming import InfoPrefix, StreamingInfo, StreamingUnsupported, should_stream
 from whence.dwarf.unit_set import DwarfFile, Unit, Units, UnitSet, most_units
-from whence.elf import ElfFile
-from whence.elf.kernels.constants import ET_REL
-from whence.errors import DwarfError, ElfError
-from whence.forks import cached_property
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import ET_REL
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import join
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from whence.model import NameStyle, PathStyle
+    from whence._base.model import NameStyle, PathStyle
 
 MOST_STEPS = 8  # from units to those that have their names, and on to those that have the names of these
 MOST_NAMING = 256  # units that have names of few others: of more all are read
@@ -48,7 +48,7 @@ class DebugInfo:
 
     `strings` is the space the names of all tables refer to. `alt` is the supplementary file (dwz), `dwp` opens the
     package of split units, `dwo` the file of a skeleton unit (None: not found), both when one is met. `names` and
-    `paths`: how functions and files are named (see whence.model); `columns`: whether the columns and discriminators of
+    `paths`: how functions and files are named (see _base.model); `columns`: whether the columns and discriminators of
     lines and calls are read, too; `skip_line_zero`: whether code of line 0 has the last line before it in its sequence.
     Nothing here raises for what a file holds: what is broken is left out and reported in `problems`. The files must
     stay open as long as names are read.

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from whence._base.errors import DwarfError
+from whence._base.forks import Lock
+from whence._base.window import ByteOrder, Window
 from whence.dwarf.kernels import constants
-from whence.errors import DwarfError
-from whence.forks import Lock
 from whence.ranges.strings import Arena
-from whence.window import ByteOrder, Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from whence.model import PathStyle
+    from whence._base.model import PathStyle
 
     class LineSections(Protocol):
         """What line programs need of a file: sections as bytes, empty when the file has none."""

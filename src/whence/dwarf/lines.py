@@ -24,16 +24,16 @@ from __future__ import annotations
 
 from array import array
 
+from whence._base.errors import DwarfError, cut_off
+from whence._base.records import Record, field
+from whence._base.window import ByteOrder
 from whence.dwarf.kernels import lines as lines_kernel
 from whence.dwarf.kernels.units import ADDRESS_SIZE, COMP_DIR, HAS, HAS_STMT_LIST, NAME, STMT_LIST, STR_BASE, WIDTH
 from whence.dwarf.line_files import INLINE, PLACE_BITS, FileNames, Paths
 from whence.dwarf.problems import Problems
-from whence.errors import DwarfError, cut_off
 from whence.ranges import Rows, Scopes, Starts, StringSpace
 from whence.ranges.strings import Arena
 from whence.ranges.table import NO_FILE, Locations, zeros
-from whence.records import Record, field
-from whence.window import ByteOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

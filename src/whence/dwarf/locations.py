@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from itertools import islice
 
+from whence._base.errors import DwarfError, ElfError
+from whence._base.window import Cursor
 from whence.dwarf.kernels import constants
-from whence.errors import DwarfError, ElfError
-from whence.window import Cursor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
 
 MOST_ENTRIES = 1 << 12  # of a list
 EXPRESSION_SIZE = 2  # bytes of an expression's size before DWARF 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from whence._base.errors import DwarfError, ElfError
 from whence.dwarf.kernels import units as kernel
-from whence.errors import DwarfError, ElfError
 
 MOST = 1000  # problems of one kind of work that are kept
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from array import array
 
-from whence.cores import share
+from whence._base.cores import share
+from whence._base.errors import DwarfError, ElfError
+from whence._base.records import Record
 from whence.dwarf.kernels.units import DwarfSections
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
-from whence.elf.kernels.constants import ET_REL
-from whence.elf.layout import DWARF_SECTIONS
-from whence.errors import DwarfError, ElfError
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
+from whence.objects.elf.kernels.constants import ET_REL
+from whence.objects.elf.layout import DWARF_SECTIONS
 from whence.ranges.strings import StringSpace
-from whence.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

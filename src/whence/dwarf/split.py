@@ -11,6 +11,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 
+from whence._base.errors import DwarfError, ElfError
+from whence._base.forks import Lock
+from whence._base.window import Window
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels.units import (
     ABBREV,
@@ -33,11 +36,8 @@ from whence.dwarf.kernels.units import (
 from whence.dwarf.problems import Problems
 from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import TYPE_KINDS, DwarfFile, Unit, UnitSet, most_units
-from whence.elf import ElfFile
-from whence.errors import DwarfError, ElfError
-from whence.forks import Lock
+from whence.objects.elf import ElfFile
 from whence.ranges.strings import StringSpace
-from whence.window import Window
 
 Bases = dict[int, dict[int, int]]  # offset of a unit -> column -> what to add to it
 Contributions = dict[int, int]  # DW_SECT_* -> offset

@@ -15,21 +15,21 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from whence._base.errors import DwarfError, ElfError
+from whence._base.forks import Lock
+from whence._base.window import ByteOrder
 from whence.dwarf.kernels import abbrevs as abbrevs_kernel
 from whence.dwarf.kernels.constants import DWARF64
 from whence.dwarf.kernels.units import FAULT, HAS, HAS_STMT_LIST, STMT_LIST
 from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import BATCH, DwarfFile, Units, UnitSet
-from whence.elf.kernels.constants import ET_REL
-from whence.errors import DwarfError, ElfError
-from whence.forks import Lock
+from whence.objects.elf.kernels.constants import ET_REL
 from whence.ranges.strings import OFFSET_BITS
-from whence.window import ByteOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from whence.elf import ElfFile
-    from whence.elf.compress import Unpacking
+    from whence.objects.elf import ElfFile
+    from whence.objects.elf.compress import Unpacking
 
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win

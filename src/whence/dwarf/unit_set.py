@@ -10,6 +10,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from whence._base.errors import DwarfError
+from whence._base.forks import cached_property
+from whence._base.records import Record
+from whence._base.window import ByteOrder
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import units as units_kernel
 from whence.dwarf.kernels.units import (
@@ -33,20 +37,16 @@ from whence.dwarf.kernels.units import (
 )
 from whence.dwarf.problems import COLUMN_OF_FAULT, unit_problem
 from whence.dwarf.sections import Sections
-from whence.elf import ElfFile
-from whence.errors import DwarfError
-from whence.forks import cached_property
+from whence.objects.elf import ElfFile
 from whence.ranges import Rows, Scopes
 from whence.ranges.overlay import by_key
 from whence.ranges.strings import StringSpace
-from whence.records import Record
-from whence.window import ByteOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import overload
 
-    from whence.model import NameStyle, PathStyle
+    from whence._base.model import NameStyle, PathStyle
 else:
 
     def overload(declared):

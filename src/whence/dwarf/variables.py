@@ -12,6 +12,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence._base.errors import DwarfError, ElfError
+from whence._base.forks import cached_property
+from whence._base.model import FrameStart
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
 from whence.dwarf.kernels.units import ADDRESS_SIZE, DWO_NAME, END, LANGUAGE, OFFSET, OFFSET_SIZE, VERSION
@@ -20,10 +23,7 @@ from whence.dwarf.kernels.units import DIE as DIE_OFFSET
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LinePrograms
 from whence.dwarf.locations import LocationLists
-from whence.errors import DwarfError, ElfError
-from whence.forks import cached_property
 from whence.kernels.columns import Column
-from whence.model import FrameStart
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.ranges.strings import Arena

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from whence.engines.workers import Places, namer_of
 
 if TYPE_CHECKING:
-    from whence.locate.locator import Locator
+    from whence.locator.locator import Locator
 
 
 def name(source: Any, context: Any, places: Places | Locator | None = None, **options: Any) -> Any:

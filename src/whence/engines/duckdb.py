@@ -26,13 +26,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from whence._base.errors import WrongUse
 from whence.columns.namer import ADDRESS, BUILD_ID
 from whence.engines.workers import Places, namer_of
-from whence.errors import WrongUse
 
 if TYPE_CHECKING:
     from whence.columns import Namer
-    from whence.locate.locator import Locator
+    from whence.locator.locator import Locator
 
 FRAME = "STRUCT(function VARCHAR, file VARCHAR, line UINTEGER, inlined BOOLEAN, start_line UINTEGER, source VARCHAR)"
 LEAF = FRAME[:-1] + ", reason VARCHAR)"

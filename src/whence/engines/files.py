@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.errors import WhenceError
-from whence.files import failure
+from whence._base.errors import WhenceError
+from whence._base.files import failure
 from whence.store.places import SCHEME, objects_at
 
 if TYPE_CHECKING:

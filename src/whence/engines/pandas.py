@@ -20,7 +20,7 @@ from whence.columns.plain import plain
 from whence.engines.workers import Places, namer_of
 
 if TYPE_CHECKING:
-    from whence.locate.locator import Locator
+    from whence.locator.locator import Locator
 
 
 @pd.api.extensions.register_dataframe_accessor("whence")

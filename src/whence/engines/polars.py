@@ -23,7 +23,7 @@ from whence.engines.workers import Places, namer_of
 
 if TYPE_CHECKING:
     from whence.columns import Namer
-    from whence.locate.locator import Locator
+    from whence.locator.locator import Locator
 
 ASKED = pl.Schema({BUILD_ID: pl.String, ADDRESS: pl.UInt64})
 

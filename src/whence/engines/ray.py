@@ -54,8 +54,8 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
 
     `target` appears whole or not at all: whoever else names the file at the same time writes the same.
     """
+    from whence._base.errors import WhenceError
     from whence.columns.tables import TableKind, TableReader, name_table
-    from whence.errors import WhenceError
 
     report: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
     namer = namer_of(places, **options)
@@ -80,10 +80,10 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
 
 def name_profile_file(source: str, target: str, places: Places | None, options: dict[str, Any]) -> dict[str, Any]:
     """Name one profile, unless that is done already; what became of it, as of a table: rows are its locations."""
+    from whence._base.errors import WhenceError
     from whence.engines.workers import locator_of
-    from whence.errors import WhenceError
-    from whence.profiles import formats
     from whence.profiles.binaries import Binaries
+    from whence.profiles.formats import registry as formats
     from whence.profiles.naming import name as name_profile
 
     report: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}

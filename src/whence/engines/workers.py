@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from whence.columns import Namer
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 
 Places = Mapping[str, Any]
 """Where names come from: the parameters of whence.Locator as plain values, for processes that make their own, for

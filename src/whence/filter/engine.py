@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from whence._base.model import Frame, Frames
+from whence._base.reasons import Reason
 from whence.filter.forms import (
     ANY_ADDRESS,
     FORMS,
@@ -35,8 +37,6 @@ from whence.filter.frame_text import FrameText, shown
 from whence.filter.json_text import JSON_TEXT, JsonText
 from whence.filter.kernels.needles import Needles
 from whence.filter.places import Places
-from whence.model import Frame, Frames
-from whence.reasons import Reason
 
 MAX_LINE = 1 << 16  # bytes
 MAX_HELD = 1 << 23  # bytes of a report

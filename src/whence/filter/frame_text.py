@@ -6,9 +6,9 @@ import json
 import os
 from urllib.parse import quote
 
-from whence.errors import plain
+from whence._base.errors import plain
+from whence._base.model import Frame, Frames
 from whence.filter.forms import Style
-from whence.model import Frame, Frames
 
 MAX_RENDERED = 1 << 14  # frames whose text is kept
 JSON_KEYS = ("function", "file", "line", "column", "inlined")

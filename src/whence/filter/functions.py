@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from whence.demangle import demangle
-from whence.elf.file import ElfFile
-from whence.elf.function_symbols import functions
-from whence.elf.kernels.constants import ET_REL
+from whence.objects.elf.file import ElfFile
+from whence.objects.elf.function_symbols import functions
+from whence.objects.elf.kernels.constants import ET_REL
 from whence.symbolize.pool import Names
 
 GO_NAMES = {"panic": "runtime.gopanic"}  # what Go's traces print for a function

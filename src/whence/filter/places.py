@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from whence.closing import Closing
+from whence._base.closing import Closing
+from whence._base.errors import ElfError
+from whence._base.model import Frames
+from whence._base.reasons import Reason
 from whence.demangle import demangle
-from whence.elf.segments import Translation
-from whence.errors import ElfError
 from whence.filter.forms import Holds
-from whence.locate.locator import Locator
 from whence.locate.search import Wanted
-from whence.model import Frames
+from whence.locator.locator import Locator
+from whence.objects.elf.segments import Translation
 from whence.procmap import maps
 from whence.procmap.mapping import Mapping
 from whence.procmap.reader import covering
-from whence.reasons import Reason
 from whence.symbolize.naming import name_all
 from whence.symbolize.opening import FileLocator, open_wanted
 from whence.symbolize.pool import Names, OpenError, PooledBinary
@@ -38,8 +38,8 @@ CALL = re.compile(rb"\xe8.{4}\Z|\xff(?:[\x10-\x1f\x50-\x5f\x90-\x9f\xd0-\xdf].{0
 LIBRARY_FOLDERS = ("/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
 if TYPE_CHECKING:
-    from whence.elf.file import ElfFile
     from whence.filter.functions import Functions
+    from whence.objects.elf.file import ElfFile
 
 Runtime = Callable[[int], Symbolized]
 
@@ -404,7 +404,7 @@ def elf_of(binary: Names) -> ElfFile | None:
 def may_be_return_address(binary: Names, vaddr: int) -> bool:
     """Whether a call may end at an address. False only where the file has the x86-64 code before it, and that is none:
     there a signal came, and its first instruction may be a function's first."""
-    from whence.elf.kernels.constants import EM_X86_64
+    from whence.objects.elf.kernels.constants import EM_X86_64
 
     elf = elf_of(binary)
     if elf is None or elf.machine != EM_X86_64:
@@ -421,7 +421,7 @@ def may_be_return_address(binary: Names, vaddr: int) -> bool:
 
 def fixed(binary: Names) -> bool:
     """Whether a program can only be loaded where it was linked."""
-    from whence.elf.kernels.constants import ET_EXEC
+    from whence.objects.elf.kernels.constants import ET_EXEC
 
     elf = elf_of(binary)
     return elf is not None and elf.type == ET_EXEC

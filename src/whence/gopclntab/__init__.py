@@ -16,7 +16,7 @@ docs/formats/gopclntab.md has. Read are the layouts of Go 1.2 to 1.27, both poin
     buildinfo.py    the release of Go that a program was built with
     table.py        Pclntab: all of it through one door
 
->>> from whence.elf import ElfFile
+>>> from whence.objects.elf import ElfFile
 >>> Pclntab.find(ElfFile.from_bytes(b"\\x7fELF\\x02\\x01\\x01" + bytes(57))) is None
 True
 """

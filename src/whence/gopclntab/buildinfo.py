@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from whence.elf import ElfFile
-from whence.errors import ElfError
+from whence._base.errors import ElfError
 from whence.gopclntab.image import Image
+from whence.objects.elf import ElfFile
 
 MAGIC = b"\xff Go buildinf:"
 ALIGNED, STRING_AT, INLINE = 16, 32, 2

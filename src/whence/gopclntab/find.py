@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
-from whence.errors import ElfError, GopclntabError
+from whence._base.errors import ElfError, GopclntabError
+from whence._base.records import Record
 from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header, read_header
-from whence.records import Record
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 
 SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro")
 GO_SECTIONS = (".note.go.buildid", ".go.buildinfo")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 
-from whence.errors import GopclntabError
+from whence._base.errors import GopclntabError
+from whence._base.records import Record
 from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.kernels import functions as functions_kernel
 from whence.gopclntab.kernels.functions import NO_FUNCTION
-from whence.records import Record
 
 SAMPLES = 256
 

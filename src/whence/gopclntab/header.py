@@ -12,10 +12,10 @@ header's first byte.
 
 from __future__ import annotations
 
-from whence.errors import GopclntabError
+from whence._base.errors import GopclntabError
+from whence._base.records import Record
+from whence._base.window import ByteOrder, Window
 from whence.gopclntab.kernels import constants
-from whence.records import Record
-from whence.window import ByteOrder, Window
 
 ZERO_AT, QUANTUM_AT, POINTER_AT, HEADER_START = 4, 6, 7, 8
 QUANTA, POINTERS = (1, 2, 4), (4, 8)

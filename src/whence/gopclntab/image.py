@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from whence.elf import ElfFile
-from whence.elf.dynamic import dynamic_tags
-from whence.elf.kernels import constants
-from whence.errors import ElfError
-from whence.forks import cached_property
+from whence._base.errors import ElfError
+from whence._base.forks import cached_property
+from whence.objects.elf import ElfFile
+from whence.objects.elf.dynamic import dynamic_tags
+from whence.objects.elf.kernels import constants
 
 
 class Image:

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
+from whence._base.records import Record
+from whence._base.window import ByteOrder
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.kernels.constants import (
     FUNCDATA_InlTree,
@@ -34,8 +34,8 @@ from whence.gopclntab.kernels.constants import (
 )
 from whence.gopclntab.kernels.functions import NO_TREE
 from whence.gopclntab.moduledata import GOFUNC, ModuleData
-from whence.records import Record
-from whence.window import ByteOrder
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 
 if TYPE_CHECKING:
     from whence.gopclntab.functions import FunctionColumns

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
-from whence.elf import ElfFile
+from whence._base.records import Record
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.image import Image
-from whence.records import Record
+from whence.objects.elf import ElfFile
 
 # words of runtime.moduledata, by the names of its fields; a slice is a pointer, a length and a capacity
 PCHEADER, FUNCNAMETAB, CUTAB, FILETAB, PCTAB, PCLNTABLE, FTAB, FTAB_LENGTH = 0, 1, 4, 7, 10, 13, 16, 17

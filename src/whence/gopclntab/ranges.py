@@ -5,12 +5,12 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from whence.errors import GopclntabError
+from whence._base.errors import GopclntabError
+from whence._base.records import Record
+from whence._base.source import Source
 from whence.gopclntab.kernels import ranges as ranges_kernel
 from whence.gopclntab.kernels.constants import MAX_DEPTH, MAX_STANDSTILL
 from whence.ranges import Ranges, Starts, StringSpace
-from whence.records import Record
-from whence.source import Source
 
 if TYPE_CHECKING:
     from whence.gopclntab.functions import FunctionColumns

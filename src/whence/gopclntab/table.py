@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 
-from whence.elf import ElfFile
 from whence.gopclntab.find import FoundTable, find
 from whence.gopclntab.frames import GoFrames
 from whence.gopclntab.functions import Function, FunctionColumns, Functions, move, read_functions, sample_offsets
@@ -16,6 +15,7 @@ from whence.gopclntab.kernels.functions import NO_FUNCTION
 from whence.gopclntab.moduledata import GOFUNC, find_moduledata, text_sections
 from whence.gopclntab.ranges import function_ranges, make_tables
 from whence.gopclntab.textbase import choose, executable_extents
+from whence.objects.elf import ElfFile
 from whence.ranges import Ranges, StringSpace
 
 LONGEST_NAME = 1 << 16

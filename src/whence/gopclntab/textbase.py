@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from whence.elf import ElfFile
-from whence.elf.kernels import constants
-from whence.errors import ElfError, GopclntabError
+from whence._base.errors import ElfError, GopclntabError
+from whence._base.records import Record
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.image import Image
 from whence.gopclntab.moduledata import MAXPC, MINPC, ModuleData
-from whence.records import Record
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels import constants
 
 ENOUGH = 0.75  # of the sampled functions must be among the symbols
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
+from whence._base.records import Record, field
 from whence.gotrace.batches import BatchReader
 from whence.gotrace.columnar import ColumnReader, places
 from whence.gotrace.kernels import columns as columns_kernel
@@ -17,7 +18,6 @@ from whence.gotrace.kernels.constants import END_OF_GENERATION, EXPERIMENTAL_BAT
 from whence.gotrace.kernels.event import Event
 from whence.gotrace.specs import NO_THREAD, Version
 from whence.gotrace.tables import Tables, events_of
-from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.convert import Sink

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whence.closing import Closing
-from whence.errors import TraceError, naming
+from whence._base.closing import Closing
+from whence._base.errors import TraceError, naming
+from whence._base.records import Record
 from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
@@ -30,7 +31,6 @@ from whence.gotrace.kernels.constants import (
     SYNC,
 )
 from whence.gotrace.specs import Version, layout, usable
-from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

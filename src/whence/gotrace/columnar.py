@@ -14,16 +14,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from whence import cores
-from whence.closing import Closing
-from whence.errors import TraceError, naming
+from whence._base import cores
+from whence._base.closing import Closing
+from whence._base.errors import TraceError, naming
+from whence._base.records import Record
 from whence.gotrace.batches import BatchReader, Run
 from whence.gotrace.faults import wire_fault
 from whence.gotrace.kernels import columns as columns_kernel
 from whence.gotrace.kernels.constants import FINE, FULL
 from whence.gotrace.specs import Version, layout, spec_table
 from whence.gotrace.tables import Tables
-from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

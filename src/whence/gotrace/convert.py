@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from whence.errors import naming
+from whence._base.errors import naming
 from whence.gotrace.faults import cut_short, text_fault, wire_fault
 from whence.gotrace.feed import BLOCK, Feed
 from whence.gotrace.header import read_text_header, read_wire_header, recognize

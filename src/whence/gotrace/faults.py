@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whence.errors import CUT_OFF, TraceError, worded
+from whence._base.errors import CUT_OFF, TraceError, worded
 from whence.gotrace.kernels.constants import (
     BAD_NAME,
     BAD_NUMBER,

@@ -10,8 +10,8 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
 
-from whence.errors import TraceError, WhenceError
-from whence.files import open_input
+from whence._base.errors import TraceError, WhenceError
+from whence._base.files import open_input
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -19,7 +19,8 @@ from array import array
 from math import isnan
 from typing import TYPE_CHECKING
 
-from whence.errors import TraceError, WhenceError
+from whence._base.errors import TraceError, WhenceError
+from whence._base.records import Record, field
 from whence.gotrace.batches import BatchReader, Run
 from whence.gotrace.faults import wire_fault
 from whence.gotrace.kernels import filter as filter_kernel
@@ -39,7 +40,6 @@ from whence.gotrace.kernels.constants import (
 from whence.gotrace.kernels.event import Event
 from whence.gotrace.specs import Version, layout
 from whence.gotrace.tables import Tables, events_of
-from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.batches import Batch

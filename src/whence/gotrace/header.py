@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from whence.errors import WRONG_KIND, TraceError, empty_file, shown
+from whence._base.errors import WRONG_KIND, TraceError, empty_file, shown
 from whence.gotrace.faults import TextError
 from whence.gotrace.feed import Feed
 from whence.gotrace.quoting import is_blank, tokens

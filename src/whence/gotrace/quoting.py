@@ -12,7 +12,7 @@ from bisect import bisect_right
 from functools import cache
 from itertools import accumulate
 
-from whence.errors import TraceError
+from whence._base.errors import TraceError
 from whence.gotrace.kernels import text as text_kernel
 from whence.gotrace.kernels.constants import FULL
 from whence.gotrace.specs import Version, layout

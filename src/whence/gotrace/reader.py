@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whence.closing import Closing
-from whence.errors import naming
+from whence._base.closing import Closing
+from whence._base.errors import naming
 from whence.gotrace.convert import WireBlocks
 from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed

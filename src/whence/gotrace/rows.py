@@ -9,14 +9,14 @@ from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from whence.budget import Budget
-from whence.errors import TraceError
-from whence.files import atomic_write
+from whence._base.budget import Budget
+from whence._base.errors import TraceError
+from whence._base.files import atomic_write
+from whence._base.records import Record
 from whence.gotrace.columnar import ARGS, ColumnReader, Columns
 from whence.gotrace.filtering import Filter, clock_at, moves, spans
 from whence.gotrace.kernels import filter as filter_kernel
 from whence.gotrace.tables import Tables, tables_of
-from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

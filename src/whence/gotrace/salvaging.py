@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from whence.errors import TraceError
+from whence._base.errors import TraceError
+from whence._base.records import Record
 from whence.gotrace.kernels import batches as batches_kernel
 from whence.gotrace.kernels.constants import END_OF_GENERATION, FINE, FULL
 from whence.gotrace.specs import HEADER_SIZE, Version, layout, read_header, usable
 from whence.gotrace.verification import verify
-from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.gotrace.convert import Sink

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from whence.errors import WRONG_KIND, TraceError, Unsupported, cut_off, empty_file, shown
+from whence._base.errors import WRONG_KIND, TraceError, Unsupported, cut_off, empty_file, shown
+from whence._base.records import Record
 from whence.gotrace.kernels.constants import HAS_DATA, IS_STACK, IS_TIMED
 from whence.gotrace.kernels.layout import Layout
-from whence.records import Record
 
 HEADER_SIZE = 16
 _HEADER = re.compile(rb"go 1\.(\d+) trace\0\0\0")

@@ -6,13 +6,13 @@ from array import array
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from whence._base.records import Record, field
 from whence.gotrace.batches import Run
 from whence.gotrace.columnar import ColumnReader, Columns, places
 from whence.gotrace.kernels import columns as columns_kernel
 from whence.gotrace.kernels.constants import END_OF_GENERATION, EXPERIMENTAL_BATCH
 from whence.gotrace.specs import NO_THREAD, Version, spec_table
 from whence.gotrace.tables import Tables
-from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

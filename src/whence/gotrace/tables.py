@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence._base.records import Record, field
 from whence.gotrace.batches import Batch, BatchReader, Run
 from whence.gotrace.faults import wire_fault
 from whence.gotrace.kernels.constants import CPU_SAMPLES, CUT, EXPERIMENTAL_BATCH, FREQUENCY, STRINGS
 from whence.gotrace.kernels.event import Event, Stream
 from whence.gotrace.specs import Version, layout
-from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

@@ -8,7 +8,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from whence.errors import TraceError, shown, worded
+from whence._base.errors import TraceError, shown, worded
+from whence._base.records import Record, field
 from whence.gotrace.batches import Batch, Run
 from whence.gotrace.columnar import ColumnReader, Columns, places
 from whence.gotrace.feed import Feed
@@ -18,7 +19,6 @@ from whence.gotrace.kernels.constants import END_OF_GENERATION, EXPERIMENTAL_BAT
 from whence.gotrace.sizes import Framed, header_of
 from whence.gotrace.specs import MAX_BATCH_SIZE, MAX_FRAMES, MAX_STRING_SIZE, Version, usable
 from whence.gotrace.tables import Tables, events_of
-from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from whence.errors import TraceError
-from whence.files import atomic_write
+from whence._base.errors import TraceError
+from whence._base.files import atomic_write
 from whence.gotrace.convert import TextBlocks
 from whence.gotrace.feed import BLOCK, Feed
 from whence.gotrace.specs import Version, usable

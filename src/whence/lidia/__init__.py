@@ -44,13 +44,13 @@ from whence.lidia.table import Table, from_bytes, open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from whence.lidia.build import Created, create, create_from_elf
+    from whence._base.model import Frame
+    from whence.archive.create import Created, create, create_from_elf
     from whence.lidia.builder import Builder
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, LineTable, LineTableEntry, Range
     from whence.lidia.verify import ArchiveInfo
     from whence.lidia.writer import Written, to_bytes, write
-    from whence.model import Frame
 
 __all__ = [
     "ArchiveInfo",
@@ -75,17 +75,17 @@ __all__ = [
 # Imported when asked for: to look an address up, none of it is needed.
 _LATER = {
     "Builder": "whence.lidia.builder",
-    "Created": "whence.lidia.build",
+    "Created": "whence.archive.create",
     "Extra": "whence.lidia.layout",
-    "Frame": "whence.model",
+    "Frame": "whence._base.model",
     "FrameTable": "whence.lidia.results",
     "ArchiveInfo": "whence.lidia.verify",
     "LineTable": "whence.lidia.results",
     "LineTableEntry": "whence.lidia.results",
     "Range": "whence.lidia.results",
     "Written": "whence.lidia.writer",
-    "create": "whence.lidia.build",
-    "create_from_elf": "whence.lidia.build",
+    "create": "whence.archive.create",
+    "create_from_elf": "whence.archive.create",
     "to_bytes": "whence.lidia.writer",
     "write": "whence.lidia.writer",
 }

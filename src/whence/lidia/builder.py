@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence._base.source import Source
 from whence.lidia import writer
 from whence.lidia.layout import Extra
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge
 from whence.ranges.strings import Arena
-from whence.source import Source
 
 if TYPE_CHECKING:
     import os

@@ -10,9 +10,9 @@ from itertools import accumulate, chain, count, pairwise, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from whence._base.model import SOURCES, Frame, Frames, Source
+from whence._base.records import Record, field
 from whence.kernels import rows
-from whence.model import SOURCES, Frame, Frames, Source
-from whence.records import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -59,7 +59,8 @@ from __future__ import annotations
 import struct
 import sys
 
-from whence.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
+from whence._base.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
+from whence._base.records import Record, values_of
 from whence.lidia.kernels.queries import (
     COLUMNS_HEAD,
     DISCRIMINATOR_FIELDS,
@@ -70,7 +71,6 @@ from whence.lidia.kernels.queries import (
     fits_packed,
     fits_shared,
 )
-from whence.records import Record, values_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -524,7 +524,7 @@ class ArchiveSections:
 
 def too_many_names(part: str, what: str, stored: int) -> FormatError:
     """The error of names that overlap: more is asked for than the bytes that are stored justify."""
-    from whence.budget import Budget
+    from whence._base.budget import Budget
 
     return Budget(part, what, stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError).reached()
 

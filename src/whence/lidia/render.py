@@ -40,7 +40,7 @@ class Renderer:
 
     `demangle` turns a linkage name into a readable one (None: names as they are stored). It is called once for each
     name that begins like a linkage name. With `return_address` each address is one past a call. The JSON form's reasons
-    are words of whence.reasons. `width` is the number of hex digits of the gnu form's address. ValueError for another
+    are words of _base.reasons. `width` is the number of hex digits of the gnu form's address. ValueError for another
     style than those of the module's docstring.
 
     `unknown` counts the addresses without an answer so far.
@@ -118,8 +118,8 @@ def render_many(
 def _json_writer() -> FrameWriter:
     """A writer that knows the names of sources, and the reasons of an address that nothing covers and of what is no
     address. Only JSON has them, and an enum of reasons is noticed at start-up."""
-    from whence.model import SOURCES
-    from whence.reasons import Reason
+    from whence._base.model import SOURCES
+    from whence._base.reasons import Reason
 
     reasons = (f'"{reason.word}"'.encode() for reason in (Reason.NOT_IN_ARCHIVE, Reason.NOT_AN_ADDRESS))
     return FrameWriter(tuple(source.encode() for source in SOURCES), *reasons)

@@ -9,9 +9,9 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from whence._base.model import Frame, Frames, Source
 from whence.lidia.chains import SOURCE_OF_BYTE, ChainTable, words
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
-from whence.model import Frame, Frames, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from whence._base.mapped import MappedFile
     from whence.kernels.columns import Column
     from whence.lidia.kernels.queries import Archive, FrameColumns
-    from whence.mapped import MappedFile
 
 
 class LineTableEntry(NamedTuple):

@@ -10,9 +10,10 @@ import sys
 from _operator import index as integer
 from contextlib import contextmanager
 
-from whence.closing import Closing
-from whence.errors import LidiaError, WhenceError, naming
-from whence.files import open_regular
+from whence._base.closing import Closing
+from whence._base.errors import LidiaError, WhenceError, naming
+from whence._base.files import open_regular
+from whence._base.mapped import MappedFile
 from whence.lidia.kernels.queries import (
     CALL_FILE,
     FILE,
@@ -41,7 +42,6 @@ from whence.lidia.layout import (
     ExtraSection,
     too_many_names,
 )
-from whence.mapped import MappedFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from whence._base.model import Frame, Frames, Source
     from whence.lidia.kernels import inspect as inspect_kernel
     from whence.lidia.kernels.render import Replies
     from whence.lidia.layout import ArchiveSection
     from whence.lidia.results import FrameTable, Range, SourceColumns
     from whence.lidia.unwind import UnwindTables
     from whence.lidia.verify import ArchiveInfo
-    from whence.model import Frame, Frames, Source
 
 
 class Table(Closing):
@@ -156,8 +156,8 @@ class Table(Closing):
     ) -> Replies:  # fmt: skip
         """What replies to the usual questions of llvm-symbolizer's callers from a table in memory that is not compact
         (ValueError)."""
+        from whence._base.source import Source
         from whence.lidia.kernels.render import Replies
-        from whence.source import Source
 
         form = gap, between, Source.DWARF.number
         return Replies(self._still_open(), module, symbol_starts, symbol_at, readable, form)
@@ -253,8 +253,8 @@ class Table(Closing):
 
     def _range(self, index: int) -> Range:
         """A range with its name as it is stored."""
+        from whence._base.model import SOURCES, Source
         from whence.lidia.results import LineTableEntry, Range
-        from whence.model import SOURCES, Source
 
         rows, mapped = self._rows(), self._mapped
         row = rows.row(index)
@@ -302,7 +302,7 @@ class Table(Closing):
         return self._ranges(range(len(self)))
 
     def _ranges(self, indexes: range) -> Iterator[Range]:
-        from whence.budget import Budget
+        from whence._base.budget import Budget
 
         stored, entry = len(self._data), LINE_FIELDS * self.header.lines.width
         if self.header.compact:
@@ -416,7 +416,7 @@ class Table(Closing):
 
 def _frame_factory() -> tuple[type[Frame], tuple[Source, ...]]:
     """What frames are made of, imported when the first is."""
-    from whence.model import SOURCES, Frame
+    from whence._base.model import SOURCES, Frame
 
     return Frame, SOURCES
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import struct
 
-from whence.errors import LidiaError, cut_off
-from whence.records import Record
+from whence._base.errors import LidiaError, cut_off
+from whence._base.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from whence.errors import ChecksumError, FormatError, LidiaError
+from whence._base.errors import ChecksumError, FormatError, LidiaError
+from whence._base.model import SOURCES
+from whence._base.records import Record
 from whence.lidia.kernels import inspect as inspect_kernel
 from whence.lidia.kernels.pack import directory_place
 from whence.lidia.kernels.queries import COLUMNS_HEAD
@@ -25,8 +27,6 @@ from whence.lidia.layout import (
     crc32c_of,
     wrong_crc,
 )
-from whence.model import SOURCES
-from whence.records import Record
 
 
 class ArchiveInfo(Record, frozen=True):

@@ -20,10 +20,11 @@ import struct
 from array import array
 from bisect import bisect_left
 
+from whence._base.budget import Budget
+from whence._base.cores import share
+from whence._base.files import atomic_write
+from whence._base.records import Record
 from whence._version import __version__
-from whence.budget import Budget
-from whence.cores import share
-from whence.files import atomic_write
 from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import pack as pack_kernel
 from whence.lidia.kernels import strings as strings_kernel
@@ -51,7 +52,6 @@ from whence.lidia.layout import (
 )
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
-from whence.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

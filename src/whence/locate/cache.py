@@ -27,10 +27,20 @@ from errno import EPERM
 from pathlib import Path
 from typing import BinaryIO
 
-from whence.elf import ElfFile
-from whence.errors import Mismatch, WhenceError
-from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, OWNED, TEMPORARY, atomic_write, is_mine, lock, open_looked_at
+from whence._base.errors import Mismatch, WhenceError
+from whence._base.files import (
+    O_ALWAYS,
+    O_NOFOLLOW,
+    O_NONBLOCK,
+    OWNED,
+    TEMPORARY,
+    atomic_write,
+    is_mine,
+    lock,
+    open_looked_at,
+)
 from whence.lidia.table import open as open_archive
+from whence.objects.elf import ElfFile
 
 LIMIT_BYTES = 4 << 30
 STALE_SECONDS = 24 * 3600  # after so long what was being made is given up

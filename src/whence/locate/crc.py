@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from whence.files import read_at
+from whence._base.files import read_at
 
 BLOCK = 1 << 22
 POLYNOMIAL = 0xEDB88320

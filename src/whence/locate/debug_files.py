@@ -19,11 +19,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from whence import rooted
-from whence.elf import ElfFile
-from whence.errors import ElfError, WhenceError, without_file
-from whence.files import open_regular
+from whence._base import rooted
+from whence._base.errors import ElfError, WhenceError, without_file
+from whence._base.files import open_regular
 from whence.locate.search import FileKind, Outcome, Search
+from whence.objects.elf import ElfFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class DebugFiles:
     `open_elf` opens a candidate; `mapped` is the name that an allow-list of servers is asked about, where the file is
     open under another one; `log` gets a line for each file tried. For a file that is reached through the root of a
     process, that root's /usr/lib/debug comes before the debug folders: a container's debug packages lie there, and no
-    link in it leads out of it (whence.rooted). `sysroot` is such a root, too, of another machine.
+    link in it leads out of it (whence._base.rooted). `sysroot` is such a root, too, of another machine.
     """
 
     def __init__(

@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote, urlsplit
 
-from whence.closing import Closing
-from whence.errors import WhenceError, WrongUse
-from whence.files import atomic_write, open_folder, publish
+from whence._base.closing import Closing
+from whence._base.errors import WhenceError, WrongUse
+from whence._base.files import atomic_write, open_folder, publish
+from whence._base.records import Record
 from whence.locate.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
-from whence.records import Record
 
 if TYPE_CHECKING:
     import urllib3

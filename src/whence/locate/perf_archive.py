@@ -15,9 +15,9 @@ import tarfile
 import zlib
 from lzma import LZMAError
 
-from whence.budget import Budget
-from whence.errors import FormatError, naming, plain
-from whence.files import open_input
+from whence._base.budget import Budget
+from whence._base.errors import FormatError, naming, plain
+from whence._base.files import open_input
 
 TIMES, ALLOWANCE = 64, 1 << 26
 NAME = re.compile(r"(?:.*/)?(?P<id>[0-9a-f]{16,64})(?:/(?P<file>elf|debug|vdso|kallsyms))?")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from whence.closing import Closing
-from whence.elf import ElfFile
-from whence.errors import Mismatch
+from whence._base.closing import Closing
+from whence._base.errors import Mismatch
+from whence._base.records import Record, field
 from whence.locate.identity import key
-from whence.records import Record, field
+from whence.objects.elf import ElfFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from whence.elf.segments import Segment
-    from whence.reasons import Missing
+    from whence._base.reasons import Missing
+    from whence.objects.elf.segments import Segment
 
 
 class FileKind(StrEnum):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from whence.elf import ElfFile
-from whence.elf.kernels.constants import ET_REL, PF_X
-from whence.elf.layout import ELF64
-from whence.elf.segments import Segment, Translation
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import ET_REL, PF_X
+from whence.objects.elf.layout import ELF64
+from whence.objects.elf.segments import Segment, Translation
 
 
 def has_nobits(segments: Iterable[Segment]) -> bool:

@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from os import PathLike
 
-from whence import rooted
-from whence.closing import Closing
-from whence.elf import ElfFile
-from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
-from whence.files import DELETED_MARK, open_regular
+from whence._base import rooted
+from whence._base.closing import Closing
+from whence._base.errors import WRONG_KIND, ElfError, WhenceError, without_file
+from whence._base.files import DELETED_MARK, open_regular
 from whence.lidia.layout import MAGIC, MAGICS
 from whence.lidia.table import open as open_archive
 from whence.locate.identity import is_same
 from whence.locate.names import same_name
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
+from whence.objects.elf import ElfFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class OwnPath:
             return
         path = wanted.path.removesuffix(DELETED_MARK)
         if path != wanted.path and not wanted.build_id:
-            from whence.reasons import NOT_VERIFIED
+            from whence._base.reasons import NOT_VERIFIED
 
             tried.append(Tried(path, self.how, Outcome.UNVERIFIED, NOT_VERIFIED))
             return

@@ -1,6 +1,6 @@
 """From a byte of an ELF file to the vaddr it is loaded at, and back, through the mappings of a process.
 
-The arithmetic, and the rule of pages, are those of `whence.elf.segments.Translation`, over the executable segments.
+The arithmetic, and the rule of pages, are those of `objects.elf.segments.Translation`, over the executable segments.
 
     >>> mapper = AddressMapper.from_segments([Segment.of_code(0x1234, 0x400000, 0x2000)])
     >>> [hex(mapper.file_offset_to_virtual_address(offset)) for offset in (0x1000, 0x1234)]
@@ -15,13 +15,13 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from whence.elf.segments import Segment, Translation
-from whence.errors import ElfError
-from whence.files import open_regular
+from whence._base.errors import ElfError
+from whence._base.files import open_regular
+from whence.objects.elf.segments import Segment, Translation
 from whence.procmap.build_id import whole_elf
 
 if TYPE_CHECKING:
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
     from whence.procmap.mapping import Mapping
 
 

@@ -2,7 +2,7 @@
 
 Linkers put the notes right behind the program headers, so one page of a 64-bit file nearly always holds the answer.
 Object files and kernel modules have no segments: of those the section headers say where the notes are. Where that does
-not do (no such segment or section, 32 bits, other byte order, anything odd) the whole reader of `whence.elf` looks.
+not do (no such segment or section, 32 bits, other byte order, anything odd) the whole reader of `objects.elf` looks.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import struct
 import sys
 from collections.abc import Iterable
 
-from whence.elf import ElfFile, layout
-from whence.elf.kernels import constants
-from whence.elf.notes import BUILD_ID_LIMIT
-from whence.errors import ElfError, empty_file, naming, not_regular
-from whence.files import open_regular, read_at
-from whence.mapped import MappedFile
+from whence._base.errors import ElfError, empty_file, naming, not_regular
+from whence._base.files import open_regular, read_at
+from whence._base.mapped import MappedFile
+from whence.objects.elf import ElfFile, layout
+from whence.objects.elf.kernels import constants
+from whence.objects.elf.notes import BUILD_ID_LIMIT
 
 _HEAD = 4096
 # in the machine's own order: others go the long way

@@ -28,19 +28,19 @@ from contextlib import ExitStack, suppress
 from itertools import accumulate
 from typing import NamedTuple
 
-from whence import rooted
-from whence.budget import Budget
-from whence.elf import ElfFile, Note, Segment
-from whence.elf.kernels import constants
-from whence.elf.layout import ELF64
-from whence.errors import WRONG_KIND, ElfError, MapsError, naming
-from whence.files import open_regular, stamp_of
+from whence._base import rooted
+from whence._base.budget import Budget
+from whence._base.errors import WRONG_KIND, ElfError, MapsError, naming
+from whence._base.files import open_regular, stamp_of
+from whence._base.records import Record
+from whence.objects.elf import ElfFile, Note, Segment
+from whence.objects.elf.kernels import constants
+from whence.objects.elf.layout import ELF64
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
 from whence.procmap.link_map import CoreSegments, LoadedFile, loaded_files
 from whence.procmap.mapping import Kind, Mapping, kind_of
 from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
-from whence.records import Record
 
 PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))
 HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers

@@ -14,8 +14,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from whence.elf import ElfFile, Segment
-from whence.elf.kernels import constants
+from whence.objects.elf import ElfFile, Segment
+from whence.objects.elf.kernels import constants
 
 DT_DEBUG = 21  # of a dynamic table: where the loader's struct r_debug is
 LIBRARIES_LIMIT = 4096

@@ -12,8 +12,8 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from whence import rooted
-from whence.files import DELETED_MARK, must_be_regular, open_looked_at
+from whence._base import rooted
+from whence._base.files import DELETED_MARK, must_be_regular, open_looked_at
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 
 

@@ -19,11 +19,11 @@ import os
 from array import array
 from collections.abc import Iterator
 
-from whence.errors import MapsError
+from whence._base.errors import MapsError
+from whence._base.records import Record, field
 from whence.procmap.kernels import maps as maps_kernel
 from whence.procmap.kernels.constants import EXECUTE
 from whence.procmap.mapping import Mapping, kind_of
-from whence.records import Record, field
 
 _KEPT_PROBLEMS = 16
 _SHORTEST_LINE = len(b"0-1 r-xp 0 0:0 0\n")

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from whence.files import open_looked_at
+from whence._base.files import open_looked_at
 from whence.procmap.names import NamedAddresses
 from whence.procmap.process import status_numbers
 

@@ -27,7 +27,7 @@ try:
 except ImportError:  # only Linux has the query
     fcntl = None  # type: ignore[assignment]
 
-from whence.closing import Closing
+from whence._base.closing import Closing
 from whence.procmap.kernels.constants import EXECUTE, PERMISSIONS
 from whence.procmap.mapping import Mapping, kind_of
 

@@ -15,7 +15,7 @@ from operator import attrgetter
 from time import monotonic
 from typing import TypeVar
 
-from whence.errors import MapsError
+from whence._base.errors import MapsError
 from whence.procmap import maps
 from whence.procmap.kernels.constants import EXECUTE
 from whence.procmap.mapping import Mapping

@@ -17,10 +17,10 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from time import monotonic
 
-from whence.closing import Closing
-from whence.errors import ElfError, MapsError
-from whence.files import open_looked_at, stamp
-from whence.forks import Lock
+from whence._base.closing import Closing
+from whence._base.errors import ElfError, MapsError
+from whence._base.files import open_looked_at, stamp
+from whence._base.forks import Lock
 from whence.procmap.build_id import build_id_of
 from whence.procmap.kernels.constants import EXECUTE
 from whence.procmap.mapping import Mapping

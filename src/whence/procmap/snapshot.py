@@ -20,14 +20,14 @@ from bisect import bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from whence.elf.segments import Segment
-from whence.errors import WRONG_KIND, ElfError, MapsError, empty_file
-from whence.files import stamp_of
+from whence._base.errors import WRONG_KIND, ElfError, MapsError, empty_file
+from whence._base.files import stamp_of
+from whence._base.records import Record, field
+from whence.objects.elf.segments import Segment
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.process import command, identify
-from whence.records import Record, field
 
 if TYPE_CHECKING:
     from whence.procmap.resolver import Resolver

@@ -48,12 +48,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whence.profiles.model import Label, Mapping, Sample, Samples, SampleType
+from whence.samples.model import Label, Mapping, Sample, Samples, SampleType
 
 if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import CoverageRow, Report
-    from whence.profiles.go_trace import read_go_trace
+    from whence.profiles.formats.go_trace import read_go_trace
     from whence.profiles.profile import Profile, merge, read
     from whence.profiles.sampling import sample
     from whence.profiles.symbol_lists import SymbolLists
@@ -78,7 +78,7 @@ __all__ = [
 _LAZY = {
     "merge": ("whence.profiles.profile", "merge"),
     "read": ("whence.profiles.profile", "read"),
-    "read_go_trace": ("whence.profiles.go_trace", "read_go_trace"),
+    "read_go_trace": ("whence.profiles.formats.go_trace", "read_go_trace"),
     "sample": ("whence.profiles.sampling", "sample"),
     "Profile": ("whence.profiles.profile", "Profile"),
     "SymbolLists": ("whence.profiles.symbol_lists", "SymbolLists"),

@@ -16,9 +16,9 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from whence.lidia.results import imported
-from whence.profiles import bounds
-from whence.profiles.model import Label, Profile
-from whence.profiles.stacks import binary_of
+from whence.samples import bounds
+from whence.samples.model import Label, Profile
+from whence.samples.stacks import binary_of
 
 if TYPE_CHECKING:
     import pyarrow

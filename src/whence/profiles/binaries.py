@@ -1,6 +1,6 @@
 """The binaries that answer for a profile's mappings: found and opened by a Locator, each once.
 
-The kernel's files have names and places of their own (whence.profiles.kernel).
+The kernel's files have names and places of their own (whence.samples.kernel).
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from whence.closing import Closing
-from whence.elf import ElfFile
-from whence.elf.segments import Segment
-from whence.errors import WhenceError
+from whence._base.closing import Closing
+from whence._base.errors import WhenceError
+from whence._base.reasons import GIVE_KERNEL, Missing, Reason
+from whence._base.records import Record, field
 from whence.lidia.chains import ChainTable
-from whence.locate.locator import Locator
 from whence.locate.search import Opened, Tried, Wanted
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
+from whence.objects.elf.segments import Segment
 from whence.procmap.vdso import own_vdso
-from whence.profiles.addresses import can_translate, vaddrs
-from whence.profiles.kernel import Placing, is_kernel, placing
-from whence.profiles.model import Mapping
 from whence.profiles.symbol_lists import SymbolLists
-from whence.reasons import GIVE_KERNEL, Missing, Reason
-from whence.records import Record, field
+from whence.samples.addresses import can_translate, vaddrs
+from whence.samples.kernel import Placing, is_kernel, placing
+from whence.samples.model import Mapping
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import Names
 

@@ -11,13 +11,13 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from whence.errors import plain
+from whence._base.errors import plain
+from whence._base.reasons import Missing, remedy_for
+from whence._base.records import Record, field
 from whence.locate.identity import key
-from whence.profiles.kernels.stacks import weigh
-from whence.profiles.model import Profile
 from whence.profiles.naming import Named
-from whence.reasons import Missing, remedy_for
-from whence.records import Record, field
+from whence.samples.kernels.stacks import weigh
+from whence.samples.model import Profile
 
 
 class CoverageRow(Record):

@@ -15,8 +15,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from whence.model import Frames
-from whence.profiles.model import NO_MAPPING, Mapping, Profile
+from whence._base.model import Frames
+from whence.samples.model import NO_MAPPING, Mapping, Profile
 
 ADDRESS = re.compile(r"[0-9a-fA-F]{1,16}")
 LIBRARY = re.compile(r"[^/]*\.so(?:\.[\w.-]+)?")

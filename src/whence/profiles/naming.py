@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from whence._base.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
+from whence._base.records import NamedTuple, Record, field
 from whence.kernels.rows import ascending, grouped, numbered, taken
 from whence.lidia.chains import NO_CHAIN, SOURCE_OF_BYTE, ChainTable
 from whence.lidia.table import demangler
-from whence.locate.locator import Locator
 from whence.locate.segments import has_nobits
-from whence.profiles.addresses import NOWHERE
+from whence.locator.locator import Locator
 from whence.profiles.binaries import VDSO, Binaries, KnownChains, MappingSearch, Placed
 from whence.profiles.fallback_names import Fallbacks
-from whence.profiles.kernel import HALF
-from whence.profiles.kernels.lines import census
-from whence.profiles.kinds import AddressKind, kind_of
-from whence.profiles.model import NO_MAPPING, Mapping, NamedLocations, Profile
 from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
-from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
-from whence.records import NamedTuple, Record, field
+from whence.samples.addresses import NOWHERE
+from whence.samples.kernel import HALF
+from whence.samples.kernels.lines import census
+from whence.samples.kinds import AddressKind, kind_of
+from whence.samples.model import NO_MAPPING, Mapping, NamedLocations, Profile
 from whence.symbolize.naming import Unnamed, table_of
 
 MOST_KNOWN = 500_000  # vaddrs of a file whose chains are kept for the next profile

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from whence.model import Frame, Frames
-from whence.profiles import bounds
-from whence.profiles.kernel import HALF
-from whence.profiles.kinds import MAP_PATH, AddressKind, kind_of
-from whence.profiles.model import Label, Mapping, Profile
+from whence._base.model import Frame, Frames
+from whence._base.reasons import NO_FRAME, Missing, Reason
 from whence.profiles.symbol_lists import NameList, SymbolLists
-from whence.profiles.threads import PID_LABELS, number_in
-from whence.reasons import NO_FRAME, Missing, Reason
+from whence.samples import bounds
+from whence.samples.kernel import HALF
+from whence.samples.kinds import MAP_PATH, AddressKind, kind_of
+from whence.samples.model import Label, Mapping, Profile
+from whence.samples.threads import PID_LABELS, number_in
 
 Answer = tuple[int, Frames | Missing, str]
 """A location, its frames or why there are none, and which list answered."""

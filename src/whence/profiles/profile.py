@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, BinaryIO
 
-from whence.profiles import formats, model
-from whence.records import as_dict
+from whence._base.records import as_dict
+from whence.profiles.formats import registry as formats
+from whence.samples import model
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from whence.locate.locator import Locator
+    from whence.locator.locator import Locator
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
     from whence.profiles.top import Top
@@ -70,7 +71,7 @@ class Profile(model.Profile):
 
     def merge(self, *others: model.Profile) -> Profile:
         """One profile of this and the others: equal samples, and mappings of the same file, become one each."""
-        from whence.profiles.merging import merge
+        from whence.samples.merging import merge
 
         return Profile.of(merge([self, *others]))
 
@@ -81,7 +82,7 @@ class Profile(model.Profile):
         its flame graph shows growth in red and decline in blue. ProfileError where the profiles have no sample type in
         common. Both want their names first: see `symbolize`.
         """
-        from whence.profiles.difference import diff
+        from whence.samples.difference import diff
 
         return Profile.of(diff(self, base, normalize=normalize))
 
@@ -89,7 +90,7 @@ class Profile(model.Profile):
         """The flame graph, as notebooks show it."""
         from html import escape
 
-        from whence.profiles import flamegraph
+        from whence import flamegraph
 
         page = flamegraph.page(self, nodes=NOTEBOOK_NODES)
         return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 600px; border: 0"></iframe>'
@@ -119,7 +120,7 @@ class Profile(model.Profile):
 
 def merge(profiles: Iterable[model.Profile]) -> Profile:
     """One profile of all. Each is let go before the next one is taken, so an iterator of many needs little memory."""
-    from whence.profiles import merging
+    from whence.samples import merging
 
     return Profile.of(merging.merge(profiles))
 

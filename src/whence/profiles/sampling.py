@@ -13,10 +13,10 @@ import time
 from array import array
 from typing import TYPE_CHECKING
 
-from whence.errors import WhenceError
-from whence.model import Frame
-from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
+from whence._base.errors import WhenceError
+from whence._base.model import Frame
 from whence.profiles.profile import Profile
+from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
 from whence.symbolize.live import Process
 from whence.symbolize.live_stacks import LiveStacks
 from whence.symbolize.symbolizer import Symbolizer

@@ -18,19 +18,19 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from whence.elf.notes import build_id, walk
-from whence.elf.segments import SMALLEST_PAGE as PAGE
-from whence.errors import ProfileError, WhenceError
-from whence.files import OWNED, NotRegularError, open_input
+from whence._base.errors import ProfileError, WhenceError
+from whence._base.files import OWNED, NotRegularError, open_input
+from whence._base.model import Source
+from whence._base.reasons import GIVE_KALLSYMS, GIVE_KERNEL, GIVE_PERF_MAP, Missing, Reason
 from whence.locate.identity import key
 from whence.locate.names import IMAGE, is_image, module_of
-from whence.model import Source
+from whence.objects.elf.notes import build_id, walk
+from whence.objects.elf.segments import SMALLEST_PAGE as PAGE
 from whence.procmap import perfmap
 from whence.procmap.kallsyms import KernelNames
 from whence.procmap.names import NamedAddresses
-from whence.profiles.kernel import first_address
-from whence.profiles.model import Mapping
-from whence.reasons import GIVE_KALLSYMS, GIVE_KERNEL, GIVE_PERF_MAP, Missing, Reason
+from whence.samples.kernel import first_address
+from whence.samples.model import Mapping
 
 KALLSYMS = "/proc/kallsyms"
 KERNEL_NOTES = "/sys/kernel/notes"

@@ -11,10 +11,10 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from whence.errors import plain
-from whence.profiles import bounds
-from whence.profiles.model import NO_TYPE, Profile, SampleType
-from whence.profiles.stacks import Shown, Stacks, shortened
+from whence._base.errors import plain
+from whence.samples import bounds
+from whence.samples.model import NO_TYPE, Profile, SampleType
+from whence.samples.stacks import Shown, Stacks, shortened
 
 ROWS = 30  # unless it is asked for more
 SORTS = ("self", "total")

@@ -15,12 +15,12 @@ from __future__ import annotations
 from array import array
 from itertools import pairwise
 
+from whence._base.records import Record
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import merge as merge_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.ranges.strings import StringSpace
 from whence.ranges.table import ColumnNumbers, Ranges, Starts, zeros
-from whence.records import Record
 
 
 class Stretches(Record):

@@ -27,8 +27,8 @@ from whence.ranges.table import ColumnNumbers, check_ends, zeros
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from whence._base.source import Source
     from whence.ranges.table import Ranges, Rows, Scopes
-    from whence.source import Source
 
 
 def overlay_lines(scopes: Scopes, rows: Rows, out: Ranges, source: Source) -> None:

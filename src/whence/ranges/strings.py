@@ -9,7 +9,7 @@ Reference 0 is the empty string.
 
 from __future__ import annotations
 
-from whence.forks import Lock
+from whence._base.forks import Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import chain
 from operator import gt
 
+from whence._base.records import Record, field
 from whence.ranges.strings import StringSpace
-from whence.records import Record, field
 
 
 def column(code: str) -> array[int]:

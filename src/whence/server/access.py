@@ -13,8 +13,8 @@ import os
 import re
 import secrets
 
-from whence.errors import FormatError, WrongUse
-from whence.files import open_input
+from whence._base.errors import FormatError, WrongUse
+from whence._base.files import open_input
 
 SCOPES = ("read", "upload", "admin")
 READ, UPLOAD, ADMIN = SCOPES

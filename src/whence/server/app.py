@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from whence.errors import plain
+from whence._base.errors import plain
 from whence.kernels.memory import give_back_freed
 from whence.server.access import ADMIN, READ, UPLOAD, is_loopback
 from whence.server.access_log import AccessLog

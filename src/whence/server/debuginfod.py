@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from whence.elf import ElfFile
-from whence.elf.kernels.constants import SHT_NOBITS
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import SHT_NOBITS
 from whence.server.bodies import Refusal
 from whence.server.globs import compiled
 from whence.store import Content

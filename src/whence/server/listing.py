@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
 from whence.store.folder import Folder
 
 if TYPE_CHECKING:

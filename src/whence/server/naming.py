@@ -9,10 +9,10 @@ import urllib3
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
+from whence._base.reasons import Missing, Reason
 from whence.locate.identity import comparable
-from whence.profiles import formats
-from whence.reasons import Missing, Reason
+from whence.profiles.formats import registry as formats
 from whence.server.arrow import batches_of, build_ids_in
 from whence.server.bodies import AnswerBudget, Refusal, body_of, count_profile_values, media_type_of, storage_refusal
 from whence.server.deadlines import check_deadline
@@ -20,7 +20,7 @@ from whence.server.settings import FORWARD, PROFILE, SYMBOLIZE
 from whence.symbolize.naming import why_nothing
 
 if TYPE_CHECKING:
-    from whence.model import Frames
+    from whence._base.model import Frames
     from whence.server.parsing import NamedProfile
     from whence.server.state import Server
 

@@ -26,12 +26,12 @@ from itertools import islice
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from whence.elf import ElfFile
-from whence.errors import Mismatch, WhenceError, plain, without_file
+from whence._base.errors import Mismatch, WhenceError, plain, without_file
 from whence.locate.cache import CutError, check_elf
 from whence.locate.search import FileKind, Wanted
+from whence.objects.elf import ElfFile
 from whence.producers import Producers
-from whence.profiles import formats
+from whence.profiles.formats import registry as formats
 from whence.server.messages import receive, send
 from whence.server.profile_process import name_and_write
 from whence.server.sandbox import confine

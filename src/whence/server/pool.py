@@ -7,10 +7,10 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from whence.elf.segments import Segment
-from whence.locate.locator import Locator
+from whence._base.reasons import Missing, Reason
 from whence.locate.search import Opened, Wanted
-from whence.reasons import Missing, Reason
+from whence.locator.locator import Locator
+from whence.objects.elf.segments import Segment
 
 
 class HeldArchive:

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from whence import lidia
+from whence._base.errors import Unsupported, WhenceError
 from whence.binary import Binary
-from whence.elf import ElfFile
-from whence.errors import Unsupported, WhenceError
 from whence.locate.identity import comparable, key
-from whence.locate.locator import Locator
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.locate.sources import Candidate, of_elf
-from whence.profiles import formats
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
 from whence.profiles.binaries import Binaries
+from whence.profiles.formats import registry as formats
 from whence.profiles.naming import Named
 from whence.profiles.naming import name as name_profile
 from whence.server.messages import LONGEST, receive, send

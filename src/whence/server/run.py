@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import sys
 
-from whence.errors import WrongUse
+from whence._base.errors import WrongUse
 from whence.locate.debuginfod import checked_server
 from whence.server.access import Access, is_loopback
 from whence.server.settings import RequestLimits, ServerSettings

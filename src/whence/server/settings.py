@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from whence.records import Record, field
+from whence._base.records import Record, field
 
 SYMBOLIZE, SCAN, FORWARD, PROFILE = "symbolize", "scan", "forward", "profile"
 """What threads do: name addresses, read files that came, wait for the server that OTLP goes to, wait for the processes

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from whence.columns import Namer
 from whence.demangle import demangle
 from whence.locate.cache import Cache
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 from whence.server.access import Access
 from whence.server.answers import AnswerLines
 from whence.server.bodies import BodyBudget, Refusal
@@ -43,9 +43,9 @@ from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id, meta_key
 from whence.store.source import StoreSource
 
 if TYPE_CHECKING:
+    from whence._base.reasons import Missing
     from whence.locate.search import Opened, Wanted
     from whence.locate.sources import Candidate
-    from whence.reasons import Missing
 
 T = TypeVar("T")
 P = ParamSpec("P")

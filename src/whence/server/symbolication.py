@@ -16,9 +16,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from whence.elf import ElfFile
-from whence.errors import WhenceError, WrongUse
-from whence.reasons import Missing
+from whence._base.errors import WhenceError, WrongUse
+from whence._base.reasons import Missing
+from whence.objects.elf import ElfFile
 from whence.server.bodies import JSON, AnswerBudget, Refusal, body_of, json_of
 from whence.server.deadlines import check_deadline
 from whence.server.pool import image_base
@@ -26,8 +26,8 @@ from whence.server.settings import SYMBOLIZE
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
+    from whence._base.model import Frames
     from whence.locate.search import Opened
-    from whence.model import Frames
     from whence.server.state import Server
 
 DEBUG_ID = re.compile(r"[0-9A-Fa-f]{32}[0-9A-Fa-f]{1,8}")

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
 from whence.locate.cache import Cache
 from whence.locate.debuginfod import Debuginfod, allowing
 from whence.locate.search import Tried, Wanted

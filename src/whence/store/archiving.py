@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from whence.elf import ElfFile
-from whence.lidia.build import archive_producers
+from whence.archive.create import archive_producers
 from whence.locate.debug_files import DebugFiles, same_id
 from whence.locate.search import Outcome, Search
+from whence.objects.elf import ElfFile
 from whence.producers import Producers
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 from whence.store.outcomes import MadeArchive

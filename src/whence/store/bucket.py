@@ -23,8 +23,8 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from whence.errors import WrongUse
-from whence.files import failure
+from whence._base.errors import WrongUse
+from whence._base.files import failure
 from whence.store.objects import Stat, too_large
 
 try:

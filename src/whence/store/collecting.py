@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from whence.records import Record
+from whence._base.records import Record
 from whence.store.folder import Folder
 from whence.store.leases import Busy
 from whence.store.names import USED

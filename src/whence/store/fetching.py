@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
 from whence.locate.cache import ABSENT, ORIGIN, Cache, is_own, open_own
 from whence.store.names import KINDS
 

@@ -1,6 +1,6 @@
 """A folder as a place for objects: a key is a path below it.
 
-A file appears under its name when it is whole and on the disk (whence.files). `create` links a file that was written
+A file appears under its name when it is whole and on the disk (_base.files). `create` links a file that was written
 beside; `replace` compares and renames while it holds a lock of the folder, which the kernel lets go when its holder
 ends. Files whose names begin with `.whence-` are being written, or were when their writer was killed.
 """
@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from whence.files import (
+from whence._base.files import (
     O_ALWAYS,
     O_NOFOLLOW,
     O_NONBLOCK,

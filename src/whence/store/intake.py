@@ -22,10 +22,10 @@ from itertools import chain
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from whence import cores
-from whence.elf.layout import MAGIC as ELF_MAGIC
-from whence.errors import ElfError, WhenceError
-from whence.files import open_looked_at, open_regular
+from whence._base import cores
+from whence._base.errors import ElfError, WhenceError
+from whence._base.files import open_looked_at, open_regular
+from whence.objects.elf.layout import MAGIC as ELF_MAGIC
 from whence.procmap.build_id import read_build_id
 from whence.store import packages
 from whence.store.folder import Folder

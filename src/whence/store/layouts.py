@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from whence.errors import WrongUse
+from whence._base.errors import WrongUse
 from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, GDB, SYMBOLIZER, checked_id, gdb_key, is_tenant
 from whence.store.names import symbolizer_key as pyroscope_key
 

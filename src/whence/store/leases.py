@@ -21,8 +21,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from whence.errors import WhenceError
-from whence.forks import cached_property
+from whence._base.errors import WhenceError
+from whence._base.forks import cached_property
 from whence.store.names import lock_key
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Iterable
 
-from whence.records import Record, field
+from whence._base.records import Record, field
 from whence.store.names import ARCHIVE, KINDS
 from whence.store.quality import Quality
 

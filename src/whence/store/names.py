@@ -17,7 +17,7 @@
 'buildid/ab12/debuginfo'
 >>> checked_id("../../etc/passwd")
 Traceback (most recent call last):
-whence.errors.WrongUse: a build-id is 1 to 64 bytes in lower-case hex, not '../../etc/passwd'
+whence._base.errors.WrongUse: a build-id is 1 to 64 bytes in lower-case hex, not '../../etc/passwd'
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from whence.errors import WrongUse
+from whence._base.errors import WrongUse
 from whence.locate.search import FileKind
 
 ID_BYTES = 64

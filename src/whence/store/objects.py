@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whence.files import failure
-from whence.records import Record
+from whence._base.files import failure
+from whence._base.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

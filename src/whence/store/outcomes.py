@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.records import Record
+from whence._base.records import Record
 
 if TYPE_CHECKING:
     from whence.locate.search import FileKind

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from lzma import LZMAError
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from whence.budget import Budget
-from whence.elf.layout import MAGIC as ELF_MAGIC
-from whence.errors import FormatError, Unsupported, naming, plain
+from whence._base.budget import Budget
+from whence._base.errors import FormatError, Unsupported, naming, plain
+from whence.objects.elf.layout import MAGIC as ELF_MAGIC
 
 if TYPE_CHECKING:
     from typing import IO

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from whence.errors import WrongUse
+from whence._base.errors import WrongUse
 
 if TYPE_CHECKING:
     from whence.store.objects import Objects

@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from whence.elf import ElfFile
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
+from whence._base.records import Record
+from whence.objects.elf import ElfFile
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.vdso import read_vdso
-from whence.records import Record
 from whence.symbolize import Core, Process, Snapshot
 
 if TYPE_CHECKING:

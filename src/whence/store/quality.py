@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from whence.elf import ElfFile
-from whence.elf.kernels.constants import ET_CORE, SHT_NOBITS, SHT_NOTE
-from whence.elf.layout import machine_name
-from whence.errors import CUT_OFF, MISMATCH, ElfError, Unsupported
+from whence._base.errors import CUT_OFF, MISMATCH, ElfError, Unsupported
+from whence._base.records import Record
 from whence.locate.debug_files import DebugFiles
 from whence.locate.search import FileKind
-from whence.records import Record
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import ET_CORE, SHT_NOBITS, SHT_NOTE
+from whence.objects.elf.layout import machine_name
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ from whence.lidia.layout import (
 from whence.lidia.table import Table
 
 if TYPE_CHECKING:
-    from whence.model import Frames
+    from whence._base.model import Frames
     from whence.store.objects import Objects, Stat
 
 FIRST_BYTES = 1 << 16

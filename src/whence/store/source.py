@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.errors import WhenceError, without_file
+from whence._base.errors import WhenceError, without_file
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.locate.sources import Candidate, identify
 from whence.store.folder import Folder

@@ -14,8 +14,8 @@ import zipfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, BinaryIO
 
-from whence.files import open_looked_at
-from whence.records import Record
+from whence._base.files import open_looked_at
+from whence._base.records import Record
 
 if TYPE_CHECKING:
     from whence.lidia.table import Table

@@ -24,8 +24,8 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from whence.closing import Closing
-from whence.errors import Mismatch, WhenceError, WrongUse, without_file
+from whence._base.closing import Closing
+from whence._base.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.store import meta, names
 from whence.store.index import Index, IndexRow
 from whence.store.layouts import copies_for, foreign_keys, kind_of_copy
@@ -120,7 +120,7 @@ class Store(Closing):
         """What names the addresses of a build-id: the archive, else the ELF files. Raises FileNotFoundError,
         WhenceError, OSError."""
         from whence.binary import open_archive
-        from whence.locate.locator import Locator
+        from whence.locator.locator import Locator
 
         here = self.objects.path(file_key(build_id, ARCHIVE))
         with self.file(build_id, ARCHIVE) if here is None else nullcontext(here) as path:

@@ -6,10 +6,10 @@ import os
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from whence.errors import Mismatch, WhenceError, without_file
-from whence.files import open_looked_at
+from whence._base.errors import Mismatch, WhenceError, without_file
+from whence._base.files import open_looked_at
+from whence._base.records import Record
 from whence.procmap.build_id import read_build_id
-from whence.records import Record
 from whence.store.archiving import Supplements, alt_in
 from whence.store.leases import Busy
 from whence.store.outcomes import BUSY, REFUSED, SAME, Added, Outcomes, Received

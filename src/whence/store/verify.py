@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from whence import lidia
-from whence.elf import ElfFile
-from whence.errors import WhenceError, without_file
-from whence.records import Record
+from whence._base.errors import WhenceError, without_file
+from whence._base.records import Record
+from whence.objects.elf import ElfFile
 from whence.store import meta
 from whence.store.leases import Busy
 from whence.store.names import ARCHIVE, FILES, KINDS, file_key, folder_key, is_id, meta_key

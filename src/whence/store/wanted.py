@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whence.errors import plain
-from whence.records import Record
+from whence._base.errors import plain
+from whence._base.records import Record
 from whence.store.names import WANTED, is_id, used_key, wanted_key
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from whence.records import values_of
+from whence._base.records import values_of
 from whence.store.outcomes import Received
 from whence.store.store import Store
 from whence.store.taking import Taken, Taker, Terms

@@ -22,8 +22,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from whence._base.records import values_of
 from whence.locate.search import FileKind
-from whence.records import values_of
 from whence.store.outcomes import REFUSED, Added
 from whence.store.taking import Taken
 

@@ -14,7 +14,7 @@
     internal_error.py  exceptions that are bugs: logged, and a reason of their own
     naming.py      frames of many vaddrs in one binary
 
-Reasons are those of whence.reasons. One address, process or file that fails never fails a batch: its answer says why.
+Reasons are those of _base.reasons. One address, process or file that fails never fails a batch: its answer says why.
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ _LAZY = {
     "NamedFrame": "whence.symbolize.stacks",
     "Process": "whence.symbolize.live",
     "ProcessView": "whence.symbolize.process",
-    "Reason": "whence.reasons",
+    "Reason": "whence._base.reasons",
     "Snapshot": "whence.symbolize.process",
     "Stack": "whence.symbolize.stacks",
     "Symbolized": "whence.symbolize.symbolized",
@@ -36,7 +36,7 @@ _LAZY = {
 }  # which module has a name: profiles take a few of these modules, not the others
 
 if TYPE_CHECKING:
-    from whence.reasons import Reason
+    from whence._base.reasons import Reason
     from whence.symbolize.core import Core
     from whence.symbolize.live import Process
     from whence.symbolize.process import ProcessView, Snapshot

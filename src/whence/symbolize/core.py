@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from whence.elf import ElfFile
-from whence.errors import CHANGED, ElfError, MapsError
-from whence.files import stamp_of
+from whence._base.errors import CHANGED, ElfError, MapsError
+from whence._base.files import stamp_of
+from whence.objects.elf import ElfFile
 from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named

@@ -6,13 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from time import monotonic
 
-from whence.forks import Lock
-from whence.model import Frame, Source
+from whence._base.forks import Lock
+from whence._base.model import Frame, Source
+from whence._base.reasons import Reason
 from whence.procmap import perfmap
 from whence.procmap.kallsyms import KernelNames
 from whence.procmap.mapping import Mapping
 from whence.procmap.names import NamedAddresses
-from whence.reasons import Reason
 from whence.symbolize.symbolized import Symbolized
 
 MAX_PERF_MAPS = 32

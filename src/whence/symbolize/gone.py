@@ -10,14 +10,14 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
+from whence._base.errors import ElfError, WhenceError
+from whence._base.reasons import Reason
 from whence.binary import Binary
-from whence.elf import ElfFile
-from whence.errors import ElfError, WhenceError
 from whence.locate.search import Wanted
+from whence.objects.elf import ElfFile
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.snapshot import SnapshotFile
-from whence.reasons import Reason
 from whence.symbolize.naming import name_all
 from whence.symbolize.opening import FileLocator, open_wanted
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary

@@ -12,7 +12,7 @@ from whence.symbolize.stacks import NamedFrame, named
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 
 if TYPE_CHECKING:
-    from whence.model import Frame
+    from whence._base.model import Frame
     from whence.symbolize.process import ProcessView
     from whence.symbolize.symbolizer import Symbolizer
     from whence.unwind.goroutines import Goroutines, GoroutineStack

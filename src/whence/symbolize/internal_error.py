@@ -6,8 +6,8 @@ their answers; the bug is logged with its traceback, by the logger `whence`. Tes
 
 from __future__ import annotations
 
-from whence.errors import WhenceError
-from whence.reasons import Reason
+from whence._base.errors import WhenceError
+from whence._base.reasons import Reason
 
 FILES_OWN = (WhenceError, OSError, MemoryError)
 """What a damaged file, or one too large for this machine, raises."""

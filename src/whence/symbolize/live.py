@@ -12,8 +12,8 @@ import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from whence.closing import Closing
-from whence.errors import Unsupported
+from whence._base.closing import Closing
+from whence._base.errors import Unsupported
 from whence.procmap import snapshot as record
 from whence.procmap.mapping import Mapping
 from whence.procmap.resolver import Resolver

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
 
-from whence.errors import CHANGED
+from whence._base.errors import CHANGED
+from whence._base.model import Frames
+from whence._base.reasons import Reason
 from whence.lidia.chains import NO_CHAIN, ChainTable
 from whence.lidia.results import FrameTable
-from whence.model import Frames
-from whence.reasons import Reason
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import Names
 

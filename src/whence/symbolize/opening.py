@@ -6,23 +6,23 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from whence._base.errors import ElfError, WhenceError
+from whence._base.reasons import Reason
 from whence.binary import Binary
-from whence.elf import ElfFile
-from whence.errors import ElfError, WhenceError
 from whence.locate.identity import comparable
 from whence.locate.search import Search, Wanted
 from whence.locate.segments import has_nobits
+from whence.objects.elf import ElfFile
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.build_id import whole_elf
 from whence.procmap.mapping import Mapping
 from whence.procmap.vdso import read_vdso
-from whence.reasons import Reason
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import OpenError, PooledBinary
 
 if TYPE_CHECKING:
-    from whence.elf.segments import Segment
     from whence.locate.debug_files import DebugFiles
+    from whence.objects.elf.segments import Segment
 
 
 class FileLocator(Protocol):

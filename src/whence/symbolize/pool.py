@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
-from whence.closing import Closing
-from whence.errors import WhenceError
-from whence.files import stamp
-from whence.forks import Lock
-from whence.model import Frames
+from whence._base.closing import Closing
+from whence._base.errors import WhenceError
+from whence._base.files import stamp
+from whence._base.forks import Lock
+from whence._base.model import Frames
+from whence._base.reasons import Reason
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
-from whence.reasons import Reason
 
 
 class Names(Protocol):

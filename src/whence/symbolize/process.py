@@ -11,9 +11,9 @@ import os
 from collections.abc import Sequence
 from typing import Protocol
 
-from whence.closing import Closing
-from whence.errors import MapsError, naming
-from whence.files import atomic_write, open_input
+from whence._base.closing import Closing
+from whence._base.errors import MapsError, naming
+from whence._base.files import atomic_write, open_input
 from whence.procmap import snapshot as record
 from whence.procmap.mapping import Mapping
 

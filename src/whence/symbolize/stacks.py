@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.records import Record
+from whence._base.records import Record
 
 if TYPE_CHECKING:
-    from whence.reasons import Missing
+    from whence._base.reasons import Missing
     from whence.symbolize.process import ProcessView
     from whence.symbolize.symbolized import Symbolized
     from whence.symbolize.symbolizer import Symbolizer

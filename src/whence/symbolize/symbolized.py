@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from whence.model import Frames
+from whence._base.model import Frames
+from whence._base.reasons import Reason
 from whence.procmap.mapping import Mapping
-from whence.reasons import Reason
 
 
 class Symbolized(NamedTuple):

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import TYPE_CHECKING, cast
 
-from whence.closing import Closing
+from whence._base.closing import Closing
+from whence._base.reasons import Reason
 from whence.lidia.table import demangler
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 from whence.procmap.kallsyms import KERNEL_START
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.reader import VSYSCALL, VSYSCALL_SIZE
 from whence.procmap.resolver import Resolver
-from whence.reasons import Reason
 from whence.symbolize.elsewhere import Elsewhere
 from whence.symbolize.gone import symbolize_gone
 from whence.symbolize.naming import name_all

@@ -23,8 +23,8 @@ from array import array
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.errors import DwarfError, ElfError, cut_off
-from whence.records import Record
+from whence._base.errors import DwarfError, ElfError, cut_off
+from whence._base.records import Record
 from whence.unwind.constants import PT_GNU_EH_FRAME
 from whence.unwind.kernels import constants
 from whence.unwind.kernels.cfi import (
@@ -40,8 +40,8 @@ from whence.unwind.kernels.cfi import (
 )
 
 if TYPE_CHECKING:
-    from whence.elf import ElfFile
-    from whence.window import ByteOrder
+    from whence._base.window import ByteOrder
+    from whence.objects.elf import ElfFile
 
 SECTION_LIMIT = (1 << 32) - 2  # bytes of a section, so that offsets in it are of 32 bits
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.elf.layout import machine_name
+from whence.objects.elf.layout import machine_name
 from whence.procmap.core import FileEntry, ThreadNotes, mapped_files, thread_notes
 from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import CoreMemory
@@ -24,7 +24,7 @@ from whence.unwind.unwinder import Unwinder
 from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
     from whence.procmap.core import CoreMappings
     from whence.unwind.modules import Finds
     from whence.unwind.registers import Machine

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whence.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ElfError
+from whence._base.window import Cursor
 from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
-from whence.window import Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from whence.elf import ElfFile
-    from whence.window import ByteOrder
+    from whence._base.window import ByteOrder
+    from whence.objects.elf import ElfFile
 
 SECTION = ".ARM.exidx"
 SHT_ARM_EXIDX, PT_ARM_EXIDX = 0x70000001, 0x70000001

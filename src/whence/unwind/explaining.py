@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
+from whence._base.window import Cursor
 from whence.unwind.cfi import Cfa, CfiRow, Fde, How, Rule
 from whence.unwind.constants import Operation
 from whence.unwind.registers import Machine
 from whence.unwind.steps import FoundBy, FrameStep, StackFrame, Unwound
 from whence.unwind.unwinder import INNER_KEPT, UnwindCode, Unwinder
-from whence.window import Cursor
 
 if TYPE_CHECKING:
+    from whence._base.window import ByteOrder
     from whence.unwind.memory import Memory
-    from whence.window import ByteOrder
 
 WAYS = {
     FoundBy.CALL: "no code is there: the return address is where a call leaves it",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
+from whence._base.window import Cursor
 from whence.unwind.constants import Operation
-from whence.window import Cursor
 
 if TYPE_CHECKING:
+    from whence._base.window import ByteOrder
     from whence.unwind.memory import Memory
-    from whence.window import ByteOrder
 
 STACK_LIMIT = 64
 STEP_LIMIT = 1000

@@ -18,7 +18,7 @@ from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.errors import WhenceError
+from whence._base.errors import WhenceError
 from whence.gopclntab.buildinfo import go_release, go_version
 from whence.gopclntab.find import symbol_extent, symbol_value
 from whence.procmap.mapping import Kind
@@ -29,7 +29,7 @@ from whence.unwind.steps import End, StackFrame, Unwound
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
     from whence.unwind.modules import Module, Modules
     from whence.unwind.unwinder import Unwinder
 

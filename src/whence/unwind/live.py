@@ -15,10 +15,10 @@ from bisect import bisect_right, insort
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.closing import Closing
-from whence.elf.kernels import constants
+from whence._base.closing import Closing
+from whence._base.reasons import Missing
+from whence.objects.elf.kernels import constants
 from whence.procmap.threads import Thread, find_thread, threads
-from whence.reasons import Missing
 from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import CoreCode, Modules

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
     from whence.procmap.core import FileEntry
 
 

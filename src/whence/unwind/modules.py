@@ -11,9 +11,9 @@ from bisect import bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from whence.elf import ElfFile
-from whence.elf.kernels.constants import EM_ARM, STT_FUNC
-from whence.errors import DwarfError, ElfError, GopclntabError, WhenceError
+from whence._base.errors import DwarfError, ElfError, GopclntabError, WhenceError
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import EM_ARM, STT_FUNC
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.elf.kernels import constants
-from whence.records import Record
+from whence._base.records import Record
+from whence.objects.elf.kernels import constants
 
 if TYPE_CHECKING:
-    from whence.window import ByteOrder
+    from whence._base.window import ByteOrder
 
 
 class TrampolineForm(NamedTuple):

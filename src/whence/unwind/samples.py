@@ -14,8 +14,8 @@ from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from whence._base.records import Record, field
 from whence.kernels.columns import Column
-from whence.records import Record, field
 from whence.unwind.kernels.walk import WALK_COMPLETE, WALK_FULL, WALK_MODULE, WALK_UNREADABLE
 from whence.unwind.steps import End
 from whence.unwind.unwinder import UnwindCode, Unwinder
@@ -23,8 +23,8 @@ from whence.unwind.walking import PlainCode, PlainWalker
 
 if TYPE_CHECKING:
     Numbers = array[int] | memoryview[int]
+    from whence._base.window import ByteOrder
     from whence.unwind.registers import Machine
-    from whence.window import ByteOrder
 
 FRAMES_LIMIT = 4096  # of a sample: its copy of the stack has some KiB
 

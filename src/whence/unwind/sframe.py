@@ -15,11 +15,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ElfError
 from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
 
 if TYPE_CHECKING:
-    from whence.elf import ElfFile
+    from whence.objects.elf import ElfFile
 
 SECTION = ".sframe"
 PT_GNU_SFRAME = 0x6474E554

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal as numbers
 from typing import NamedTuple
 
-from whence.window import ByteOrder
+from whence._base.window import ByteOrder
 
 SENT_BY_KERNEL = 0x80  # si_code SI_KERNEL: among others, for an address that no hardware has
 SENT_BY_PROCESS = {0, -1, -3, -6}  # SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL; others have no pid: SI_TIMER an id

@@ -21,11 +21,11 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from whence._base.reasons import WAIT_FOR_IT, WAIT_FOR_KERNEL, ZOMBIE, Missing, not_traceable
 from whence.procmap import maps
 from whence.procmap.kernels.constants import READ, WRITE
 from whence.procmap.mapping import Mapping
 from whence.procmap.process import read_text, status_numbers, tids_of
-from whence.reasons import WAIT_FOR_IT, WAIT_FOR_KERNEL, ZOMBIE, Missing, not_traceable
 from whence.unwind.kernels import ptrace
 
 GROUP = 64  # threads that are stopped at one moment

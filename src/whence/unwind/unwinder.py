@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from whence.errors import DwarfError
+from whence._base.errors import DwarfError
 from whence.unwind.arm import ArmPath, call_before
 from whence.unwind.arm import call_target as arm_call_target
 from whence.unwind.cfi import CfiRow, Cie, Fde, How
@@ -37,11 +37,11 @@ from whence.unwind.memory import Memory, Unreadable
 from whence.unwind.steps import End, Ended, FoundBy, FrameStep, StackFrame, Unwound
 
 if TYPE_CHECKING:
+    from whence._base.window import ByteOrder
     from whence.gopclntab.frames import GoFunction
     from whence.unwind.gostack import GoStacks
     from whence.unwind.registers import Machine
     from whence.unwind.walking import PlainWalker
-    from whence.window import ByteOrder
 
 STEPS_LIMIT = 1_000_000  # for all threads together, plus what the bytes of the process's memory can hold
 FRAME_BYTES = 16  # of memory, that a frame takes at least

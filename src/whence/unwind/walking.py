@@ -13,9 +13,9 @@ from whence.unwind.kernels.walk import WALK_COMPLETE, WALK_MODULE, Walker
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from whence._base.window import ByteOrder
     from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.registers import Machine
-    from whence.window import ByteOrder
 
 
 class PlainCode(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from tests.forge.elf import Section, forge
-from whence.elf.kernels import constants
+from whence.objects.elf.kernels import constants
 
 
 def big_text(symbols: int, size: int) -> bytes:

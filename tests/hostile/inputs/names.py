@@ -6,7 +6,7 @@ import struct
 
 from tests.forge.elf import Section, forge
 from tests.forge.mangled import bomb
-from whence.elf.kernels import constants
+from whence.objects.elf.kernels import constants
 
 
 def numbered(levels: int, count: int) -> list[str]:

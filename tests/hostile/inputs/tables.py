@@ -6,7 +6,7 @@ import struct
 
 from tests.forge.core import NT_FILE, Mapped, core
 from tests.forge.elf import Section, Segment, Symbol, forge, note
-from whence.elf.kernels import constants
+from whence.objects.elf.kernels import constants
 
 KILOBYTE, MEGABYTE = 1 << 10, 1 << 20
 

@@ -24,7 +24,7 @@ from cython.cimports.whence.columns.kernels.texts import TextSet
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 
-from whence.errors import WrongUse
+from whence._base.errors import WrongUse
 
 NO_ID = cython.declare(cython.uint, 0xFFFFFFFF)  # the code of an element without a build-id
 LONGEST_ID = cython.declare(cython.Py_ssize_t, 512)  # bytes: longer texts are no build-ids, and are cut

@@ -16,7 +16,7 @@ from cython.cimports.whence.columns.kernels.arrow import (
 from cython.cimports.whence.columns.kernels.batch import RecordBatch
 from cython.cimports.whence.kernels.checks import belong
 
-from whence.errors import WrongUse
+from whence._base.errors import WrongUse
 
 
 @cython.final

@@ -26,7 +26,7 @@ cdef struct KnownName:
     unsigned long long key
     unsigned long long name
 
-cpdef enum:  # how functions are named: whence.model.NameStyle
+cpdef enum:  # how functions are named: whence._base.model.NameStyle
     QUALIFIED = 0  # by the linkage name; without one, in C++ and Rust, by the name with the scopes it lies in
     LINKAGE = 1  # by the linkage name, else by the name alone
     SHORT = 2  # by the name alone

@@ -22,7 +22,7 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
 )
 from cython.cimports.whence.kernels.bytes import put_uleb
 
-from whence.errors import TraceError
+from whence._base.errors import TraceError
 from whence.gotrace.specs import Version
 
 LARGEST = (1 << 64) - 1

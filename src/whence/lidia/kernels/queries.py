@@ -44,7 +44,7 @@ CACHED_TEXTS = cython.declare(cython.int, 131072)
 CACHED_CHARACTERS = cython.declare(cython.Py_ssize_t, 1 << 26)
 CACHED_FRAMES = cython.declare(cython.int, 65536)  # 13 MB; twice as many gain a twentieth more
 FIRST_CACHED = cython.declare(cython.ulonglong, 256)
-FRAME_FIELDS = cython.declare(cython.Py_ssize_t, 8)  # of whence.model.Frame
+FRAME_FIELDS = cython.declare(cython.Py_ssize_t, 8)  # of whence._base.model.Frame
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
 

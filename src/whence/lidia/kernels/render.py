@@ -262,7 +262,7 @@ class FrameWriter:
     @cython.nogil
     @cython.exceptval(check=False)
     def _plain(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
-        """A text in a line: what a terminal acts on is escaped (whence.errors.plain escapes the same, and more)."""
+        """A text in a line: what a terminal acts on is escaped (_base.errors.plain escapes the same, and more)."""
         offset: cython.Py_ssize_t = 0
         begin: cython.Py_ssize_t = 0
         code: cython.int

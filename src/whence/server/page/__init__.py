@@ -19,9 +19,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from whence.errors import WhenceError, without_file
-from whence.profiles.flamegraph import part
-from whence.reasons import Missing
+from whence._base.errors import WhenceError, without_file
+from whence._base.reasons import Missing
+from whence.flamegraph import part
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import checked
 from whence.server.page import render

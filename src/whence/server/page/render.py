@@ -8,14 +8,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whence._base.errors import WhenceError
+from whence._base.records import Record
 from whence._version import __version__
-from whence.elf import ElfFile
-from whence.errors import WhenceError
-from whence.records import Record
+from whence.objects.elf import ElfFile
 from whence.store.names import ARCHIVE
 
 if TYPE_CHECKING:
-    from whence.model import Frame
+    from whence._base.model import Frame
     from whence.store.index import IndexRow
     from whence.store.meta import Meta
     from whence.store.wanted import MissedId

@@ -1,0 +1,19 @@
+"""What every package may import: errors, files, budgets, locks, records, reasons. Knows no formats.
+
+budget     how much a reader may do: a constant times the stored bytes plus an allowance
+closing    objects that are closed at the end of a `with` block
+cores      work on several threads, and how many are worth starting
+deflate    the fastest zlib that is installed
+errors     the error tree: file, fault, rule, code
+files      opening regular files, writing files whole or not at all
+forks      locks that are free in a forked child
+mapped     mapped files that others may truncate or overwrite meanwhile
+model      Frame, Frames and the conventions of names and paths
+reasons    why an address has no frames: word, sentence, remedy
+records    classes of named fields
+rooted     paths below the root of another process, resolved inside it
+source     where a name comes from
+streams    standard input and output: lines, broken pipes
+window     named bytes with checked bounds
+words      numbers and lists in messages
+"""

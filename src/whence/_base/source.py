@@ -1,0 +1,41 @@
+"""Which table named a range. Part of whence._base.model; apart from it for those who need no frames, whose class takes
+longer to import."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Source(StrEnum):
+    """Which table named a range: a text, as the command line and JSON show it.
+
+    `number` is the byte that an archive stores per range, and the order of preference: lower ones are preferred.
+
+    >>> Source.SYMTAB == "symtab", Source.SYMTAB.number, bool(Source.UNKNOWN)
+    (True, 3, False)
+    """
+
+    number: int
+
+    def __new__(cls, text: str, number: int = 0) -> Source:
+        source = str.__new__(cls, text)
+        source._value_ = text
+        source.number = number
+        return source
+
+    UNKNOWN = "", 0
+    DWARF = "dwarf", 1
+    GOPCLNTAB = "gopclntab", 2
+    SYMTAB = "symtab", 3
+    MINIDEBUG = "minidebug", 4  # the .symtab inside .gnu_debugdata
+    DYNSYM = "dynsym", 5
+    PLT = "plt", 6
+    GIVEN = "given", 7  # added by hand through the builder
+    PERFMAP = "perfmap", 8  # /tmp/perf-PID.map
+    KALLSYMS = "kallsyms", 9
+
+    def __repr__(self) -> str:
+        return f"Source.{self.name}"
+
+
+SOURCES = tuple(Source)  # by number

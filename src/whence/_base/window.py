@@ -1,0 +1,172 @@
+"""Named, bounds-checked bytes: how every parser outside the kernels reads.
+
+A window knows its name (for errors), its byte order and which error its format raises. Reading past its end raises
+that error with the offset and the rule; it never returns short.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from whence._base.errors import DwarfError, FormatError, cut_off
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from typing_extensions import Buffer
+
+    ByteOrder = Literal["little", "big"]
+else:
+    ByteOrder = str
+
+LEB_BYTES = 10  # of a 64-bit number as LEB128; more say nothing
+LEB_BITS = 7  # of a byte
+LEB_MORE = 1 << LEB_BITS  # another byte follows
+ORDERS: tuple[ByteOrder, ...] = ("little", "big")
+
+
+def cstring(data: memoryview, offset: int) -> bytes:
+    """The bytes from offset to the next NUL, or to the end where there is none; b"" for an offset behind the end.
+
+    >>> cstring(memoryview(b"\\0main\\0exit"), 1), cstring(memoryview(b"\\0main\\0exit"), 6)
+    (b'main', b'exit')
+    """
+    size = 64
+    while offset < len(data):
+        chunk = bytes(data[offset : offset + size])
+        head, nul, _ = chunk.partition(b"\0")
+        if nul or len(chunk) < size:
+            return head
+        size *= 8
+    return b""
+
+
+class Window:
+    """A view of bytes that belong to one part of a file.
+
+    >>> Window(b"\\x7fELF\\x02", "ident").u8(4)
+    2
+    >>> Window(b"ab", "ident").u32(1)
+    Traceback (most recent call last):
+    whence._base.errors.FormatError: format ident+0x1: cut off: 4 bytes are needed, 1 is left
+    """
+
+    __slots__ = ("_fmt", "data", "error", "name", "order")
+
+    def __init__(
+        self, data: Buffer, name: str, order: ByteOrder = "little", error: type[FormatError] = FormatError
+    ) -> None:
+        view = memoryview(data)
+        self.data = view if view.format == "B" else view.cast("B")
+        self.name = name
+        self.order: ByteOrder = order
+        self.error = error
+        self._fmt = "<" if order == "little" else ">"
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def need(self, offset: int, size: int) -> None:
+        """Raise unless [offset, offset + size) lies inside."""
+        if offset < 0 or size < 0 or offset + size > len(self.data):
+            raise cut_off(self.error, self.name, offset, size, max(0, len(self.data) - offset))
+
+    def raw(self, offset: int, size: int) -> bytes:
+        """A copy of [offset, offset + size)."""
+        self.need(offset, size)
+        return bytes(self.data[offset : offset + size])
+
+    def sub(self, offset: int, size: int, name: str) -> Window:
+        """The part [offset, offset + size) as a window of its own: its errors count from its own start."""
+        self.need(offset, size)
+        return Window(self.data[offset : offset + size], name, self.order, self.error)
+
+    def unpack(self, layout: str, offset: int) -> tuple[int, ...]:
+        """Fields of a struct layout (without byte-order mark) in this window's byte order."""
+        full = self._fmt + layout
+        self.need(offset, struct.calcsize(full))
+        return struct.unpack_from(full, self.data, offset)
+
+    def u8(self, offset: int) -> int:
+        self.need(offset, 1)
+        return self.data[offset]
+
+    def u16(self, offset: int) -> int:
+        return self.unpack("H", offset)[0]
+
+    def u32(self, offset: int) -> int:
+        return self.unpack("I", offset)[0]
+
+    def u64(self, offset: int) -> int:
+        return self.unpack("Q", offset)[0]
+
+    def cstring(self, offset: int) -> bytes:
+        """The bytes from offset to the next NUL, which must be inside."""
+        self.need(offset, 1)
+        found = cstring(self.data, offset)
+        if offset + len(found) == len(self.data):
+            raise self.error(self.name, offset, "a string ends with a NUL inside its table", found[:16])
+        return found
+
+
+class Cursor:
+    """A place in the bytes of a DWARF section that moves as numbers are read. Raises DwarfError at the end.
+
+    >>> cursor = Cursor(b"\\xe5\\x8e\\x26\\x7f", ".eh_frame")
+    >>> cursor.uleb(), cursor.sleb()
+    (624485, -1)
+    """
+
+    __slots__ = ("at", "data", "end", "order", "part")
+
+    def __init__(
+        self, data: bytes | memoryview, part: str, offset: int = 0, end: int | None = None, order: ByteOrder = "little"
+    ) -> None:
+        self.data, self.part, self.at, self.order = data, part, offset, order
+        self.end = len(data) if end is None else end
+
+    def take(self, size: int) -> bytes:
+        offset = self.at
+        if size < 0 or offset + size > self.end:
+            raise cut_off(DwarfError, self.part, offset, size, max(0, self.end - offset))
+        self.at = offset + size
+        return bytes(self.data[offset : offset + size])
+
+    def u8(self) -> int:
+        if self.at >= self.end:
+            raise cut_off(DwarfError, self.part, self.at, 1, 0)
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def unsigned(self, size: int) -> int:
+        return int.from_bytes(self.take(size), self.order)
+
+    def signed(self, size: int) -> int:
+        return int.from_bytes(self.take(size), self.order, signed=True)
+
+    def uleb(self) -> int:
+        value, _ = self._leb()
+        return value
+
+    def sleb(self) -> int:
+        value, bits = self._leb()
+        return value - (1 << bits) if value >> bits - 1 else value
+
+    def _leb(self) -> tuple[int, int]:
+        """The bits of a LEB128 number, and how many they are."""
+        start, value, shift = self.at, 0, 0
+        while True:
+            byte = self.u8()
+            value |= (byte & ~LEB_MORE) << shift
+            shift += LEB_BITS
+            if not byte & LEB_MORE:
+                return value, shift
+            if shift >= LEB_BITS * LEB_BYTES:
+                raise DwarfError(self.part, start, f"a LEB128 number has at most {LEB_BYTES} bytes", "more")
+
+    def cstring(self) -> bytes:
+        found = bytearray()
+        while byte := self.u8():
+            found.append(byte)
+        return bytes(found)

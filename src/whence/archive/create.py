@@ -1,0 +1,303 @@
+"""From a binary to an archive: gather every source of names, merge, write.
+
+`create` takes paths, `create_from_elf` an open ElfFile and a writable; the options are the Go package's, spelled out.
+With `compat="go"` the archive is what the Go package writes, byte for byte: functions of the symbol table and of
+.gopclntab, duplicates and all; of the other options only `symtab` and `gopclntab` count then.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from os import PathLike, fspath
+
+from whence._base.errors import ElfError, WhenceError
+from whence._base.files import atomic_write
+from whence._base.records import Record
+from whence._base.source import Source
+from whence._version import __version__
+from whence.lidia.layout import Extra
+from whence.lidia.writer import COMPACT_ALONE, Written, names_budget, write
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import STT_FUNC, STT_MASK
+from whence.objects.elf.layout import machine_name
+from whence.producers import Producers
+from whence.ranges import Ranges, StringSpace
+from whence.ranges.strings import Arena
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import Any, BinaryIO, Literal, TypedDict, Unpack
+
+    from whence.producers import Finder
+
+    class Options(TypedDict, total=False):
+        """The options of `create`, by name."""
+
+        crc: bool
+        lines: bool
+        files: bool
+        symtab: bool
+        gopclntab: bool
+        dwarf: bool
+        compat: Literal["go"] | None
+        strings: Literal["length", "nul"]
+        demangle: bool
+        columns: bool
+        unwind: bool
+        compact: bool
+        debug_files: Finder | None
+        jobs: int | None
+
+
+PRODUCER = f"whence {__version__}"
+
+
+class Created(Record, frozen=True):
+    """What went into an archive and what it cost.
+
+    `sources` counts the ranges of each source by its word; `problems` says what of the debug info was skipped and why;
+    `seconds` is the time from opened ELF file to written archive.
+    """
+
+    written: Written
+    sources: dict[str, int]
+    seconds: float
+    debug_file: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def create(executable: str | PathLike[str], output: str | PathLike[str], **options: Unpack[Options]) -> Created:
+    """Archive the ELF file `executable` as `output` (written beside it under another name, then renamed).
+
+    `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
+    `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
+    delimited ("length" or "nul"), `demangle` stores readable ones (false), `columns` keeps the columns of lines and
+    calls and their discriminators (false), `unwind` what unwinds the file's code (false). `compact` writes the compact
+    form, less than half the size, which whence alone reads (false).
+    `debug_files` finds the file's debug file (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file);
+    `jobs` is the number of threads (None: one a core).
+
+    Raises ElfError when the file is not ELF, or is cut off or damaged so that nothing in it names an address; OSError
+    when one of the two can't be opened. Nothing is written then.
+    """
+    with ElfFile.open(executable) as elf:
+        return create_from_elf(elf, fspath(output), **options)
+
+
+def create_from_elf(
+    elf: ElfFile,
+    output: str | PathLike[str] | BinaryIO,
+    *,
+    crc: bool = True,
+    lines: bool = True,
+    files: bool = True,
+    symtab: bool = True,
+    gopclntab: bool = True,
+    dwarf: bool = True,
+    compat: Literal["go"] | None = None,
+    strings: Literal["length", "nul"] = "length",
+    demangle: bool = False,
+    columns: bool = False,
+    unwind: bool = False,
+    compact: bool = False,
+    debug_files: Finder | None = None,
+    jobs: int | None = None,
+) -> Created:
+    """Archive an open ELF file into a path or a binary writable; the options and errors are those of `create`.
+
+    A writable is written from where it stands; one that cannot seek, such as a pipe, will do.
+    """
+    began = time.perf_counter()
+    output = fspath(output) if isinstance(output, PathLike) else output
+    if compact and (compat is not None or strings != "length"):
+        raise ValueError(COMPACT_ALONE)
+    if dwarf and compat is None and jobs != 1:
+        elf.unpack_ahead()
+        if crc:
+            import google_crc32c  # noqa: F401  # while sections are unpacked: in the end everything would wait for it
+    if compat == "go":
+        table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
+        _refuse_remains(table, elf.problems)
+        written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
+        return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
+    with Producers(
+        elf,
+        finder=debug_files,
+        dwarf=dwarf,
+        symtab=symtab,
+        gopclntab=gopclntab,
+        jobs=jobs,
+        columns=columns,
+        ahead=elf.size,
+    ) as producers:
+        return archive_producers(
+            producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, unwind=unwind,
+            compact=compact, began=began,
+        )  # fmt: skip
+
+
+def archive_producers(
+    producers: Producers,
+    output: str | BinaryIO,
+    *,
+    crc: bool = True,
+    lines: bool = True,
+    files: bool = True,
+    strings: Literal["length", "nul"] = "length",
+    demangle: bool = False,
+    unwind: bool = False,
+    compact: bool = False,
+    began: float | None = None,
+) -> Created:
+    """Archive all that an ELF file's sources name, into a path or a writable; the options are those of `create`."""
+    began = time.perf_counter() if began is None else began
+    table = producers.ranges(lines=lines, files=files)
+    _refuse_remains(table, producers.errors())
+    if files:
+        from whence.ranges.caller_files import caller_files
+
+        table = caller_files(table)
+    if demangle:
+        _demangle(table)
+    extra = extra_of(producers.elf)
+    if unwind:
+        extra = extra.replaced(unwind=unwind_of(producers.elf, producers.debug_elf))
+    written = _write(
+        table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, compact=compact,
+        extra=extra,
+    )  # fmt: skip
+    debug_file = "" if producers.debug_elf is producers.elf else str(producers.debug_elf.path)
+    problems = (*producers.all_problems(), *_unnamed(table, written))
+    return Created(written, _sources(table), time.perf_counter() - began, debug_file, problems)
+
+
+def _refuse_remains(table: Ranges, errors: Iterable[WhenceError]) -> None:
+    """Raise the first error of a file that was cut off or damaged so that nothing in it names an address any more."""
+    if not len(table):
+        for error in errors:
+            raise error
+
+
+def _unnamed(table: Ranges, written: Written) -> tuple[str, ...]:
+    """The problem of names that were left out."""
+    return (f"{written.unnamed} names left out: {names_budget(table).reached()}",) if written.unnamed else ()
+
+
+def _write(
+    table: Ranges, output: str | BinaryIO, reading: Callable[[], AbstractContextManager[None]], **options: Any
+) -> Written:
+    """Write the archive of names that lie in files; no path takes its name when they were cut meanwhile."""
+    if not isinstance(output, str):
+        with reading():
+            return write(table, output, **options)
+    with atomic_write(output) as out, reading():
+        return write(table, out, **options)
+
+
+def extra_of(elf: ElfFile) -> Extra:
+    """What an archive says of its origin."""
+    segments = tuple((segment.file_offset, segment.vaddr, segment.file_size) for segment in elf.code_segments())
+    return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
+
+
+def unwind_of(elf: ElfFile, debug_elf: ElfFile) -> bytes:
+    """What unwinds the code of a file, by its own sections and, for .debug_frame, those of its debug file; b"" where
+    there is nothing."""
+    from whence.lidia.unwind import NAMES, UnwindTable, pack_unwind
+
+    tables = []
+    for name in NAMES.values():
+        holder = next((one for one in (elf, debug_elf) if _has_content(one, name)), None)
+        section = None if holder is None else holder.section(name)
+        if holder is not None and section is not None and (holder is elf or name == ".debug_frame"):
+            with suppress(ElfError):
+                tables.append(UnwindTable(name, section.vaddr, holder.content(section)))
+    text = elf.section(".text")
+    text_vaddr = text.vaddr if text is not None else 0
+    return pack_unwind(elf.machine, elf.bits, elf.order == "big", text_vaddr, tables) if tables else b""
+
+
+def _has_content(elf: ElfFile, name: str) -> bool:
+    section = elf.section(name)
+    return section is not None and section.in_file and section.size > 0
+
+
+def _sources(table: Ranges) -> dict[str, int]:
+    """Ranges per source word."""
+    counts: dict[str, int] = {}
+    stored = bytes(table.source)
+    for source in Source:
+        if source.number in stored:  # which is found out sooner than how often
+            counts[source or "unknown"] = stored.count(source.number)
+    return counts
+
+
+def _demangle(table: Ranges) -> None:
+    """Replace each linkage name by its readable form."""
+    from whence.demangle import demangle as readable
+
+    arena = Arena(table.strings)
+    names = {
+        ref: arena.add(readable(table.strings.text(ref)).encode("utf-8", "surrogateescape"))
+        for ref in set(table.function)
+    }
+    arena.seal()
+    table.function = array("Q", map(names.__getitem__, table.function))
+
+
+def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
+    """The ranges the Go package would write, in the order it visits them: its names are stored in that order, before it
+    sorts.
+
+    `.symtab` functions (STT_FUNC with a name, undefined ones too), `.dynsym` only where there is no `.symtab`; sizes
+    cut to 32 bits; then every .gopclntab function once more.
+    """
+    strings = StringSpace()
+    found: list[tuple[int, int, int, Source]] = []
+    if symtab:
+        for name, source in ((".symtab", Source.SYMTAB), (".dynsym", Source.DYNSYM)):
+            if elf.section(name) is not None:
+                found += _go_symbols(elf, name, source, strings)
+                break
+    if gopclntab:
+        found += _go_functions(elf, strings)
+    table = Ranges(strings)
+    count = len(found)
+    table.vaddr = array("Q", [row[0] for row in found])
+    table.length = array("Q", [row[1] & 0xFFFFFFFF for row in found])
+    table.function = array("Q", [row[2] for row in found])
+    table.source = array("B", [row[3].number for row in found])
+    for name in ("depth", "line_index", "line_count", "call_line"):
+        setattr(table, name, array("I", bytes(4 * count)))
+    for name in ("file", "call_file"):
+        setattr(table, name, array("Q", bytes(8 * count)))
+    return table
+
+
+def _go_symbols(elf: ElfFile, name: str, source: Source, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
+    symbols = elf.symbols(name)
+    base, size = strings.add(symbols.names), len(symbols.names)
+    return [
+        (value, length, strings.ref(base, offset), source)
+        for value, length, info, offset in zip(symbols.value, symbols.size, symbols.info, symbols.name_offset)
+        if info & STT_MASK == STT_FUNC and offset < size and symbols.names[offset]
+    ]
+
+
+def _go_functions(elf: ElfFile, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
+    from whence.gopclntab import Pclntab
+
+    # The Go package looks nowhere else. It takes .text's address for the text base where the header has none (Go 1.26
+    # on), which shifts every function of a program with C in it: in that, and in that alone, this departs from it.
+    table = Pclntab.find(elf) if elf.section(".gopclntab") is not None else None
+    if table is None:
+        return []
+    columns = table.function_columns(strings)
+    return [
+        (start, end - start, name, Source.GOPCLNTAB)
+        for start, end, name in zip(columns.entry, columns.end, columns.name)
+    ]

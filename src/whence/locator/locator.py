@@ -1,0 +1,545 @@
+"""The Locator: which file answers for a build-id or a path, for every command and every call.
+
+The order, in which everything tried is noted with a code:
+
+    1. files given by hand           ELF files, debug files or archives: by build-id; by name where one has none
+    2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
+    3. the archive cache             archives that this machine made or fetched before
+    4. further sources               stores
+    5. the file's own path           when the build-id is the same, or none was given
+    6. debug folders                 .build-id/ab/cdef.debug
+    7. debuginfod                    when a client was given
+
+A candidate that can't be read is passed over. A file that a person names to `open` comes before all of them when it has
+debug info of its own, or Go's tables. An ELF file without debug info is completed by its debug file (DebugFiles), which
+is looked for among the given files, in the debug folders, by its debug link and on the servers; where there is none,
+its own symbols answer.
+
+An ELF file with debug info that must answer for many addresses is archived in the cache first, so that the next search
+finds it there. One without is not: tomorrow its debug file may be there.
+
+A search that ends without a file says why (Search.missing). Nothing that happens to one candidate ends a search.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from os import PathLike
+
+from whence import lidia
+from whence._base.closing import Closing
+from whence._base.errors import Mismatch, WhenceError, WrongUse, without_file
+from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
+from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
+from whence.locate.identity import comparable, key
+from whence.locate.names import PACKED
+from whence.locate.search import ALL_KINDS, FileKind, Opened, Outcome, Search, Wanted
+from whence.locate.sources import (
+    OWN_PATH,
+    ArchiveFolders,
+    BuildIdFolders,
+    CachedArchives,
+    Candidate,
+    GivenFiles,
+    OwnPath,
+    Servers,
+    of_elf,
+)
+from whence.objects.elf import ElfFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO, TypeVar, Unpack
+
+    from whence._base.reasons import Missing
+    from whence.binary import ElfOptions
+    from whence.locate.cache import Cache
+    from whence.locate.sources import Fetcher, FileSource
+    from whence.objects.elf.segments import Segment
+    from whence.producers import Producers
+
+    T = TypeVar("T")
+
+ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
+SEGMENTS = "segments"  # the kind of the cache's entries that say where the code of an archive's file is loaded
+
+
+class Unfit(WhenceError):
+    """A candidate that is whole and of the wanted build-id, but holds nothing of what is wanted."""
+
+
+class Locator(Closing):
+    """Finds and opens the files that answer for build-ids and paths. A context manager; safe from several threads.
+
+    `dirs` are folders of debug files in place of /usr/lib/debug, or what `perf archive` packed of one, `files` ELF
+    files, debug files or archives that go before all others, `archive_dirs` folders of archives, `cache` a Cache or its
+    folder (made when something is put there), `debuginfod` a client, or the addresses of servers to ask (their files go
+    to the cache). With `root`, paths and debug folders are those below it: an unpacked image, another machine's disk.
+    `sources` are asked after the cache; one that has `fetch`, as a store's has, completes files, too. With `local`
+    false the mapped paths of this machine are not looked at. `log` gets a line for each file tried.
+
+    Nothing is asked of the network unless `debuginfod` is given. Raises OSError and WhenceError for a given file that
+    can't be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        dirs: Iterable[str | PathLike[str]] | None = None,
+        files: Iterable[str | PathLike[str]] = (),
+        archive_dirs: Iterable[str | PathLike[str]] = (),
+        cache: Cache | str | PathLike[str] | Callable[[], Cache] | None = None,
+        debuginfod: Fetcher | Iterable[str] | str | None = None,
+        root: str | PathLike[str] = "",
+        sources: Iterable[FileSource] = (),
+        local: bool = True,
+        jobs: int | None = None,
+        columns: bool = False,
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        self._make_cache = cache
+        self._cache: Cache | None = None
+        self._log = log
+        self.jobs = jobs
+        self.columns = columns
+        self.root = os.fspath(root).rstrip("/")
+        self.dirs = DEBUG_DIRS if dirs is None else tuple(map(self._folder, _paths(dirs)))
+        if self.root:
+            self.dirs = (*(self.root + one for one in DEBUG_DIRS), *(() if dirs is None else self.dirs))
+        self.files = _paths(files)
+        self.archive_dirs = _paths(archive_dirs)
+        self._client = self._client_of(debuginfod)
+        self._given = GivenFiles(self.files)
+        self._own = OwnPath(self.root) if local else None
+        self.sources: list[FileSource] = [self._given]
+        if self.archive_dirs:
+            self.sources.append(ArchiveFolders(self.archive_dirs))
+        if cache is not None:
+            self.sources.append(CachedArchives(self._open_cache))
+        self._further = list(sources)
+        self.sources += self._further
+        self._fallback: list[FileSource] = [BuildIdFolders(self.dirs, self.root)]
+        if self._client is not None:
+            self._fallback.append(Servers(self._client))
+        packages = [one.path for one in self._given.files if one.is_package]
+        given = [one.path for one in self._given.files if not one.is_archive and not one.is_package]
+        stores: list[Any] = [one for one in self._further if hasattr(one, "fetch")]
+        self.debug_files = DebugFiles(
+            self.dirs,
+            given,
+            packages=packages,
+            debuginfod=self._client,
+            stores=stores,
+            open_elf=self._open_elf,
+            sysroot=self.root,
+            log=log,
+        )
+
+    def __repr__(self) -> str:
+        given = f"{len(self.files)} given files" if self.files else ""
+        cache = "cache" if self._make_cache is not None else ""
+        servers = "debuginfod" if self._client is not None else ""
+        places = filter(None, [given, *self.archive_dirs, cache, *self.dirs, servers])
+        return f"<whence.Locator: {', '.join(places) or 'no places'}>"
+
+    def close(self) -> None:
+        """Close the given files that wait to be asked for, and connections to stores and servers. The locator stays
+        usable."""
+        self._given.close()
+        for one in (*self._further, self._client):
+            close = getattr(one, "close", None)
+            if close is not None:
+                close()
+
+    def _folder(self, path: str) -> str:
+        """A debug folder; of a package that `perf archive` made, the folder that it is unpacked to."""
+        if not path.lower().endswith(PACKED) or not os.path.isfile(path):
+            return path
+        import shutil
+        from tempfile import mkdtemp
+        from weakref import finalize
+
+        from whence.locate.perf_archive import unpack
+
+        made = mkdtemp(prefix="whence-")
+        finalize(self, shutil.rmtree, made, ignore_errors=True)
+        unpack(path, made)
+        return made
+
+    def _open_cache(self) -> Cache:
+        """The cache; made when it is first needed."""
+        if self._cache is None:
+            from whence.locate.cache import Cache
+
+            made = self._make_cache
+            if made is None:
+                raise WrongUse("no cache is given to keep the files of debuginfod servers in (cache=FOLDER)")
+            self._cache = made if isinstance(made, Cache) else made() if callable(made) else Cache(made)
+        return self._cache
+
+    def _client_of(self, debuginfod: Fetcher | Iterable[str] | str | None) -> Fetcher | None:
+        if debuginfod is None or hasattr(debuginfod, "fetch"):
+            return debuginfod  # type: ignore[return-value]
+        from whence.locate.debuginfod import Debuginfod
+
+        servers = [debuginfod] if isinstance(debuginfod, str) else list(debuginfod)
+        return Debuginfod(servers, self._open_cache()) if servers else None
+
+    def _open_elf(self, path: str) -> ElfFile:
+        """Open an ELF file; a given one that was opened for its build-id is not opened twice."""
+        for one in self._given.files:
+            if one.path == path:
+                return one.elf()
+        return ElfFile.open(path)
+
+    # finding
+
+    def find(self, *, build_id: str = "", path: str = "", kinds: Iterable[FileKind | str] = ALL_KINDS) -> Search:
+        """Which file answers for a build-id, or for a path where there is no build-id.
+
+        `kinds` are those that will do ("lidia", "debuginfo", "executable"). The search has the file's path, kind and
+        build-id; it is false, with what is missing, when there is none. Never raises for what a candidate is.
+        """
+        wanted = Wanted(build_id, path, tuple(map(FileKind, kinds)))
+        search = Search(str(wanted))
+
+        def kind_of(candidate: Candidate) -> FileKind:
+            if candidate.is_archive:
+                with lidia.open(candidate.path) as table:
+                    must_be_of(wanted, table.about.build_id)
+                return FileKind.ARCHIVE
+            with candidate.elf() as elf:
+                kind = FileKind.DEBUGINFO if elf.has_debug_info else FileKind.EXECUTABLE
+                if kind not in wanted.kinds and not (FileKind.EXECUTABLE in wanted.kinds and has_code(elf)):
+                    raise Unfit(f"it has no {' or '.join(wanted.kinds)}")
+                return kind if kind in wanted.kinds else FileKind.EXECUTABLE
+
+        taken = self._first(wanted, search, kind_of)
+        if taken is not None:
+            candidate, search.kind = taken
+            search.path, search.how, search.build_id = candidate.path, candidate.how, candidate.build_id
+        return self._ended(search, wanted)
+
+    def open(
+        self,
+        path: str | PathLike[str] = "",
+        *,
+        build_id: str = "",
+        demangle: bool | Callable[[str], str] = False,
+        **options: Unpack[ElfOptions],
+    ) -> Binary:
+        """Open what answers for a path that a person names, or for a build-id.
+
+        A file that is named is used itself: an archive, or an ELF file with its debug file; an ELF file without debug
+        info is answered for by an archive of its build-id, where there is one. Without `path` the first file that
+        answers for the build-id is opened. The other options are those of `whence.open`. Raises OSError, WhenceError;
+        FileNotFoundError, with all that was tried, for a build-id that nothing answers for.
+        """
+        name = os.fspath(path)
+        if not name:
+            wanted = Wanted(build_id)
+            search = self.search(wanted, demangle=demangle)
+            if search.opened is None:
+                raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
+            found: Binary = search.opened.binary
+            return found
+        if is_archive(name):
+            return open_archive(name, demangle=demangle)
+        return self.complete(open_elf(name), build_id=build_id, demangle=demangle, **options)
+
+    def complete(
+        self,
+        elf: ElfFile,
+        *,
+        build_id: str = "",
+        demangle: bool | Callable[[str], str] = False,
+        **options: Unpack[ElfOptions],
+    ) -> Binary:
+        """The same for an ELF file that is open, which is then the binary's, and is closed when there is none."""
+        try:
+            if build_id and elf.build_id != build_id:
+                raise Mismatch(f"its build-id is {elf.build_id or 'missing'}, not {build_id}").in_file(elf.path)
+            every = all(options.get(source, True) for source in ("dwarf", "symtab", "gopclntab"))
+            archive = self._archive_for(elf, demangle) if every else None
+            if archive is not None:
+                elf.close()
+                made: Binary = archive.binary
+                return made
+            options["jobs"] = options.get("jobs") or self.jobs
+            options["columns"] = options.get("columns") or self.columns
+            return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
+        except BaseException:
+            elf.close()
+            raise
+
+    def search(
+        self,
+        wanted: Wanted,
+        *,
+        own: ElfFile | None = None,
+        addresses: int = 1,
+        places: Callable[[Sequence[Segment]], bool] = lambda segments: True,
+        demangle: bool | Callable[[str], str] = False,
+    ) -> Search:
+        """Open what answers for so many addresses of a file that was mapped: `Search.opened`, the caller's to close.
+
+        `own` is the mapped file itself, open, where the caller has it: it takes the place of the mapped path, and is
+        closed unless it answers. `places` says whether segments place the addresses: a debug file's may not, then the
+        file that it is of is looked for. Never raises for what a candidate is.
+        """
+        wanted = Wanted(wanted.build_id, wanted.path, wanted.kinds, wanted.local, addresses)
+        search = Search(str(wanted))
+
+        def answer(candidate: Candidate) -> Opened:
+            if candidate.is_archive:
+                return self._open_archive(candidate, wanted, demangle)
+            return self._open_candidate(candidate, wanted, search, addresses, places, demangle)
+
+        taken = self._first(wanted, search, answer, own)
+        if taken is not None:
+            search.opened = taken[1]
+            search.path, search.how, search.build_id = search.opened.path, search.opened.how, search.opened.build_id
+        return self._ended(search, wanted)
+
+    def candidates(self, wanted: Wanted) -> Iterator[Candidate]:
+        """Yield the files that may answer for a build-id, best first; the caller closes each."""
+        return self._candidates(wanted, Search(str(wanted)), None)
+
+    # inside
+
+    def _candidates(self, wanted: Wanted, search: Search, own: ElfFile | None) -> Iterator[Candidate]:
+        """Files that may answer, best first."""
+        for source in self.sources:
+            yield from source.find(wanted, search.tried)
+        if own is not None:
+            yield of_elf(own, OWN_PATH)
+        elif self._own is not None and wanted.local:
+            yield from self._own.find(wanted, search.tried)
+        if wanted.build_id and not wanted.key:
+            detail = f"{comparable(wanted.build_id)} is no build-id that names a file there"
+            search.note("", "caches, folders and servers", Outcome.ABSENT, detail)
+        for source in self._fallback:
+            yield from source.find(wanted, search.tried)
+
+    def _first(
+        self, wanted: Wanted, search: Search, use: Callable[[Candidate], T], own: ElfFile | None = None
+    ) -> tuple[Candidate, T] | None:
+        """The first candidate that can be used, and what came of that; else the search says what is missing."""
+        broken: Missing | None = None
+        try:
+            for candidate in self._candidates(wanted, search, own):
+                own = None if own is not None and candidate.how == OWN_PATH else own
+                if candidate.is_archive and FileKind.ARCHIVE not in wanted.kinds:
+                    continue
+                try:
+                    used = use(candidate)
+                except (WhenceError, OSError) as error:
+                    outcome = Outcome.MISMATCH if isinstance(error, Mismatch) else Outcome.BROKEN
+                    outcome = Outcome.EMPTY if isinstance(error, Unfit) else outcome
+                    search.note(candidate.path, candidate.how, outcome, without_file(error))
+                    if candidate.how == CachedArchives.how:  # made again, not kept for ever
+                        with suppress(OSError):
+                            os.unlink(candidate.path)
+                    if outcome is Outcome.BROKEN and broken is None:
+                        detail = f"{candidate.how} {candidate.path}: {without_file(error)}"
+                        from whence._base.reasons import Missing, Reason
+
+                        broken = Missing(Reason.BROKEN_FILE, detail)
+                    continue
+                finally:
+                    candidate.close()
+                search.note(candidate.path, candidate.how, Outcome.TAKEN)
+                return candidate, used
+        finally:
+            if own is not None:
+                own.close()
+        search.missing = broken or _why_missing(search, wanted)
+        return None
+
+    def _ended(self, search: Search, wanted: Wanted) -> Search:
+        if self._log is not None:
+            for tried in search.tried:
+                self._log(f"{wanted.path or wanted.build_id}: {tried}")
+        return search
+
+    def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Opened | None:
+        """An archive of a file that has neither debug info nor Go's tables; None where there is none, or no need."""
+        if elf.has_debug_info or elf.is_go or not elf.build_id or (len(self.sources) == 1 and not self._given.files):
+            return None
+        wanted = Wanted(elf.build_id, elf.path, (FileKind.ARCHIVE,))
+        search = Search(str(wanted))
+        for source in self.sources:
+            for candidate in source.find(wanted, search.tried):
+                if not candidate.is_archive:
+                    continue
+                with suppress(WhenceError, OSError):
+                    return self._open_archive(candidate, wanted, demangle)
+        return None
+
+    def _open_archive(self, candidate: Candidate, wanted: Wanted, demangle: bool | Callable[[str], str]) -> Opened:
+        """An archive, and where the code of its file is loaded: as it says, as the cache kept it, or as the file says
+        if that is here."""
+        from whence.objects.elf.segments import Segment
+
+        binary = candidate.opened(demangle) or open_archive(candidate.path, demangle=demangle)
+        try:
+            must_be_of(wanted, binary.build_id)
+            stored = binary.about.segments  # without a size where it was made of a debug file
+            segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in stored if size]
+            build_id = candidate.build_id or binary.build_id
+            how = f"{candidate.how} {candidate.path}"
+            return Opened(binary, segments or self._segments_of(build_id, wanted), candidate.path, how, build_id)
+        except BaseException:
+            binary.close()
+            raise
+
+    def _segments_of(self, build_id: str, wanted: Wanted) -> Sequence[Segment] | None:
+        from whence.locate.segments import placing_segments
+
+        path = None
+        if self._make_cache is not None and key(build_id):
+            path = self._open_cache().get(f"{key(build_id)}.{SEGMENTS}")
+        if path is not None:
+            with ElfFile.open(path) as elf:
+                return placing_segments(elf)
+        for candidate in self._own.find(wanted, []) if self._own is not None and wanted.local else ():
+            with candidate.elf() as elf:
+                return placing_segments(elf) if candidate.build_ids and not candidate.is_archive else None
+        return None
+
+    def _open_candidate(
+        self,
+        candidate: Candidate,
+        wanted: Wanted,
+        search: Search,
+        addresses: int,
+        places: Callable[[Sequence[Segment]], bool],
+        demangle: bool | Callable[[str], str],
+    ) -> Opened:
+        """An ELF file with all that completes it; where that pays, as an archive in the cache."""
+        from whence.locate.segments import has_nobits, placing_segments
+        from whence.producers import Producers
+
+        elf = not_a_core(candidate.elf())
+        producers = None
+        waiting: dict[str, ElfFile] = {}  # the debug file, until it is asked for
+        path, how = candidate.path, f"{candidate.how} {candidate.path}"
+        try:
+            segments = placing_segments(elf)
+            whole = None if places(segments) else self._whole_file(candidate, wanted, places)
+            if whole is not None:
+                waiting[candidate.path] = elf
+                elf, path = whole, whole.path
+                segments = placing_segments(elf)
+            files = self.debug_files.for_file(
+                wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
+            )
+            producers = Producers(elf, finder=files, jobs=self.jobs, columns=self.columns)
+            debug = producers.searches[0]
+            if debug.elf is not elf and debug.path:
+                how = f"{how} with {debug.how} {debug.path}"
+            described = producers.dwarf is not None or producers.pclntab is not None
+            build_id = key(candidate.build_id)
+            worth = addresses >= ARCHIVE_FROM and described and not has_nobits(segments)
+            if self._make_cache is not None and build_id and worth:
+                archive = self._archived(producers, build_id, search, demangle)
+                if archive is not None:
+                    producers.close()
+                    return Opened(archive, segments, path, how, candidate.build_id, elf)
+            instead = None if described or wanted.key else self._archive_for(elf, demangle)
+            if instead is not None:  # of the build-id that nobody gave
+                producers.close()
+                return Opened(instead.binary, segments, instead.path, instead.how, instead.build_id, elf)
+            producers.prepare()
+            binary = Binary(producers=producers, path=elf.path, demangle=demangle)
+            return Opened(binary, segments, path, how, candidate.build_id)
+        except BaseException:
+            if producers is not None:
+                producers.close()
+            elf.close()
+            raise
+        finally:
+            for unused in waiting.values():
+                unused.close()
+
+    def _whole_file(
+        self, candidate: Candidate, wanted: Wanted, places: Callable[[Sequence[Segment]], bool]
+    ) -> ElfFile | None:
+        """The file that a debug file is of, for debug files lose where code lies in it."""
+        from whence.locate.segments import placing_segments
+
+        same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
+        own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
+        sources: list[FileSource] = [self._given, *own, *self._further, *self._fallback[1:]]
+        for source in sources:
+            for other in source.find(same, []) if candidate.build_id or source is self._given else ():
+                if (
+                    other.is_archive
+                    or other.path == candidate.path
+                    or not set(other.build_ids) & {*candidate.build_ids}
+                ):
+                    continue
+                try:
+                    elf = other.elf()
+                    if places(placing_segments(elf)):
+                        return elf
+                    elf.close()
+                except (WhenceError, OSError):  # then it places nothing
+                    continue
+        return None
+
+    def _archived(
+        self, producers: Producers, build_id: str, search: Search, demangle: bool | Callable[[str], str]
+    ) -> Binary | None:
+        """An archive of an ELF file, made in the cache; None where the cache can't be written to or no archive can be
+        made of the file."""
+        from whence.archive.create import archive_producers
+        from whence.locate.segments import skeleton
+
+        cache = self._open_cache()
+
+        def write_segments(file: BinaryIO) -> None:
+            file.write(skeleton(producers.elf) + build_id.encode())
+
+        def write_archive(file: BinaryIO) -> None:
+            archive_producers(producers, file)
+
+        try:
+            cache.put(f"{build_id}.{SEGMENTS}", write_segments)
+            return open_archive(cache.put(f"{build_id}.{FileKind.ARCHIVE}", write_archive), demangle=demangle)
+        except (WhenceError, OSError) as error:  # a cache that can't be written to costs time, no names
+            search.note("", CachedArchives.how, Outcome.BROKEN, f"no archive was made ({error})")
+            return None
+
+
+def _paths(paths: Iterable[str | PathLike[str]]) -> tuple[str, ...]:
+    return tuple(os.fspath(path) for path in paths)
+
+
+def must_be_of(wanted: Wanted, build_id: str) -> None:
+    """Raise Mismatch when a file carries another build-id than the wanted one."""
+    if wanted.build_id and build_id and comparable(wanted.build_id) != comparable(build_id):
+        raise Mismatch(f"its build-id is {build_id}, not {wanted.build_id}")
+
+
+def has_code(elf: ElfFile) -> bool:
+    """Whether the bytes of code are in the file."""
+    from whence.locate.segments import has_nobits, placing_segments
+
+    code = [one for one in placing_segments(elf) if one.executable]
+    return bool(code) and not has_nobits(code)
+
+
+def _why_missing(search: Search, wanted: Wanted) -> Missing:
+    from whence._base.reasons import GIVE_FILE, Missing, Reason
+
+    for tried in search.tried:
+        if tried.outcome is Outcome.REPLACED:
+            return Missing(Reason.BUILD_ID_MISMATCH, str(tried))
+        if tried.outcome is Outcome.UNVERIFIED:
+            return Missing(Reason.NO_FILE, str(tried), GIVE_FILE)
+        if tried.outcome is Outcome.BROKEN and tried.how == OWN_PATH:
+            return Missing(Reason.BROKEN_FILE, str(tried))
+    return Missing(Reason.NO_FILE, str(wanted))

@@ -1,0 +1,69 @@
+"""An ELF file as tables, mapped and not read: 32 and 64 bit, both byte orders.
+
+In go bytes (a mapped file or a buffer); out come sections with their content unpacked, segments, symbols, notes,
+build-ids and the names of files that complete this one. The document is the System V gABI; what each machine adds (PLT
+stubs, mapping symbols, relocations) is said where it is read. Every offset and count is checked against the bytes that
+are there: damage is an ElfError that names part, offset and rule, and one bad part does not spoil the others.
+
+    kernels/constants.pxd   the numbers of the gABI and the psABIs
+    layout.py     its structures
+    file.py       ElfFile: open, from_bytes, and everything below through one door
+    header.py     what the file is, where its tables lie, counts that overflow 16 bits
+    sections.py   section headers with names; bytes as stored
+    compress.py   SHF_COMPRESSED zlib and zstd, .zdebug_*, xz; bounded
+    relocate.py   debug sections of object files, their references resolved
+    segments.py   program headers; Translation: file_offset <-> vaddr
+    code.py       where code is
+    symbols.py    symbol tables as columns, names on demand
+    dynamic.py    the dynamic table: symbols of a file without section headers
+    function_symbols.py   every function that symbols name, as ranges; the best name for each address
+    plt.py        PLT stubs, named `name@plt`
+    notes.py      notes; GNU and Go build-ids
+    links.py      .gnu_debuglink, .gnu_debugaltlink
+    members.py    members of static libraries
+
+Only file.py, and function_symbols.py and plt.py above it, know ElfFile; the others take headers, sections, segments and
+bytes.
+"""
+
+from whence.objects.elf.file import ElfFile
+from whence.objects.elf.sections import Section
+from whence.objects.elf.segments import Segment, Translation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from whence.objects.elf.function_symbols import aliases, functions
+    from whence.objects.elf.links import AltLink, DebugLink
+    from whence.objects.elf.notes import Note
+    from whence.objects.elf.symbols import Symbols
+
+__all__ = [
+    "AltLink",
+    "DebugLink",
+    "ElfFile",
+    "Note",
+    "Section",
+    "Segment",
+    "Symbols",
+    "Translation",
+    "aliases",
+    "functions",
+]
+
+
+_LATER = {  # debug info often says all that is asked for
+    "AltLink": "links",
+    "DebugLink": "links",
+    "Note": "notes",
+    "Symbols": "symbols",
+    "aliases": "function_symbols",
+    "functions": "function_symbols",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'whence.objects.elf' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"whence.objects.elf.{_LATER[name]}"), name)

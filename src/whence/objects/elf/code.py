@@ -1,0 +1,43 @@
+"""Where a file's code is, by its segments and sections.
+
+Flags are believed where they say "code". Where they don't, bare-metal toolchains have their own ways: executable
+sections in a segment that is readable and writable only, code in a section without SHF_EXECINSTR. The kernel maps by
+PF_X alone (whence.procmap), so these are for names only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from whence.objects.elf.sections import Section
+from whence.objects.elf.segments import Segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Range = tuple[int, int]  # [start, end) in vaddrs
+
+
+def code_segments(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Segment]:
+    """The PT_LOAD segments that are executable or have an executable section in them."""
+    starts = sorted(one.vaddr for one in sections if one.executable and one.allocated and one.size)
+
+    def has_section(segment: Segment) -> bool:
+        return bisect_left(starts, segment.vaddr) < bisect_left(starts, segment.end)
+
+    return [one for one in segments if one.is_loaded and (one.executable or has_section(one))]
+
+
+def code_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Range]:
+    """Where code is: executable sections, or else segments with code. In the order of their table; none is empty."""
+    ranges = [(one.vaddr, one.vaddr + one.size) for one in sections if one.executable and one.allocated and one.size]
+    return ranges or [(one.vaddr, one.end) for one in code_segments(sections, segments) if one.memory_size]
+
+
+def loaded_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Range]:
+    """What is loaded, code or not, by sections or else segments; none is empty, or starts at 0."""
+    ranges = [(one.vaddr, one.vaddr + one.size) for one in sections if one.allocated and one.size]
+    if not ranges:
+        ranges = [(one.vaddr, one.end) for one in segments if one.is_loaded and one.memory_size]
+    return [one for one in ranges if one[0]]

@@ -1,0 +1,469 @@
+"""An ELF file, mapped: the door to its tables."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager, suppress
+
+from whence._base.errors import ElfError, WhenceError, empty_file, naming
+from whence._base.files import open_regular
+from whence._base.forks import Lock, cached_property
+from whence._base.mapped import MappedFile
+from whence._base.window import ByteOrder
+from whence.objects.elf import layout
+from whence.objects.elf.code import Range, code_ranges, code_segments, loaded_ranges
+from whence.objects.elf.header import read_header
+from whence.objects.elf.kernels import constants
+from whence.objects.elf.sections import Section, read_sections, stored
+from whence.objects.elf.segments import Segment, Translation, read_segments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+    from whence.objects.elf.compress import Unpacking
+    from whence.objects.elf.links import AltLink, DebugLink
+    from whence.objects.elf.notes import Note
+    from whence.objects.elf.relocate import Relocations
+    from whence.objects.elf.symbols import Symbols, SymbolTable
+
+
+LINES_PART = 4  # .debug_line has about so many times fewer bytes than .debug_info
+
+
+class ElfFile:
+    """An ELF file as tables: sections, segments, symbols, notes, links. Nothing is read before it is asked for.
+
+    A header that breaks a rule raises ElfError at once. A damaged table is left empty and its error kept in
+    `problems`, so that what is whole can still be used; a damaged section raises when its content is asked for.
+
+    Views that were handed out keep the mapping alive; `close` (or leaving the `with` block) lets it go when the last
+    of them is gone. Safe to use from several threads.
+
+    Another program may cut or overwrite the file meanwhile: then what is asked next raises ElfError. Who reads views
+    that were handed out asks `check` afterwards, or reads them in a `with elf.reading():` block.
+    """
+
+    def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None) -> None:
+        self.path = path
+        self._mapped = mapped
+        view = memoryview(data)
+        self.data = (view if view.format == "B" else view.cast("B")).toreadonly()
+        self.size = len(self.data)
+        self.problems: list[ElfError] = []
+        self.header = read_header(self.data)
+        self.bits = self.header.bits
+        self.order: ByteOrder = self.header.order
+        self.machine = self.header.machine
+        self.type = self.header.type
+        self.entry = self.header.entry
+        self._contents: dict[int, memoryview] = {}
+        self._streams: dict[tuple[int, int], memoryview] = {}  # unpacked, by offset and size of the packed bytes
+        self._unpacked: dict[tuple[int, int], int] = {}  # the sizes of those, and of others that were begun
+        self._ahead: dict[tuple[int, int], Unpacking] = {}  # by the same, what a thread unpacks
+        self._ahead_in = 0  # the process that has the thread
+        self._lock = Lock()
+        with naming(path):
+            self.check()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> ElfFile:
+        """Map a file. Raises OSError when it cannot be opened, ElfError when it is no ELF file."""
+        name = os.fspath(path)
+        with open_regular(name, ElfError) as (descriptor, size):
+            if not size:
+                raise empty_file(ElfError)
+            mapped = MappedFile(descriptor, name, ElfError)
+            return cls(mapped.view, name, mapped)
+
+    @classmethod
+    def from_bytes(cls, data: Buffer, name: str = "") -> ElfFile:
+        """The same over bytes in memory; they are not copied and must stay as they are."""
+        return cls(data, name)
+
+    def close(self) -> None:
+        """Let go of the mapping. Views handed out before stay good."""
+        self._contents.clear()
+        self._streams.clear()
+        self._ahead.clear()
+        self.__dict__.pop("_relocations", None)  # they refer to the file
+        if "_notes" in self.__dict__:  # they have views of it
+            _ = self.build_id, self.go_build_id
+            del self.__dict__["_notes"]
+        if self._mapped is not None:
+            self._mapped, self.data = None, memoryview(b"")  # the last view to go unmaps it
+
+    def check(self) -> None:
+        """Raise ElfError when the file was cut or overwritten since it was mapped."""
+        if self._mapped is not None:
+            self._mapped.check()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A block that reads the file's views: what it got holds if it ends well. Errors name the file; those that
+        came of its vanishing are replaced by the one that says so."""
+        with naming(self.path):
+            try:
+                yield
+            except (WhenceError, OSError):
+                self.check()
+                raise
+            self.check()
+
+    def __enter__(self) -> ElfFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """A block that ends well, or with an error of whence's, ends with `check`: what it read of views counts."""
+        try:
+            if error is None or isinstance(error, (WhenceError, OSError)):
+                self.check()
+        finally:
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<ElfFile {self.path or 'in memory'}: {self.bits}-bit {self.order}, machine {self.machine}>"
+
+    # sections
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """Every section by index; () when there is no section table or it is damaged (see `problems`)."""
+        try:
+            return read_sections(self.data, self.header)
+        except ElfError as error:
+            self.problems.append(error.in_file(self.path))
+            return ()
+        finally:
+            self.check()
+
+    @cached_property
+    def _by_name(self) -> dict[str, Section]:
+        return {section.name: section for section in reversed(self.sections)}
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name. For `.debug_x` the old compressed `.zdebug_x` answers as well."""
+        found = self._by_name.get(name)
+        if found is None and name.startswith(".debug_"):
+            found = self._by_name.get(".z" + name[1:])
+        return found
+
+    @cached_property
+    def is_go(self) -> bool:
+        """Whether sections say that the Go linker made the file; strip leaves them, debug files name them."""
+        return any(self.section(name) is not None for name in layout.GO_SECTIONS)
+
+    @property
+    def has_debug_info(self) -> bool:
+        """Whether it has bytes of .debug_info, not only a claim to some (SHT_NOBITS)."""
+        section = self.section(".debug_info")
+        return section is not None and section.in_file and section.size > 0
+
+    def content(self, section: Section | str) -> memoryview:
+        """A section's bytes: unpacked, and with relocations applied in the debug sections of object files.
+
+        No bytes for a name that is not there and for SHT_NOBITS. Kept until `close`, when they were unpacked.
+        """
+        if isinstance(section, str):
+            named = self.section(section)
+            if named is None:
+                return self.data[:0]
+            section = named
+        known = self._contents.get(section.index)
+        if known is not None:
+            return known
+        with self.reading():
+            return self._content(section)
+
+    def _content(self, section: Section) -> memoryview:
+        stream = section.file_offset, section.size
+        if section.compressed and stream in self._streams:
+            raw = self._streams[stream]
+        elif (unpacking := self.unpacking(section)) is not None:
+            raw = self._streams.setdefault(stream, unpacking.run())
+            self.done_with(section)
+        else:
+            raw = stored(self.data, section)
+        if self.type == constants.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
+            raw = self._relocations.applied(section, raw, self.problems)
+        return self._contents.setdefault(section.index, raw)
+
+    def unpacking(self, section: Section) -> Unpacking | None:
+        """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed.
+
+        What `unpack_ahead` began is returned as it is. Raises ElfError when the file's sections together unpack to more
+        than its bytes justify; sections that are the same bytes count once.
+        """
+        with naming(self.path):
+            begun = self._ahead.get((section.file_offset, section.size)) if section.compressed else None
+            if begun is not None and self._ahead_in == os.getpid() and not begun.forgotten:
+                return begun
+            return self._unpacking(section)
+
+    def unpack_ahead(self, most: int | None = None, lead: int | None = None) -> Unpacking | None:
+        """Unpack the sections of debug info while the caller does something else: .debug_info, and then the small ones.
+        Returns the unpacking of .debug_info when it has begun.
+
+        `most`: .debug_info is left alone when it has more bytes, as stored. `lead`: only so many bytes of it, and
+        a fourth as many of .debug_line, are unpacked until somebody waits for more (Unpacking.keep_near); the small
+        ones then have a thread of their own. Whoever wants a section meanwhile waits for it, or unpacks a small one
+        that has not begun, and meets what is wrong with it. Nothing is done where nothing is compressed.
+        """
+        sections = [self.section(f".debug_{name}") for name in layout.DWARF_SECTIONS]
+        packed = [one for one in sections if one is not None and one.compressed]
+        chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
+        if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
+            return None
+        from whence.objects.elf.compress import ANY_THREAD, SOME_THREAD, unpack_all
+
+        begun: list[Unpacking] = []
+        info = None
+        for section in chosen:
+            with suppress(ElfError):  # who wants it meets the error
+                unpacking = self.unpacking(section)
+                if unpacking is not None:
+                    self._ahead[section.file_offset, section.size] = unpacking
+                    begun.append(unpacking)
+                    if section is sections[0]:
+                        info = unpacking
+                        info.keep_near(lead)
+                    elif lead is not None and section is sections[-1]:
+                        unpacking.keep_near(lead // LINES_PART)
+                    unpacking.start(ANY_THREAD if lead is None and unpacking is not info else SOME_THREAD)
+        self._ahead_in = os.getpid()
+        waits = info is not None and lead is not None  # as long as nobody wants more
+        for several in (begun[:1], begun[1:]) if waits else (begun,):
+            try:
+                threading.Thread(target=unpack_all, args=(several,), daemon=True).start()
+            except RuntimeError:  # the system refuses a thread: each section is decompressed by its first reader
+                self._ahead = {key: one for key, one in self._ahead.items() if one not in several}
+        return info if info in self._ahead.values() else None
+
+    def _unpacking(self, section: Section) -> Unpacking | None:
+        if not section.compressed:
+            return None
+        from whence.objects.elf.compress import FILE_SLACK, unpack_section, unpack_zdebug, unpacked_budget
+
+        raw = stored(self.data, section)
+        if section.flags & constants.SHF_COMPRESSED and len(raw):
+
+            def consumed(end: int) -> None:
+                self.done_with(section, 0, end)
+
+            found = unpack_section(raw, self.bits, self.order, section.part, consumed)
+        elif section.name.startswith(".zdebug_") and len(raw):
+            found = unpack_zdebug(raw, section.part)
+        else:
+            return None
+        with self._lock:
+            sizes = {**self._unpacked, (section.file_offset, section.size): found.size}
+            unpacked_budget("sections", self.size, FILE_SLACK).charge(sum(sizes.values()))
+            self._unpacked = sizes
+        return found
+
+    def prepare(self) -> None:
+        """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
+        import whence.objects.elf.links
+        import whence.objects.elf.notes
+        import whence.objects.elf.symbols
+
+        if not self.sections:
+            import whence.objects.elf.dynamic
+        if self.type == constants.ET_REL:
+            import whence.objects.elf.kernels.relocate
+            import whence.objects.elf.relocate
+        if self.section(".gnu_debugdata") is not None:
+            import lzma  # noqa: F401
+
+            import whence.objects.elf.compress  # noqa: F401
+        packed = next((one for one in self.sections if one.compressed and one.size), None)
+        if packed is not None:
+            with suppress(ElfError):
+                self.unpacking(packed)
+
+    def keep(self, section: Section, content: memoryview) -> None:
+        """Let content that was unpacked elsewhere be the section's."""
+        self._contents.setdefault(section.index, content)
+
+    def release(self, name: str) -> None:
+        """Keep the unpacked bytes of a section no longer: they leave memory with the last view of them. Who asks again
+        has them unpacked again."""
+        found = self.section(name)
+        if found is not None:
+            self._contents.pop(found.index, None)
+            for kept in (self._streams, self._ahead):
+                kept.pop((found.file_offset, found.size), None)
+
+    @cached_property
+    def _relocations(self) -> Relocations:
+        from whence.objects.elf.relocate import Relocations  # object files need it, and few are asked for
+
+        return Relocations(self.header, self.sections, self.content, self.size)
+
+    def done_with(self, section: Section | str, start: int = 0, end: int | None = None) -> None:
+        """Tell the kernel that bytes [start, end) of a section, as stored, may leave memory: they were read.
+
+        A hint, never an error: they come back from the file when they are read again. Only whole pages go, and only of
+        a mapped file.
+        """
+        found = self.section(section) if isinstance(section, str) else section
+        mapped = self._mapped
+        if mapped is None or found is None or found.type == constants.SHT_NOBITS:
+            return
+        first = found.file_offset + start
+        stop = min(found.file_offset + (found.size if end is None else min(end, found.size)), self.size)
+        if first < stop:  # a damaged table puts sections anywhere
+            mapped.forget(first, stop)
+
+    # segments
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """Every segment; () when there is no segment table or it is damaged (see `problems`)."""
+        try:
+            return read_segments(self.data, self.header)
+        except ElfError as error:
+            self.problems.append(error.in_file(self.path))
+            return ()
+        finally:
+            self.check()
+
+    @cached_property
+    def translation(self) -> Translation:
+        """File offsets to vaddrs and back, by all PT_LOAD segments."""
+        return Translation(self.segments)
+
+    def vaddr_of(self, file_offset: int) -> int | None:
+        """The vaddr a byte of the file is loaded at; None when no PT_LOAD segment holds it."""
+        return self.translation.vaddr_of(file_offset)
+
+    def file_offset_of(self, vaddr: int) -> int | None:
+        """Where a vaddr's byte lies in the file; None when no PT_LOAD segment loads it from there."""
+        return self.translation.file_offset_of(vaddr)
+
+    def code_segments(self) -> list[Segment]:
+        """The PT_LOAD segments that are executable or have an executable section in them."""
+        return code_segments(self.sections, self.segments)
+
+    def code_ranges(self, *, or_loaded: bool = False) -> list[Range]:
+        """[start, end) in vaddrs of code, in the order of the file's table: executable sections, or else segments with
+        code. Ranges may touch or overlap; none is empty.
+
+        With `or_loaded`, in a program for a fixed address, also where code is not marked: whatever is loaded, but for
+        what starts at 0. Linkers leave the debug info of what they dropped there, and below the code of files that can
+        be loaded anywhere.
+        """
+        ranges = code_ranges(self.sections, self.segments)
+        if or_loaded and self.type == constants.ET_EXEC:
+            ranges += loaded_ranges(self.sections, self.segments)
+        return ranges
+
+    def read_vaddr(self, vaddr: int, size: int) -> bytes:
+        """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file (where
+        there are no segments, one section)."""
+        places = [(one.vaddr, one.file_offset, one.file_size) for one in self.translation.segments]
+        if not self.segments:
+            loaded_sections = (one for one in self.sections if one.allocated and one.in_file)
+            places = [(one.vaddr, one.file_offset, one.size) for one in loaded_sections]
+        for start, file_offset, held in places:
+            inside = vaddr - start
+            if inside >= 0 and inside + size <= held:
+                offset = file_offset + inside
+                if offset + size <= self.size:
+                    loaded_bytes = bytes(self.data[offset : offset + size])
+                    self.check()
+                    return loaded_bytes
+        rule = f"one of them loads {size} bytes at vaddr {vaddr:#x}"
+        raise ElfError("segments", None, rule, fault=f"elf segments: n{rule}", path=self.path)
+
+    # symbols
+
+    def symbol_table(self, table: str = ".symtab") -> SymbolTable | None:
+        """The bytes of ".symtab" or ".dynsym"; None when it is not there. Raises ElfError when it is damaged.
+
+        Without section headers .dynsym is found as a loader finds it, through PT_DYNAMIC.
+        """
+        from whence.objects.elf.symbols import SymbolTable, symbol_sections
+
+        with self.reading():
+            found = symbol_sections(self.sections, table)
+            if found is not None:
+                symbols, names, extended = found
+                extended_content = self.content(extended) if extended is not None else self.data[:0]
+                return SymbolTable(self.content(symbols), self.content(names), extended_content, names.part)
+            if table == ".dynsym" and not self.sections:
+                from whence.objects.elf.dynamic import dynamic_symbols  # few files have no sections
+
+                return dynamic_symbols(self.data, self.header, self.segments)
+            return None
+
+    def symbols(self, table: str = ".symtab") -> Symbols:
+        """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""
+        from whence.objects.elf.symbols import read_symbols
+
+        with self.reading():
+            return read_symbols(self.symbol_table(table), self.bits, self.order)
+
+    # notes and links: an address of a file with debug info is named without them
+
+    @cached_property
+    def _notes(self) -> tuple[Note, ...]:
+        from whence.objects.elf.notes import read_notes
+
+        with self.reading():
+            found, problems = read_notes(self.data, self.segments, self.sections, self.order)
+        self.problems += [problem.in_file(self.path) for problem in problems]
+        return tuple(found)
+
+    def notes(self) -> tuple[Note, ...]:
+        """Every note of segments and sections, each once."""
+        return self._notes
+
+    @cached_property
+    def build_id(self) -> str:
+        """The GNU build-id in lowercase hex, "" when there is none."""
+        from whence.objects.elf.notes import build_id
+
+        return build_id(self._notes)
+
+    @cached_property
+    def go_build_id(self) -> str:
+        from whence.objects.elf.notes import go_build_id
+
+        return go_build_id(self._notes)
+
+    @property
+    def debug_link(self) -> DebugLink | None:
+        """The file .gnu_debuglink names. Raises ElfError when the section is damaged."""
+        from whence.objects.elf.links import read_debug_link
+
+        with self.reading():
+            content = self.content(".gnu_debuglink")
+            return read_debug_link(content, self.order) if len(content) else None
+
+    @property
+    def alt_link(self) -> AltLink | None:
+        """The supplementary file .gnu_debugaltlink names. Raises ElfError when the section is damaged."""
+        from whence.objects.elf.links import read_alt_link
+
+        with self.reading():
+            content = self.content(".gnu_debugaltlink")
+            return read_alt_link(content, self.order) if len(content) else None
+
+    def mini_debug(self) -> ElfFile | None:
+        """MiniDebugInfo: the ELF file with a .symtab that distributions pack into .gnu_debugdata."""
+        section = self.section(".gnu_debugdata")
+        content = self.content(section) if section is not None else self.data[:0]
+        if section is None or not len(content):
+            return None
+        from whence.objects.elf.compress import unpack_xz
+
+        with self.reading():
+            unpacked = unpack_xz(content, section.part, section.size)
+        return ElfFile.from_bytes(unpacked, f"{self.path}:.gnu_debugdata")

@@ -1,0 +1,213 @@
+"""Functions from symbols: every address of code that a symbol covers, with the best name for it.
+
+Sources are all the tables a file has, each giving what the better ones lack: .symtab, the .symtab of MiniDebugInfo,
+.dynsym, and the stubs of the PLT, named after what they jump to (plt.py).
+
+Which symbols count: STT_FUNC and STT_GNU_IFUNC in memory, and STT_NOTYPE in executable sections (assembly), but no
+assembler's marks: .L labels, and the mapping symbols $a $d $t $x of ARM, AArch64 and RISC-V. The bit that marks Thumb
+and MIPS16 code is cleared; on ppc64 with function descriptors (ELFv1) the descriptor is followed to the code.
+
+Which name an address gets (the rule Linux perf uses among names of one address): one with a size; of a better table;
+not weak; global; fewer leading underscores; longer; not a SyS alias. Where a symbol lies inside another, the inner one
+names its part. A symbol without size reaches to the next one or its section's end, unless a sized one covers it.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from whence._base.budget import Budget
+from whence._base.errors import ElfError, WhenceError
+from whence._base.records import Record
+from whence._base.source import Source
+from whence.objects.elf.kernels import constants
+from whence.objects.elf.layout import ELF64
+from whence.objects.elf.plt import stubs
+from whence.objects.elf.symbols import SymbolTable
+from whence.ranges import Ranges, StringSpace
+from whence.ranges.strings import Arena
+from whence.ranges.table import zeros
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from whence.kernels.columns import Column
+    from whence.objects.elf.file import ElfFile
+    from whence.objects.elf.sections import Section
+
+PREFERENCE = {Source.SYMTAB: 4, Source.MINIDEBUG: 3, Source.DYNSYM: 2, Source.PLT: 1}
+NO_SECTION = 0xFFFFFFFF
+LAST = (1 << 64) - 1
+FUNCTION_TYPES = (constants.STT_FUNC, constants.STT_GNU_IFUNC, constants.STT_NOTYPE)
+ALL = (1 << 63) - 1
+FEW = 4096  # symbols that may concern a few addresses
+NAMES_TIMES = 16  # names may overlap and repeat: together they are at most so many times their bytes,
+NAMES_ALLOWANCE = 1 << 20  # and so many bytes more
+MAX_RANGES = 256  # each symbol without a section is looked for in all of them
+
+
+class CodeLayout(Record, frozen=True):
+    """Where a file has code, as the kernel reads it: its sections by index, and ranges for symbols that have none.
+
+    `descriptors` are the bytes of ppc64's .opd, the section `descriptors_section`; NO_SECTION where there is none.
+    """
+
+    elf64: bool
+    big: bool
+    machine: int
+    relative: bool  # values of symbols count from their section
+    section_start: array[int]  # Q, vaddrs, as the following
+    section_end: array[int]
+    section_kind: array[int]  # B: NOT_LOADED, DATA or CODE
+    range_start: array[int]
+    range_end: array[int]
+    descriptors: memoryview
+    descriptors_section: int
+
+
+def code_layout(elf: ElfFile, program: ElfFile) -> CodeLayout:
+    """The layout of a file; `program` as for `functions`. ElfError when its function descriptors are damaged."""
+    start, end, kind = array("Q"), array("Q"), array("B")
+    descriptors, descriptors_section = elf.data[:0], NO_SECTION
+    for section in elf.sections:
+        start.append(section.vaddr)
+        end.append(min(section.vaddr + section.size, LAST))
+        if not section.allocated:
+            kind.append(constants.NOT_LOADED)
+        else:
+            kind.append(constants.CODE if section.executable else constants.DATA)
+        if section.name == ".opd" and uses_descriptors(elf):
+            descriptors, descriptors_section = descriptors_of(section, elf, program), section.index
+    ranges = elf.code_ranges()[:MAX_RANGES]
+    return CodeLayout(
+        elf.bits == ELF64,
+        elf.order == "big",
+        elf.machine,
+        elf.type == constants.ET_REL,
+        start,
+        end,
+        kind,
+        array("Q", [low for low, _ in ranges]),
+        array("Q", [min(high, LAST) for _, high in ranges]),
+        descriptors,
+        descriptors_section,
+    )
+
+
+def uses_descriptors(elf: ElfFile) -> bool:
+    """Whether symbols of functions are of descriptors in .opd: ppc64's first ABI (0 stands for it, too)."""
+    return elf.machine == constants.EM_PPC64 and elf.header.flags & constants.EF_PPC64_ABI < 2
+
+
+def descriptors_of(section: Section, elf: ElfFile, program: ElfFile) -> memoryview:
+    """The function descriptors a file has, or else (a debug file has none) those of its program."""
+    other = program.section(section.name)
+    if section.type == constants.SHT_NOBITS and other is not None and other.vaddr == section.vaddr:
+        return program.content(other)
+    return elf.content(section)
+
+
+def functions(
+    elf: ElfFile,
+    strings: StringSpace | None = None,
+    *,
+    symtab: bool = True,
+    mini_debug: bool = True,
+    dynsym: bool = True,
+    plt: bool = True,
+    program: ElfFile | None = None,
+    problems: list[WhenceError] | None = None,
+    near: Sequence[int] | None = None,
+) -> Ranges:
+    """Every function that a symbol names, as depth-0 ranges in order of vaddr, none overlapping, with their source.
+
+    `program` is the file a debug file belongs to, which has what the debug file only mentions (function descriptors). A
+    damaged table is left out and its error appended to `problems`. Names are references into `strings`; the bytes
+    they point into are views of the file. Costs about 0.1 microseconds a symbol. With vaddrs in `near` only the ranges
+    that hold those are sure to be right; that costs a tenth.
+    """
+    strings = strings if strings is not None else StringSpace()
+    problems = problems if problems is not None else []
+    tables: list[tuple[ElfFile, SymbolTable, Source]] = []
+    wanted = [
+        (symtab, Source.SYMTAB, ".symtab"),
+        (mini_debug, Source.MINIDEBUG, ""),
+        (dynsym, Source.DYNSYM, ".dynsym"),
+    ]
+    for asked, source, name in wanted:
+        if asked:
+            try:
+                holder = elf if name else elf.mini_debug()
+                table = holder.symbol_table(name or ".symtab") if holder is not None else None
+                if holder is not None and table is not None:
+                    tables.append((holder, table, source))
+            except WhenceError as error:
+                problems.append(error.in_file(elf.path))
+    jumps: list[tuple[int, int, bytes]] = []
+    if plt:
+        try:
+            jumps = stubs(elf)
+        except ElfError as error:
+            problems.append(error.in_file(elf.path))
+    from whence.objects.elf.kernels.symbols import Candidates, CodeSymbols, SymbolQueries
+
+    read: list[tuple[ElfFile, SymbolTable, Source, CodeSymbols]] = []
+    for holder, table, source in tables:
+        try:
+            read.append((holder, table, source, CodeSymbols(table, code_layout(holder, program or elf))))
+        except WhenceError as error:
+            problems.append(error.in_file(holder.path))
+    queries = SymbolQueries(array("Q", near), zeros("Q", len(near))) if near else None
+    if queries is not None:
+        for *_, symbols in read:
+            queries.find_starts(symbols)
+    candidates = Candidates(ALL if near is None else FEW)
+    for holder, table, source, symbols in read:
+        base = strings.ref(strings.add(table.names), 0)
+        budget = names_budget(table)
+        if not candidates.collect(symbols, base, PREFERENCE[source], source.number, budget.most, queries):
+            problems.append(budget.reached().in_file(holder.path))
+    if near is not None and len(candidates) + len(jumps) >= FEW:  # some may have been left out
+        return functions(
+            elf, strings, symtab=symtab, mini_debug=mini_debug, dynsym=dynsym, plt=plt, program=program
+        )  # fmt: skip
+    if jumps:
+        arena = Arena(strings)
+        for vaddr, size, name_bytes in jumps:
+            candidates.add(vaddr, size, arena.add(name_bytes + b"@plt"), PREFERENCE[Source.PLT], Source.PLT.number)
+        arena.seal()
+    return as_ranges(strings, *candidates.resolve_overlaps())
+
+
+def names_budget(table: SymbolTable) -> Budget:
+    """How many bytes the names of a table's symbols may have together: they may overlap in their bytes."""
+    return Budget(
+        table.names_part, "names of symbols", len(table.names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
+        error=ElfError,
+    )  # fmt: skip
+
+
+def as_ranges(strings: StringSpace, *columns: Column) -> Ranges:
+    """The table of the ranges whose vaddr, length, name and source are given."""
+    vaddr, length, name, source = arrays = [array(column.typecode) for column in columns]
+    for out_column, column in zip(arrays, columns, strict=True):
+        out_column.frombytes(column)
+    count = len(vaddr)
+    out = Ranges(strings, vaddr=vaddr, length=length, function=name, source=source)
+    out.depth, out.line_index, out.line_count, out.call_line = (zeros("I", count) for _ in range(4))
+    out.file, out.call_file = zeros("Q", count), zeros("Q", count)
+    return out
+
+
+def aliases(elf: ElfFile, vaddr: int) -> tuple[str, ...]:
+    """Every function symbol that covers a vaddr by its size, or starts at it: folded code has many true names."""
+    found: dict[str, None] = {}
+    for name in (".symtab", ".dynsym"):
+        symbols = elf.symbols(name)
+        for index, value in enumerate(symbols.value):
+            covers = value <= vaddr and (vaddr < value + symbols.size[index] or value == vaddr)
+            if covers and symbols.section[index] and symbols.info[index] & constants.STT_MASK in FUNCTION_TYPES:
+                found[symbols.name(index)] = None
+    found.pop("", None)
+    return tuple(found)

@@ -1,0 +1,181 @@
+"""Kernel: the relocations of one section of an object file, applied to its bytes. relocate.py says what they mean."""
+
+import cython
+from cython.cimports.whence.kernels.bytes import number
+from cython.cimports.whence.kernels.signals import handle_signals
+from cython.cimports.whence.objects.elf.kernels.constants import (
+    ADD,
+    ELF32_R_SYM_SHIFT,
+    ELF32_R_TYPE_MASK,
+    ELF32_SYM_SIZE,
+    ELF64_R_SYM_SHIFT,
+    ELF64_SYM_SIZE,
+    KINDS_ROOM,
+    NO_SYMBOL,
+    OPERATION,
+    OUTSIDE,
+    R_X86_64_NONE,
+    RELATIVE,
+    STORE,
+    STORE_ULEB,
+    SUB,
+    SUB_ULEB,
+    UNKNOWN_KIND,
+    WIDTH,
+)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def store(
+    p: cython.pointer[cython.uchar], width: cython.uint, big: cython.bint, value: cython.ulonglong
+) -> cython.void:
+    i: cython.uint
+    for i in range(width):
+        p[width - 1 - i if big else i] = cython.cast(cython.uchar, value & 0xFF)
+        value >>= 8
+    return
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def uleb(
+    content: cython.uchar[::1], offset: cython.ulonglong, subtract: cython.bint, value: cython.ulonglong
+) -> cython.bint:
+    """Rewrite the ULEB128 number at a place, in the bytes it has; False when it is not whole."""
+    size: cython.longlong = cython.cast(cython.longlong, offset)
+    shift: cython.int = 0
+    old: cython.ulonglong = 0
+    i: cython.longlong
+    while True:
+        if size >= content.shape[0] or size - cython.cast(cython.longlong, offset) >= 10:
+            return False
+        if shift < 64:
+            old |= cython.cast(cython.ulonglong, content[size] & 0x7F) << shift
+        shift += 7
+        size += 1
+        if not content[size - 1] & 0x80:
+            break
+    if subtract:
+        value = old - value
+    for i in range(cython.cast(cython.longlong, offset), size):
+        content[i] = cython.cast(cython.uchar, (value & 0x7F) | (0x80 if i + 1 < size else 0))
+        value >>= 7
+    return True
+
+
+def apply(
+    content: cython.uchar[::1],
+    relocations: cython.const[cython.uchar][::1],
+    explicit: cython.bint,
+    symbols: cython.const[cython.uchar][::1],
+    rules,
+):
+    """Apply every relocation. Returns (applied, fault, index): what the first one that was left out breaks.
+
+    `rules` is a relocate.Relocations. `explicit` relocations carry their addend, the others have it in place.
+    """
+    section_vaddr: cython.const[cython.ulonglong][::1] = rules.section_vaddr
+    kinds: cython.const[cython.uchar][::1] = rules.kinds
+    elf64: cython.bint = rules.elf64
+    big: cython.bint = rules.big
+    mips64: cython.bint = rules.mips64
+    width: cython.longlong = 8 if elf64 else 4
+    stride: cython.longlong = width * (3 if explicit else 2)
+    symbol_size: cython.longlong = ELF64_SYM_SIZE if elf64 else ELF32_SYM_SIZE
+    count: cython.longlong = relocations.shape[0] // stride
+    symbol_count: cython.longlong = symbols.shape[0] // symbol_size
+    applied: cython.longlong = 0
+    fault: cython.int = 0
+    faulty: cython.longlong = 0
+    wrong: cython.int
+    i: cython.longlong
+    offset: cython.ulonglong
+    info: cython.ulonglong
+    value: cython.ulonglong
+    kind: cython.uint
+    bytes_: cython.uint
+    type_: cython.ulonglong
+    symbol: cython.ulonglong
+    section: cython.ulonglong
+    p: cython.pointer[cython.const[cython.uchar]]
+    s: cython.pointer[cython.const[cython.uchar]]
+    if kinds.shape[0] < cython.cast(cython.longlong, KINDS_ROOM):
+        return 0, UNKNOWN_KIND, 0
+    work: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for i in range(count):
+            handle_signals(cython.address(work), 1)
+            p = cython.address(relocations[i * stride])
+            offset = number(p, cython.cast(cython.uint, width), big)
+            if mips64:
+                symbol = number(p + 8, 4, big)
+                type_ = p[15]
+            else:
+                info = number(p + width, cython.cast(cython.uint, width), big)
+                if elf64:
+                    symbol = info >> ELF64_R_SYM_SHIFT
+                    type_ = cython.cast(cython.uint, info)
+                else:
+                    symbol = info >> ELF32_R_SYM_SHIFT
+                    type_ = info & ELF32_R_TYPE_MASK
+            if type_ == R_X86_64_NONE:
+                continue
+            wrong = 0
+            kind = 0
+            if type_ >= KINDS_ROOM or kinds[type_] == 0:
+                wrong = UNKNOWN_KIND
+            else:
+                kind = kinds[type_]
+            bytes_ = kind & WIDTH
+            if wrong == 0 and (
+                offset > cython.cast(cython.ulonglong, content.shape[0])
+                or bytes_ > cython.cast(cython.ulonglong, content.shape[0]) - offset
+                or offset == cython.cast(cython.ulonglong, content.shape[0])
+            ):
+                wrong = OUTSIDE
+            if wrong == 0 and symbol >= cython.cast(cython.ulonglong, symbol_count) and symbol:
+                wrong = NO_SYMBOL
+            if wrong:
+                if fault == 0:
+                    fault = wrong
+                    faulty = i
+                continue
+            value = 0
+            if symbol:
+                s = cython.address(symbols[cython.cast(cython.longlong, symbol) * symbol_size])
+                if elf64:
+                    section = number(s + 6, 2, big)
+                    value = number(s + 8, 8, big)
+                else:
+                    section = number(s + 14, 2, big)
+                    value = number(s + 4, 4, big)
+                if section < cython.cast(cython.ulonglong, section_vaddr.shape[0]):
+                    value += section_vaddr[section]
+            if explicit:
+                info = number(p + 2 * width, cython.cast(cython.uint, width), big)
+                if elf64:
+                    value += info
+                else:
+                    value += cython.cast(cython.ulonglong, cython.cast(cython.int, info))  # sign-extended
+            elif bytes_ and (kind & OPERATION == STORE or kind & OPERATION == RELATIVE):
+                value += number(cython.address(content[offset]), bytes_, big)
+            if kind & OPERATION == RELATIVE:
+                value -= offset
+            elif kind & OPERATION == ADD:
+                value = number(cython.address(content[offset]), bytes_, big) + value
+            elif kind & OPERATION == SUB:
+                value = number(cython.address(content[offset]), bytes_, big) - value
+            if kind & OPERATION == STORE_ULEB or kind & OPERATION == SUB_ULEB:
+                if not uleb(content, offset, kind & OPERATION == SUB_ULEB, value):
+                    if fault == 0:
+                        fault = OUTSIDE
+                        faulty = i
+                    continue
+            else:
+                store(cython.address(content[offset]), bytes_, big, value)
+            applied += 1
+    return applied, fault, faulty

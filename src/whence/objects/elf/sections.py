@@ -1,0 +1,110 @@
+"""The section table: named parts of a file. A stripped or section-less file has an empty one."""
+
+from __future__ import annotations
+
+from whence._base.errors import ElfError, cut_off
+from whence._base.records import Record
+from whence.objects.elf import layout
+from whence.objects.elf.header import Header, entries
+from whence.objects.elf.kernels import constants
+
+MAX_ALIGN = 1 << 16
+NAME_LIMIT = 4096  # bytes of a name that are read; -ffunction-sections puts whole linkage names there
+NAME_SHARING = 16  # names may overlap in their table; together they are at most this many times its size
+
+
+class Section(Record, frozen=True):
+    """One section header. `size` is in bytes as stored: a compressed section unpacks to more.
+
+    `vaddr` is sh_addr, but in a relocatable file, where nothing has an address yet, the place `laid_out` gives it.
+    """
+
+    index: int
+    name: str
+    type: int
+    flags: int
+    vaddr: int
+    file_offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entry_size: int
+
+    @property
+    def compressed(self) -> bool:
+        return bool(self.flags & constants.SHF_COMPRESSED) or self.name.startswith(".zdebug_")
+
+    @property
+    def allocated(self) -> bool:
+        return bool(self.flags & constants.SHF_ALLOC)
+
+    @property
+    def in_file(self) -> bool:
+        """Whether the file holds its bytes: SHT_NOBITS (.bss, and all but debug sections of a debug file) has none."""
+        return self.type not in (constants.SHT_NULL, constants.SHT_NOBITS)
+
+    @property
+    def executable(self) -> bool:
+        return bool(self.flags & constants.SHF_EXECINSTR)
+
+    @property
+    def part(self) -> str:
+        """What errors call it."""
+        return f"section {self.name}" if self.name else f"section {self.index}"
+
+
+def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
+    """Every section, with names; a name that lies outside the name table is ""."""
+    rows = entries(data, header, header.sections, layout.SECTION[header.bits], "section table")
+    names = b""
+    if header.names_index < len(rows):
+        _, type_, _, _, offset, size, *_ = rows[header.names_index]
+        if type_ != constants.SHT_NOBITS and offset <= len(data):
+            names = bytes(data[offset : offset + size])
+    if header.type == constants.ET_REL:
+        rows = laid_out(rows)
+    known: dict[int, str] = {}
+    budget = NAME_SHARING * len(names) + NAME_LIMIT
+    sections = []
+    for index, (name, *rest) in enumerate(rows):
+        text = known.get(name)
+        if text is None:
+            end = names.find(b"\0", name, name + NAME_LIMIT)
+            if end < 0 or budget <= 0:
+                end = name
+            text = known[name] = names[name:end].decode("utf-8", "surrogateescape")
+            budget -= end - name
+        sections.append(Section(index, text, *rest))
+    return tuple(sections)
+
+
+def laid_out(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Section headers of a relocatable file with addresses given out, so that no two sections share one.
+
+    In object files and kernel modules every sh_addr is 0: a vaddr would belong to the start of each section. As a
+    loader would, sections go one behind the other, aligned, code first: so .text keeps the 0 that other tools give it.
+    Files that have an address already keep what they have.
+    """
+    memory = [index for index, row in enumerate(rows) if row[2] & constants.SHF_ALLOC and row[5]]
+    if any(row[3] for row in rows):
+        return rows
+    out = list(rows)
+    end = 0
+    for index in sorted(memory, key=lambda index: not rows[index][2] & constants.SHF_EXECINSTR):
+        name, type_, flags, _, offset, size, link, info, align, entry_size = rows[index]
+        end += -end % max(1, min(align, MAX_ALIGN))
+        if end + size >= 1 << 31:
+            return rows  # no sizes to believe
+        out[index] = (name, type_, flags, end, offset, size, link, info, align, entry_size)
+        end += size
+    return out
+
+
+def stored(data: memoryview, section: Section) -> memoryview:
+    """A section's bytes as they lie in the file; none for SHT_NOBITS and section 0."""
+    if not section.in_file:
+        return data[:0]
+    if section.file_offset + section.size > len(data):
+        raise cut_off(ElfError, section.part, None, section.size, max(0, len(data) - section.file_offset))
+    return data[section.file_offset : section.file_offset + section.size]

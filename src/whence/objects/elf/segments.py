@@ -1,0 +1,227 @@
+"""The segment table: what the loader maps, and so how file offsets and vaddrs correspond (gABI, "Program Loading").
+
+A loader maps whole pages: a segment's mapping starts at its p_offset rounded down to a page, so the bytes before
+p_offset on that page are in memory too, and belong to the segment's addresses. Two segments may share a page of the
+file; then an offset alone is ambiguous, and the extent of the mapping it came from is not (pprof's rule): only a
+segment whose pages hold the whole mapping can have made it.
+
+The page is the segment's own alignment, within what machines have as page sizes (4 to 64 KiB), not that of the
+machine we run on: mappings may come from another one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from whence._base.records import Record
+from whence.objects.elf import layout
+from whence.objects.elf.header import Header, entries
+from whence.objects.elf.kernels import constants
+from whence.objects.elf.layout import ELF64
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    Extent = tuple[int, int | None]
+
+WIDTH = (1 << 64) - 1
+SMALLEST_PAGE, LARGEST_PAGE = 1 << 12, 1 << 16
+
+
+class Segment(Record, frozen=True):
+    """One program header. Bytes [file_offset, file_offset + file_size) are at vaddr; up to memory_size come zeros."""
+
+    type: int
+    flags: int
+    file_offset: int
+    vaddr: int
+    file_size: int
+    memory_size: int
+    align: int
+
+    @classmethod
+    def of_code(cls, file_offset: int, vaddr: int, size: int, align: int = SMALLEST_PAGE) -> Segment:
+        """A readable and executable PT_LOAD segment, all of it in the file."""
+        return cls(constants.PT_LOAD, constants.PF_R | constants.PF_X, file_offset, vaddr, size, size, align)
+
+    @property
+    def executable(self) -> bool:
+        return bool(self.flags & constants.PF_X)
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.type == constants.PT_LOAD
+
+    @property
+    def is_nobits(self) -> bool:
+        """Whether it is loaded and has none of its bytes in the file: a debug file's, as objcopy --only-keep-debug
+        makes them."""
+        return self.type == constants.PT_LOAD and self.memory_size > 0 and not self.file_size
+
+    @property
+    def end(self) -> int:
+        """The vaddr behind its memory."""
+        return self.vaddr + self.memory_size
+
+    @property
+    def file_end(self) -> int:
+        """The file offset behind its bytes."""
+        return self.file_offset + self.file_size
+
+    @property
+    def page(self) -> int:
+        """What the mapping's start is rounded to."""
+        align = self.align
+        if align & (align - 1) or (self.file_offset - self.vaddr) % (align or 1):
+            return SMALLEST_PAGE
+        return min(max(align, SMALLEST_PAGE), LARGEST_PAGE)
+
+    def covers(self, start: int, end: int, page: int) -> bool:
+        """Whether the pages a loader maps for this segment hold bytes [start, end) of the file."""
+        file_end = self.file_end
+        return self.file_offset & -page <= start and end <= file_end + (-file_end % page)
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """The file offsets at which its bytes, or the pages that a loader may map for it, begin and end."""
+        starts = [self.file_offset & -page for page in (SMALLEST_PAGE, self.page)]
+        ends = [self.file_end + (-self.file_end % page) for page in (SMALLEST_PAGE, self.page)]
+        return self.file_offset, self.file_end, *starts, *ends
+
+    def vaddr_of(self, file_offset: int) -> int:
+        """The vaddr (modulo 2^64) of a byte of the file, which the segment need not hold."""
+        return (self.vaddr + file_offset - self.file_offset) & WIDTH
+
+
+def read_segments(data: memoryview, header: Header) -> tuple[Segment, ...]:
+    rows = entries(data, header, header.segments, layout.SEGMENT[header.bits], "segment table")
+    if header.bits == ELF64:
+        return tuple(
+            Segment(type_, flags, offset, vaddr, file_size, memory_size, align)
+            for type_, flags, offset, vaddr, _, file_size, memory_size, align in rows
+        )
+    return tuple(
+        Segment(type_, flags, offset, vaddr, file_size, memory_size, align)
+        for type_, offset, vaddr, _, file_size, memory_size, flags, align in rows
+    )
+
+
+class Translation:
+    """File offsets of one file to vaddrs and back, by its PT_LOAD segments. Unchanging, safe from many threads.
+
+    An extent is what a mapping shows of the file: (first byte, end), the end None if unknown. `segment_of` is the one
+    rule by which processes, cores, profiles, tables and logs get from a mapping and a byte of the file to a vaddr.
+
+    >>> translation = Translation([Segment.of_code(0x1234, 0x400000, 0x2000)])
+    >>> [hex(translation.mapped_vaddr_of(offset)) for offset in (0x1000, 0x1234)]
+    ['0x3ffdcc', '0x400000']
+    >>> translation.vaddr_of(0x1000) is None
+    True
+    """
+
+    __slots__ = ("segments",)
+
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        """By all of them that are loaded, executable ones first: where two claim a byte of the file, code answers."""
+        loaded = (segment for segment in segments if segment.type == constants.PT_LOAD)
+        self.segments = tuple(sorted(loaded, key=lambda segment: not segment.executable))
+
+    @classmethod
+    def of_code(cls, segments: Iterable[Segment]) -> Translation:
+        """By the executable ones alone, in order of file offset: what a loader maps executable."""
+        code = (segment for segment in segments if segment.executable)
+        return cls(sorted(code, key=lambda segment: (segment.file_offset, segment.vaddr)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{one.file_offset:#x} -> {one.vaddr:#x} ({one.file_size} bytes)" for one in self.segments)
+        return f"<Translation {shown or 'of nothing'}>"
+
+    def vaddr_of(self, file_offset: int) -> int | None:
+        """The vaddr a byte of the file is loaded at; None when no segment has it."""
+        for segment in self.segments:
+            if segment.file_offset <= file_offset < segment.file_offset + segment.file_size:
+                return file_offset - segment.file_offset + segment.vaddr
+        return None
+
+    def file_offset_of(self, vaddr: int) -> int | None:
+        """Where a vaddr's byte lies in the file; None when no segment loads it from the file."""
+        for segment in self.segments:
+            if segment.vaddr <= vaddr < segment.vaddr + segment.file_size:
+                return vaddr - segment.vaddr + segment.file_offset
+        return None
+
+    def mapped_vaddr_of(self, file_offset: int, extent: Extent | None = None) -> int | None:
+        """Return the vaddr (modulo 2^64) that a byte of the file is mapped at, by `segment_of`."""
+        segment = self.segment_of(file_offset, extent)
+        return None if segment is None else segment.vaddr_of(file_offset)
+
+    def mapped_vaddrs_of(self, file_offsets: Iterable[int], extent: Extent | None = None) -> Iterator[int | None]:
+        """Yield for each byte of the file what `mapped_vaddr_of` returns; `segment_of` is asked once a stretch."""
+        bounds = sorted({bound for segment in self.segments for bound in segment.bounds})
+        known: dict[int, Segment | None] = {}
+        for file_offset in file_offsets:
+            stretch = bisect_right(bounds, file_offset)
+            if stretch not in known:
+                known[stretch] = self.segment_of(file_offset, extent)
+            segment = known[stretch]
+            yield None if segment is None else segment.vaddr_of(file_offset)
+
+    def segment_of(self, file_offset: int, extent: Extent | None = None) -> Segment | None:
+        """Return the segment that a byte of the file is mapped for; None if no segment's pages hold it.
+
+        `extent` is what the byte's mapping shows of the file. A segment whose pages hold the whole mapping has made it.
+        If there is none (profiles join mappings) or the end is unknown, the pages hold the mapping from its start to
+        the byte; failing that, the byte. Without an extent a byte past p_filesz on the segment's last page is in no
+        segment.
+
+        Of several segments the one with exactly the mapping's pages counts, then one whose first page is the mapping's
+        (mprotect cuts mappings), then the one that has the byte, then the one that has most of the mapping.
+        """
+        start, end = extent or (None, None)
+        limit = file_offset + 1
+        segments: Sequence[Segment] = self.made(start, end) if start is not None and end is not None else ()
+        if not segments and start is not None:
+            segments = self.made(start, limit)
+        if not segments:
+            segments = [one for one in self.made(file_offset, limit) if file_offset < one.file_end]
+
+        def likeness(segment: Segment) -> tuple[bool, bool, bool, int]:
+            file_end = segment.file_end
+            first, last = segment.file_offset & -SMALLEST_PAGE, file_end + (-file_end % SMALLEST_PAGE)
+            holds = segment.file_offset <= file_offset < file_end
+            shared = min(file_end, end or limit) - max(segment.file_offset, file_offset if start is None else start)
+            return first == start and last == end, first == start, holds, shared
+
+        return max(segments, key=likeness) if len(segments) > 1 else segments[0] if segments else None
+
+    def made(self, start: int, end: int) -> list[Segment]:
+        """Return the segments whose pages hold bytes [start, end) of the file, and so can have made that mapping."""
+        # The machine's page is not known here: the smallest one separates most segments, else the segment's own counts.
+        in_file = [one for one in self.segments if one.file_size]
+        return [one for one in in_file if one.covers(start, end, SMALLEST_PAGE)] or [
+            one for one in in_file if one.covers(start, end, one.page)
+        ]
+
+    def holds(self, vaddr: int) -> bool:
+        """Whether a segment has the vaddr in memory, whether from the file or not."""
+        return any(segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in self.segments)
+
+    @property
+    def has_nobits(self) -> bool:
+        """Whether it is not known where in the file some segment lies: a debug file's table does not say."""
+        return any(segment.is_nobits for segment in self.segments)
+
+    def with_file_ranges(self, extent: tuple[int, int]) -> Translation:
+        """The same, where segments without bytes in the file (`Segment.is_nobits`) that are exactly of a mapping's
+        pages lie where the mapping shows them."""
+        start, end = extent
+
+        def with_file_range(one: Segment) -> Segment:
+            head = one.vaddr % SMALLEST_PAGE
+            if not one.is_nobits or end - start != head + one.memory_size + SMALLEST_PAGE - 1 & -SMALLEST_PAGE:
+                return one
+            size = one.memory_size
+            return Segment(one.type, one.flags, start + head, one.vaddr, size, size, one.align)
+
+        return Translation(map(with_file_range, self.segments)) if self.has_nobits else self

@@ -1,0 +1,1128 @@
+"""Records of perf.data into columns: samples with their stacks, and the steps that say what addresses mean when.
+
+    samples   time, thread (pid << 32 | tid), CPU, event, stack, period, and where its registers and stack bytes lie
+    stacks    innermost first: places, each stack of a process once
+    places    an address and the mode it was in (IN_USER, IN_KERNEL ...), each once
+    maps      start, size, file offset, name, device and inode or build-id, each once
+    steps     in the order of the file: a map, a name of a thread, an exec, a fork
+
+Entries of call chains behind the first are return addresses: the place is the byte before, inside the call. The first
+entry behind a change of mode is where the code goes on, and stays as it is.
+
+A sample that breaks a rule (a count that leads out of it) is counted in `damaged` and left out; its size says where the
+next record is. Nothing is read beyond a record's end.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memcmp, memset
+from cython.cimports.whence.kernels.bytes import u16, u32, u64
+from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.hashtable import (
+    HashTable,
+    fill_slot,
+    first_slot,
+    is_crowded,
+    make_slots,
+    mix,
+    mix_bytes,
+    next_slot,
+    put_item,
+    release_slots,
+)
+from cython.cimports.whence.kernels.signals import handle_signals
+from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
+from cython.cimports.whence.perfdata.kernels.constants import (
+    BRANCH_CALL_STACK,
+    BRANCH_COUNTERS,
+    BRANCH_HW_INDEX,
+    BROKEN,
+    CALLCHAIN_DEFERRED,
+    COMM,
+    COMM_IS_EXEC,
+    CONTEXT_GUEST,
+    CONTEXT_GUEST_KERNEL,
+    CONTEXT_GUEST_USER,
+    CONTEXT_HYPERVISOR,
+    CONTEXT_KERNEL,
+    CONTEXT_MOST,
+    CONTEXT_USER,
+    CONTEXT_USER_DEFERRED,
+    CUT,
+    FINE,
+    FINISHED_INIT,
+    FINISHED_ROUND,
+    FORK,
+    FORK_IS_MADE_UP,
+    HAS_ADDR,
+    HAS_AUX,
+    HAS_BRANCH_STACK,
+    HAS_CALLCHAIN,
+    HAS_CGROUP,
+    HAS_CODE_PAGE_SIZE,
+    HAS_CPU,
+    HAS_DATA_PAGE_SIZE,
+    HAS_DATA_SRC,
+    HAS_ID,
+    HAS_IDENTIFIER,
+    HAS_IP,
+    HAS_PERIOD,
+    HAS_PHYS_ADDR,
+    HAS_RAW,
+    HAS_READ,
+    HAS_REGS_INTR,
+    HAS_REGS_USER,
+    HAS_STACK_USER,
+    HAS_STREAM_ID,
+    HAS_TID,
+    HAS_TIME,
+    HAS_TRANSACTION,
+    HAS_WEIGHT,
+    HAS_WEIGHT_STRUCT,
+    IN_GUEST_KERNEL,
+    IN_GUEST_USER,
+    IN_HYPERVISOR,
+    IN_KERNEL,
+    IN_USER,
+    KSYMBOL,
+    LOST,
+    LOST_SAMPLES,
+    MAP_BUILD_ID,
+    MAP_CODE,
+    MAP_DATA,
+    MAP_HAS_BUILD_ID,
+    MAP_IS_DATA,
+    MAP_KERNEL,
+    MMAP,
+    MMAP2,
+    MMAP2_ABOUT,
+    MODE,
+    NO_MEMORY,
+    OWN,
+    PROT_EXECUTE,
+    READ_ENABLED,
+    READ_GROUP,
+    READ_ID,
+    READ_LOST,
+    READ_RUNNING,
+    RECORD_HEADER,
+    SAMPLE,
+    STEP_COMM,
+    STEP_EXEC,
+    STEP_FORK,
+    STEP_FORK_EMPTY,
+    STEP_MAP,
+    STEP_UNMAP,
+    TYPES,
+    USER_TYPES,
+)
+from cython.cimports.whence.perfdata.kernels.records import Event
+
+MOST_DEPTH = cython.declare(cython.Py_ssize_t, 8192 + 1024)  # a chain and branches of records of 64 KB
+FIRST_PAGE = cython.declare(cython.ulonglong, 4096)  # no code lies there: what chains have of it is junk, left as it is
+NO_EVENT = cython.declare(cython.int, -1)
+NO_CPU = cython.declare(cython.uint, 0xFFFFFFFF)
+ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+KERNEL_THREAD = cython.declare(cython.ulonglong, 0xFFFFFFFF00000000)  # process -1, which has the kernel's maps
+NO_USER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+FIELDS = cython.declare(cython.Py_ssize_t, 6)  # of each row that `set_events` takes
+
+
+@cython.final
+@cython.cclass
+class Records:
+    """The tables; `feed` fills them. `seed` keys the hashes."""
+
+    def __cinit__(self, big: cython.bint, seed: cython.ulonglong):
+        self.big = big
+        self.seed = seed
+        self.id_at = NO_EVENT
+        self.timeless = True
+        self.sample_time, self.sample_thread = Column("Q", True), Column("Q", True)
+        self.sample_period = Column("Q", True)
+        self.sample_cpu, self.sample_event, self.sample_stack = Column("I", True), Column("I", True), Column("I", True)
+        self.sample_user = Column("Q", True)
+        self.stack_first, self.stack_item, self.stack_pid = Column("Q", True), Column("I", True), Column("I", True)
+        self.place_address, self.place_mode = Column("Q", True), Column("B", True)
+        self.map_start, self.map_size, self.map_offset = Column("Q", True), Column("Q", True), Column("Q", True)
+        self.map_name, self.map_about, self.map_flags = Column("I", True), Column("I", True), Column("I", True)
+        self.step_time, self.step_kind = Column("Q", True), Column("I", True)
+        self.step_a, self.step_b = Column("Q", True), Column("Q", True)
+        self.lost_count, self.lost_time, self.lost_thread = Column("Q", True), Column("Q", True), Column("Q", True)
+        self.chain = cython.cast(cython.p_ulonglong, malloc(8 * MOST_DEPTH))
+        self.modes = cython.cast(cython.p_uchar, malloc(MOST_DEPTH))
+        if (
+            self.chain == cython.NULL
+            or self.modes == cython.NULL
+            or not self.stack_first.push_u64(0)
+            or not push_u64(cython.address(self.texts.end), 0)
+            or not make_slots(cython.address(self.stack_slots), 0)
+            or not make_slots(cython.address(self.place_slots), 0)
+            or not make_slots(cython.address(self.map_slots), 0)
+            or not make_slots(cython.address(self.texts.slots), 0)
+            or not make_slots(cython.address(self.id_slots), 0)
+        ):
+            raise MemoryError
+        number: cython.uint
+        if not self._add_text(cython.cast(cython.p_uchar, b""), 0, cython.address(number)):
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.chain)
+        free(self.modes)
+        free(self.events)
+        release(cython.address(self.ids))
+        release(cython.address(self.id_event))
+        release(cython.address(self.id_last))
+        release(cython.address(self.stack_hash))
+        release(cython.address(self.texts.data))
+        release(cython.address(self.texts.end))
+        release_slots(cython.address(self.texts.slots))
+        release_slots(cython.address(self.stack_slots))
+        release_slots(cython.address(self.place_slots))
+        release_slots(cython.address(self.map_slots))
+        release_slots(cython.address(self.id_slots))
+        release(cython.address(self.waiting_cookie))
+        release(cython.address(self.waiting_thread))
+        release(cython.address(self.waiting_sample))
+        release(cython.address(self.later_cookie))
+        release(cython.address(self.later_thread))
+        release(cython.address(self.later_stack))
+
+    # what is known before
+
+    def set_events(self, rows: cython.const[cython.ulonglong][::1], id_at: cython.int, id_from_end: cython.int) -> None:
+        """The events, FIELDS numbers each: sample_type, read_format, branch_sample_type, the numbers of user registers
+        and of registers at the interrupt, sample_id_all and the fixed period (period << 1 | sample_id_all).
+
+        `id_at` is where in a sample's body the id of its event is (-1: nowhere), `id_from_end` how far before a
+        trailer's end (0: nowhere).
+        """
+        count: cython.Py_ssize_t = rows.shape[0] // FIELDS
+        at: cython.Py_ssize_t
+        event: cython.pointer[Event]
+        kind: cython.ulonglong
+        size: cython.int
+        belong(rows.shape[0] == FIELDS * count and -1 <= id_at <= 48 and 0 <= id_from_end <= 48)
+        free(self.events)
+        self.event_count = 0
+        self.events = cython.cast(cython.pointer[Event], calloc(count + 1, cython.sizeof(Event)))
+        if self.events == cython.NULL:
+            raise MemoryError
+        for at in range(count):
+            event = cython.address(self.events[at])
+            kind = event.sample_type = rows[FIELDS * at]
+            event.read_format = rows[FIELDS * at + 1]
+            event.branch_type = rows[FIELDS * at + 2]
+            event.user_registers = rows[FIELDS * at + 3] & 0x7F
+            event.inner_registers = rows[FIELDS * at + 4] & 0x7F
+            event.has_trailer = rows[FIELDS * at + 5] & 1
+            event.period = rows[FIELDS * at + 5] >> 1
+            # TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER: 8 bytes each
+            size = 8 * (
+                (kind & HAS_ID != 0)
+                + (kind & HAS_STREAM_ID != 0)
+                + (kind & HAS_CPU != 0)
+                + (kind & HAS_IDENTIFIER != 0)
+            )
+            if kind & HAS_TIME:
+                size += 8
+                event.time_from_end = size
+                self.timeless = False
+            if kind & HAS_TID:
+                size += 8
+                event.thread_from_end = size
+            event.trailer_size = size
+            if kind & (HAS_REGS_USER | HAS_STACK_USER):
+                self.keeps_user = True
+        self.event_count = count
+        self.id_at = id_at
+        self.id_from_end = id_from_end
+        while self.keeps_user and self.sample_user.vector.count < self.sample_time.vector.count:
+            if not self.sample_user.push_u64(NO_USER):
+                raise MemoryError
+
+    def set_ids(self, ids: cython.const[cython.ulonglong][::1], events: cython.const[cython.uint][::1]) -> None:
+        """Which event each id is of; the first one to say so counts."""
+        at: cython.Py_ssize_t
+        slot: cython.ulonglong
+        row: cython.uint
+        belong(ids.shape[0] == events.shape[0])
+        for at in range(ids.shape[0]):
+            if is_crowded(cython.address(self.id_slots)):
+                if not make_slots(cython.address(self.id_slots), 2 * self.ids.count + 2):
+                    raise MemoryError
+                for row in range(self.ids.count):
+                    put_item(cython.address(self.id_slots), mix(self.ids.items[row], self.seed), row)
+            slot = first_slot(cython.address(self.id_slots), mix(ids[at], self.seed))
+            while self.id_slots.slots[slot] and self.ids.items[self.id_slots.slots[slot] - 1] != ids[at]:
+                slot = next_slot(cython.address(self.id_slots), slot)
+            if self.id_slots.slots[slot]:
+                continue
+            if (
+                not push_u64(cython.address(self.ids), ids[at])
+                or not push_u32(cython.address(self.id_event), events[at])
+                or not push_u64(cython.address(self.id_last), 0)
+            ):
+                raise MemoryError
+            fill_slot(cython.address(self.id_slots), slot, self.ids.count - 1)
+
+    def text(self, number: cython.Py_ssize_t) -> bytes:
+        """A text by its number."""
+        belong(0 <= number < self.texts.end.count - 1)
+        begin: cython.ulonglong = self.texts.end.items[number]
+        return self.texts.data.items[begin : self.texts.end.items[number + 1]]
+
+    @property
+    def text_count(self) -> int:
+        return self.texts.end.count - 1
+
+    @property
+    def record_counts(self) -> list:
+        """How many records of each type there were."""
+        return [self.counts[at] for at in range(TYPES)]
+
+    def add_text(self, text: bytes) -> int:
+        """The number of a text."""
+        number: cython.uint = 0
+        if not self._add_text(cython.cast(cython.p_const_uchar, text), len(text), cython.address(number)):
+            raise MemoryError
+        return number
+
+    def add_map(
+        self, pid: cython.uint, time: cython.ulonglong, start: cython.ulonglong, size: cython.ulonglong,
+        offset: cython.ulonglong, name: cython.uint, flags: cython.uint,
+    ) -> int:  # fmt: skip
+        """A map that no record has, as a step behind the others; returns its number."""
+        number: cython.uint = 0
+        belong(name < self.texts.end.count - 1)
+        if not self._add_map(start, size, offset, name, 0, flags, cython.address(number)) or not self._add_step(
+            time, STEP_MAP, cython.cast(cython.ulonglong, pid) << 32, number
+        ):
+            raise MemoryError
+        return number
+
+    def flag_maps(self, named: cython.const[cython.uchar][::1], flag: cython.uint) -> None:
+        """Add a flag to the maps of some names: `named` has a byte for each text, not 0 where it is one of them."""
+        at: cython.Py_ssize_t
+        names: cython.p_uint = cython.cast(cython.p_uint, self.map_name.vector.items)
+        flags: cython.p_uint = cython.cast(cython.p_uint, self.map_flags.vector.items)
+        belong(named.shape[0] == self.texts.end.count - 1)
+        for at in range(self.map_flags.vector.count):
+            if named[names[at]]:
+                flags[at] |= flag
+
+    # the records
+
+    def feed(
+        self,
+        data: cython.const[cython.uchar][::1],
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        base: cython.ulonglong,
+    ) -> tuple[int, int]:
+        """Read the records of data[begin:end] one after another; data[0] is byte `base` of the stream.
+
+        Returns where it stopped and why: FINE, CUT, OWN (at the record), BROKEN. MemoryError.
+        """
+        stop: cython.int = FINE
+        kind: cython.uint
+        misc: cython.int
+        size: cython.Py_ssize_t
+        at: cython.Py_ssize_t = begin
+        belong(0 <= begin <= end <= data.shape[0])
+        if begin == end:
+            return begin, FINE
+        first: cython.p_const_uchar = cython.address(data[0])
+        big: cython.bint = self.big
+        work: cython.Py_ssize_t = 0
+        with cython.nogil:
+            while at < end:
+                if end - at < RECORD_HEADER:
+                    stop = CUT
+                    break
+                kind = u32(first + at, big)
+                misc = u16(first + at + 4, big)
+                size = u16(first + at + 6, big)
+                if size < RECORD_HEADER:
+                    stop = BROKEN
+                    break
+                if size > end - at:
+                    stop = CUT
+                    break
+                handle_signals(cython.address(work), size)
+                if kind < TYPES:
+                    self.counts[kind] += 1
+                else:
+                    self.counts[0] += 1
+                if kind == SAMPLE:
+                    self._sample(first + at + RECORD_HEADER, first + at + size, misc, base + at)
+                elif kind < USER_TYPES:
+                    self._other(kind, misc, first + at + RECORD_HEADER, first + at + size)
+                elif kind != FINISHED_ROUND and kind != FINISHED_INIT:
+                    stop = OWN
+                    break
+                if self.failed:
+                    stop = NO_MEMORY
+                    break
+                at += size
+        if stop == NO_MEMORY:
+            raise MemoryError
+        return at, stop
+
+    def join_deferred(self) -> int:
+        """Give the samples that waited for the user's part of their stacks those that came later (CALLCHAIN_DEFERRED).
+        Returns how many of them wait still."""
+        slots: HashTable
+        table: cython.pointer[HashTable] = cython.address(slots)
+        at: cython.Py_ssize_t
+        row: cython.Py_ssize_t
+        slot: cython.ulonglong
+        number: cython.uint = 0
+        left: cython.Py_ssize_t = 0
+        memset(table, 0, cython.sizeof(HashTable))
+        if not make_slots(table, self.later_cookie.count + 1):
+            raise MemoryError
+        for at in range(self.later_cookie.count):
+            put_item(table, mix(self.later_cookie.items[at], self.seed), at)
+        for at in range(self.waiting_cookie.count):
+            slot = first_slot(table, mix(self.waiting_cookie.items[at], self.seed))
+            while table.slots[slot]:
+                row = table.slots[slot] - 1
+                if (
+                    self.later_cookie.items[row] == self.waiting_cookie.items[at]
+                    and (self.later_thread.items[row] ^ self.waiting_thread.items[at]) & 0xFFFFFFFF == 0
+                ):
+                    break
+                slot = next_slot(table, slot)
+            if table.slots[slot] == 0:
+                left += 1
+                continue
+            stacks: cython.p_uint = cython.cast(cython.p_uint, self.sample_stack.vector.items)
+            self.depth = 0
+            self._copy(stacks[self.waiting_sample.items[at]])
+            self._copy(self.later_stack.items[row])
+            if not self._add_stack(
+                cython.cast(cython.uint, self.waiting_thread.items[at] >> 32), cython.address(number)
+            ):
+                release_slots(table)
+                raise MemoryError
+            stacks[self.waiting_sample.items[at]] = number
+        release_slots(table)
+        return left
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _copy(self, stack: cython.uint) -> cython.void:
+        """The places of a stack behind those in `chain`."""
+        first: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.stack_first.vector.items)
+        items: cython.p_uint = cython.cast(cython.p_uint, self.stack_item.vector.items)
+        at: cython.ulonglong
+        for at in range(first[stack], first[stack + 1]):
+            if self.depth < MOST_DEPTH:
+                self.chain[self.depth] = cython.cast(cython.p_ulonglong, self.place_address.vector.items)[items[at]]
+                self.modes[self.depth] = cython.cast(cython.p_uchar, self.place_mode.vector.items)[items[at]]
+                self.depth += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _event_of(self, id: cython.ulonglong) -> cython.int:
+        """The row of an id; -1 for an unknown one."""
+        slot: cython.ulonglong = first_slot(cython.address(self.id_slots), mix(id, self.seed))
+        while self.id_slots.slots[slot]:
+            if self.ids.items[self.id_slots.slots[slot] - 1] == id:
+                return self.id_slots.slots[slot] - 1
+            slot = next_slot(cython.address(self.id_slots), slot)
+        return -1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _sample(
+        self, at: cython.p_const_uchar, end: cython.p_const_uchar, misc: cython.int, where: cython.ulonglong
+    ) -> cython.void:
+        """One sample, its fields in the order of the kernel's perf_output_sample."""
+        big: cython.bint = self.big
+        body: cython.p_const_uchar = at
+        event: cython.uint = 0
+        row: cython.int
+        kind: cython.ulonglong
+        ip: cython.ulonglong = 0
+        thread: cython.ulonglong = 0
+        time: cython.ulonglong = 0
+        period: cython.ulonglong = 0
+        cpu: cython.uint = NO_CPU
+        count: cython.ulonglong
+        user: cython.ulonglong = NO_USER
+        stack: cython.uint = 0
+        values: cython.p_const_uchar = cython.NULL
+        each: cython.int = 0
+        entries: cython.ulonglong = 0
+        cookie: cython.ulonglong = 0
+        mode: cython.int = misc & MODE
+        if self.event_count == 0:
+            self.damaged += 1
+            return
+        if self.id_at >= 0 and end - at >= self.id_at + 8:
+            row = self._event_of(u64(at + self.id_at, big))
+            if row >= 0 and self.id_event.items[row] < self.event_count:
+                event = self.id_event.items[row]
+            elif self.event_count > 1:
+                self.unknown_ids += 1
+        described: cython.pointer[Event] = cython.address(self.events[event])
+        kind = described.sample_type
+        period = described.period
+        count = 8 * (
+            (kind & HAS_IDENTIFIER != 0)
+            + (kind & HAS_IP != 0)
+            + (kind & HAS_TID != 0)
+            + (kind & HAS_TIME != 0)
+            + (kind & HAS_ADDR != 0)
+            + (kind & HAS_ID != 0)
+            + (kind & HAS_STREAM_ID != 0)
+            + (kind & HAS_CPU != 0)
+            + (kind & HAS_PERIOD != 0)
+        )
+        if cython.cast(cython.ulonglong, end - at) < count:
+            self.damaged += 1
+            return
+        if kind & HAS_IDENTIFIER:
+            at += 8
+        if kind & HAS_IP:
+            ip = u64(at, big)
+            at += 8
+        if kind & HAS_TID:
+            thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 4, big)
+            at += 8
+        if kind & HAS_TIME:
+            time = u64(at, big)
+            at += 8
+        if kind & HAS_ADDR:
+            at += 8
+        if kind & HAS_ID:
+            at += 8
+        if kind & HAS_STREAM_ID:
+            at += 8
+        if kind & HAS_CPU:
+            cpu = u32(at, big)
+            at += 8
+        if kind & HAS_PERIOD:
+            period = u64(at, big)
+            at += 8
+        if kind & HAS_READ:
+            values = at
+            each = 8 * (1 + (described.read_format & READ_ID != 0) + (described.read_format & READ_LOST != 0))
+            entries = 1
+            count = 8 * (
+                (described.read_format & READ_ENABLED != 0) + (described.read_format & READ_RUNNING != 0)
+            )  # between n and the values of a group; in a single one behind the value
+            if described.read_format & READ_GROUP:
+                if end - at < 8:
+                    self.damaged += 1
+                    return
+                entries = u64(at, big)
+                at += 8
+                values = at + count
+            if (
+                cython.cast(cython.ulonglong, end - at) < count
+                or entries > (cython.cast(cython.ulonglong, end - at) - count) // each
+            ):
+                self.damaged += 1
+                return
+            at += count + entries * each
+        self.depth = 0
+        self.user_at = -1
+        self.exact = True
+        self.mode = mode
+        if kind & HAS_CALLCHAIN:
+            if end - at < 8:
+                self.damaged += 1
+                return
+            count = u64(at, big)
+            at += 8
+            if count > cython.cast(cython.ulonglong, end - at) >> 3:
+                self.damaged += 1
+                return
+            if count >= 2 and u64(at + 8 * (count - 2), big) == ALL_ONES - CONTEXT_USER_DEFERRED + 1:
+                cookie = u64(at + 8 * (count - 1), big)
+                self._walk(at, count - 2)
+            else:
+                self._walk(at, count)
+            at += 8 * count
+        if self.depth == 0 and kind & HAS_IP:
+            self._put(ip, mode, True)
+        if kind & HAS_RAW:
+            if end - at < 4 or u32(at, big) > cython.cast(cython.ulonglong, end - at - 4):
+                self.damaged += 1
+                return
+            at += 4 + cython.cast(cython.Py_ssize_t, u32(at, big))
+        if kind & HAS_BRANCH_STACK:
+            if end - at < 8:
+                self.damaged += 1
+                return
+            count = u64(at, big)
+            at += 8
+            if described.branch_type & BRANCH_HW_INDEX:
+                at += 8
+            if at > end or count > cython.cast(cython.ulonglong, end - at) // 24:
+                self.damaged += 1
+                return
+            if described.branch_type & BRANCH_CALL_STACK and count:
+                self._branches(at, count)
+            at += 24 * count
+            if described.branch_type & BRANCH_COUNTERS:
+                at += 8 * count
+        if kind & (HAS_REGS_USER | HAS_STACK_USER) and at <= end:
+            user = where + cython.cast(cython.ulonglong, at - body) + RECORD_HEADER
+        if kind & HAS_REGS_USER:
+            at = self._skip_registers(at, end, described.user_registers)
+        if kind & HAS_STACK_USER and end - at >= 8:
+            count = u64(at, big)
+            at += 8
+            if count > cython.cast(cython.ulonglong, end - at):
+                self.damaged += 1
+                return
+            at += count
+            if count:
+                at += 8
+        if kind & (HAS_WEIGHT | HAS_WEIGHT_STRUCT):
+            at += 8
+        if kind & HAS_DATA_SRC:
+            at += 8
+        if kind & HAS_TRANSACTION:
+            at += 8
+        if kind & HAS_REGS_INTR:
+            at = self._skip_registers(at, end, described.inner_registers)
+        if kind & HAS_PHYS_ADDR:
+            at += 8
+        if kind & HAS_CGROUP:
+            at += 8
+        if kind & HAS_DATA_PAGE_SIZE:
+            at += 8
+        if kind & HAS_CODE_PAGE_SIZE:
+            at += 8
+        if kind & HAS_AUX:
+            if end - at < 8 or u64(at, big) > cython.cast(cython.ulonglong, end - at - 8):
+                self.damaged += 1
+                return
+            at += 8 + u64(at, big)
+        if at > end:
+            self.damaged += 1
+            return
+        if self.timeless:
+            self.clock += 1
+        if not kind & HAS_TIME:
+            time = self.clock
+        elif time != ALL_ONES:
+            self.clock = time
+        if not self._add_stack(cython.cast(cython.uint, thread >> 32), cython.address(stack)):
+            self.failed = True
+            return
+        if cookie:
+            if (
+                not push_u64(cython.address(self.waiting_cookie), cookie)
+                or not push_u64(cython.address(self.waiting_thread), thread)
+                or not push_u32(
+                    cython.address(self.waiting_sample), cython.cast(cython.uint, self.sample_time.vector.count)
+                )
+            ):
+                self.failed = True
+                return
+        if values == cython.NULL or not described.read_format & READ_ID:
+            if not self._add_sample(time, thread, cpu, event, stack, period, user):
+                self.failed = True
+            return
+        # values that were read count as periods: of each event what came since its last value
+        for count in range(entries):
+            ip = u64(values, big)
+            row = self._event_of(
+                u64(values + 8 + (0 if described.read_format & READ_GROUP else self._between(described)), big)
+            )
+            values += each
+            if row < 0:
+                self.unknown_ids += 1
+                continue
+            period = ip - self.id_last.items[row]
+            self.id_last.items[row] = ip
+            event = self.id_event.items[row]
+            if period and event < self.event_count:
+                if not self._add_sample(time, thread, cpu, event, stack, period, user):
+                    self.failed = True
+                    return
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _between(self, event: cython.pointer[Event]) -> cython.int:
+        """How many bytes of times lie between the value and the id of a single reading."""
+        return 8 * ((event.read_format & READ_ENABLED != 0) + (event.read_format & READ_RUNNING != 0))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _skip_registers(
+        self, at: cython.p_const_uchar, end: cython.p_const_uchar, count: cython.int
+    ) -> cython.p_const_uchar:
+        """Behind registers: the ABI, and unless that is 0, so many words."""
+        if end - at < 8:
+            return end + 1
+        return at + 8 + (8 * count if u64(at, self.big) else 0)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add_sample(
+        self, time: cython.ulonglong, thread: cython.ulonglong, cpu: cython.uint, event: cython.uint,
+        stack: cython.uint, period: cython.ulonglong, user: cython.ulonglong,
+    ) -> cython.bint:  # fmt: skip
+        return (
+            self.sample_time.push_u64(time)
+            and self.sample_thread.push_u64(thread)
+            and self.sample_cpu.push_u32(cpu)
+            and self.sample_event.push_u32(event)
+            and self.sample_stack.push_u32(stack)
+            and self.sample_period.push_u64(period)
+            and (not self.keeps_user or self.sample_user.push_u64(user))
+        )
+
+    # call chains
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _put(self, address: cython.ulonglong, mode: cython.int, exact: cython.bint) -> cython.void:
+        if self.depth >= MOST_DEPTH:
+            return
+        if mode == IN_USER and self.user_at < 0:
+            self.user_at = self.depth
+        self.chain[self.depth] = address if exact or address < FIRST_PAGE else address - 1
+        self.modes[self.depth] = cython.cast(cython.uchar, mode)
+        self.depth += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _walk(self, at: cython.p_const_uchar, count: cython.ulonglong) -> cython.void:
+        """The entries of a call chain behind those there are."""
+        address: cython.ulonglong
+        below: cython.ulonglong
+        big: cython.bint = self.big
+        chain: cython.p_ulonglong = self.chain
+        modes: cython.p_uchar = self.modes
+        depth: cython.Py_ssize_t
+        while count:
+            depth = self.depth  # plain entries first: most are
+            while count and depth < MOST_DEPTH and not self.exact and (depth == 0 or self.user_at >= 0):
+                address = u64(at, big)
+                below = 0 - address
+                if 0 < below <= CONTEXT_MOST:
+                    break
+                chain[depth] = address if address < FIRST_PAGE else address - 1
+                modes[depth] = cython.cast(cython.uchar, self.mode)
+                depth += 1
+                at += 8
+                count -= 1
+            self.depth = depth
+            if count == 0:
+                break
+            address = u64(at, big)
+            at += 8
+            count -= 1
+            below = 0 - address
+            if 0 < below <= CONTEXT_MOST:
+                self.exact = True
+                if below == CONTEXT_KERNEL:
+                    self.mode = IN_KERNEL
+                elif below == CONTEXT_USER or below == CONTEXT_USER_DEFERRED:
+                    self.mode = IN_USER
+                elif below == CONTEXT_HYPERVISOR:
+                    self.mode = IN_HYPERVISOR
+                elif below == CONTEXT_GUEST or below == CONTEXT_GUEST_KERNEL:
+                    self.mode = IN_GUEST_KERNEL
+                elif below == CONTEXT_GUEST_USER:
+                    self.mode = IN_GUEST_USER
+                continue
+            self._put(address, self.mode, self.exact)
+            self.exact = False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _branches(self, at: cython.p_const_uchar, count: cython.ulonglong) -> cython.void:
+        """The user's part of a stack by the branches that called (LBR), in place of the call chain's own."""
+        if self.user_at >= 0:
+            self.depth = self.user_at + 1  # the innermost, where the code was
+        else:
+            self._put(u64(at + 8, self.big), IN_USER, True)  # where the last call led
+        while count:
+            self._put(u64(at, self.big), IN_USER, True)
+            at += 24
+            count -= 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add_place(self, address: cython.ulonglong, mode: cython.uchar, number: cython.p_uint) -> cython.bint:
+        table: cython.pointer[HashTable] = cython.address(self.place_slots)
+        hash: cython.ulonglong = mix(address ^ (cython.cast(cython.ulonglong, mode) << 60), self.seed)
+        addresses: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.place_address.vector.items)
+        modes: cython.p_uchar = cython.cast(cython.p_uchar, self.place_mode.vector.items)
+        at: cython.uint
+        slot: cython.ulonglong
+        if is_crowded(table):
+            count: cython.Py_ssize_t = self.place_address.vector.count
+            if not make_slots(table, 2 * count + 2):
+                return False
+            for at in range(count):
+                put_item(table, mix(addresses[at] ^ (cython.cast(cython.ulonglong, modes[at]) << 60), self.seed), at)
+        slot = first_slot(table, hash)
+        while table.slots[slot]:
+            at = table.slots[slot] - 1
+            if addresses[at] == address and modes[at] == mode:
+                number[0] = at
+                return True
+            slot = next_slot(table, slot)
+        if not self.place_mode.reserve(1) or not self.place_address.push_u64(address):
+            return False
+        cython.cast(cython.p_uchar, self.place_mode.vector.items)[self.place_mode.vector.count] = mode
+        self.place_mode.vector.count += 1
+        number[0] = cython.cast(cython.uint, self.place_address.vector.count - 1)
+        fill_slot(table, slot, number[0])
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _chain_hash(self) -> cython.ulonglong:
+        """A keyed hash of the addresses in `chain`, two at a time, for two multiplications run side by side."""
+        one: cython.ulonglong = self.seed
+        other: cython.ulonglong = ~self.seed
+        key: cython.ulonglong = self.seed | 1
+        at: cython.Py_ssize_t = 0
+        while at + 1 < self.depth:
+            one = (one ^ self.chain[at]) * key
+            other = (other ^ self.chain[at + 1]) * key
+            one ^= one >> 32
+            other ^= other >> 29
+            at += 2
+        if at < self.depth:
+            one = (one ^ self.chain[at]) * key
+        return mix(one ^ (one >> 31), self.seed) ^ other
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _grow_stacks(self) -> cython.bint:
+        at: cython.uint
+        table: cython.pointer[HashTable] = cython.address(self.stack_slots)
+        if not make_slots(table, 2 * self.stack_hash.count + 2):
+            return False
+        for at in range(self.stack_hash.count):
+            put_item(table, self.stack_hash.items[at], at)
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add_stack(self, pid: cython.uint, number: cython.p_uint) -> cython.bint:
+        """The number of the stack of a process that is in `chain`."""
+        table: cython.pointer[HashTable] = cython.address(self.stack_slots)
+        hash: cython.ulonglong = self._chain_hash() ^ pid
+        hash = mix(hash ^ (cython.cast(cython.ulonglong, self.depth) << 40), self.seed)
+        slot: cython.ulonglong
+        at: cython.uint
+        i: cython.Py_ssize_t
+        first: cython.p_ulonglong
+        items: cython.p_uint
+        addresses: cython.p_ulonglong
+        modes: cython.p_uchar
+        if is_crowded(table) and not self._grow_stacks():
+            return False
+        slot = first_slot(table, hash)
+        while table.slots[slot]:
+            at = table.slots[slot] - 1
+            if self.stack_hash.items[at] == hash:
+                first = cython.cast(cython.p_ulonglong, self.stack_first.vector.items)
+                if (
+                    cython.cast(cython.Py_ssize_t, first[at + 1] - first[at]) == self.depth
+                    and cython.cast(cython.p_uint, self.stack_pid.vector.items)[at] == pid
+                ):
+                    items = cython.cast(cython.p_uint, self.stack_item.vector.items) + first[at]
+                    addresses = cython.cast(cython.p_ulonglong, self.place_address.vector.items)
+                    modes = cython.cast(cython.p_uchar, self.place_mode.vector.items)
+                    i = 0
+                    while i < self.depth and (
+                        addresses[items[i]] == self.chain[i] and modes[items[i]] == self.modes[i]
+                    ):
+                        i += 1
+                    if i == self.depth:
+                        number[0] = at
+                        return True
+            slot = next_slot(table, slot)
+        number[0] = cython.cast(cython.uint, self.stack_hash.count)
+        if not push_u64(cython.address(self.stack_hash), hash) or not self.stack_pid.push_u32(pid):
+            return False
+        for i in range(self.depth):
+            if not self._add_place(self.chain[i], self.modes[i], cython.address(at)) or not self.stack_item.push_u32(
+                at
+            ):
+                return False
+        if not self.stack_first.push_u64(self.stack_item.vector.count):
+            return False
+        fill_slot(table, slot, number[0])
+        return True
+
+    # everything else
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add_text(self, data: cython.p_const_uchar, size: cython.Py_ssize_t, number: cython.p_uint) -> cython.bint:
+        table: cython.pointer[HashTable] = cython.address(self.texts.slots)
+        ends: cython.p_ulonglong = self.texts.end.items
+        all: cython.p_uchar = self.texts.data.items
+        at: cython.uint
+        slot: cython.ulonglong
+        if is_crowded(table):
+            if not make_slots(table, 2 * self.texts.end.count):
+                return False
+            for at in range(self.texts.end.count - 1):
+                put_item(table, mix_bytes(all + ends[at], ends[at + 1] - ends[at], self.seed), at)
+        slot = first_slot(table, mix_bytes(data, size, self.seed))
+        while table.slots[slot]:
+            at = table.slots[slot] - 1
+            if cython.cast(cython.Py_ssize_t, ends[at + 1] - ends[at]) == size and (
+                size == 0 or memcmp(all + ends[at], data, size) == 0
+            ):
+                number[0] = at
+                return True
+            slot = next_slot(table, slot)
+        number[0] = cython.cast(cython.uint, self.texts.end.count - 1)
+        if size and not push_bytes(cython.address(self.texts.data), data, size):
+            return False
+        if not push_u64(cython.address(self.texts.end), self.texts.data.count):
+            return False
+        fill_slot(table, slot, number[0])
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add_map(
+        self, start: cython.ulonglong, size: cython.ulonglong, offset: cython.ulonglong, name: cython.uint,
+        about: cython.uint, flags: cython.uint, number: cython.p_uint,
+    ) -> cython.bint:  # fmt: skip
+        table: cython.pointer[HashTable] = cython.address(self.map_slots)
+        slot: cython.ulonglong
+        at: cython.uint
+        count: cython.Py_ssize_t = self.map_start.vector.count
+        if is_crowded(table):
+            if not make_slots(table, 2 * count + 2):
+                return False
+            for at in range(count):
+                put_item(table, self._map_hash(at), at)
+        # put in as a new row, and taken out again if it is there already
+        if not (
+            self.map_start.push_u64(start)
+            and self.map_size.push_u64(size)
+            and self.map_offset.push_u64(offset)
+            and self.map_name.push_u32(name)
+            and self.map_about.push_u32(about)
+            and self.map_flags.push_u32(flags)
+        ):
+            return False
+        slot = first_slot(table, self._map_hash(cython.cast(cython.uint, count)))
+        while table.slots[slot]:
+            at = table.slots[slot] - 1
+            if (
+                cython.cast(cython.p_ulonglong, self.map_start.vector.items)[at] == start
+                and cython.cast(cython.p_ulonglong, self.map_size.vector.items)[at] == size
+                and cython.cast(cython.p_ulonglong, self.map_offset.vector.items)[at] == offset
+                and cython.cast(cython.p_uint, self.map_name.vector.items)[at] == name
+                and cython.cast(cython.p_uint, self.map_about.vector.items)[at] == about
+                and cython.cast(cython.p_uint, self.map_flags.vector.items)[at] == flags
+            ):
+                self.map_start.vector.count = count
+                self.map_size.vector.count = count
+                self.map_offset.vector.count = count
+                self.map_name.vector.count = count
+                self.map_about.vector.count = count
+                self.map_flags.vector.count = count
+                number[0] = at
+                return True
+            slot = next_slot(table, slot)
+        number[0] = cython.cast(cython.uint, count)
+        fill_slot(table, slot, count)
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _map_hash(self, at: cython.uint) -> cython.ulonglong:
+        hash: cython.ulonglong = mix(cython.cast(cython.p_ulonglong, self.map_start.vector.items)[at], self.seed)
+        hash = mix(hash ^ cython.cast(cython.p_ulonglong, self.map_offset.vector.items)[at], self.seed)
+        hash ^= cython.cast(cython.p_uint, self.map_name.vector.items)[at]
+        return mix(hash ^ cython.cast(cython.p_ulonglong, self.map_size.vector.items)[at], self.seed)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add_step(
+        self, time: cython.ulonglong, kind: cython.uint, a: cython.ulonglong, b: cython.ulonglong
+    ) -> cython.bint:
+        return (
+            self.step_time.push_u64(time)
+            and self.step_kind.push_u32(kind)
+            and self.step_a.push_u64(a)
+            and self.step_b.push_u64(b)
+        )
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _other(
+        self, kind: cython.int, misc: cython.int, at: cython.p_const_uchar, end: cython.p_const_uchar
+    ) -> cython.void:
+        """A record of the kernel that is no sample; those that mean nothing here are only counted."""
+        big: cython.bint = self.big
+        event: cython.uint = 0
+        row: cython.int
+        time: cython.ulonglong = 0
+        thread: cython.ulonglong = 0
+        number: cython.uint = 0
+        size: cython.Py_ssize_t
+        good: cython.bint = True
+        if self.event_count == 0:
+            return
+        if self.id_from_end and end - at >= self.id_from_end:
+            row = self._event_of(u64(end - self.id_from_end, big))
+            if row >= 0 and self.id_event.items[row] < self.event_count:
+                event = self.id_event.items[row]
+        described: cython.pointer[Event] = cython.address(self.events[event])
+        if described.has_trailer and end - at >= described.trailer_size:
+            if described.time_from_end:
+                time = u64(end - described.time_from_end, big)
+            if described.thread_from_end:
+                thread = cython.cast(cython.ulonglong, u32(end - described.thread_from_end, big)) << 32
+                thread |= u32(end - described.thread_from_end + 4, big)
+            end -= described.trailer_size
+        elif (kind == FORK) and end - at >= 24:
+            time = u64(at + 16, big)
+        else:
+            time = self.clock
+        if self.timeless:
+            self.clock += 1
+            time = self.clock
+        if time == ALL_ONES:
+            time = 0
+        if time > self.clock:
+            self.clock = time
+        if kind == MMAP or kind == MMAP2:
+            self._map_record(kind, misc, at, end, time)
+        elif kind == COMM and end - at >= 8:
+            size = 0
+            while at + 8 + size < end and at[8 + size]:
+                size += 1
+            thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 4, big)
+            good = self._add_text(at + 8, size, cython.address(number))
+            if good and misc & COMM_IS_EXEC:
+                good = self._add_step(time, STEP_EXEC, thread, 0)
+            good = good and self._add_step(time, STEP_COMM, thread, number)
+        elif kind == FORK and end - at >= 24:
+            # u32 pid, ppid, tid, ptid; u64 time
+            thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 8, big)
+            good = self._add_step(
+                time,
+                STEP_FORK_EMPTY if misc & FORK_IS_MADE_UP else STEP_FORK,
+                thread,
+                cython.cast(cython.ulonglong, u32(at + 4, big)) << 32 | u32(at + 12, big),
+            )
+        elif kind == KSYMBOL and end - at >= 16:
+            size = 0
+            while at + 16 + size < end and at[16 + size]:
+                size += 1
+            good = self._add_text(at + 16, size, cython.address(number)) and self._add_map(
+                u64(at, big), u32(at + 8, big), 0, number, 0, MAP_KERNEL | MAP_CODE, cython.address(number)
+            )
+            # u16 type, u16 flags; bit 0 of the flags: it is gone
+            good = good and self._add_step(
+                time, STEP_UNMAP if u16(at + 14, big) & 1 else STEP_MAP, KERNEL_THREAD, number
+            )
+        elif kind == LOST and end - at >= 16:
+            good = self._add_lost(u64(at + 8, big), time, thread)
+        elif kind == LOST_SAMPLES and end - at >= 8:
+            good = self._add_lost(u64(at, big), time, thread)
+        elif kind == CALLCHAIN_DEFERRED and end - at >= 16:
+            if u64(at + 8, big) > cython.cast(cython.ulonglong, end - at - 16) >> 3:
+                self.damaged += 1
+                return
+            self.depth = 0
+            self.user_at = -1
+            self.exact = True
+            self.mode = IN_USER
+            self._walk(at + 16, u64(at + 8, big))
+            good = (
+                self._add_stack(cython.cast(cython.uint, thread >> 32), cython.address(number))
+                and push_u64(cython.address(self.later_cookie), u64(at, big))
+                and push_u64(cython.address(self.later_thread), thread)
+                and push_u32(cython.address(self.later_stack), number)
+            )
+        if not good:
+            self.failed = True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add_lost(self, count: cython.ulonglong, time: cython.ulonglong, thread: cython.ulonglong) -> cython.bint:
+        return self.lost_count.push_u64(count) and self.lost_time.push_u64(time) and self.lost_thread.push_u64(thread)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _map_record(
+        self, kind: cython.int, misc: cython.int, at: cython.p_const_uchar, end: cython.p_const_uchar,
+        time: cython.ulonglong,
+    ) -> cython.void:  # fmt: skip
+        big: cython.bint = self.big
+        fixed: cython.Py_ssize_t = 32 if kind == MMAP else 32 + MMAP2_ABOUT + 8
+        mode: cython.int = misc & MODE
+        flags: cython.uint = 0
+        name: cython.uint = 0
+        about: cython.uint = 0
+        number: cython.uint = 0
+        size: cython.Py_ssize_t = 0
+        thread: cython.ulonglong
+        if end - at < fixed:
+            self.damaged += 1
+            return
+        while at + fixed + size < end and at[fixed + size]:
+            size += 1
+        if not self._add_text(at + fixed, size, cython.address(name)):
+            self.failed = True
+            return
+        thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 4, big)
+        if kind == MMAP:
+            if misc & MAP_IS_DATA:
+                flags |= MAP_DATA
+        else:
+            if misc & MAP_HAS_BUILD_ID:
+                flags |= MAP_BUILD_ID
+            if not u32(at + 32 + MMAP2_ABOUT, big) & PROT_EXECUTE:
+                flags |= MAP_DATA
+            if not self._add_text(at + 32, MMAP2_ABOUT, cython.address(about)):
+                self.failed = True
+                return
+        if mode == IN_KERNEL or (mode == 0 and thread >> 32 == NO_CPU):
+            flags |= MAP_KERNEL
+            flags &= ~MAP_DATA
+            thread = KERNEL_THREAD
+        elif mode == IN_GUEST_KERNEL or mode == IN_GUEST_USER or mode == IN_HYPERVISOR:
+            return
+        if not self._add_map(
+            u64(at + 8, big), u64(at + 16, big), u64(at + 24, big), name, about, flags, cython.address(number)
+        ) or not self._add_step(time, STEP_MAP, thread, number):
+            self.failed = True

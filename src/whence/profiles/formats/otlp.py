@@ -1,0 +1,323 @@
+"""OTLP profiles: opentelemetry.proto.profiles.v1development.ProfilesData, in binary or JSON.
+
+    read     either form (gzip too), with every index checked; several profiles inside share one dictionary and become
+             one Profile with a sample type for each kind of them
+    write    a profile that was read from OTLP: the same data with other names, functions and strings added behind; in
+             binary every other byte is passed on, in JSON every other value. Any other profile: written whole
+
+Kinds of addresses are distinguished as everywhere (whence.samples.addresses); build-ids are the mapping's attributes
+process.executable.build_id.gnu and .go. A sample without values counts its timestamps.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+from whence._base.budget import Budget
+from whence._base.errors import ProfileError
+from whence._base.model import Frame
+from whence._base.records import Record
+from whence._version import __version__
+from whence.profiles.formats import gz, json_text, otlp_json
+from whence.profiles.formats.otlp_json import Text
+from whence.profiles.formats.otlp_tables import (
+    BUILD_IDS,
+    FUNCTION,
+    PID,
+    VALUE_TYPE,
+    Lists,
+    OtlpNames,
+    OtlpProfile,
+    OtlpTables,
+    first_location,
+    profile_of,
+    signed,
+)
+from whence.profiles.formats.schema import OTLP, Document
+from whence.samples import bounds, wire
+from whence.samples.chains import Chains
+from whence.samples.kernels import stacks as stacks_kernel
+from whence.samples.model import NO_MAPPING, Profile
+from whence.samples.wire import Messages, NewNames
+
+WHOLE = "ProfilesData"
+DICTIONARY = OTLP.number(WHOLE, "dictionary")
+
+
+class OtlpOrigin(Record):
+    """What an OTLP profile was read from: a JSON document, or the whole message and its dictionary."""
+
+    document: Text | None
+    whole: Messages | None
+    tables: OtlpTables
+    compressed: bool
+
+    def __repr__(self) -> str:
+        return f"<OtlpOrigin: {'binary' if self.document is None else 'JSON'}{', packed' if self.compressed else ''}>"
+
+
+def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> Profile:
+    """The profile in `data`; a ProfileError says which part of it breaks which rule.
+
+    `compressed` says that plain data came out of gzip and is to go back into it; `budget` then counts what is stored.
+    """
+    packed = data.startswith(gz.MAGIC)
+    compressed |= packed
+    budget = budget or bounds.reading(len(data))
+    plain = gz.inflated(data, budget) if packed else data
+    if plain.lstrip()[:1] == b"{":
+        try:
+            document, tables = otlp_json.read(plain.decode("utf-8"), budget)
+        except (ValueError, RecursionError) as error:
+            raise ProfileError("otlp", None, "it is JSON", str(error)) from error
+        origin = OtlpOrigin(document, None, tables, compressed)
+    else:
+        whole = Messages.whole(plain, "ProfilesData", budget)
+        tables = tables_of(whole)
+        origin = OtlpOrigin(None, whole, tables, compressed)
+    profile = profile_of(tables, budget)
+    profile.origin = origin
+    profile.stored = bounds.stored(budget)
+    return profile
+
+
+def write(profile: Profile, *, json: bool | None = None) -> bytes:
+    """The profile as OTLP; `json` chooses the form (default: the one it was read in, else binary)."""
+    origin = profile.unchanged_origin
+    if isinstance(origin, OtlpOrigin) and (json is None or json == (origin.document is not None)):
+        names = OtlpNames(profile, origin.tables)
+        if origin.document is not None:
+            out = otlp_json.renamed(profile, origin.document, names, first_location(origin.tables)).encode()
+        else:
+            assert origin.whole is not None
+            out = renamed_binary(profile, origin.whole, names, first_location(origin.tables))
+        return gz.deflated(out) if origin.compressed else out
+    document = document_of(profile)
+    return json_text.written(OTLP.jsonable(document, WHOLE)).encode() if json else OTLP.encoded(document, WHOLE)
+
+
+def is_text(profile: Profile) -> bool:
+    """Whether `write` returns JSON that a person can read: the profile was read from such."""
+    origin = profile.unchanged_origin
+    return isinstance(origin, OtlpOrigin) and origin.document is not None and not origin.compressed
+
+
+def document_of(profile: Profile) -> Document:
+    """The whole profile from its model: one OTLP profile for each sample type."""
+    names = OtlpNames(profile)
+    attributes: dict[tuple[str, str | int, str], int] = {}
+
+    def attribute(key: str, value: str | int, unit: str = "") -> int:
+        return attributes.setdefault((key, value, unit), len(attributes) + 1)
+
+    mappings: list[Document] = [{}]
+    for one in profile.mappings:
+        entry: Document = {"memoryStart": one.start, "memoryLimit": one.end, "fileOffset": one.file_offset}
+        entry["filenameStrindex"] = names.string(one.path)
+        if one.build_id:
+            entry["attributeIndices"] = [attribute(BUILD_IDS[0], one.build_id)]
+        mappings.append(entry)
+    locations: list[Document] = [{}]
+    for mapping, address, frames in zip(profile.mapping, profile.address, profile.frames, strict=True):
+        entry = {"mappingIndex": 0 if mapping == NO_MAPPING else mapping + 1, "address": address}
+        if frames:
+            entry["lines"] = [{"functionIndex": names.function(frame), "line": frame.line} for frame in frames]
+        locations.append(entry)
+    samples = profile.samples
+    budget = bounds.writing(profile.stored, "OTLP's tables")
+    budget.charge(bounds.JSON_OBJECT * len(samples) * len(profile.sample_types))
+    budget.charge(bounds.STRING * sum(map(len, samples.labels)))
+    stacks: dict[tuple[int, ...], int] = {(): 0}
+    stack_of: dict[int, int] = {}  # the entry of the stack table that each stack became
+    rows = []
+    for index in range(len(samples)):
+        row = samples.of[index]
+        if row not in stack_of:
+            budget.charge(bounds.JSON_OBJECT + bounds.JSON_VALUE * (samples.first[row + 1] - samples.first[row]))
+            stack = tuple(one + 1 for one in samples.locations_of(row))
+            stack_of[row] = stacks.setdefault(stack, len(stacks))
+        labels = [attribute(one.key, one.text or one.number, one.unit) for one in samples.labels[index]]
+        rows.append((stack_of[row], labels))
+    profiles = []
+    for kind, column in zip(profile.sample_types, samples.values, strict=False):
+        entry = {
+            "sampleType": {"typeStrindex": names.string(kind.type), "unitStrindex": names.string(kind.unit)},
+            "samples": [
+                {"stackIndex": stack, "attributeIndices": labels, "values": [value]}
+                for (stack, labels), value in zip(rows, column, strict=True)
+                if value
+            ],
+            "timeUnixNano": profile.time_ns,
+            "durationNano": profile.duration_ns,
+            "period": profile.period,
+        }
+        if profile.period_type.type:
+            period = profile.period_type
+            entry["periodType"] = {"typeStrindex": names.string(period.type), "unitStrindex": names.string(period.unit)}
+        profiles.append(entry)
+    table: list[Document] = [{}]
+    for key, value, unit in attributes:
+        held = {"stringValue": value} if isinstance(value, str) else {"intValue": value}
+        table.append({"keyStrindex": names.string(key), "value": held, "unitStrindex": names.string(unit)})
+    dictionary = {
+        "mappingTable": mappings,
+        "locationTable": locations,
+        "functionTable": names.new_functions,
+        "linkTable": [{}],
+        "stringTable": names.new_strings,
+        "attributeTable": table,
+        "stackTable": [{"locationIndices": list(stack)} for stack in stacks],
+    }
+    scope = {"scope": {"name": "whence", "version": __version__}, "profiles": profiles}
+    return {"resourceProfiles": [{"scopeProfiles": [scope]}], "dictionary": dictionary}
+
+
+# the binary form
+
+
+def dictionary_of(whole: Messages) -> Messages:
+    found = OTLP.inside(whole, "ProfilesData", "dictionary")
+    if len(found) != 1:
+        raise ProfileError("ProfilesData", None, "it has one dictionary", len(found))
+    return found
+
+
+def tables_of(whole: Messages) -> OtlpTables:
+    """The tables of a ProfilesData message."""
+    dictionary = dictionary_of(whole)
+    tables = OtlpTables()
+    strings = OTLP.inside(dictionary, "ProfilesDictionary", "stringTable", "string_table")
+    tables.strings, tables.text = len(strings), strings.text
+    mappings = OTLP.inside(dictionary, "ProfilesDictionary", "mappingTable", "mapping_table")
+    whole.budget.charge(bounds.MAPPING * len(mappings))
+    rows = OTLP.columns(mappings, "Mapping", "memoryStart", "memoryLimit", "fileOffset", "filenameStrindex")
+    attributes = lists(mappings, "Mapping", "attributeIndices")
+    tables.mappings = [(*row, attributes[index]) for index, row in enumerate(zip(*rows, strict=True))]
+    locations = OTLP.inside(dictionary, "ProfilesDictionary", "locationTable", "location_table")
+    tables.location_mapping, tables.location_address = OTLP.columns(locations, "Location", "mappingIndex", "address")
+    lines = OTLP.inside(locations, "Location", "lines", "line")
+    tables.line_location = array("Q", lines.parent)
+    tables.line_function, tables.line = OTLP.columns(lines, "Line", "functionIndex", "line")
+    functions = OTLP.inside(dictionary, "ProfilesDictionary", "functionTable", "function_table")
+    whole.budget.charge(bounds.FRAME * (len(functions) + len(lines)))
+    tables.functions = list(zip(*OTLP.columns(functions, "Function", *FUNCTION), strict=True))
+    stacks = OTLP.inside(dictionary, "ProfilesDictionary", "stackTable", "stack_table")
+    tables.stacks = lists(stacks, "Stack", "locationIndices")
+    _attributes(tables, OTLP.inside(dictionary, "ProfilesDictionary", "attributeTable", "attribute_table"))
+    resources = OTLP.inside(whole, "ProfilesData", "resourceProfiles", "resource_profiles")
+    scopes = OTLP.inside(resources, "ResourceProfiles", "scopeProfiles", "scope_profiles")
+    profiles = OTLP.inside(scopes, "ScopeProfiles", "profiles", "profile")
+    whole.budget.charge(bounds.INNER_PROFILE * len(profiles))
+    pids: dict[int, int] = {}  # of resources
+    for index in range(len(profiles)):
+        kind = _kind(profiles.one(index))
+        resource = scopes.parent[profiles.parent[index]]
+        if resource not in pids:
+            pids[resource] = _pid(resources.one(resource), strings)
+        kind.pid = pids[resource]
+        tables.kinds.append(kind)
+    return tables
+
+
+def lists(messages: Messages, message: str, field: str) -> Lists:
+    """The repeated numbers of each message."""
+    return Lists(*OTLP.lists(messages, message, field))
+
+
+def _attributes(tables: OtlpTables, attributes: Messages) -> None:
+    attributes.budget.charge(bounds.LABEL * len(attributes))
+    keys, units = OTLP.columns(attributes, "KeyValueAndUnit", "keyStrindex", "unitStrindex")
+    values = _values(attributes, "KeyValueAndUnit", tables.strings, tables.text)
+    tables.attributes += [
+        (key, text, number, unit) for key, (text, number), unit in zip(keys, values, units, strict=True)
+    ]
+
+
+def _values(attributes: Messages, message: str, strings: int, text: Callable[[int], str]) -> list[tuple[str, int]]:
+    """The AnyValue of each message, as text and as a number."""
+    attributes.budget.charge(bounds.FRAME * len(attributes))
+    out = [("", 0)] * len(attributes)
+    values = OTLP.inside(attributes, message, "value")
+    numbers, indices = OTLP.columns(values, "AnyValue", "intValue", "stringValueStrindex")
+    texts = OTLP.inside(values, "AnyValue", "stringValue", "string_value")
+    own = {parent: texts.text(index) for index, parent in enumerate(texts.parent)}
+    for row, (parent, number, index) in enumerate(zip(values.parent, numbers, indices, strict=True)):
+        out[parent] = text(index) if 0 < index < strings else own.get(row, ""), signed(number)
+    return out
+
+
+def _pid(resource: Messages, strings: Messages) -> int:
+    """The process a resource says its profiles are of; 0 when it does not."""
+    attributes = OTLP.inside(OTLP.inside(resource, "ResourceProfiles", "resource"), "Resource", "attributes")
+    keys = OTLP.inside(attributes, "KeyValue", "key")
+    named = {parent: keys.text(index) for index, parent in enumerate(keys.parent)}
+    (indices,) = OTLP.columns(attributes, "KeyValue", "keyStrindex")
+    values = _values(attributes, "KeyValue", len(strings), strings.text)
+    for row, (index, (_, number)) in enumerate(zip(indices, values, strict=True)):
+        if (named.get(row) or (strings.text(index) if 0 < index < len(strings) else "")) == PID:
+            return number
+    return 0
+
+
+def _kind(profile: Messages) -> OtlpProfile:
+    (time,), (duration,), (period,) = OTLP.columns(profile, "Profile", "timeUnixNano", "durationNano", "period")
+    kind = OtlpProfile(0, 0, time, duration, signed(period))
+    kind.type, kind.unit = _value_type(profile, "sampleType", "sample_type")
+    kind.period_type = _value_type(profile, "periodType", "period_type")
+    samples = OTLP.inside(profile, "Profile", "samples", "sample")
+    samples.budget.charge(bounds.ENTRY * len(samples))
+    (kind.stack,) = OTLP.columns(samples, "Sample", "stackIndex")
+    values, times = lists(samples, "Sample", "values"), lists(samples, "Sample", "timestampsUnixNano")
+    kind.value = wire.room("q", len(samples))
+    stacks_kernel.add_up(values.values, values.first, times.first, kind.value)
+    kind.attributes = lists(samples, "Sample", "attributeIndices")
+    return kind
+
+
+def _value_type(profile: Messages, field: str, part: str) -> tuple[int, int]:
+    """The string indices of a ValueType; the last one given counts."""
+    types = OTLP.inside(profile, "Profile", field, part)
+    return next(zip(*(reversed(one) for one in OTLP.columns(types, "ValueType", *VALUE_TYPE)), strict=True), (0, 0))
+
+
+def renamed_binary(profile: Profile, whole: Messages, names: OtlpNames, skip: int) -> bytes:
+    """The message again with the frames of profile.changed; only the dictionary's bytes differ."""
+    if not profile.changed:
+        return whole.data
+    dictionary = dictionary_of(whole)
+    chains = Chains.of(profile, profile.changed, skip)
+    budget = bounds.writing(profile.stored, "the lines of named locations")
+    budget.charge(bounds.JSON_VALUE * chains.lines_in_all())
+    numbers, found = chains.functions()
+    texts = list(found.texts)
+    ids = array("Q")
+    for name, file, start_line in zip(found.name, found.file, found.start_line, strict=True):
+        ids.append(names.function(Frame(texts[name], texts[file], start_line=start_line)))
+    first, functions, lines = chains.lines(ids, numbers)
+    body = wire.splice(
+        dictionary,
+        NewNames(
+            OTLP.number("ProfilesDictionary", "locationTable"),
+            OTLP.number("Location", "lines"),
+            OTLP.number("Line", "functionIndex"),
+            OTLP.number("Line", "line"),
+            first,
+            functions,
+            lines,
+        ),
+    )
+    more = {"functionTable": names.new_functions, "stringTable": names.new_strings}
+    body.extend(OTLP.encoded(more, "ProfilesDictionary"))
+    start, end = dictionary.start[0], dictionary.end[0]
+    return whole.data[: field_start(whole.data, start)] + wire.payload(DICTIONARY, bytes(body)) + whole.data[end:]
+
+
+def field_start(data: bytes, body: int) -> int:
+    """Where the dictionary's field starts whose payload starts at `body`: before its length and its tag."""
+    offset = body - 1
+    while offset > 0 and data[offset - 1] & 0x80:  # a length's bytes but the last are 0x80 and above; the tag is not
+        offset -= 1
+    if data[offset - 1 : offset] != wire.tag(DICTIONARY):
+        raise ProfileError("ProfilesData", offset, "the tag of its dictionary is one byte", data[offset - 1 : offset])
+    return offset - 1

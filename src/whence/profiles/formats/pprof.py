@@ -1,0 +1,481 @@
+"""pprof profiles: perftools.profiles.Profile, in gzip or plain.
+
+    read     checks every index and id of the profile, fills mappings, locations and the frames that are there;
+             samples stay undecoded until something asks for them
+    write    a profile that was read from pprof: the same bytes with other names, functions and strings added behind;
+             any other profile: written whole
+
+Lines of a location are innermost first, the function they were all inlined into last. An address is a byte of the
+instruction itself: callers are adjusted by who recorded the profile, so nothing is subtracted here.
+Reference: github.com/google/pprof, proto/profile.proto.
+
+>>> from whence.samples.model import Mapping, Profile, SampleType
+>>> profile = Profile([SampleType("cpu", "nanoseconds")], [Mapping(0x400000, 0x500000, 0, "/bin/app", "ab12")])
+>>> profile.samples.add([profile.location(0, 0x401000)], [7])
+>>> again = read(write(profile))
+>>> again.mappings[0].path, hex(again.address[0]), again.samples.values[0][0]
+('/bin/app', '0x401000', 7)
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from itertools import count, pairwise
+
+from whence._base import cores
+from whence._base.budget import Budget
+from whence._base.errors import ProfileError
+from whence._base.model import Frame, Frames
+from whence._base.records import Record
+from whence.kernels.rows import numbered, taken
+from whence.lidia.chains import longs, words
+from whence.profiles.formats import gz
+from whence.profiles.formats.schema import PPROF, Document
+from whence.samples import bounds, wire
+from whence.samples.chains import ALL_KINDS, HAS_FILE, HAS_LINE, IS_INLINED, Chains, Functions
+from whence.samples.kernels import encode as encode_kernel
+from whence.samples.kernels.fields import NO_ROOM
+from whence.samples.kernels.stacks import count_up
+from whence.samples.kernels.wire import IdLists
+from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
+from whence.samples.wire import Ids, Messages, NewNames
+
+# Fields that are indices into string_table
+TEXTS = {
+    "ValueType": ("type", "unit"),
+    "Mapping": ("filename", "build_id"),
+    "Function": ("name", "system_name", "filename"),
+    "Label": ("key", "str", "num_unit"),
+}
+TABLES = ("sample_type", "sample", "mapping", "location", "function", "string_table")
+PART_BYTES = 1 << 20  # of a profile, for a core to look at
+TEXTS_OF_PROFILE = ("drop_frames", "keep_frames", "default_sample_type", "doc_url")
+
+
+class PprofOrigin(Record):
+    """The bytes a pprof profile was read from, and its tables as extents and rows."""
+
+    data: bytes
+    compressed: bool
+    whole: Messages
+    strings: Messages
+    function_ids: Ids
+
+    def __repr__(self) -> str:
+        return f"<PprofOrigin: {len(self.data):,} bytes>"
+
+
+def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> Profile:
+    """The profile in `data`; a ProfileError says which part of it breaks which rule.
+
+    `compressed` says that plain data came out of gzip and is to go back into it; `budget` then counts what is stored.
+    """
+    packed = data.startswith(gz.MAGIC)
+    compressed |= packed
+    budget = budget or bounds.reading(len(data))
+    plain = gz.inflated(data, budget) if packed else data
+    whole = Messages.whole(plain, "profile", budget)
+    types, samples, mappings, locations, functions, strings = PPROF.parts(whole, "Profile", *TABLES)
+    if not len(strings) or strings.raw(0):
+        raise ProfileError(
+            "string_table", None, "its first string is empty", strings.raw(0) if len(strings) else "none"
+        )
+    tables = PprofTables(strings)
+    budget.charge(bounds.TYPE * len(types) + bounds.MAPPING * len(mappings))
+    (function_ids,) = PPROF.columns(functions, "Function", "id")
+    origin = PprofOrigin(plain, compressed, whole, strings, tables.ids(function_ids, "function"))
+    profile = Profile(origin=origin)
+    text = strings.text
+    profile.sample_types = tables.types(types)
+    mapping_ids, *rows = tables.columns(
+        mappings, "Mapping", "id", "memory_start", "memory_limit", "file_offset", "filename", "build_id"
+    )
+    profile.mappings = [
+        Mapping(start, end, offset, text(path), text(build_id))
+        for start, end, offset, path, build_id in zip(*rows, strict=True)
+    ]
+    location_ids, wanted, profile.address = PPROF.columns(locations, "Location", "id", "mapping_id", "address")
+    ids = tables.ids(location_ids, "location")
+    profile.mapping = _mappings(wanted, tables.ids(mapping_ids, "mapping"))
+    profile.frames = [()] * len(locations)
+    _names(profile, locations, functions, tables, origin.function_ids)
+    _about(profile, tables, whole)
+    profile.stored = bounds.stored(budget)
+    kinds = len(profile.sample_types)
+    lists = _lists(samples, ids, kinds)
+    held, others = _checked(samples, ids, kinds, lists)
+    if held < 0:
+        _refuse(samples, ids, kinds)
+    labels = PPROF.inside(samples if others else samples.none(), "Sample", "label")
+    label_columns = tables.columns(labels, "Label", "key", "str", "num", "num_unit")
+    profile.load = lambda: _samples(kinds, samples, lists, held, labels, label_columns, strings)
+    return profile
+
+
+def write(profile: Profile, *, compress: bool | None = None) -> bytes:
+    """The profile as pprof; in gzip unless it was read from plain bytes or `compress` says otherwise."""
+    origin = profile.unchanged_origin
+    if isinstance(origin, PprofOrigin):
+        plain: bytes | memoryview = renamed(profile, origin.whole, origin.strings, origin.function_ids.ids)
+        compress = origin.compressed if compress is None else compress
+    else:
+        plain = encoded(profile)
+    return gz.deflated(plain) if compress or compress is None else bytes(plain)
+
+
+class PprofTables:
+    """A profile's tables as columns; indices into string_table are checked."""
+
+    def __init__(self, strings: Messages) -> None:
+        self.strings = strings
+
+    def columns(self, messages: Messages, kind: str, *fields: str) -> list[array[int]]:
+        found = PPROF.columns(messages, kind, *fields)
+        for name, column in zip(fields, found, strict=True):
+            if name in TEXTS[kind]:
+                rule = f"{name} is an index into string_table"
+                wire.below(column, len(self.strings), messages.part, rule)
+        return found
+
+    def types(self, messages: Messages) -> list[SampleType]:
+        text = self.strings.text
+        types, units = self.columns(messages, "ValueType", "type", "unit")
+        return [SampleType(text(type), text(unit)) for type, unit in zip(types, units, strict=True)]
+
+    def ids(self, column: array[int], part: str) -> Ids:
+        self.strings.budget.charge(bounds.ID * len(column))
+        return Ids(column, part)
+
+
+def _mappings(wanted: array[int], mapping_ids: Ids) -> array[int]:
+    """The mapping of each location: a mapping_id of 0 is none, any other must be there."""
+    held = array("Q", filter(None, wanted))
+    found = mapping_ids.positions(held, "location", "mapping_id is the id of a mapping")
+    if len(held) == len(wanted):
+        return array("q", found)
+    rest = iter(found)
+    return array("q", (next(rest) if one else NO_MAPPING for one in wanted))
+
+
+def _names(profile: Profile, locations: Messages, functions: Messages, tables: PprofTables, function_ids: Ids) -> None:
+    """Frames of the locations that come with lines. The functions are checked in any case."""
+    columns = tables.columns(functions, "Function", "name", "system_name", "filename", "start_line")
+    lines = PPROF.inside(locations, "Location", "line")
+    if not len(lines):
+        return
+    lines.budget.charge(bounds.FRAME * len(lines))
+    wanted, numbers = PPROF.columns(lines, "Line", "function_id", "line")
+    text = tables.strings.text
+    names: dict[int, tuple[str, str, int]] = {}
+    previous = -1
+    chain: list[Frame] = []
+    frames: list[Frames] = profile.frames
+    found = function_ids.positions(wanted, "line", "function_id is the id of a function")
+    for parent, function, line in zip(lines.parent, found, numbers, strict=True):
+        if parent != previous:
+            if chain:
+                frames[previous] = _chain(chain)
+            chain = []
+            previous = parent
+        if function not in names:
+            name, system, file, start = (column[function] for column in columns)
+            names[function] = text(name or system), text(file), max(0, _signed(start))
+        name_text, file_text, start = names[function]
+        chain.append(Frame(name_text, file_text, line if line < 1 << 63 else 0, True, start_line=start))
+    frames[previous] = _chain(chain)
+
+
+def _chain(chain: list[Frame]) -> Frames:
+    chain[-1] = chain[-1]._replace(inlined=False)
+    return tuple(chain)
+
+
+def _about(profile: Profile, tables: PprofTables, whole: Messages) -> None:
+    """What the profile says about itself."""
+    strings = tables.strings
+    comments, _ = PPROF.lists(whole, "Profile", "comment")
+    wire.below(comments, len(strings), "comment", "it is an index into string_table")
+    numbers = ("time_nanos", "duration_nanos", "period")
+    found = PPROF.columns(whole, "Profile", *numbers, *TEXTS_OF_PROFILE)  # in one scan: it is the whole profile
+    values = {name: column[0] for name, column in zip((*numbers, *TEXTS_OF_PROFILE), found, strict=True)}
+    for name in TEXTS_OF_PROFILE:
+        if values[name] >= len(strings):
+            raise ProfileError(name, None, "it is an index into string_table", f"{values[name]} of {len(strings)}")
+    profile.comments = [strings.text(index) for index in comments]
+    profile.time_ns, profile.duration_ns, profile.period = (_signed(values[name]) for name in numbers)
+    profile.period_type = (tables.types(PPROF.inside(whole, "Profile", "period_type")) or [SampleType("", "")])[-1]
+    wanted = strings.text(values["default_sample_type"])
+    names = [kind.type for kind in profile.sample_types]
+    profile.default_type = names.index(wanted) if wanted in names else max(0, len(names) - 1)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _checked(samples: Messages, ids: Ids, kinds: int, lists: IdLists) -> tuple[int, int]:
+    """How many locations all samples have, -1 where one breaks a rule, and whether they have more than that and values.
+
+    Of a large profile each core looks at a part of the samples.
+    """
+    workers = min(cores.available(), len(samples.data) // PART_BYTES) if len(samples.data) >= 2 * PART_BYTES else 1
+    if workers < 2 or not len(samples):
+        found: tuple[int, int] = lists.check()
+        return found
+    size = -(-len(samples) // workers)
+    parts = [_lists(samples.some(low, low + size), ids, kinds) for low in range(0, len(samples), max(1, size))]
+    results = [(0, 0)] * len(parts)
+
+    def check(_worker: int, part: int) -> None:
+        results[part] = parts[part].check()
+
+    cores.share(range(len(parts)), range(len(parts)), check)
+    if any(held < 0 for held, _ in results):
+        return -1, 0
+    return sum(held for held, _ in results), sum(others for _, others in results)
+
+
+def _lists(samples: Messages, ids: Ids, kinds: int) -> IdLists:
+    return ids.lists(samples, PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value"), kinds)
+
+
+def _refuse(samples: Messages, ids: Ids, kinds: int) -> None:
+    """Raise the error of the first sample that breaks a rule."""
+    stack, _ = PPROF.lists(samples, "Sample", "location_id")
+    ids.positions(stack, "sample", "location_id is the id of a location")
+    _, per_sample = PPROF.lists(samples, "Sample", "value")
+    wrong = next(i for i in range(len(samples)) if per_sample[i + 1] - per_sample[i] != kinds)
+    found = per_sample[wrong + 1] - per_sample[wrong]
+    raise ProfileError(f"sample {wrong}", None, f"it has a value for each of {kinds} sample types", found)
+
+
+def _samples(
+    kinds: int, samples: Messages, lists: IdLists, held: int, labels: Messages, label_columns: list[array[int]],
+    strings: Messages,
+) -> Samples:  # fmt: skip
+    count = len(samples)
+    samples.budget.charge(
+        bounds.ENTRY * (held + kinds * count) + 2 * bounds.ENTRY * count + bounds.LABELS * len(labels)
+    )
+    first, stack, values, own = (
+        wire.room(*one) for one in (("Q", count + 1), ("I", held), ("q", kinds * count), ("I", count))
+    )
+    if not lists.read(first, stack, values):
+        raise ProfileError("samples", None, wire.RULES[NO_ROOM])
+    count_up(own)
+    columns = [values[kind * count : (kind + 1) * count] for kind in range(kinds)] if kinds > 1 else [values] * kinds
+    out = Samples(first, stack, own, columns, [()] * count)
+    known: dict[tuple[int, ...], Label] = {}
+    parents = labels.parent
+    of_sample: list[Label] = []
+    for row, (parent, key) in enumerate(zip(parents, zip(*label_columns, strict=True), strict=True)):
+        label = known.get(key)
+        if label is None:
+            labels.budget.charge(bounds.LABEL)
+            name, text, number, unit = key
+            label = Label(strings.text(name), strings.text(text), _signed(number), strings.text(unit))
+            known[key] = label
+        of_sample.append(label)
+        if row + 1 == len(parents) or parents[row + 1] != parent:
+            out.labels[parent] = tuple(of_sample)
+            of_sample = []
+    return out
+
+
+# writing: what `renamed` adds (functions, strings) goes behind what is there; locations that got frames are written
+# again with lines for them, mappings get their has_* flags, every other byte is passed on as it lies
+
+RENAMED_LINE = 64  # bytes of columns and of the message
+HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINES, HAS_INLINES = 1, 2, 4, 8  # has_functions and the three fields behind it
+FLAGS = ("has_functions", "has_filenames", "has_line_numbers", "has_inline_frames")
+FLAGS_OF_KIND = bytes(
+    HAS_FUNCTIONS
+    | (HAS_FILENAMES if kind & HAS_FILE else 0)
+    | (HAS_LINES | HAS_INLINES if kind & HAS_LINE else HAS_INLINES if kind & IS_INLINED else 0)
+    for kind in range(ALL_KINDS)
+)  # of a mapping, by what its frames have
+
+FUNCTION = ("id", "name", "system_name", "filename", "start_line")  # fields 1 to 5
+
+
+class PprofNames:
+    """The string and function tables as they grow: each string and each function once."""
+
+    def __init__(self, profile: Profile, strings: Messages | None = None, next_function: int = 1) -> None:
+        self.system_names = profile.system_names
+        self.strings: dict[str, int] = {}
+        self._new_strings: list[str] = []
+        self._new_functions = array("Q")  # rows of FUNCTION
+        self._next_string = len(strings) if strings else 0
+        self._next_function = next_function
+        if strings:
+            for index in range(self._next_string):
+                self.strings.setdefault(strings.text(index), index)
+        self.string("")
+
+    def string(self, text: str) -> int:
+        return self.strings_of([text])[0]
+
+    def strings_of(self, texts: Iterable[str]) -> list[int]:
+        """The index of each of some distinct texts."""
+        known = self.strings
+        found = list(texts)
+        new = [text for text in found if text not in known]
+        known.update(zip(new, count(self._next_string)))
+        self._next_string += len(new)
+        self._new_strings += new
+        return list(map(known.__getitem__, found))
+
+    def functions_of(self, found: Functions) -> array[int]:
+        """New functions: the id of each."""
+        known, names, system_names = found.texts, found.name, self.system_names
+        systems = names
+        if system_names:
+            numbers, distinct = numbered(names, "I")
+            place = words(distinct)
+            texts = list(known)
+            for at, name in enumerate(place):
+                if texts[name] in system_names:
+                    place[at] = known.setdefault(system_names[texts[name]], len(known))
+            systems = words(taken(place, "I", numbers.numbers()))
+        texts = list(known)
+        three = array("I", bytes(12 * len(names)))
+        three[::3], three[1::3], three[2::3] = names, systems, found.file
+        numbers, distinct = numbered(three, "I")
+        indices = array("Q", self.strings_of([texts[number] for number in distinct.numbers()]))
+        of_three = longs(taken(indices, "Q", numbers.numbers()))
+        ids = array("Q", range(self._next_function, self._next_function + len(names)))
+        self._next_function += len(names)
+        new = array("Q", bytes(8 * len(FUNCTION) * len(names)))
+        columns = ids, of_three[::3], of_three[1::3], of_three[2::3], found.start_line
+        for at, column in enumerate(columns):
+            new[at :: len(FUNCTION)] = column
+        self._new_functions += new
+        return ids
+
+    def tables(self) -> bytes:
+        """What came new to the two tables, as fields of the profile."""
+        functions = wire.rows(PPROF.number("Profile", "function"), self._new_functions, len(FUNCTION))
+        return bytes(functions) + wire.texts(PPROF.number("Profile", "string_table"), self._new_strings)
+
+
+def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: array[int]) -> bytes | memoryview:
+    """The bytes of `whole` with the frames of profile.changed in place of the lines those locations had."""
+    if not profile.changed:
+        return whole.data
+    chains = Chains.of(profile, profile.changed)
+    bounds.writing(profile.stored, "the lines of named locations").charge(RENAMED_LINE * chains.lines_in_all())
+    names = PprofNames(profile, strings, max(function_ids, default=0) + 1)
+    first, functions, lines, flags = _lines(profile, names, chains)
+    out = wire.splice(
+        whole,
+        NewNames(
+            PPROF.number("Profile", "location"),
+            PPROF.number("Location", "line"),
+            PPROF.number("Line", "function_id"),
+            PPROF.number("Line", "line"),
+            first,
+            functions,
+            lines,
+            PPROF.number("Profile", "mapping"),
+            PPROF.number("Mapping", FLAGS[0]),
+            flags,
+        ),
+    )
+    out.extend(names.tables())
+    return memoryview(out)
+
+
+def _lines(profile: Profile, names: PprofNames, chains: Chains) -> tuple[memoryview, memoryview, memoryview, bytes]:
+    """The lines of all locations that have a chain as `NewNames` has them, and the flags of the mappings."""
+    numbers, found = chains.functions()
+    first, functions, lines = chains.lines(names.functions_of(found), numbers)
+    return first, functions, lines, chains.marks(profile.mapping, FLAGS_OF_KIND, len(profile.mappings))
+
+
+def encoded(profile: Profile) -> bytes:
+    """The whole profile from its model."""
+    names = PprofNames(profile)
+
+    def kind(one: SampleType) -> Document:
+        return {"type": names.string(one.type), "unit": names.string(one.unit)}
+
+    head: Document = {"sample_type": [kind(one) for one in profile.sample_types]}
+    first, functions, lines, flags = _lines(profile, names, Chains.of(profile))
+    fields = (
+        PPROF.number("Profile", "location"),
+        *(PPROF.number("Location", field) for field in ("id", "mapping_id", "address", "line")),
+        PPROF.number("Line", "function_id"),
+        PPROF.number("Line", "line"),
+    )
+    mapping_of, addresses = array("q", profile.mapping), array("Q", profile.address)
+    locations = bytes(encode_kernel.locations(mapping_of, addresses, first, functions, lines, fields))
+    samples = _encoded_samples(profile, names)
+    mappings = [_mapping(index + 1, one, flags[index], names) for index, one in enumerate(profile.mappings)]
+    tables: Document = {"mapping": mappings}
+    rest: Document = {"time_nanos": profile.time_ns, "duration_nanos": profile.duration_ns, "period": profile.period}
+    if profile.period_type.type:
+        rest["period_type"] = kind(profile.period_type)
+    rest["comment"] = [names.string(one) for one in profile.comments]
+    if profile.default_type < len(profile.sample_types) - 1:
+        rest["default_sample_type"] = names.string(profile.sample_types[profile.default_type].type)
+    return b"".join(
+        [
+            PPROF.encoded(head, "Profile"),
+            samples,
+            PPROF.encoded(tables, "Profile"),
+            locations,
+            PPROF.encoded(rest, "Profile"),
+            names.tables(),
+        ]
+    )
+
+
+def _mapping(number: int, mapping: Mapping, flags: int, names: PprofNames) -> Document:
+    document: Document = {
+        "id": number,
+        "memory_start": mapping.start,
+        "memory_limit": mapping.end,
+        "file_offset": mapping.file_offset,
+        "filename": names.string(mapping.path),
+        "build_id": names.string(mapping.build_id),
+    }
+    return document | {name: flags >> bit & 1 for bit, name in enumerate(FLAGS)}
+
+
+def _encoded_samples(profile: Profile, names: PprofNames) -> bytes:
+    samples = profile.samples
+    label = PPROF.number("Sample", "label")
+    budget = bounds.writing(profile.stored, "samples with a stack each, as pprof has them,")
+    sizes = [end - start for start, end in pairwise(samples.first)]
+    locations = sum(map(sizes.__getitem__, samples.of))
+    budget.charge(bounds.STRING * len(samples) + bounds.ENTRY * (locations + len(samples) * len(samples.values)))
+    encoded: dict[Label, bytes] = {}
+    sets: dict[tuple[Label, ...], int] = {}
+    seen: dict[int, int] = {}  # equal sets are mostly the same object
+    first, data = array("Q", [0]), bytearray()
+    of = array("I")
+    for one in samples.labels:
+        number = seen.get(id(one))
+        if number is None:
+            number = seen[id(one)] = sets.setdefault(one, len(sets))
+            if number == len(first) - 1:
+                for each in one:
+                    if each not in encoded:
+                        text = {"key": names.string(each.key), "str": names.string(each.text), "num": each.number}
+                        body = PPROF.encoded(text | {"num_unit": names.string(each.unit)}, "Label")
+                        encoded[each] = wire.payload(label, body)
+                    data += encoded[each]
+                first.append(len(data))
+        of.append(number)
+    values = array("q")
+    for column in samples.values:
+        values.extend(column)
+    fields = (
+        PPROF.number("Profile", "sample"),
+        PPROF.number("Sample", "location_id"),
+        PPROF.number("Sample", "value"),
+        len(profile.address),
+    )
+    return bytes(encode_kernel.samples(samples.first, samples.stack, samples.of, values, (of, first, data), fields))

@@ -1,0 +1,264 @@
+"""Stacks as other tracers print them: DTrace, bpftrace, and macOS's sample.
+
+DTrace, aggregated by stack() or ustack(): frames innermost first, then the count; a blank line between.
+
+                  libc.so.1`__read+0xa
+                  app`main+0x1f
+                  42
+
+bpftrace, a map by stacks and other keys: frames innermost first. Keys on the first or the last line that are no stacks
+(the command, the process) become labels.
+
+    @[
+        do_syscall_64+97
+        0x7f3a5c41e7f2
+        __read+14 (/usr/lib/libc.so.6)
+    , bash, 4242]: 7
+
+sample(1): a tree of calls with counts, indented by marks; then the images, whose names are in the frames.
+
+    Call graph:
+        2559 Thread_1234   DispatchQueue_1: com.apple.main-thread  (serial)
+        + 2559 start  (in dyld) + 1903  [0x18f1f3e50]
+        +   2559 main  (in app) + 100  [0x104a3c7d4]  main.c:12
+
+Frames of these forms have names, as far as the tracer knew them; the addresses of the others are runtime ones that
+nothing places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from whence._base.budget import Budget
+from whence._base.model import Frame
+from whence.samples import bounds
+from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.samples.text import lines_of
+
+LOOKED_AT = 200  # lines of a text that show its form
+LONGEST = 1 << 14  # characters of a line
+COUNT_LINE = re.compile(r"\s+(\d{1,18})\s*$")
+DTRACE_FRAME = re.compile(r"\s+(?:(?P<module>[^`\s][^`]{0,255})`(?P<name>\S.*)|(?P<address>0x[0-9a-fA-F]{1,16}))$")
+BPFTRACE_OPEN = re.compile(r"@\w*\[(?P<keys>.*)$")
+BPFTRACE_CLOSE = re.compile(r"(?P<keys>.*)\]:\s+(?P<count>\d{1,18})\s*$")
+BPFTRACE_ADDRESS = re.compile(r"((?:0x)?[0-9a-f]{6,16})\s+")
+ADDRESS = re.compile(r"0x[0-9a-fA-F]{1,16}$")
+OFFSET = re.compile(r"\+0x[0-9a-fA-F]+$")
+CALL_GRAPH, TOTALS = "Call graph:", "Total number in stack"
+SAMPLE_LINE = re.compile(r"(?P<marks>[\s+!:|]*)(?P<count>\d{1,18}) (?P<rest>\S.*)$")
+IN_MODULE, AT_ADDRESS = " (in ", "["
+UNKNOWN = ("???", "")
+NUMBER_KEY, NAME_KEY = "pid", "comm"
+
+
+def kind_of(head: str) -> str:
+    """Which of the forms a text's beginning is: "dtrace", "bpftrace" or "sample"; "" for another text.
+
+    >>> kind_of("@[\\n    f+1\\n]: 3\\n"), kind_of("\\n   libc`read+0x1\\n   3\\n"), kind_of("main;f 3\\n")
+    ('bpftrace', 'dtrace', '')
+    """
+    frames = 0
+    for line in head.split("\n")[:LOOKED_AT]:
+        if line.startswith("Analysis of sampling ") or line.rstrip() == CALL_GRAPH:
+            return "sample"
+        if BPFTRACE_OPEN.match(line) and not BPFTRACE_CLOSE.match(line):
+            return "bpftrace"
+        if frames and COUNT_LINE.match(line):
+            return "dtrace"
+        frames = frames + 1 if DTRACE_FRAME.match(line[:LONGEST].rstrip()) else 0
+    return ""
+
+
+class Stacks:
+    """The profile as it grows: a location for each frame, equal stacks added up."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.profile = Profile([SampleType("samples", "count")], stored=bounds.stored(budget))
+        self.budget = budget
+        self._locations: dict[tuple[str, Frame | int], int] = {}
+        self._mappings: dict[str, int] = {}
+        self._rows: dict[tuple[tuple[int, ...], tuple[Label, ...]], int] = {}
+
+    def location(self, module: str, frame: Frame | int) -> int:
+        """The location of a frame of a module ("": unknown), or of an address without a name."""
+        key = module, frame
+        found = self._locations.get(key)
+        if found is None:
+            self.budget.charge(bounds.LOCATION)
+            mapping = NO_MAPPING
+            if module:
+                mapping = self._mappings.setdefault(module, len(self.profile.mappings))
+                if mapping == len(self.profile.mappings):
+                    self.profile.mappings.append(Mapping(path=module))
+            named = isinstance(frame, Frame)
+            found = self.profile.location(mapping, 0 if named else frame, (frame,) if named else ())  # type: ignore[arg-type]
+            self._locations[key] = found
+        return found
+
+    def add(self, stack: list[int], count: int, labels: tuple[Label, ...] = ()) -> None:
+        key = tuple(stack), labels
+        if key not in self._rows:
+            self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(stack))
+        self._rows[key] = self._rows.get(key, 0) + count
+
+    def whole(self) -> Profile:
+        self.profile.judge_skipped(len(self._rows))
+        for (stack, labels), count in self._rows.items():
+            self.profile.samples.add(list(stack), [min(count, (1 << 63) - 1)], labels)
+        return self.profile
+
+
+def read(text: str, kind: str, budget: Budget | None = None) -> Profile:
+    """The profile in a text of one of the forms."""
+    budget = budget or bounds.reading(len(text))
+    stacks = Stacks(budget)
+    READERS[kind](lines_of(text, budget), stacks)
+    return stacks.whole()
+
+
+def read_dtrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
+    stack: list[int] = []
+    for number, line in lines:
+        count = COUNT_LINE.match(line)
+        if count is not None:
+            if stack:
+                stacks.add(stack, int(count[1]))
+            stack = []
+        elif not line.strip():
+            stack = []
+        else:
+            found = DTRACE_FRAME.match(line[:LONGEST].rstrip())
+            if found is not None:
+                module, name = found["module"] or "", found["name"] or ""
+                address = found["address"] or (name if ADDRESS.match(name) else "")
+                stack.append(stacks.location(module, int(address, 16) if address else Frame(OFFSET.sub("", name))))
+            elif stack:
+                stacks.profile.skip(f"line {number}", "a frame is MODULE`FUNCTION+OFFSET or an address", line)
+
+
+def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
+    stack: list[int] | None = None
+    keys: list[str] = []
+    for number, line in lines:
+        begin = BPFTRACE_OPEN.match(line) if stack is None else None
+        if begin is not None:
+            if BPFTRACE_CLOSE.match(line) is None:  # else there is no stack
+                stack, keys = [], [begin["keys"]]
+            continue
+        if stack is None:
+            continue
+        close = BPFTRACE_CLOSE.match(line[:LONGEST])
+        if close is not None:
+            keys.append(close["keys"])
+            stacks.add(stack, int(close["count"]), labels_of(keys))
+            stack = None
+            continue
+        text = line.strip().removesuffix(",").removeprefix(",").strip()
+        if not text:
+            continue
+        if not line[:1].isspace():
+            stacks.profile.skip(f"line {number}", "a frame is FUNCTION+OFFSET", line)
+            continue
+        address, name, file = bpftrace_frame(text[:LONGEST])
+        module = file if file.startswith(("/", "[")) else ""
+        unnamed = ADDRESS.match(name) or name == "[unknown]"
+        address = address or (name if ADDRESS.match(name) else "0")
+        stack.append(stacks.location(module, int(address, 16) if unnamed else Frame(name)))
+
+
+def bpftrace_frame(text: str) -> tuple[str, str, str]:
+    """The address, the function and the file of a frame; "" for what it does not have.
+
+    >>> bpftrace_frame("7f3a5c41e7f2 __read+14 (/usr/lib/libc.so.6)"), bpftrace_frame("do_syscall_64+97")
+    (('7f3a5c41e7f2', '__read', '/usr/lib/libc.so.6'), ('', 'do_syscall_64', ''))
+    """
+    file = ""
+    if text.endswith(")") and " (" in text:
+        text, _, file = text[:-1].rpartition(" (")
+    address = BPFTRACE_ADDRESS.match(text)
+    name = text[address.end() :] if address is not None else text
+    before, plus, offset = name.rpartition("+")
+    if plus and before and (offset.isdecimal() or ADDRESS.match(offset)):
+        name = before
+    return address[1] if address is not None else "", name.strip(), file
+
+
+def labels_of(parts: list[str]) -> tuple[Label, ...]:
+    """Keys of a map that are no stacks: a number is a process, a text the command.
+
+    >>> labels_of(["bash, ", ""]), labels_of(["", ", 42"])
+    ((Label(key='comm', text='bash', number=0, unit=''),), (Label(key='pid', text='', number=42, unit=''),))
+    """
+    found = [one.strip() for part in parts for one in part.split(",")]
+    out: dict[str, Label] = {}
+    for one in found:
+        if one.isdecimal() and len(one) < 11:
+            out.setdefault(NUMBER_KEY, Label(NUMBER_KEY, number=int(one)))
+        elif one:
+            out.setdefault(NAME_KEY, Label(NAME_KEY, one))
+    return tuple(out.values())
+
+
+def read_sample(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
+    """Each line's own count is what is left of it by the lines below it."""
+    opened: list[tuple[int, int, int]] = []  # column of the count, location (-1: a thread), what is left
+    thread: tuple[Label, ...] = ()
+
+    def close(column: int) -> None:
+        while opened and opened[-1][0] >= column:
+            _, location, left = opened.pop()
+            if location >= 0 and left > 0:
+                stacks.add([one for _, one, _ in reversed([*opened, (0, location, 0)]) if one >= 0], left, thread)
+
+    for number, line in in_call_graph(lines):
+        found = SAMPLE_LINE.match(line[:LONGEST])
+        if found is None:
+            stacks.profile.skip(f"line {number}", "a line of the call graph is a count and a function", line)
+            continue
+        column, count, rest = len(found["marks"]), int(found["count"]), found["rest"]
+        close(column)
+        if opened:
+            above, location, left = opened[-1]
+            opened[-1] = above, location, left - count
+            opened.append((column, frame_location(rest, stacks), count))
+        else:
+            thread = (Label("thread.name", rest.strip()),)
+            opened.append((column, -1, count))
+        stacks.budget.charge(bounds.ENTRY * len(opened))
+    close(0)
+
+
+def frame_location(text: str, stacks: Stacks) -> int:
+    """The location of NAME  (in MODULE) + OFFSET  [ADDRESS]  FILE:LINE, whose parts but the first may be missing."""
+    name, inside, rest = text.partition(IN_MODULE)
+    module = ""
+    if inside:
+        module, _, rest = rest.partition(")")
+    else:
+        name, bracket, rest = text.partition(AT_ADDRESS)
+        rest = bracket + rest
+    _, bracket, behind = rest.partition(AT_ADDRESS)
+    addresses, _, place = behind.partition("]")
+    file, _, line = place.strip().rpartition(":")
+    known = bool(bracket) and line.isdecimal() and len(line) < 10
+    name = name.strip()
+    if name in UNKNOWN:
+        address = ADDRESS.match(addresses.partition(",")[0].strip())
+        return stacks.location(module, int(address[0], 16) if address is not None else 0)
+    return stacks.location(module, Frame(name, file if known else "", int(line) if known else 0))
+
+
+def in_call_graph(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    inside = False
+    for number, line in lines:
+        if line.rstrip() == CALL_GRAPH:
+            inside = True
+        elif line.startswith(TOTALS):
+            return
+        elif inside and line.strip():
+            yield number, line
+
+
+READERS = {"dtrace": read_dtrace, "bpftrace": read_bpftrace, "sample": read_sample}

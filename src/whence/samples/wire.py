@@ -1,0 +1,293 @@
+"""Protocol buffers as columns: just as much of the encoding as profiles need.
+
+A scan never copies what it does not decode: messages are extents in the data (`Messages`), scalar fields come out as
+rows (`table`), and `splice` writes a profile again with only its names changed. Reference: protobuf.dev, "Encoding".
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+
+from whence._base.budget import Budget
+from whence._base.errors import ProfileError
+from whence._base.records import Record, field
+from whence.kernels.columns import Column
+from whence.samples import bounds
+from whence.samples.kernels import encode as encode_kernel
+from whence.samples.kernels import fields
+from whence.samples.kernels import splice as splice_kernel
+from whence.samples.kernels import wire as wire_kernel
+from whence.samples.text import encodable, utf8
+
+RULES = {
+    fields.CUT_VARINT: "a varint ends inside its message",
+    fields.LONG_VARINT: "a varint fits in 64 bits",
+    fields.CUT_FIELD: "a field ends inside its message",
+    fields.WIRE_TYPE: "a field is a varint, a fixed number or bytes with a length",
+    fields.FIELD_ZERO: "field numbers start at 1",
+    fields.NO_ROOM: "the data holds still while it is read",
+    fields.WRONG_TYPE: "a message field has a length",
+    fields.UNKNOWN: "an id names an entry of its table",
+}
+
+
+def _q() -> array[int]:
+    return array("Q")
+
+
+def room(code: str, size: int) -> array[int]:
+    """A zeroed column."""
+    return array(code, (0,)) * size
+
+
+class Messages(Record):
+    """Message i is data[start[i]:end[i]]; it lies in message parent[i] of the messages it was taken from.
+
+    Columns and texts are charged to `budget` before they are made.
+    """
+
+    data: bytes
+    part: str
+    start: array[int]
+    end: array[int]
+    parent: array[int]
+    budget: Budget
+    _texts: dict[int, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} messages of {self.part}>"
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @classmethod
+    def whole(cls, data: bytes, part: str, budget: Budget | None = None) -> Messages:
+        """All of the data as one message. Without a budget the data is what is stored."""
+        budget = budget or bounds.reading(len(data))
+        return cls(data, part, array("Q", [0]), array("Q", [len(data)]), array("I", [0]), budget)
+
+    def one(self, index: int) -> Messages:
+        start, end = self.start[index : index + 1], self.end[index : index + 1]
+        return Messages(self.data, self.part, start, end, array("I", [0]), self.budget)
+
+    def some(self, low: int, high: int) -> Messages:
+        """Those from `low` to before `high`."""
+        columns = self.start[low:high], self.end[low:high], self.parent[low:high]
+        return Messages(self.data, self.part, *columns, self.budget)
+
+    def none(self) -> Messages:
+        """None of these."""
+        return Messages(self.data, self.part, _q(), _q(), array("I"), self.budget)
+
+    def raw(self, index: int) -> bytes:
+        return self.data[self.start[index] : self.end[index]]
+
+    def text(self, index: int) -> str:
+        """Text of one message. Many may name it: it is decoded once."""
+        found = self._texts.get(index)
+        if found is None:
+            raw = self.raw(index)
+            self.budget.charge(bounds.STRING + (len(raw) if raw.isascii() else 4 * len(raw)))
+            found = self._texts[index] = raw.decode("utf-8", "surrogateescape")
+        return found
+
+    def counts(self, numbers: Sequence[int]) -> array[int]:
+        """How many fields with a length of each of these numbers there are."""
+        rows = room("Q", len(numbers))
+        self._messages(numbers, rows, room("Q", 0), room("Q", 0), room("I", 0))
+        return rows
+
+    def count(self, number: int) -> int:
+        """How many fields `number` with a length these have."""
+        return self.counts([number])[0]
+
+    def field(self, number: int, part: str) -> Messages:
+        """The messages, strings or bytes in field `number` of these."""
+        return self.fields({part: number})[0]
+
+    def fields(self, numbers: Mapping[str, int]) -> list[Messages]:
+        """The messages, strings or bytes in each of some fields, by the part of the file that they are."""
+        counts = self.counts([*numbers.values()])
+        rows = sum(counts)
+        self.budget.charge(20 * rows)
+        if len(numbers) > 1:
+            self.budget.charge(20 * max(counts))  # while they are taken apart
+        ends = array("Q", accumulate(counts))
+        next_row = array("Q", [end - count for end, count in zip(ends, counts)])
+        start, end, parent = room("Q", rows), room("Q", rows), room("I", rows)
+        if rows:
+            self._messages([*numbers.values()], next_row, start, end, parent)
+        if len(numbers) == 1:
+            return [Messages(self.data, part, start, end, parent, self.budget) for part in numbers]
+        return [
+            Messages(self.data, part, start[low:high], end[low:high], parent[low:high], self.budget)
+            for part, low, high in zip(numbers, [0, *ends], ends)
+        ]
+
+    def _messages(self, numbers: Sequence[int], rows: array[int], *out: array[int]) -> None:
+        kinds = bytearray(max(numbers, default=0) + 1)
+        for kind, number in enumerate(numbers, 1):
+            kinds[number] = kind
+        self.checked(wire_kernel.messages(self.data, self.start, self.end, kinds, rows, *out))
+
+    def table(self, width: int) -> array[int]:
+        """Scalar fields numbered below `width`, `width` values for each message; 0 where there is none."""
+        self.budget.charge(8 * len(self) * width)
+        rows = room("Q", len(self) * width)
+        self.checked(wire_kernel.scalars(self.data, self.start, self.end, width, rows))
+        return rows
+
+    def numbers(self, number: int, fixed64: bool = False) -> tuple[array[int], array[int]]:
+        """Values of a repeated scalar and, for each message, where its values start (one more at the end)."""
+        self.budget.charge(8 * len(self))
+        first = room("Q", len(self) + 1)
+        rows = self.checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, _q(), first))
+        self.budget.charge(2 * bounds.ENTRY * rows)  # columns of other types are made of these
+        values = room("Q", rows)
+        if rows:
+            self.checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, values, first))
+        return values, first
+
+    def checked(self, result: tuple[int, int, int]) -> int:
+        """The rows of a kernel's answer (rows, fault, offset). ProfileError where there is a fault."""
+        rows, fault, offset = result
+        if fault:
+            raise ProfileError(self.part, offset, RULES[fault], self.data[offset : offset + 10])
+        return rows
+
+
+class Ids:
+    """The ids of one table: not 0, each given once, in any order."""
+
+    __slots__ = ("_order", "ids")
+
+    def __init__(self, ids: array[int], part: str) -> None:
+        self.ids = ids
+        self._order = array("Q", range(len(ids)))
+        if ids != array("Q", range(1, len(ids) + 1)):
+            if 0 in ids:
+                raise ProfileError(f"{part} {ids.index(0)}", None, "its id is not 0", 0)
+            if len(set(ids)) < len(ids):
+                twice = next(one for one, count in Counter(ids).items() if count > 1)
+                raise ProfileError(part, None, "an id is given once", f"id {twice} twice")
+            self._order = array("Q", sorted(self._order, key=ids.__getitem__))
+
+    def lists(self, messages: Messages, id_field: int, value_field: int, values: int) -> wire_kernel.IdLists:
+        """What reads ids of this table from one field of each message, and so many numbers from another."""
+        extents = messages.data, messages.start, messages.end
+        return wire_kernel.IdLists(extents, (self.ids, self._order), id_field, value_field, values)
+
+    def positions(self, wanted: array[int], part: str, rule: str) -> array[int]:
+        """Where each wanted id stands in the table; one that is not there breaks the rule."""
+        out = room("I", len(wanted))
+        done, fault, _ = wire_kernel.positions(wanted, self.ids, self._order, out)
+        if fault:
+            raise ProfileError(part, None, rule, wanted[done])
+        return out
+
+
+def first_beyond(column: array[int], limit: int) -> int:
+    """Where a column first has a number that is not below the limit; -1 when all are."""
+    return int(wire_kernel.first_beyond(column, limit))
+
+
+def below(column: array[int], limit: int, part: str, rule: str) -> None:
+    """Raise unless every number of a column is below the limit."""
+    row = first_beyond(column, limit)
+    if row >= 0:
+        raise ProfileError(f"{part} {row}", None, rule, f"{column[row]} of {limit}")
+
+
+MORE = 0x80  # in a byte of a varint: another one follows
+
+
+def varint(value: int) -> bytes:
+    """A number as the format writes it: seven bits a byte, low ones first; negative ones as 64-bit two's complement.
+
+    >>> varint(300).hex(), varint(-1).hex()
+    ('ac02', 'ffffffffffffffffff01')
+    """
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value >= MORE:
+        out.append(value & (MORE - 1) | MORE)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number(field: int, value: int) -> bytes:
+    """A varint field; nothing for 0, which is what an absent field means."""
+    return varint(field << 3 | fields.VARINT) + varint(value) if value else b""
+
+
+def fixed64(field: int, value: int) -> bytes:
+    return varint(field << 3 | fields.FIXED64) + (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little") if value else b""
+
+
+def tag(field: int) -> bytes:
+    """What stands before a field with a length."""
+    return varint(field << 3 | fields.LENGTH)
+
+
+def payload(field: int, body: bytes) -> bytes:
+    """A field with a length: a message, bytes or text."""
+    return tag(field) + varint(len(body)) + body
+
+
+def text(field: int, value: str) -> bytes:
+    return payload(field, utf8(value))
+
+
+def packed(field: int, values: Iterable[int]) -> bytes:
+    """A repeated scalar in its packed form; nothing when there are none."""
+    body = b"".join(map(varint, values))
+    return payload(field, body) if body else b""
+
+
+def texts(field: int, values: list[str]) -> bytes:
+    """A repeated string field."""
+    try:
+        return bytes(encode_kernel.texts(tag(field), values))
+    except UnicodeEncodeError:
+        return bytes(encode_kernel.texts(tag(field), list(map(encodable, values))))
+
+
+def rows(field: int, table: array[int], width: int) -> bytearray:
+    """A repeated message whose varint fields 1 to `width` are the rows of a table."""
+    out = bytearray(len(table) // width * (24 + 12 * width))
+    size, _, _ = splice_kernel.emit(table, width, field, out)
+    del out[size:]
+    return out
+
+
+class NewNames(Record):
+    """What `splice` puts into a message, and the numbers of the fields it goes into.
+
+    Location i gets a line for each of functions/lines[first[i]:first[i + 1]] in place of its own, if there are some.
+    Mapping j gets a true field `flag` + k for each set bit k of flags[j]; `mapping` 0 is for formats without.
+    """
+
+    location: int
+    line: int  # of a location
+    line_function: int  # of a line: its function, its line
+    line_line: int
+    first: memoryview
+    functions: memoryview
+    lines: memoryview
+    mapping: int = 0
+    flag: int = 0
+    flags: bytes = b""
+
+
+def splice(message: Messages, new: NewNames) -> Column:
+    """The one message again, its locations with new lines and its mappings with new flags: bytes, which may be added
+    to."""
+    start, end = message.start[0], message.end[0]
+    out = Column("B")
+    result = splice_kernel.splice(message.data, start, end, new, out)
+    message.checked(result)
+    return out
