@@ -100,9 +100,10 @@ buckets: $(VENV)/.tested  ## the store's tests over Azurite's blob service, too 
 	@AZURITE=.cache/azurite/node_modules/.bin/azurite-blob $(BIN)/python -m pytest tests/store/test_buckets.py
 
 machines: $(VENV)/.tested  ## stacks of other machines, by Debian's cross compilers and qemu-user
-	@command -v qemu-arm-static arm-linux-gnueabihf-gcc >/dev/null || apt-get install -y -qq --no-install-recommends qemu-user-static \
-	  gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf gcc-powerpc64le-linux-gnu gcc-s390x-linux-gnu libc6-dev-arm64-cross \
-	  libc6-dev-armhf-cross libc6-dev-ppc64el-cross libc6-dev-s390x-cross
+	@command -v qemu-arm-static arm-linux-gnueabihf-gcc i686-linux-gnu-gcc >/dev/null || apt-get install -y -qq \
+	  --no-install-recommends qemu-user-static gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf gcc-i686-linux-gnu \
+	  gcc-powerpc64le-linux-gnu gcc-s390x-linux-gnu libc6-dev-arm64-cross libc6-dev-armhf-cross libc6-dev-i386-cross \
+	  libc6-dev-ppc64el-cross libc6-dev-s390x-cross
 	@sh tests/data/machines/check.sh $(CURDIR)/$(VENV)/bin/python
 
 engines:  ## name tables by Ray, Dask and Spark, real ones, in an environment of its own (needs Java)

@@ -55,9 +55,9 @@ def test_no_comparison_is_with_a_bare_number_of_a_version() -> None:
 CLASS_COMPARISON = re.compile(r"\bbits (==|!=) (32|64)\b")
 
 
-@pytest.mark.parametrize("room", ["elf", "locate", "procmap"])
+@pytest.mark.parametrize("room", ["objects/elf", "locate", "procmap"])
 def test_no_comparison_is_with_a_bare_width_of_an_elf_class(room: str) -> None:
-    """elf.layout has them: ELF32, ELF64."""
+    """objects.elf.layout has them: ELF32, ELF64."""
     assert CLASS_COMPARISON.search("elf.bits == 64")
     paths = sorted((SRC / room).glob("*.py"))
     assert paths

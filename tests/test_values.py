@@ -799,7 +799,7 @@ def test_an_object_of_a_kernel_refuses_what_does_not_belong_to_it(name: str) -> 
 def test_every_kernel_has_entries_that_are_called() -> None:
     """An installed whence has no sources of kernels: these tests read them from the tree."""
     assert len(FUNCTIONS) > 60
-    assert {"dwarf", "gopclntab", "gotrace", "columns", "unwind", "profiles", "lidia"} <= {
+    assert {"dwarf", "gopclntab", "gotrace", "columns", "unwind", "perfdata", "lidia"} <= {
         one.split(".")[0] for one in CLASSES
     }
 

@@ -111,13 +111,14 @@ async def many(
 
 
 def resident_bytes(pid: int) -> int:
-    """What a process and its children have in memory; a child that is about to end counts for nothing."""
+    """The proportional set size of a process and its children: pages they share count once. A child that is about to
+    end counts for nothing."""
     total, waiting = 0, [pid]
     while waiting:
         root = Path(f"/proc/{waiting.pop()}")
         with suppress(OSError):
-            lines = (root / "status").read_text().splitlines()
-            total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS:"))
+            lines = (root / "smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
             for task in (root / "task").iterdir():
                 waiting += map(int, (task / "children").read_text().split())
     return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from importlib import import_module
 
 from whence._base import streams
 from whence._base.errors import WhenceError, WrongUse
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
 NO_THREAD = "can't start new thread"  # what Python says in a RuntimeError
 
-# command -> its module in this package, and the line `whence --help` shows
+# command -> its module in whence.cli, and the line `whence --help` shows
 COMMANDS = {
     "addr": ("addr", "functions, files and lines of addresses in an ELF file or an archive"),
     "lidia": ("lidia", "create, inspect and verify lidia archives"),
@@ -55,13 +56,6 @@ def usage() -> str:
             "whence help COMMAND prints a command's options.",
         ]
     )
-
-
-def imported(name: str) -> Any:
-    """A module of this package. `importlib` is a module more to import."""
-    name = f"{__package__}.{name}"
-    __import__(name)
-    return sys.modules[name]
 
 
 class Plain:
@@ -120,7 +114,7 @@ def addr2line() -> int:
 
 def stand_in(program: str) -> int:
     """Run a module that stands in for another program; returns the exit code."""
-    return alone(lambda: imported(program).main())
+    return alone(lambda: import_module(f"whence.dropin.{program}").main())
 
 
 def alone(run: Callable[[], int]) -> int:
@@ -193,7 +187,7 @@ def answer(words: list[str], debug: bool) -> int:
         guess = did_you_mean(words[0], [*COMMANDS, "help", "--help", "--version", "--debug"])
         streams.complain(f"no command named {words[0]!r}{guess} (whence help lists them)")
         return WRONG_USE
-    command = imported(COMMANDS[words[0]][0])
+    command = import_module(f"whence.cli.{COMMANDS[words[0]][0]}")
     options: Any = plainly(words[1:], debug, command) or parsed(words, debug, command)
     options.command = words[0]
     status: int = command.run(options)

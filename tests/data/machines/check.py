@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 
 import whence
-from whence.locate.locator import Locator
+from whence.locator.locator import Locator
 from whence.symbolize.symbolizer import Symbolizer
 
 OUTERMOST = {

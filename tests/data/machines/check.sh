@@ -18,6 +18,7 @@ arm-linux-gnueabihf arm -g
 arm-linux-gnueabihf arm -g0
 arm-linux-gnueabihf arm -g0 -marm
 arm-linux-gnueabihf arm -g0 -O0
+i686-linux-gnu i386 -g
 powerpc64le-linux-gnu ppc64le -g
 s390x-linux-gnu s390x -g
 MACHINES
