@@ -177,3 +177,11 @@ def test_no_test_module_imports_another() -> None:
         if wrong:
             found[path.name] = sorted(wrong)
     assert not found
+
+
+def test_readers_of_debug_info_do_not_know_the_format_of_the_object_file() -> None:
+    """Only code that opens files, and readers of core files, name a format."""
+    opens = {"whence.unwind.core", "whence.unwind.modules"}
+    for name, path in MODULES.items():
+        if package_of(name) in ("dwarf", "gopclntab", "unwind") and name not in opens:
+            assert not [one for one in imports(path) if one.startswith("whence.objects.elf")], path

@@ -15,10 +15,9 @@ import whence
 from tests.forge.threads import CODE, STACK, Process
 from whence.cli.main import main
 from whence.locator.locator import Locator
-from whence.objects.elf.kernels.constants import EM_S390
+from whence.objects.elf.kernels.constants import EM_S390, PT_GNU_EH_FRAME
 from whence.symbolize.symbolizer import Symbolizer
 from whence.unwind import End, FoundBy
-from whence.unwind.constants import PT_GNU_EH_FRAME
 from whence.unwind.registers import MACHINES as MACHINES_BY_KEY
 from whence.unwind.unwinder import Unwinder
 

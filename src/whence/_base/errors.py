@@ -2,7 +2,7 @@
 
     WhenceError
       FormatError          bytes that break a rule of their format; says what was found, where, and which rule
-        ElfError  DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError
+        ObjectError: ElfError  DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError
       ChecksumError        a stored checksum and the bytes disagree (also a FormatError)
       Unsupported          a valid thing this version does not read
       WrongUse             what was asked for makes no sense; nothing is wrong with any input
@@ -120,7 +120,13 @@ class FormatError(WhenceError):
         return f"{self.place(self.part, self.offset)}: {worded(self.rule, self.found)}"
 
 
-class ElfError(FormatError):
+class ObjectError(FormatError):
+    """A damaged object file: each format has its own subclass."""
+
+    format = "object"
+
+
+class ElfError(ObjectError):
     format = "elf"
 
 

@@ -10,7 +10,8 @@ They are made as dataclasses are, and type checkers read them as such:
 Span(start=4096, end=4160, name='')
 
 `dataclasses` compiles methods for each class; records share theirs. docs/decisions/records.md has the figures. Fields
-are slots; a frozen record can be hashed and refuses to be changed. The fields of a class that inherits from a record are those of both.
+are slots; a frozen record can be hashed and refuses to be changed. The fields of a class that inherits from a record
+are those of both.
 `NamedTuple` is typing's, without typing.
 """
 

@@ -22,7 +22,7 @@ from whence.lidia.layout import Extra
 from whence.lidia.writer import COMPACT_ALONE, Written, names_budget, write
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels.constants import STT_FUNC, STT_MASK
-from whence.objects.elf.layout import machine_name
+from whence.objects.machines import machine_name
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena

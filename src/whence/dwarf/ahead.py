@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from whence.objects.elf.compress import Unpacking
-    from whence.objects.elf.file import ElfFile
+    from whence.objects.interface import ObjectFile
 
 FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 TABLES = 64  # of .debug_abbrev that are looked at: who refers to other units does so in most of them
@@ -25,7 +25,7 @@ MOST = 8 << 20  # packed bytes: of a larger .debug_info few addresses need no mo
 FIRST = 1 << 20  # bytes of .debug_info that are unpacked before it is known how many are needed
 
 
-def unpack_ahead(elf: ElfFile, most: int, vaddrs: Sequence[int]) -> None:
+def unpack_ahead(elf: ObjectFile, most: int, vaddrs: Sequence[int]) -> None:
     """Unpack debug info on other threads for a question about these vaddrs (none: nobody knows them yet); not a
     .debug_info of more than `most` bytes, as stored. Does nothing where that has begun."""
     info = begin(elf, most, 0 < len(vaddrs) <= FEW)
@@ -33,13 +33,13 @@ def unpack_ahead(elf: ElfFile, most: int, vaddrs: Sequence[int]) -> None:
         limit(elf, info, vaddrs)
 
 
-def begin(elf: ElfFile, most: int, few: bool) -> Unpacking | None:
+def begin(elf: ObjectFile, most: int, few: bool) -> Unpacking | None:
     """The same before the vaddrs are known, but that they are `few`; `limit` follows. Returns the unpacking of
     .debug_info, if that has begun."""
     return elf.unpack_ahead(most, lead=FIRST if few else None)
 
 
-def limit(elf: ElfFile, info: Unpacking, vaddrs: Sequence[int]) -> None:
+def limit(elf: ObjectFile, info: Unpacking, vaddrs: Sequence[int]) -> None:
     """Have .debug_info unpacked as far as a question about these vaddrs needs it, at least."""
     if 0 < len(vaddrs) <= FEW:
         from array import array  # which imports collections: unpacking begins before that
@@ -55,7 +55,7 @@ def limit(elf: ElfFile, info: Unpacking, vaddrs: Sequence[int]) -> None:
         info.keep_near(None)
 
 
-def _limit(elf: ElfFile, info: Unpacking, vaddrs: array[int]) -> None:
+def _limit(elf: ObjectFile, info: Unpacking, vaddrs: array[int]) -> None:
     """Have .debug_info unpacked up to the last unit that .debug_aranges names for these vaddrs; all of it where that
     is not enough."""
     from whence.dwarf.kernels.abbrevs import refs_stay_in_units

@@ -9,7 +9,7 @@ from enum import IntEnum
 from itertools import chain, islice
 
 from whence._base import cores
-from whence._base.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ObjectError
 from whence._base.forks import cached_property
 from whence.dwarf.ahead import FEW, listed_units
 from whence.dwarf.functions import UnitReader, Wanted
@@ -20,8 +20,7 @@ from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.streaming import InfoPrefix, StreamingInfo, StreamingUnsupported, should_stream
 from whence.dwarf.unit_set import DwarfFile, Unit, Units, UnitSet, most_units
-from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels.constants import ET_REL
+from whence.objects.interface import ObjectFile
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import join
 
@@ -58,12 +57,12 @@ class DebugInfo:
 
     def __init__(
         self,
-        elf: ElfFile,
+        elf: ObjectFile,
         *,
         strings: StringSpace,
-        alt: ElfFile | None = None,
-        dwp: Callable[[], ElfFile | None] | None = None,
-        dwo: Callable[[Unit], ElfFile | None] | None = None,
+        alt: ObjectFile | None = None,
+        dwp: Callable[[], ObjectFile | None] | None = None,
+        dwo: Callable[[Unit], ObjectFile | None] | None = None,
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
         columns: bool = False,
@@ -142,7 +141,7 @@ class DebugInfo:
         """The bytes of .debug_aranges; none when they are damaged."""
         try:
             return self.elf.content(".debug_aranges")
-        except ElfError:
+        except ObjectError:
             return memoryview(b"")
 
     def reader(self) -> UnitReader:
@@ -217,7 +216,7 @@ class DebugInfo:
             return set()
         try:
             return self._prefix.units_of(refs)
-        except ElfError:
+        except ObjectError:
             return set()
 
     def _has_lines(self, units: UnitSet, offsets: list[int]) -> bool:
@@ -228,7 +227,7 @@ class DebugInfo:
 
     def _listed_at(self, vaddrs: array[int]) -> list[int]:
         """The units .debug_aranges names for all of the vaddrs, if it can be trusted to; else none."""
-        if self.elf.type == ET_REL or not len(vaddrs):
+        if self.elf.is_relocatable or not len(vaddrs):
             return []
         offsets, self._listed = listed_units(self.aranges, self.elf.order, vaddrs)
         if not offsets:
@@ -350,14 +349,14 @@ class DebugInfo:
             end = max(units.units.value(index, END) for group in batch for index in group)
             self.elf.done_with(stored, start, end)
 
-    def _report(self, problems: Iterable[DwarfError | ElfError], sections: Sections) -> None:
+    def _report(self, problems: Iterable[DwarfError | ObjectError], sections: Sections) -> None:
         """Keep these problems, and those of the type units of .debug_types when names needed them first."""
         self.problems += problems
         if sections.types is not None and not self._types_reported:
             self._types_reported = True
             self.problems.extend(islice(sections.types.problems(), MOST + 1))
 
-    def _finished(self, readers: list[UnitReader]) -> list[DwarfError | ElfError]:
+    def _finished(self, readers: list[UnitReader]) -> list[DwarfError | ObjectError]:
         """The problems that readers met, in order of part and offset; their names are readable now."""
         problems = [problem for reader in readers for problem in reader.finish()]
         for reader in readers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from whence._base.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ObjectError
 from whence._base.window import Cursor
 from whence.dwarf.kernels import constants
 
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
 
 MOST_ENTRIES = 1 << 12  # of a list
 EXPRESSION_SIZE = 2  # bytes of an expression's size before DWARF 5
@@ -36,7 +36,7 @@ ENTRIES = {
 class LocationLists:
     """The location lists of a file. A section that is not there, or is damaged, has none."""
 
-    def __init__(self, elf: ElfFile) -> None:
+    def __init__(self, elf: ObjectFile) -> None:
         self._elf = elf
         self._sections: dict[str, memoryview] = {}
 
@@ -48,14 +48,14 @@ class LocationLists:
             else:
                 found = _loc(self._at(".debug_loc", offset), address_size)
             return list(islice(found, MOST_ENTRIES))
-        except (DwarfError, ElfError):
+        except (DwarfError, ObjectError):
             return []
 
     def offset_of(self, index: int, base: int, width: int) -> int | None:
         """Where the list of a number begins, by the offsets of `width` bytes at `base`; None where there is none."""
         try:
             return base + self._at(".debug_loclists", base + index * width).unsigned(width)
-        except (DwarfError, ElfError):
+        except (DwarfError, ObjectError):
             return None
 
     def _at(self, name: str, offset: int) -> Cursor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whence._base.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ObjectError
 from whence.dwarf.kernels import units as kernel
 
 MOST = 1000  # problems of one kind of work that are kept
@@ -49,14 +49,14 @@ COLUMN_OF_FAULT = {  # where the unit's row has the number that breaks the rule
 }
 
 
-class Problems(list[DwarfError | ElfError]):
+class Problems(list[DwarfError | ObjectError]):
     """What is wrong, as errors: at most MOST of them, and one for all others."""
 
     @property
     def full(self) -> bool:
         return len(self) > MOST
 
-    def append(self, error: DwarfError | ElfError, /) -> None:
+    def append(self, error: DwarfError | ObjectError, /) -> None:
         """Keep it, while there is room."""
         if len(self) < MOST:
             super().append(error)
@@ -66,12 +66,12 @@ class Problems(list[DwarfError | ElfError]):
                 DwarfError("debug_info", None, rule, "more", fault=f"dwarf debug_info: {rule}, there are more")
             )
 
-    def extend(self, errors: Iterable[DwarfError | ElfError], /) -> None:
+    def extend(self, errors: Iterable[DwarfError | ObjectError], /) -> None:
         """Keep these, while there is room."""
         for error in errors:
             self.append(error)
 
-    def __iadd__(self, errors: Iterable[DwarfError | ElfError], /) -> Problems:  # type: ignore[override,misc]
+    def __iadd__(self, errors: Iterable[DwarfError | ObjectError], /) -> Problems:  # type: ignore[override,misc]
         self.extend(errors)
         return self
 

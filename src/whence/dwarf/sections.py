@@ -5,13 +5,10 @@ from __future__ import annotations
 from array import array
 
 from whence._base.cores import share
-from whence._base.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ObjectError
 from whence._base.records import Record
 from whence.dwarf.kernels.units import DwarfSections
-from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels import constants
-from whence.objects.elf.kernels.constants import ET_REL
-from whence.objects.elf.layout import DWARF_SECTIONS
+from whence.objects.interface import DWARF_SECTIONS, ObjectFile
 from whence.ranges.strings import StringSpace
 
 TYPE_CHECKING = False
@@ -59,7 +56,7 @@ class Sections(Record):
 
 
 def read_sections(
-    elf: ElfFile | None, problems: list[DwarfError | ElfError], *, suffix: str = "", lines: bool = True,
+    elf: ObjectFile | None, problems: list[DwarfError | ObjectError], *, suffix: str = "", lines: bool = True,
     info: memoryview | None = None, alt: Sections | None = None,
 ) -> Sections:  # fmt: skip
     """The sections of a file (`suffix` ".dwo" for those of a split file), unpacked at the same time where compressed.
@@ -76,8 +73,8 @@ def read_sections(
     def read(name: str) -> None:
         assert elf is not None
         try:
-            found[name] = joined(elf, name) if elf.type == ET_REL else elf.content(name)
-        except ElfError as error:
+            found[name] = joined(elf, name) if elf.is_relocatable else elf.content(name)
+        except ObjectError as error:
             problems.append(error)
 
     if elf is not None:
@@ -92,22 +89,22 @@ def read_sections(
     return Sections(**{"debug_line": nothing, "debug_info": info or nothing, "alt_str": alt_str, **views})
 
 
-def joined(elf: ElfFile, name: str) -> memoryview:
+def joined(elf: ObjectFile, name: str) -> memoryview:
     """The bytes of all sections of a name, for files that were not linked: gcc gives each type unit a .debug_info of
     its own, in a group. Those follow the other one, where offsets count from."""
     found = [section for section in elf.sections if section.name == name]
     if len(found) < 2:
         return elf.content(name)
-    if sum(section.size for section in found if section.type != constants.SHT_NOBITS) > elf.size:
-        raise ElfError(f"section {name}", None, "sections of one name lie apart, in a file that holds them all")
-    found.sort(key=lambda section: section.flags & constants.SHF_GROUP)
+    if sum(section.size for section in found if section.in_file) > elf.size:
+        raise ObjectError(f"section {name}", None, "sections of one name lie apart, in a file that holds them all")
+    found.sort(key=lambda section: section.grouped)
     return memoryview(b"".join(map(elf.content, found)))
 
 
-def code_of(elf: ElfFile) -> array[int]:
+def code_of(elf: ObjectFile) -> array[int]:
     """Where code can be: [start, end) pairs in ascending order; anywhere but at 0 where the file doesn't say. In
     relocatable files every section is at 0, and code too."""
-    if elf.type == ET_REL:
+    if elf.is_relocatable:
         return array("Q", [0, LAST])
     joined = array("Q")
     for start, end in sorted(elf.code_ranges(or_loaded=True)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 
-from whence._base.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ObjectError
 from whence._base.forks import Lock
 from whence._base.window import Window
 from whence.dwarf.kernels import constants
@@ -36,7 +36,7 @@ from whence.dwarf.kernels.units import (
 from whence.dwarf.problems import Problems
 from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import TYPE_KINDS, DwarfFile, Unit, UnitSet, most_units
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
 from whence.ranges.strings import StringSpace
 
 Bases = dict[int, dict[int, int]]  # offset of a unit -> column -> what to add to it
@@ -77,11 +77,11 @@ class SplitFile:
     """
 
     def __init__(
-        self, file: DwarfFile, skeletons: Sections, elf: ElfFile, *, package: bool = False, alone: bool = False
+        self, file: DwarfFile, skeletons: Sections, elf: ObjectFile, *, package: bool = False, alone: bool = False
     ) -> None:
         """`file` and `skeletons`: the file of the skeletons, and its sections."""
         self.elf, self.alone = elf, alone
-        self.problems: list[DwarfError | ElfError] = []
+        self.problems: list[DwarfError | ObjectError] = []
         strings = StringSpace() if alone else file.strings
         sections = read_sections(elf, self.problems, suffix=".dwo", lines=False)
         sections.debug_addr, sections.debug_ranges = skeletons.debug_addr, skeletons.debug_ranges
@@ -109,7 +109,7 @@ class SplitFile:
     def __repr__(self) -> str:
         return f"<SplitFile {self.elf.path}: {len(self.by_id)} units>"
 
-    def _bases(self, elf: ElfFile, name: str, section: int) -> Bases:
+    def _bases(self, elf: ObjectFile, name: str, section: int) -> Bases:
         """Where each unit's own parts of the sections begin, by the unit's offset in `section` and column; from the
         index of that name."""
         try:
@@ -119,7 +119,7 @@ class SplitFile:
                 for found in read_index(window)
                 if section in found
             }
-        except (DwarfError, ElfError) as error:
+        except (DwarfError, ObjectError) as error:
             self.problems.append(error)
             return {}
 
@@ -136,8 +136,8 @@ class SplitFiles:
     """Every split file of a binary: its package, its own .dwo sections, or a file per unit, opened when wanted."""
 
     def __init__(
-        self, elf: ElfFile, package: Callable[[], ElfFile | None] | None,
-        find: Callable[[Unit], ElfFile | None] | None, problems: Problems,
+        self, elf: ObjectFile, package: Callable[[], ObjectFile | None] | None,
+        find: Callable[[Unit], ObjectFile | None] | None, problems: Problems,
     ) -> None:  # fmt: skip
         """`package` opens the package, and `find` the file of a skeleton (None: not found). What is wrong with the
         files goes to `problems`."""

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from whence._base.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ObjectError
 from whence._base.forks import Lock
 from whence._base.window import ByteOrder
 from whence.dwarf.kernels import abbrevs as abbrevs_kernel
@@ -23,13 +23,12 @@ from whence.dwarf.kernels.constants import DWARF64
 from whence.dwarf.kernels.units import FAULT, HAS, HAS_STMT_LIST, STMT_LIST
 from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import BATCH, DwarfFile, Units, UnitSet
-from whence.objects.elf.kernels.constants import ET_REL
 from whence.ranges.strings import OFFSET_BITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from whence.objects.elf import ElfFile
     from whence.objects.elf.compress import Unpacking
+    from whence.objects.interface import ObjectFile
 
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win
@@ -42,25 +41,25 @@ class StreamingUnsupported(Exception):
     """The units have to be read when the whole section is unpacked."""
 
 
-def should_stream(elf: ElfFile) -> bool:
+def should_stream(elf: ObjectFile) -> bool:
     """Whether a file's .debug_info is compressed, big, and needs no relocation."""
     return is_packed(elf, SMALLEST)
 
 
-def is_packed(elf: ElfFile, least: int, name: str = ".debug_info") -> bool:
+def is_packed(elf: ObjectFile, least: int, name: str = ".debug_info") -> bool:
     """Whether a file's section is compressed, of so many bytes or more, and needs no relocation."""
     section = elf.section(name)
-    return section is not None and section.compressed and section.size >= least and elf.type != ET_REL
+    return section is not None and section.compressed and section.size >= least and not elf.is_relocatable
 
 
-def unpacking_of(elf: ElfFile, least: int, name: str = ".debug_info") -> Unpacking | None:
+def unpacking_of(elf: ObjectFile, least: int, name: str = ".debug_info") -> Unpacking | None:
     """A section of a file, still packed; None when it has fewer bytes, or has to be unpacked at once."""
     section = elf.section(name)
     if section is None or not is_packed(elf, least, name):
         return None
     try:
         return elf.unpacking(section)
-    except ElfError:
+    except ObjectError:
         return None  # whoever reads it whole reports it
 
 
@@ -68,7 +67,7 @@ class InfoPrefix:
     """The first bytes of a .debug_info, as many as the units needed so far, and of .debug_line as many as their line
     programs did. Threads may share it."""
 
-    def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
+    def __init__(self, elf: ObjectFile, file: DwarfFile, unpacking: Unpacking) -> None:
         self._elf, self._file, self._unpacking = elf, file, unpacking
         self._lines = unpacking_of(elf, 0, ".debug_line")
         unpacking.keep_near(0)  # what was begun ahead goes on as far as somebody waits for it
@@ -76,7 +75,7 @@ class InfoPrefix:
         self._sections: Sections | None = None
 
     @classmethod
-    def of(cls, elf: ElfFile, file: DwarfFile) -> InfoPrefix | None:
+    def of(cls, elf: ObjectFile, file: DwarfFile) -> InfoPrefix | None:
         """One for this file; None when it has to be read whole."""
         unpacking = unpacking_of(elf, SMALLEST_PREFIX)
         return None if unpacking is None else cls(elf, file, unpacking)
@@ -143,7 +142,7 @@ class InfoPrefix:
                     if units.value(index, HAS) & HAS_STMT_LIST and offset + SHORTEST <= lines.size:
                         lines.advance(offset + SHORTEST)
                         lines.advance(min(lines.size, offset + unit_size(lines.content, offset, self._file.order)))
-        except ElfError:
+        except ObjectError:
             return False
         return True
 
@@ -156,7 +155,7 @@ class InfoPrefix:
                 if end > unpacking.size:
                     return False
                 unpacking.advance(end)
-        except ElfError:
+        except ObjectError:
             return False
         return True
 
@@ -165,18 +164,18 @@ class InfoPrefix:
         for name, unpacking in ((".debug_info", self._unpacking), (".debug_line", self._lines)):
             section = self._elf.section(name)
             if section is not None and unpacking is not None:
-                with self._lock, suppress(ElfError):
+                with self._lock, suppress(ObjectError):
                     self._elf.keep(section, unpacking.run())
 
 
 class StreamingInfo:
     """A .debug_info that is being unpacked on a thread of its own."""
 
-    def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
+    def __init__(self, elf: ObjectFile, file: DwarfFile, unpacking: Unpacking) -> None:
         self._elf, self._file, self._unpacking = elf, file, unpacking
         self._starts: list[int] = []  # of the waves
         self._failed = False
-        self.problems: list[DwarfError | ElfError] = []
+        self.problems: list[DwarfError | ObjectError] = []
         self._thread = threading.Thread(target=self._unpack, daemon=True)
         self._thread.start()
         unpacking.keep_near(LEAD)
@@ -187,7 +186,7 @@ class StreamingInfo:
             raise
 
     @classmethod
-    def of(cls, elf: ElfFile, file: DwarfFile) -> StreamingInfo | None:
+    def of(cls, elf: ObjectFile, file: DwarfFile) -> StreamingInfo | None:
         """One for this file; None when its .debug_info is not compressed, or small, or part of an object file, or when
         the system refuses a thread."""
         unpacking = unpacking_of(elf, SMALLEST)
@@ -202,7 +201,7 @@ class StreamingInfo:
     def _unpack(self) -> None:
         try:
             self._unpacking.complete()
-        except ElfError:
+        except ObjectError:
             self._failed = True
 
     @property

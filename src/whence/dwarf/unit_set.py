@@ -37,7 +37,7 @@ from whence.dwarf.kernels.units import (
 )
 from whence.dwarf.problems import COLUMN_OF_FAULT, unit_problem
 from whence.dwarf.sections import Sections
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
 from whence.ranges import Rows, Scopes
 from whence.ranges.overlay import by_key
 from whence.ranges.strings import StringSpace
@@ -155,7 +155,7 @@ class DwarfFile(Record):
         return self.code[0]
 
 
-def most_units(elf: ElfFile | None) -> int:
+def most_units(elf: ObjectFile | None) -> int:
     """How many units of a file are read."""
     return FEWEST + (elf.size // BYTES if elf is not None else 0)
 

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence._base.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ObjectError
 from whence._base.forks import cached_property
 from whence._base.model import FrameStart
 from whence.dwarf.kernels import constants
@@ -268,7 +268,7 @@ class Variables:
     def _find_split_unit(self, skeleton: int) -> tuple[Variables, int] | None:
         try:
             found = self._info.split.find(self._units, skeleton)
-        except (DwarfError, ElfError, OSError):
+        except (DwarfError, ObjectError, OSError):
             return None
         if found is None:
             return None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from whence._base.errors import ElfError
+from whence._base.errors import ObjectError
 from whence.gopclntab.image import Image
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
 
 MAGIC = b"\xff Go buildinf:"
 ALIGNED, STRING_AT, INLINE = 16, 32, 2
@@ -19,7 +19,7 @@ LONGEST = 256
 RELEASE = re.compile(r"\bgo1\.(\d{1,4})(?!\d)")
 
 
-def go_version(elf: ElfFile) -> str:
+def go_version(elf: ObjectFile) -> str:
     """The version in Go's own words, such as "go1.27.3"; "" where the program does not say."""
     for segment in elf.segments:
         if not segment.is_loaded or segment.executable:
@@ -39,7 +39,7 @@ def go_release(version: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def _version(elf: ElfFile, data: bytes, offset: int) -> str:
+def _version(elf: ObjectFile, data: bytes, offset: int) -> str:
     head = data[offset : offset + STRING_AT]
     if len(head) < STRING_AT:
         return ""
@@ -57,5 +57,5 @@ def _version(elf: ElfFile, data: bytes, offset: int) -> str:
         return ""
     try:
         return bytes(elf.read_vaddr(words[0], words[1])).decode("utf-8", "replace")
-    except ElfError:
+    except ObjectError:
         return ""

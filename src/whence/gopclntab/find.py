@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from whence._base.errors import ElfError, GopclntabError
+from whence._base.errors import GopclntabError, ObjectError
 from whence._base.records import Record
 from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header, read_header
-from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels import constants
+from whence.objects.interface import ObjectFile
 
 SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro")
 GO_SECTIONS = (".note.go.buildid", ".go.buildinfo")
@@ -26,15 +25,15 @@ class FoundTable(Record, frozen=True):
     found_by: str
 
 
-def find(elf: ElfFile) -> FoundTable | None:
+def find(elf: ObjectFile) -> FoundTable | None:
     """The table; None when the file has none."""
     for name in SECTIONS:
         section = elf.section(name)
-        if section is None or section.type == constants.SHT_NOBITS or not section.size:
+        if section is None or not section.in_file or not section.size:
             continue
         try:
             data = elf.content(section)
-        except ElfError:
+        except ObjectError:
             continue
         if name != ".data.rel.ro":
             if len(data) >= 4 and bytes(data[:4]) in MAGICS:
@@ -48,7 +47,7 @@ def find(elf: ElfFile) -> FoundTable | None:
     return _by_symbol(elf) or _by_magic(elf)
 
 
-def _is_go(elf: ElfFile) -> bool:
+def _is_go(elf: ObjectFile) -> bool:
     """Whether it has sections that only the Go linker makes; strip leaves them."""
     return any(elf.section(name) is not None for name in GO_SECTIONS)
 
@@ -71,7 +70,7 @@ def _headers(data: memoryview) -> Iterator[int]:
         yield offset
 
 
-def _by_symbol(elf: ElfFile) -> FoundTable | None:
+def _by_symbol(elf: ObjectFile) -> FoundTable | None:
     for name in SYMBOLS:
         vaddr = symbol_value(elf, name)
         offset = None if vaddr is None else elf.file_offset_of(vaddr)
@@ -80,26 +79,25 @@ def _by_symbol(elf: ElfFile) -> FoundTable | None:
     return None
 
 
-def symbol_value(elf: ElfFile, name: str) -> int | None:
+def symbol_value(elf: ObjectFile, name: str) -> int | None:
     """The value of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
     found = symbol_extent(elf, name)
     return None if found is None else found[0]
 
 
-def symbol_extent(elf: ElfFile, name: str) -> tuple[int, int] | None:
+def symbol_extent(elf: ObjectFile, name: str) -> tuple[int, int] | None:
     """Value and size of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
     try:
-        table = elf.symbol_table(".symtab")
-        if table is None or not table.may_have(name):
+        if not elf.may_have_symbol(name):
             return None
         symbols = elf.symbols(".symtab")
-    except ElfError:
+    except ObjectError:
         return None
     index = symbols.find(name)
     return None if index is None else (symbols.value[index], symbols.size[index])
 
 
-def _by_magic(elf: ElfFile) -> FoundTable | None:
+def _by_magic(elf: ObjectFile) -> FoundTable | None:
     """Scan what the file loads, when no section table says what is there, or it is a Go program's, renamed."""
     if elf.sections and not _is_go(elf):
         return None
@@ -112,7 +110,7 @@ def _by_magic(elf: ElfFile) -> FoundTable | None:
     return None
 
 
-def _to_segment_end(elf: ElfFile, offset: int) -> memoryview:
+def _to_segment_end(elf: ObjectFile, offset: int) -> memoryview:
     for segment in elf.segments:
         if segment.is_loaded and 0 <= offset - segment.file_offset < segment.file_size:
             return elf.data[offset : segment.file_offset + segment.file_size]

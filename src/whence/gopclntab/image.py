@@ -10,17 +10,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from whence._base.errors import ElfError
+from whence._base.errors import ObjectError
 from whence._base.forks import cached_property
-from whence.objects.elf import ElfFile
-from whence.objects.elf.dynamic import dynamic_tags
-from whence.objects.elf.kernels import constants
+from whence.objects.interface import ObjectFile
 
 
 class Image:
     """An ELF file's memory image, for reading pointers."""
 
-    def __init__(self, elf: ElfFile, pointer: int) -> None:
+    def __init__(self, elf: ObjectFile, pointer: int) -> None:
         self.elf = elf
         self.pointer = pointer
         self._mark = "<" if elf.order == "little" else ">"
@@ -28,20 +26,8 @@ class Image:
 
     @cached_property
     def _relocations(self) -> list[bytes]:
-        """The bytes of every loaded RELA table: (offset, info, addend), a word each."""
-        tables = []
-        for section in self.elf.sections:
-            if section.type == constants.SHT_RELA and section.allocated:
-                try:
-                    tables.append(bytes(self.elf.content(section)))
-                except ElfError:
-                    continue
-        if not self.elf.sections:
-            tags = dynamic_tags(self.elf.data, self.elf.header, self.elf.segments)
-            offset = self.elf.file_offset_of(tags.get(constants.DT_RELA, -1))
-            if offset is not None:
-                tables.append(bytes(self.elf.data[offset : offset + tags.get(constants.DT_RELASZ, 0)]))
-        return tables
+        """The bytes of every loaded table of relocations: (offset, info, addend), a word each."""
+        return self.elf.relocation_tables()
 
     def pack(self, value: int) -> bytes:
         return struct.pack(self._word, value & (1 << 8 * self.pointer) - 1)
@@ -80,7 +66,7 @@ class Image:
         """`count` words at a vaddr, relocated; None where the file loads nothing."""
         try:
             data = self.elf.read_vaddr(vaddr, count * self.pointer)
-        except ElfError:
+        except ObjectError:
             return None
         words = list(struct.unpack(self._mark + self._word[1] * count, data))
         for slot, addend in self._within(vaddr, vaddr + count * self.pointer):

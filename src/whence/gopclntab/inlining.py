@@ -34,8 +34,7 @@ from whence.gopclntab.kernels.constants import (
 )
 from whence.gopclntab.kernels.functions import NO_TREE
 from whence.gopclntab.moduledata import GOFUNC, ModuleData
-from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels import constants
+from whence.objects.interface import ObjectFile
 
 if TYPE_CHECKING:
     from whence.gopclntab.functions import FunctionColumns
@@ -79,18 +78,7 @@ class Trees(Record, frozen=True):
     found_by: str
 
 
-def _loaded_from(elf: ElfFile, vaddr: int) -> tuple[memoryview, int]:
-    """The file's bytes around a vaddr, to the end of their segment (or section), and the vaddr they start at."""
-    for segment in elf.segments:
-        if segment.is_loaded and 0 <= vaddr - segment.vaddr < segment.file_size:
-            return elf.data[segment.file_offset : segment.file_offset + segment.file_size], segment.vaddr
-    for section in elf.sections:
-        if section.allocated and section.type != constants.SHT_NOBITS and 0 <= vaddr - section.vaddr < section.size:
-            return elf.data[section.file_offset : section.file_offset + section.size], section.vaddr
-    return elf.data[:0], vaddr
-
-
-def _bases(elf: ElfFile, since: str, module: ModuleData | None) -> Iterator[tuple[int, str]]:
+def _bases(elf: ObjectFile, since: str, module: ModuleData | None) -> Iterator[tuple[int, str]]:
     """What 32-bit funcdata offsets may count from."""
     if module is not None:
         for index in GOFUNC[since]:
@@ -103,7 +91,7 @@ def _bases(elf: ElfFile, since: str, module: ModuleData | None) -> Iterator[tupl
 
 
 def find_trees(
-    elf: ElfFile,
+    elf: ObjectFile,
     since: str,
     order: ByteOrder,
     module: ModuleData | None,
@@ -124,10 +112,10 @@ def find_trees(
     if since in GOFUNC:
         guesses = []
         for value, how in _bases(elf, since, module):
-            data, start = _loaded_from(elf, value)
+            start, data = elf.loaded_around(value)
             guesses.append(Trees(shape, data[value - start :], 0, how))
     else:
-        data, start = _loaded_from(elf, tree[sample[0]])
+        start, data = elf.loaded_around(tree[sample[0]])
         guesses = [Trees(shape, data, start, "addresses in the records")]
     for guess in guesses:
         hits = sum(_fits(guess, order, names, tree[index] - guess.base, end[index] - entry[index]) for index in sample)

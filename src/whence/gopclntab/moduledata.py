@@ -23,7 +23,7 @@ from whence._base.records import Record
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.image import Image
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
 
 # words of runtime.moduledata, by the names of its fields; a slice is a pointer, a length and a capacity
 PCHEADER, FUNCNAMETAB, CUTAB, FILETAB, PCTAB, PCLNTABLE, FTAB, FTAB_LENGTH = 0, 1, 4, 7, 10, 13, 16, 17
@@ -44,7 +44,7 @@ class ModuleData(Record, frozen=True):
         return self.words[TEXT]
 
 
-def find_moduledata(elf: ElfFile, image: Image, header: PclntabHeader, vaddr: int) -> ModuleData | None:
+def find_moduledata(elf: ObjectFile, image: Image, header: PclntabHeader, vaddr: int) -> ModuleData | None:
     """The moduledata that points at the table at `vaddr`; None when there is none to be seen."""
     candidates = []
     named = symbol_value(elf, "runtime.firstmoduledata")

@@ -15,7 +15,7 @@ from whence.gopclntab.kernels.functions import NO_FUNCTION
 from whence.gopclntab.moduledata import GOFUNC, find_moduledata, text_sections
 from whence.gopclntab.ranges import function_ranges, make_tables
 from whence.gopclntab.textbase import choose, executable_extents
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
 from whence.ranges import Ranges, StringSpace
 
 LONGEST_NAME = 1 << 16
@@ -32,7 +32,7 @@ class Pclntab:
     skipped             functions by what damage left them without: "record" (all of it), "lines", "inlined calls"
     """
 
-    def __init__(self, elf: ElfFile, found: FoundTable) -> None:
+    def __init__(self, elf: ObjectFile, found: FoundTable) -> None:
         self._elf = elf
         self.vaddr, self.found_by = found.vaddr, found.found_by
         self.header = read_header(found.data)
@@ -57,7 +57,7 @@ class Pclntab:
         self._is_moved = bool(pieces)
 
     @classmethod
-    def find(cls, elf: ElfFile) -> Pclntab | None:
+    def find(cls, elf: ObjectFile) -> Pclntab | None:
         """The table of a Go program; None when the file has none. Raises GopclntabError for a damaged one."""
         found = find(elf)
         return None if found is None else cls(elf, found)

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from whence._base.errors import ElfError, GopclntabError
+from whence._base.errors import GopclntabError, ObjectError
 from whence._base.records import Record
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.image import Image
 from whence.gopclntab.moduledata import MAXPC, MINPC, ModuleData
-from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels import constants
+from whence.objects.interface import ObjectFile
 
 ENOUGH = 0.75  # of the sampled functions must be among the symbols
 
@@ -31,7 +30,7 @@ class TextBase(Record, frozen=True):
 
 
 def _candidates(
-    elf: ElfFile, image: Image, header: PclntabHeader, vaddr: int, module: ModuleData | None
+    elf: ObjectFile, image: Image, header: PclntabHeader, vaddr: int, module: ModuleData | None
 ) -> Iterator[TextBase]:
     if not header.version.relative:
         yield TextBase(0, "entries are addresses")
@@ -46,7 +45,7 @@ def _candidates(
             yield TextBase(word, "header")
 
 
-def executable_extents(elf: ElfFile) -> list[tuple[int, int]]:
+def executable_extents(elf: ObjectFile) -> list[tuple[int, int]]:
     """[start, end) in vaddrs of what is executed, by segments and by sections.
 
     Also where the file has no bytes for it: debug files keep the table and cut the code away, and then a segment may be
@@ -57,7 +56,7 @@ def executable_extents(elf: ElfFile) -> list[tuple[int, int]]:
 
 
 def choose(
-    elf: ElfFile,
+    elf: ObjectFile,
     image: Image,
     header: PclntabHeader,
     vaddr: int,
@@ -87,7 +86,7 @@ def choose(
     )
 
 
-def _objection(elf: ElfFile, base: int, module: ModuleData | None, first: int, last: int) -> str:
+def _objection(elf: ObjectFile, base: int, module: ModuleData | None, first: int, last: int) -> str:
     extents = executable_extents(elf)
     if not any(start <= base + first and base + last <= end for start, end in extents):
         return f"[{base + first:#x}, {base + last:#x}) is not executable"
@@ -96,13 +95,12 @@ def _objection(elf: ElfFile, base: int, module: ModuleData | None, first: int, l
     return ""
 
 
-def _function_values(elf: ElfFile) -> set[int]:
+def _function_values(elf: ObjectFile) -> set[int]:
     try:
         symbols = elf.symbols(".symtab")
-    except ElfError:
+    except ObjectError:
         return set()
-    mask, function = constants.STT_MASK, constants.STT_FUNC
-    return {value for value, info in zip(symbols.value, symbols.info) if info & mask == function and value}
+    return {value for value, _ in symbols.functions() if value}
 
 
 def _missing(symbols: set[int], functions: int, base: int, offsets: Sequence[int]) -> str:

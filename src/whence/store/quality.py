@@ -18,7 +18,7 @@ from whence.locate.debug_files import DebugFiles
 from whence.locate.search import FileKind
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels.constants import ET_CORE, SHT_NOBITS, SHT_NOTE
-from whence.objects.elf.layout import machine_name
+from whence.objects.machines import machine_name
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from array import array
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence._base.errors import DwarfError, ElfError, cut_off
+from whence._base.errors import DwarfError, ObjectError, cut_off
 from whence._base.records import Record
-from whence.unwind.constants import PT_GNU_EH_FRAME
 from whence.unwind.kernels import constants
 from whence.unwind.kernels.cfi import (
     PROGRAM_LIMIT,
@@ -41,7 +40,7 @@ from whence.unwind.kernels.cfi import (
 
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
 
 SECTION_LIMIT = (1 << 32) - 2  # bytes of a section, so that offsets in it are of 32 bits
 
@@ -250,7 +249,7 @@ class CallFrames:
         self.sections = sections
 
     @classmethod
-    def of_elf(cls, elf: ElfFile) -> CallFrames:
+    def of_elf(cls, elf: ObjectFile) -> CallFrames:
         """Of an open file, whose bytes must stay. A section that can't be read is left out."""
         code = elf.code_ranges(or_loaded=True)
         found = []
@@ -259,7 +258,7 @@ class CallFrames:
             found.append(eh_frame)
         try:
             debug_frame = elf.content(".debug_frame")
-        except ElfError:
+        except ObjectError:
             debug_frame = memoryview(b"")
         section = elf.section(".debug_frame")
         if section is not None and len(debug_frame):
@@ -288,9 +287,9 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _eh_frame(elf: ElfFile) -> FrameSection | None:
-    """.eh_frame by its section; without sections by the header that PT_GNU_EH_FRAME points to."""
-    header = _header(elf)
+def _eh_frame(elf: ObjectFile) -> FrameSection | None:
+    """.eh_frame by its section; without sections by .eh_frame_hdr."""
+    header = elf.located(".eh_frame_hdr")
     section = elf.section(".eh_frame")
     text = elf.section(".text")
     text_base = text.vaddr if text is not None else 0
@@ -300,7 +299,7 @@ def _eh_frame(elf: ElfFile) -> FrameSection | None:
             return None
         try:
             data = elf.content(section)
-        except ElfError:
+        except ObjectError:
             return None
         vaddr = section.vaddr
     elif (
@@ -310,31 +309,13 @@ def _eh_frame(elf: ElfFile) -> FrameSection | None:
     ):
         (distance,) = struct.unpack_from("<i" if elf.order == "little" else ">i", header[1], 4)
         vaddr = header[0] + 4 + distance & (1 << elf.bits) - 1
-        held = _loaded(elf, vaddr)
-        if held is None:
+        start, loaded = elf.loaded_around(vaddr)
+        if not len(loaded):
             return None
-        data = held
+        data = loaded[vaddr - start :]
     else:
         return None
     return FrameSection(
         data, vaddr, bits=elf.bits, order=elf.order, header=header, text_base=text_base,
         open_end=section is None,
     )  # fmt: skip
-
-
-def _header(elf: ElfFile) -> tuple[int, memoryview] | None:
-    """.eh_frame_hdr: its vaddr and bytes."""
-    for segment in elf.segments:
-        if segment.type == PT_GNU_EH_FRAME and segment.file_size:
-            end = min(segment.file_offset + segment.file_size, elf.size)
-            return segment.vaddr, elf.data[segment.file_offset : end]
-    return None
-
-
-def _loaded(elf: ElfFile, vaddr: int) -> memoryview | None:
-    """The bytes that are loaded from a vaddr to the end of its segment."""
-    for segment in elf.segments:
-        inside = vaddr - segment.vaddr
-        if segment.is_loaded and 0 <= inside < segment.file_size:
-            return elf.data[segment.file_offset + inside : min(segment.file_end, elf.size)]
-    return None

@@ -6,8 +6,6 @@ import enum
 
 from whence.unwind.kernels import constants
 
-PT_GNU_EH_FRAME = 0x6474E550  # a segment: .eh_frame_hdr
-
 
 class Operation(enum.IntEnum):
     """DW_OP_*: those that an expression of call frame information may have (DWARF 5, 6.4.2: no calls, no pieces)."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.objects.elf.layout import machine_name
+from whence.objects.machines import machine_name
 from whence.procmap.core import FileEntry, ThreadNotes, mapped_files, thread_notes
 from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import CoreMemory

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whence._base.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ObjectError
 from whence._base.window import Cursor
 from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
 
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from whence._base.window import ByteOrder
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
 
 SECTION = ".ARM.exidx"
-SHT_ARM_EXIDX, PT_ARM_EXIDX = 0x70000001, 0x70000001
 ENTRY_SIZE = 8
 CANTUNWIND = 1
 COMPACT = 1 << 31  # the word holds instructions, or which of the three standard forms follow
@@ -43,24 +42,21 @@ _CIE = Cie(1, 1, LINK, 0, 0xFF, False, False, 4, memoryview(b""))
 class ExceptionIndex:
     """.ARM.exidx of a file."""
 
-    def __init__(self, elf: ElfFile, data: memoryview | bytes, vaddr: int) -> None:
+    def __init__(self, elf: ObjectFile, data: memoryview | bytes, vaddr: int) -> None:
         self.elf, self.data, self.vaddr = elf, memoryview(data), vaddr
         self.count = len(self.data) // ENTRY_SIZE
 
     @classmethod
-    def of_elf(cls, elf: ElfFile) -> ExceptionIndex | None:
+    def of_elf(cls, elf: ObjectFile) -> ExceptionIndex | None:
         """None where there is none."""
         section = elf.section(SECTION)
         if section is not None and section.in_file:
             try:
                 return cls(elf, elf.content(section), section.vaddr)
-            except ElfError:
+            except ObjectError:
                 return None
-        for segment in elf.segments:
-            if segment.type == PT_ARM_EXIDX and segment.file_size:
-                end = min(segment.file_end, elf.size)
-                return cls(elf, elf.data[segment.file_offset : end], segment.vaddr)
-        return None
+        located = elf.located(SECTION)
+        return None if located is None else cls(elf, located[1], located[0])
 
     def find(self, vaddr: int) -> Fde | None:
         """How to unwind at a vaddr; None where nothing says so. Raises DwarfError where the entry breaks a rule.
@@ -115,7 +111,7 @@ class ExceptionIndex:
             else:
                 skipped, more = 2, first >> 16 & 0xFF
             rest = self.elf.read_vaddr(at + WORD, WORD * more) if more else b""
-        except (ElfError, LookupError):
+        except (ObjectError, LookupError):
             raise DwarfError(SECTION, offset, "an entry's instructions are in the file", f"{place:#x}") from None
         if len(rest) < WORD * more:
             raise DwarfError(SECTION, offset, "an entry's instructions are in the file", f"{place:#x}")

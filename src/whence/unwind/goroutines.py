@@ -29,7 +29,7 @@ from whence.unwind.steps import End, StackFrame, Unwound
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
     from whence.unwind.modules import Module, Modules
     from whence.unwind.unwinder import Unwinder
 
@@ -220,7 +220,7 @@ def _go_module(modules: Modules) -> tuple[Module, int] | None:
     return None
 
 
-def layout_of_debug_info(elf: ElfFile, allgs: int) -> Layout | None:
+def layout_of_debug_info(elf: ObjectFile, allgs: int) -> Layout | None:
     """The offsets of struct g by a program's debug info, from the type of runtime.allgs; None without debug info."""
     from whence.dwarf import DebugInfo  # other stacks need no debug info
     from whence.dwarf.variables import Variables
@@ -234,7 +234,7 @@ def layout_of_debug_info(elf: ElfFile, allgs: int) -> Layout | None:
     return Layout(*(found[member] for member in MEMBERS))
 
 
-def reasons_of_symbol(elf: ElfFile, memory: Memory, bias: int) -> tuple[str, ...]:
+def reasons_of_symbol(elf: ObjectFile, memory: Memory, bias: int) -> tuple[str, ...]:
     """The texts of runtime.waitReasonStrings, which is an array of Go's strings; () where they can't be read."""
     extent = symbol_extent(elf, "runtime.waitReasonStrings")
     if extent is None:
@@ -257,7 +257,7 @@ def _writable(module: Module, bias: int) -> Iterator[tuple[int, int]]:
     """[start, end) of the program's writable data in memory."""
     assert module.elf is not None
     for segment in module.elf.segments:
-        if segment.is_loaded and segment.flags & 2:
+        if segment.is_loaded and segment.writable:
             yield segment.vaddr + bias, segment.vaddr + bias + segment.memory_size
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.closing import Closing
 from whence._base.reasons import Missing
-from whence.objects.elf.kernels import constants
+from whence.objects import machines
 from whence.procmap.threads import Thread, find_thread, threads
 from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import Unreadable
@@ -48,8 +48,8 @@ LATER_LIMIT = 256 << 20  # bytes of a stack beyond what was copied of it
 PAGES_KEPT = 4096  # of memory, read after the threads went on
 # By this machine's name (uname(2)), which processes run on it: ELF machine and bits by the size of a register set
 HOSTS = {
-    "x86_64": {216: (constants.EM_X86_64, 64), 68: (constants.EM_386, 32)},
-    "aarch64": {272: (constants.EM_AARCH64, 64), 72: (constants.EM_ARM, 32)},
+    "x86_64": {216: (machines.EM_X86_64, 64), 68: (machines.EM_386, 32)},
+    "aarch64": {272: (machines.EM_AARCH64, 64), 72: (machines.EM_ARM, 32)},
 }
 STATUS_REGISTERS_AT = {64: 112, 32: 72}  # pr_reg in struct elf_prstatus
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
     from whence.procmap.core import FileEntry
 
 
@@ -48,7 +48,7 @@ class CoreMemory:
     """Memory by a core's segments; `file_bytes` gives the whole bytes of a mapped file, or None."""
 
     def __init__(
-        self, elf: ElfFile, mapped: Sequence[FileEntry], file_bytes: Callable[[FileEntry], memoryview | None]
+        self, elf: ObjectFile, mapped: Sequence[FileEntry], file_bytes: Callable[[FileEntry], memoryview | None]
     ) -> None:
         self._data = elf.data
         held = []

@@ -11,9 +11,9 @@ from bisect import bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from whence._base.errors import DwarfError, ElfError, GopclntabError, WhenceError
+from whence._base.errors import DwarfError, GopclntabError, ObjectError, WhenceError
 from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels.constants import EM_ARM, STT_FUNC
+from whence.objects.machines import EM_ARM
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.unwind.cfi import CallFrames, Fde, FrameSection
@@ -69,7 +69,7 @@ class Module:
         self.frames = self._archived_frames() if self.elf is None else CallFrames.of_elf(self.elf)
         self.mapper = file.mapper
         if self.mapper is None and self.elf is not None:
-            with suppress(ElfError):
+            with suppress(ObjectError):
                 self.mapper = AddressMapper.from_elf(self.elf)
         self._go: GoFrames | Literal[False] | None = False
         self._debug: tuple[ElfFile, CallFrames] | None = None
@@ -127,7 +127,7 @@ class Module:
         """[start, end) of the functions that call main, by their symbols."""
         if self._calls_of_main is None:
             self._calls_of_main = []
-            with suppress(ElfError):
+            with suppress(ObjectError):
                 symbols = self.elf.symbols(".symtab") if self.elf is not None else None
                 if symbols is not None:
                     found = [index for name in CALL_MAIN if (index := symbols.find(name)) is not None]
@@ -139,11 +139,10 @@ class Module:
         """The functions of a file of 32-bit ARM by its symbols, sorted: value (bit 0: Thumb) and size."""
         if self._arm_functions is None:
             found = set[tuple[int, int]]()
-            with suppress(ElfError):
+            with suppress(ObjectError):
                 elf = self.elf if self.elf is not None and self.elf.machine == EM_ARM else None
                 for symbols in () if elf is None else (elf.symbols(".symtab"), elf.symbols(".dynsym")):
-                    rows = zip(symbols.value, symbols.size, symbols.info, strict=True)
-                    found |= {(value, size) for value, size, info in rows if info & 0xF == STT_FUNC and size}
+                    found |= {(value, size) for value, size in symbols.functions() if size}
             self._arm_functions = sorted(found)
         return self._arm_functions
 
@@ -155,7 +154,7 @@ class Module:
             if self.elf is not None and any(GO_MARK.search(section.name) for section in self.elf.sections):
                 from whence.gopclntab import Pclntab
 
-                with suppress(ElfError, GopclntabError):
+                with suppress(ObjectError, GopclntabError):
                     table = Pclntab.find(self.elf)
                     self._go = table.frames() if table is not None else None
         return self._go
@@ -371,7 +370,7 @@ class CoreCode:
     def _vdso_frames(self, mapping: Mapping) -> CallFrames:
         if self._vdso is None:
             self._vdso = CallFrames([])
-            with suppress(ElfError, LookupError):
+            with suppress(ObjectError, LookupError):
                 data = b"" if self._memory is None else self._memory.read(mapping.start, min(mapping.size, VDSO_LIMIT))
                 elf = ElfFile.from_bytes(data, "[vdso]")
                 first = next((one.vaddr for one in elf.segments if one.is_loaded), 0)

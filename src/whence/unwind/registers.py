@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.records import Record
-from whence.objects.elf.kernels import constants
+from whence.objects import machines
 
 if TYPE_CHECKING:
     from whence._base.window import ByteOrder
@@ -322,11 +322,11 @@ S390X = Machine(
 )
 
 MACHINES = {
-    (constants.EM_X86_64, 64): X86_64,
-    (constants.EM_AARCH64, 64): AARCH64,
-    (constants.EM_386, 32): I386,
-    (constants.EM_ARM, 32): ARM,
-    (constants.EM_RISCV, 64): RISCV64,
-    (constants.EM_PPC64, 64): PPC64LE,
-    (constants.EM_S390, 64): S390X,
+    (machines.EM_X86_64, 64): X86_64,
+    (machines.EM_AARCH64, 64): AARCH64,
+    (machines.EM_386, 32): I386,
+    (machines.EM_ARM, 32): ARM,
+    (machines.EM_RISCV, 64): RISCV64,
+    (machines.EM_PPC64, 64): PPC64LE,
+    (machines.EM_S390, 64): S390X,
 }

@@ -15,14 +15,13 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence._base.errors import DwarfError, ElfError
+from whence._base.errors import DwarfError, ObjectError
 from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
 
 if TYPE_CHECKING:
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
 
 SECTION = ".sframe"
-PT_GNU_SFRAME = 0x6474E554
 MAGIC = 0xDEE2
 VERSION1, VERSION2, VERSION3 = 1, 2, 3
 HEADER_SIZE = 28
@@ -93,19 +92,16 @@ class SFrame:
         self._order: list[int] | None = None
 
     @classmethod
-    def of_elf(cls, elf: ElfFile) -> SFrame | None:
+    def of_elf(cls, elf: ObjectFile) -> SFrame | None:
         """None where there is none that can be read."""
         try:
             section = elf.section(SECTION)
             if section is not None and section.in_file:
                 return cls(elf.content(section), section.vaddr, elf.bits)
-            for segment in elf.segments:
-                if segment.type == PT_GNU_SFRAME and segment.file_size:
-                    end = min(segment.file_end, elf.size)
-                    return cls(elf.data[segment.file_offset : end], segment.vaddr, elf.bits)
-        except (ElfError, DwarfError):
+            located = elf.located(SECTION)
+            return None if located is None else cls(located[1], located[0], elf.bits)
+        except (ObjectError, DwarfError):
             return None
-        return None
 
     def find(self, vaddr: int) -> Fde | None:
         """How to unwind at a vaddr; None where nothing says so. Raises DwarfError where that breaks a rule."""

@@ -6,17 +6,17 @@ import os
 import threading
 from contextlib import contextmanager, suppress
 
-from whence._base.errors import ElfError, WhenceError, empty_file, naming
+from whence._base.errors import ElfError, ObjectError, WhenceError, empty_file, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock, cached_property
 from whence._base.mapped import MappedFile
 from whence._base.window import ByteOrder
-from whence.objects.elf import layout
 from whence.objects.elf.code import Range, code_ranges, code_segments, loaded_ranges
 from whence.objects.elf.header import read_header
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.sections import Section, read_sections, stored
 from whence.objects.elf.segments import Segment, Translation, read_segments
+from whence.objects.interface import DWARF_SECTIONS, ObjectFile, ObjectSection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +32,15 @@ if TYPE_CHECKING:
     from whence.objects.elf.symbols import Symbols, SymbolTable
 
 
+TABLE_SEGMENTS = {
+    ".eh_frame_hdr": constants.PT_GNU_EH_FRAME,
+    ".ARM.exidx": constants.PT_ARM_EXIDX,
+    ".sframe": constants.PT_GNU_SFRAME,
+}
 LINES_PART = 4  # .debug_line has about so many times fewer bytes than .debug_info
 
 
-class ElfFile:
+class ElfFile(ObjectFile):
     """An ELF file as tables: sections, segments, symbols, notes, links. Nothing is read before it is asked for.
 
     A header that breaks a rule raises ElfError at once. A damaged table is left empty and its error kept in
@@ -54,7 +59,7 @@ class ElfFile:
         view = memoryview(data)
         self.data = (view if view.format == "B" else view.cast("B")).toreadonly()
         self.size = len(self.data)
-        self.problems: list[ElfError] = []
+        self.problems: list[ObjectError] = []
         self.header = read_header(self.data)
         self.bits = self.header.bits
         self.order: ByteOrder = self.header.order
@@ -130,6 +135,10 @@ class ElfFile:
     def __repr__(self) -> str:
         return f"<ElfFile {self.path or 'in memory'}: {self.bits}-bit {self.order}, machine {self.machine}>"
 
+    @property
+    def is_relocatable(self) -> bool:
+        return self.type == constants.ET_REL
+
     # sections
 
     @cached_property
@@ -154,18 +163,7 @@ class ElfFile:
             found = self._by_name.get(".z" + name[1:])
         return found
 
-    @cached_property
-    def is_go(self) -> bool:
-        """Whether sections say that the Go linker made the file; strip leaves them, debug files name them."""
-        return any(self.section(name) is not None for name in layout.GO_SECTIONS)
-
-    @property
-    def has_debug_info(self) -> bool:
-        """Whether it has bytes of .debug_info, not only a claim to some (SHT_NOBITS)."""
-        section = self.section(".debug_info")
-        return section is not None and section.in_file and section.size > 0
-
-    def content(self, section: Section | str) -> memoryview:
+    def content(self, section: ObjectSection | str) -> memoryview:
         """A section's bytes: unpacked, and with relocations applied in the debug sections of object files.
 
         No bytes for a name that is not there and for SHT_NOBITS. Kept until `close`, when they were unpacked.
@@ -181,7 +179,7 @@ class ElfFile:
         with self.reading():
             return self._content(section)
 
-    def _content(self, section: Section) -> memoryview:
+    def _content(self, section: ObjectSection) -> memoryview:
         stream = section.file_offset, section.size
         if section.compressed and stream in self._streams:
             raw = self._streams[stream]
@@ -190,11 +188,11 @@ class ElfFile:
             self.done_with(section)
         else:
             raw = stored(self.data, section)
-        if self.type == constants.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
+        if self.is_relocatable and section.name.startswith((".debug_", ".zdebug_")):
             raw = self._relocations.applied(section, raw, self.problems)
         return self._contents.setdefault(section.index, raw)
 
-    def unpacking(self, section: Section) -> Unpacking | None:
+    def unpacking(self, section: ObjectSection) -> Unpacking | None:
         """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed.
 
         What `unpack_ahead` began is returned as it is. Raises ElfError when the file's sections together unpack to more
@@ -215,7 +213,7 @@ class ElfFile:
         ones then have a thread of their own. Whoever wants a section meanwhile waits for it, or unpacks a small one
         that has not begun, and meets what is wrong with it. Nothing is done where nothing is compressed.
         """
-        sections = [self.section(f".debug_{name}") for name in layout.DWARF_SECTIONS]
+        sections = [self.section(f".debug_{name}") for name in DWARF_SECTIONS]
         packed = [one for one in sections if one is not None and one.compressed]
         chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
         if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
@@ -245,13 +243,13 @@ class ElfFile:
                 self._ahead = {key: one for key, one in self._ahead.items() if one not in several}
         return info if info in self._ahead.values() else None
 
-    def _unpacking(self, section: Section) -> Unpacking | None:
+    def _unpacking(self, section: ObjectSection) -> Unpacking | None:
         if not section.compressed:
             return None
         from whence.objects.elf.compress import FILE_SLACK, unpack_section, unpack_zdebug, unpacked_budget
 
         raw = stored(self.data, section)
-        if section.flags & constants.SHF_COMPRESSED and len(raw):
+        if self.sections[section.index].flags & constants.SHF_COMPRESSED and len(raw):
 
             def consumed(end: int) -> None:
                 self.done_with(section, 0, end)
@@ -287,7 +285,7 @@ class ElfFile:
             with suppress(ElfError):
                 self.unpacking(packed)
 
-    def keep(self, section: Section, content: memoryview) -> None:
+    def keep(self, section: ObjectSection, content: memoryview) -> None:
         """Let content that was unpacked elsewhere be the section's."""
         self._contents.setdefault(section.index, content)
 
@@ -306,7 +304,7 @@ class ElfFile:
 
         return Relocations(self.header, self.sections, self.content, self.size)
 
-    def done_with(self, section: Section | str, start: int = 0, end: int | None = None) -> None:
+    def done_with(self, section: ObjectSection | str, start: int = 0, end: int | None = None) -> None:
         """Tell the kernel that bytes [start, end) of a section, as stored, may leave memory: they were read.
 
         A hint, never an error: they come back from the file when they are read again. Only whole pages go, and only of
@@ -314,7 +312,7 @@ class ElfFile:
         """
         found = self.section(section) if isinstance(section, str) else section
         mapped = self._mapped
-        if mapped is None or found is None or found.type == constants.SHT_NOBITS:
+        if mapped is None or found is None or not found.in_file:
             return
         first = found.file_offset + start
         stop = min(found.file_offset + (found.size if end is None else min(end, found.size)), self.size)
@@ -382,6 +380,38 @@ class ElfFile:
         rule = f"one of them loads {size} bytes at vaddr {vaddr:#x}"
         raise ElfError("segments", None, rule, fault=f"elf segments: n{rule}", path=self.path)
 
+    def located(self, name: str) -> tuple[int, memoryview] | None:
+        """Return vaddr and bytes of an unwind table by its program header."""
+        for segment in self.segments:
+            if segment.type == TABLE_SEGMENTS.get(name) and segment.file_size:
+                return segment.vaddr, self.data[segment.file_offset : min(segment.file_end, self.size)]
+        return None
+
+    def loaded_around(self, vaddr: int) -> tuple[int, memoryview]:
+        """Return vaddr and bytes of the PT_LOAD segment that holds a vaddr; of the section, if no segment does."""
+        segments = [(one.vaddr, one.file_offset, one.file_size) for one in self.segments if one.is_loaded]
+        sections = [(one.vaddr, one.file_offset, one.size) for one in self.sections if one.allocated and one.in_file]
+        for start, file_offset, size in (*segments, *sections):
+            if 0 <= vaddr - start < size:
+                return start, self.data[file_offset : min(file_offset + size, self.size)]
+        return vaddr, self.data[:0]
+
+    def relocation_tables(self) -> list[bytes]:
+        """Return every loaded RELA table; without section headers, the one of the dynamic table (DT_RELA)."""
+        tables = []
+        for section in self.sections:
+            if section.type == constants.SHT_RELA and section.allocated:
+                with suppress(ElfError):
+                    tables.append(bytes(self.content(section)))
+        if not self.sections:
+            from whence.objects.elf.dynamic import dynamic_tags
+
+            tags = dynamic_tags(self.data, self.header, self.segments)
+            offset = self.file_offset_of(tags.get(constants.DT_RELA, -1))
+            if offset is not None:
+                tables.append(bytes(self.data[offset : offset + tags.get(constants.DT_RELASZ, 0)]))
+        return tables
+
     # symbols
 
     def symbol_table(self, table: str = ".symtab") -> SymbolTable | None:
@@ -402,6 +432,11 @@ class ElfFile:
 
                 return dynamic_symbols(self.data, self.header, self.segments)
             return None
+
+    def may_have_symbol(self, name: str, table: str = ".symtab") -> bool:
+        """Return False if the names of the table's symbols do not contain that name. Raises ElfError."""
+        found = self.symbol_table(table)
+        return found is not None and found.may_have(name)
 
     def symbols(self, table: str = ".symtab") -> Symbols:
         """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""

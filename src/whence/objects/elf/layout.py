@@ -33,31 +33,3 @@ NOTE = "III"
 # tag, value; the type and value of an entry of the auxiliary vector are both unsigned
 DYNAMIC = {ELF32: "iI", ELF64: "qQ"}
 AUXILIARY = {ELF32: "II", ELF64: "QQ"}
-
-# of DWARF, what the ranges of functions and lines are read from: .debug_info first, .debug_line last
-DWARF_SECTIONS = (
-    "info", "types", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists", "line",
-)  # fmt: skip
-
-GO_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo")
-
-MACHINES = {
-    constants.EM_386: "i386",
-    constants.EM_MIPS: "mips",
-    constants.EM_PPC: "ppc",
-    constants.EM_PPC64: "ppc64",
-    constants.EM_S390: "s390x",
-    constants.EM_ARM: "arm",
-    constants.EM_SPARCV9: "sparc64",
-    constants.EM_IA_64: "ia64",
-    constants.EM_X86_64: "x86-64",
-    constants.EM_AARCH64: "aarch64",
-    constants.EM_RISCV: "riscv",
-    constants.EM_BPF: "bpf",
-    constants.EM_LOONGARCH: "loongarch",
-}
-
-
-def machine_name(number: int) -> str:
-    """What people call e_machine; "machine N" where they have no name for it here."""
-    return MACHINES.get(number, f"machine {number}")

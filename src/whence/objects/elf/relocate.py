@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 
-from whence._base.errors import ElfError, Unsupported
+from whence._base.errors import ElfError, ObjectError, Unsupported
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.kernels.constants import (
     ADD,
@@ -26,6 +26,7 @@ from whence.objects.elf.kernels.constants import (
     UNKNOWN_KIND,
 )
 from whence.objects.elf.layout import ELF64
+from whence.objects.interface import ObjectSection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class Relocations:
             if section.type in (constants.SHT_RELA, constants.SHT_REL) and section.size:
                 self.tables.setdefault(section.info, []).append(section)
 
-    def applied(self, section: Section, content: memoryview, problems: list[ElfError]) -> memoryview:
+    def applied(self, section: ObjectSection, content: memoryview, problems: list[ObjectError]) -> memoryview:
         """A section's content with its relocations applied; the same view when it has none.
 
         Relocations that break a rule are left out, and the first of each table is a problem.

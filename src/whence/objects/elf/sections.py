@@ -7,13 +7,14 @@ from whence._base.records import Record
 from whence.objects.elf import layout
 from whence.objects.elf.header import Header, entries
 from whence.objects.elf.kernels import constants
+from whence.objects.interface import ObjectSection
 
 MAX_ALIGN = 1 << 16
 NAME_LIMIT = 4096  # bytes of a name that are read; -ffunction-sections puts whole linkage names there
 NAME_SHARING = 16  # names may overlap in their table; together they are at most this many times its size
 
 
-class Section(Record, frozen=True):
+class Section(Record, ObjectSection, frozen=True):
     """One section header. `size` is in bytes as stored: a compressed section unpacks to more.
 
     `vaddr` is sh_addr, but in a relocatable file, where nothing has an address yet, the place `laid_out` gives it.
@@ -47,6 +48,10 @@ class Section(Record, frozen=True):
     @property
     def executable(self) -> bool:
         return bool(self.flags & constants.SHF_EXECINSTR)
+
+    @property
+    def grouped(self) -> bool:
+        return bool(self.flags & constants.SHF_GROUP)
 
     @property
     def part(self) -> str:
@@ -101,7 +106,7 @@ def laid_out(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return out
 
 
-def stored(data: memoryview, section: Section) -> memoryview:
+def stored(data: memoryview, section: ObjectSection) -> memoryview:
     """A section's bytes as they lie in the file; none for SHT_NOBITS and section 0."""
     if not section.in_file:
         return data[:0]

@@ -18,6 +18,7 @@ from whence.objects.elf import layout
 from whence.objects.elf.header import Header, entries
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.layout import ELF64
+from whence.objects.interface import ObjectSegment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ WIDTH = (1 << 64) - 1
 SMALLEST_PAGE, LARGEST_PAGE = 1 << 12, 1 << 16
 
 
-class Segment(Record, frozen=True):
+class Segment(Record, ObjectSegment, frozen=True):
     """One program header. Bytes [file_offset, file_offset + file_size) are at vaddr; up to memory_size come zeros."""
 
     type: int
@@ -50,6 +51,10 @@ class Segment(Record, frozen=True):
         return bool(self.flags & constants.PF_X)
 
     @property
+    def writable(self) -> bool:
+        return bool(self.flags & constants.PF_W)
+
+    @property
     def is_loaded(self) -> bool:
         return self.type == constants.PT_LOAD
 
@@ -58,16 +63,6 @@ class Segment(Record, frozen=True):
         """Whether it is loaded and has none of its bytes in the file: a debug file's, as objcopy --only-keep-debug
         makes them."""
         return self.type == constants.PT_LOAD and self.memory_size > 0 and not self.file_size
-
-    @property
-    def end(self) -> int:
-        """The vaddr behind its memory."""
-        return self.vaddr + self.memory_size
-
-    @property
-    def file_end(self) -> int:
-        """The file offset behind its bytes."""
-        return self.file_offset + self.file_size
 
     @property
     def page(self) -> int:

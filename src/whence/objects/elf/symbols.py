@@ -16,6 +16,7 @@ from whence.objects.elf import layout
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.layout import ELF64
 from whence.objects.elf.sections import Section
+from whence.objects.interface import ObjectSymbols
 
 
 class SymbolTable(Record, frozen=True):
@@ -37,7 +38,7 @@ class SymbolTable(Record, frozen=True):
         return found
 
 
-class Symbols(Record, frozen=True):
+class Symbols(Record, ObjectSymbols, frozen=True):
     """Every entry of a table, the null entry first. `name_offset` counts in `names`; read a name with `name(i)`."""
 
     names: memoryview
@@ -57,6 +58,12 @@ class Symbols(Record, frozen=True):
     def name(self, index: int) -> str:
         """A symbol's name; "" when it lies outside the names."""
         return cstring(self.names, self.name_offset[index]).decode("utf-8", "surrogateescape")
+
+    def functions(self) -> list[tuple[int, int]]:
+        """Return value and size of the symbols of type STT_FUNC."""
+        mask, function = constants.STT_MASK, constants.STT_FUNC
+        rows = zip(self.value, self.size, self.info, strict=True)
+        return [(value, size) for value, size, info in rows if info & mask == function]
 
     def find(self, name: str) -> int | None:
         """The index of the first symbol of that name; None when there is none. Costs a search of the names, then one of

@@ -73,6 +73,9 @@ cpdef enum:  # types of segments
     PT_INTERP = 3
     PT_NOTE = 4
     PT_PHDR = 6
+    PT_GNU_EH_FRAME = 0x6474E550
+    PT_GNU_SFRAME = 0x6474E554
+    PT_ARM_EXIDX = 0x70000001
     PN_XNUM = 0xFFFF  # in e_phnum: the number of segments is in section 0
 
 cpdef enum:  # flags of segments

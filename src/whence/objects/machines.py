@@ -1,0 +1,52 @@
+"""Machines by the numbers that ELF gives them (e_machine of the gABI), for object files of every format."""
+
+from __future__ import annotations
+
+from whence.objects.elf.kernels.constants import (
+    EM_386,
+    EM_AARCH64,
+    EM_ARM,
+    EM_BPF,
+    EM_IA_64,
+    EM_LOONGARCH,
+    EM_MIPS,
+    EM_PPC,
+    EM_PPC64,
+    EM_RISCV,
+    EM_S390,
+    EM_SPARCV9,
+    EM_X86_64,
+)
+
+__all__ = [
+    "EM_386",
+    "EM_AARCH64",
+    "EM_ARM",
+    "EM_PPC64",
+    "EM_RISCV",
+    "EM_S390",
+    "EM_X86_64",
+    "MACHINES",
+    "machine_name",
+]
+
+MACHINES = {
+    EM_386: "i386",
+    EM_MIPS: "mips",
+    EM_PPC: "ppc",
+    EM_PPC64: "ppc64",
+    EM_S390: "s390x",
+    EM_ARM: "arm",
+    EM_SPARCV9: "sparc64",
+    EM_IA_64: "ia64",
+    EM_X86_64: "x86-64",
+    EM_AARCH64: "aarch64",
+    EM_RISCV: "riscv",
+    EM_BPF: "bpf",
+    EM_LOONGARCH: "loongarch",
+}
+
+
+def machine_name(number: int) -> str:
+    """Return the usual name of a machine, "machine N" for one that has none here."""
+    return MACHINES.get(number, f"machine {number}")
