@@ -99,7 +99,6 @@ class Variables:
         self._alt = kernel.VariableReader(alt.kernel, alt.kernel)
         self._files: dict[tuple[int, int, int], str] = {}  # by supplementary file or not, unit and number
         self._functions: dict[int, tuple[array[int], array[int], array[int]]] = {}  # by unit
-        self._first_starts: dict[int, dict[int, int]] = {}  # by unit and DIE
         self._starts: dict[int, FrameStart] = {}  # by DIE
         self._lists = LocationLists(info.elf)
         self._placed: tuple[array[int], array[int]] | None = None
@@ -196,8 +195,8 @@ class Variables:
             starts, ends, offsets = variables._functions_of(unit)
             index = bisect_right(starts, vaddr) - 1
             if index >= 0 and vaddr < ends[index]:
-                chain = Column("Q")
-                variables._own.chain(offsets[index], vaddr, chain)
+                firsts, chain = Column("Q"), Column("Q")
+                variables._own.chain(offsets[index], vaddr, firsts, chain)
                 return [variables._start(offset) for offset in reversed(chain.numbers())]
         return []
 
@@ -214,22 +213,16 @@ class Variables:
         return ""
 
     def starts_without_linkage_names(self, vaddr: int) -> list[int | None]:
-        """Return where the function at `vaddr` and the calls inlined into it there start, innermost first: the first
-        range of the function, DW_AT_low_pc of calls. None for one without, for one that has a linkage name, and for one
-        whose language has no mangling."""
+        """Return where the first range of the function at `vaddr` and of each call inlined into it there starts,
+        innermost first. None for one that has a linkage name, and for one whose language has no mangling."""
         for variables, unit in self._units_at(vaddr):
             starts, ends, offsets = variables._functions_of(unit)
             index = bisect_right(starts, vaddr) - 1
             if index >= 0 and vaddr < ends[index]:
-                chain = Column("Q")
-                variables._own.chain(offsets[index], vaddr, chain)
-                first = variables._first_starts[unit]
-                return [
-                    None
-                    if variables._has_linkage_name(offset)
-                    else first.get(offset) or variables._start(offset).vaddr or None
-                    for offset in reversed(chain.numbers())
-                ]
+                firsts, chain = Column("Q"), Column("Q")
+                variables._own.chain(offsets[index], vaddr, firsts, chain)
+                rows = zip(firsts.numbers(), chain.numbers(), strict=True)
+                return [None if variables._has_linkage_name(offset) else start for start, offset in reversed([*rows])]
         return []
 
     def _has_linkage_name(self, offset: int) -> bool:
@@ -295,8 +288,6 @@ class Variables:
             columns = Column("Q"), Column("Q"), Column("Q")
             self._own.functions(unit, *columns)
             starts, ends, offsets = (_ordered(columns[0], column) for column in columns)
-            spans = zip(reversed(columns[2].numbers()), reversed(columns[0].numbers()), strict=True)
-            self._first_starts[unit] = dict(spans)  # of several spans the first one is kept
             self._functions[unit] = starts, ends, offsets
         return self._functions[unit]
 

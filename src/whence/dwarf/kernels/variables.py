@@ -295,15 +295,15 @@ class VariableReader:
         if found == NO_MEMORY:
             raise MemoryError
 
-    def chain(self, offset: cython.ulonglong, vaddr: cython.ulonglong, offsets: Column):
-        """Append the offsets of a function's DIE and of the calls inlined into it that cover a vaddr, outermost first.
-        MemoryError."""
+    def chain(self, offset: cython.ulonglong, vaddr: cython.ulonglong, starts: Column, offsets: Column):
+        """Append a function's DIE and the calls inlined into it that cover a vaddr, outermost first: the start of the
+        first range of each, and its offset. Raises MemoryError."""
         found: u64 = 0
         unit = unit_at(cython.address(self.sections.file), offset)
-        belong(offsets.takes(8))
+        belong(starts.takes(8) and offsets.takes(8))
         if unit != cython.NULL and unit[FAULT] == 0:
             with cython.nogil:
-                found = self.walk(unit, offset, CHAIN, vaddr, offsets, offsets, offsets)
+                found = self.walk(unit, offset, CHAIN, vaddr, starts, starts, offsets)
         if found == NO_MEMORY:
             raise MemoryError
 
@@ -344,7 +344,7 @@ class VariableReader:
     ) -> u64:  # fmt: skip
         """Look at the functions and inlined calls from an offset on, to the end of the unit (LAST, FUNCTIONS) or of the
         DIE there (CHAIN). Returns the last one that covers a vaddr, as those inside come after those around. Appends
-        the offset of each that does (CHAIN), or every function with its spans (FUNCTIONS). All ones: no memory."""
+        first start and offset of each that does (CHAIN), or every function with its spans (FUNCTIONS). All ones: no memory."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         end: u64 = unit[END]
@@ -414,7 +414,9 @@ class VariableReader:
                             return NO_MEMORY
                     elif low <= vaddr < high:
                         last = here
-                        if asked == CHAIN and not offsets.push_u64(here):
+                        if asked == CHAIN and not (
+                            starts.push_u64(self.spans.items[0].start) and offsets.push_u64(here)
+                        ):
                             return NO_MEMORY
                         break
             if asked == CHAIN and level == 0:
