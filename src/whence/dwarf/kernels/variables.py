@@ -344,7 +344,8 @@ class VariableReader:
     ) -> u64:  # fmt: skip
         """Look at the functions and inlined calls from an offset on, to the end of the unit (LAST, FUNCTIONS) or of the
         DIE there (CHAIN). Returns the last one that covers a vaddr, as those inside come after those around. Appends
-        first start and offset of each that does (CHAIN), or every function with its spans (FUNCTIONS). All ones: no memory."""
+        first start and offset of each that does (CHAIN), or every function with its spans (FUNCTIONS). All ones: no
+        memory."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         end: u64 = unit[END]
