@@ -24,6 +24,7 @@ this is loaded when it is used.
 from __future__ import annotations
 
 from whence._base.errors import WhenceError
+from whence._base.lazy import attach
 from whence._version import __version__
 
 TYPE_CHECKING = False
@@ -42,34 +43,27 @@ __all__ = [
     "Symbolized", "Symbolizer", "WhenceError", "__version__", "gotrace", "lidia", "open", "procmap", "profiles",
 ]  # fmt: skip
 
-_LAZY = {
-    "open": ("whence.binary", "open_binary"),
-    "Binary": ("whence.binary", "Binary"),
-    "Core": ("whence.symbolize", "Core"),
-    "Frame": ("whence._base.model", "Frame"),
-    "Frames": ("whence._base.model", "Frames"),
-    "Locator": ("whence.locator.locator", "Locator"),
-    "Process": ("whence.symbolize", "Process"),
-    "Reason": ("whence._base.reasons", "Reason"),
-    "Snapshot": ("whence.symbolize", "Snapshot"),
-    "Source": ("whence._base.model", "Source"),
-    "Stack": ("whence.symbolize", "Stack"),
-    "Store": ("whence.store.store", "Store"),
-    "Symbolized": ("whence.symbolize", "Symbolized"),
-    "Symbolizer": ("whence.symbolize", "Symbolizer"),
-}
-_ROOMS = ("gotrace", "lidia", "procmap", "profiles")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> object:
-    module, attribute = _LAZY.get(name, (f"whence.{name}", ""))
-    if not attribute and name not in _ROOMS:  # so `from whence import files` asks, too, before it imports the module
-        raise AttributeError(f"module 'whence' has no attribute {name!r}")
-    from importlib import import_module
-
-    found = import_module(module)
-    return getattr(found, attribute) if attribute else found
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "open": "whence.binary:open_binary",
+            "Binary": "whence.binary",
+            "Core": "whence.symbolize",
+            "Frame": "whence._base.model",
+            "Frames": "whence._base.model",
+            "Locator": "whence.locator.locator",
+            "Process": "whence.symbolize",
+            "Reason": "whence._base.reasons",
+            "Snapshot": "whence.symbolize",
+            "Source": "whence._base.model",
+            "Stack": "whence.symbolize",
+            "Store": "whence.store.store",
+            "Symbolized": "whence.symbolize",
+            "Symbolizer": "whence.symbolize",
+            "gotrace": "whence.gotrace:",
+            "lidia": "whence.lidia:",
+            "procmap": "whence.procmap:",
+            "profiles": "whence.profiles:",
+        },
+    )

@@ -30,6 +30,8 @@ kernels/
   reading.pxd: how forms are read; budget.pxd: what a unit may cost, all kernels spend from it
 """
 
+from whence._base.lazy import attach
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
@@ -37,10 +39,12 @@ if TYPE_CHECKING:
 
 __all__ = ["DebugInfo", "Unit", "Units"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module 'whence.dwarf' has no attribute {name!r}")
-    from whence.dwarf import info, unit_set  # what unpacks ahead of them does without
-
-    return getattr(info if name == "DebugInfo" else unit_set, name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "DebugInfo": "whence.dwarf.info",
+            "Unit": "whence.dwarf.unit_set",
+            "Units": "whence.dwarf.unit_set",
+        },
+    )

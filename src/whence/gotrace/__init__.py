@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whence._base.lazy import attach
 from whence.gotrace.convert import text_to_wire, to_text, to_wire, wire_to_text
 from whence.gotrace.faults import TextError
 from whence.gotrace.kernels.event import Event
@@ -84,27 +85,24 @@ __all__ = [
     "wire_to_text",
 ]
 
-if not TYPE_CHECKING:  # these bring in threads and more, which a conversion does without
-    _LAZY = {
-        name: module
-        for module, names in {
-            "anonymizing": "anonymize",
-            "columnar": "ColumnReader Columns columns",
-            "filtering": "Filter FilterResult filter",
-            "salvaging": "Piece salvage",
-            "sizes": "fix_sizes",
-            "survey": "GenerationInfo TraceInfo info",
-            "verification": "Problem verify",
-        }.items()
-        for name in names.split()
-    }
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
-
-    def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name in _LAZY:
-            return getattr(import_module(f"whence.gotrace.{_LAZY[name]}"), name)
-        raise AttributeError(f"module 'whence.gotrace' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {  # these import threads and more, which a conversion does without
+            "anonymize": "whence.gotrace.anonymizing",
+            "ColumnReader": "whence.gotrace.columnar",
+            "Columns": "whence.gotrace.columnar",
+            "columns": "whence.gotrace.columnar",
+            "Filter": "whence.gotrace.filtering",
+            "FilterResult": "whence.gotrace.filtering",
+            "filter": "whence.gotrace.filtering",
+            "Piece": "whence.gotrace.salvaging",
+            "salvage": "whence.gotrace.salvaging",
+            "fix_sizes": "whence.gotrace.sizes",
+            "GenerationInfo": "whence.gotrace.survey",
+            "TraceInfo": "whence.gotrace.survey",
+            "info": "whence.gotrace.survey",
+            "Problem": "whence.gotrace.verification",
+            "verify": "whence.gotrace.verification",
+        },
+    )

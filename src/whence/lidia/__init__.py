@@ -40,6 +40,7 @@ main main.c 4
 
 from __future__ import annotations
 
+from whence._base.lazy import attach
 from whence.lidia.table import Table, from_bytes, open
 
 TYPE_CHECKING = False
@@ -73,32 +74,24 @@ __all__ = [
 ]
 
 # Imported when asked for: to look an address up, none of it is needed.
-_LATER = {
-    "Builder": "whence.lidia.builder",
-    "Created": "whence.archive.create",
-    "Extra": "whence.lidia.layout",
-    "Frame": "whence._base.model",
-    "FrameTable": "whence.lidia.results",
-    "ArchiveInfo": "whence.lidia.verify",
-    "LineTable": "whence.lidia.results",
-    "LineTableEntry": "whence.lidia.results",
-    "Range": "whence.lidia.results",
-    "Written": "whence.lidia.writer",
-    "create": "whence.archive.create",
-    "create_from_elf": "whence.archive.create",
-    "to_bytes": "whence.lidia.writer",
-    "write": "whence.lidia.writer",
-}
-
 
 if not TYPE_CHECKING:
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
-
-    def __getattr__(name: str) -> object:
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        return getattr(import_module(_LATER[name]), name)
+    __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "Builder": "whence.lidia.builder",
+            "Created": "whence.archive.create",
+            "Extra": "whence.lidia.layout",
+            "Frame": "whence._base.model",
+            "FrameTable": "whence.lidia.results",
+            "ArchiveInfo": "whence.lidia.verify",
+            "LineTable": "whence.lidia.results",
+            "LineTableEntry": "whence.lidia.results",
+            "Range": "whence.lidia.results",
+            "Written": "whence.lidia.writer",
+            "create": "whence.archive.create",
+            "create_from_elf": "whence.archive.create",
+            "to_bytes": "whence.lidia.writer",
+            "write": "whence.lidia.writer",
+        },
+    )

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whence._base.lazy import attach
 from whence.procmap.mapping import Kind, Mapping
 
 if TYPE_CHECKING:
@@ -44,21 +45,13 @@ if TYPE_CHECKING:
 
 __all__ = ["AddressMapper", "Kind", "Mapping", "Resolver", "read_build_id", "read_go_build_id"]
 
-_LAZY = {  # where each lies: profiles need the mapping alone, not what reads ELF files
-    "AddressMapper": "whence.procmap.address_mapper",
-    "Resolver": "whence.procmap.resolver",
-    "read_build_id": "whence.procmap.build_id",
-    "read_go_build_id": "whence.procmap.build_id",
-}
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'whence.procmap' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {  # profiles need the mappings alone, not ELF files
+            "AddressMapper": "whence.procmap.address_mapper",
+            "Resolver": "whence.procmap.resolver",
+            "read_build_id": "whence.procmap.build_id",
+            "read_go_build_id": "whence.procmap.build_id",
+        },
+    )

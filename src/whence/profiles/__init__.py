@@ -48,6 +48,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whence._base.lazy import attach
 from whence.samples.model import Label, Mapping, Sample, Samples, SampleType
 
 if TYPE_CHECKING:
@@ -75,29 +76,18 @@ __all__ = [
     "sample",
 ]  # fmt: skip
 
-_LAZY = {
-    "merge": ("whence.profiles.profile", "merge"),
-    "read": ("whence.profiles.profile", "read"),
-    "read_go_trace": ("whence.profiles.formats.go_trace", "read_go_trace"),
-    "sample": ("whence.profiles.sampling", "sample"),
-    "Profile": ("whence.profiles.profile", "Profile"),
-    "SymbolLists": ("whence.profiles.symbol_lists", "SymbolLists"),
-    "Binaries": ("whence.profiles.binaries", "Binaries"),
-    "Report": ("whence.profiles.coverage", "Report"),
-    "CoverageRow": ("whence.profiles.coverage", "CoverageRow"),
-}
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-if not TYPE_CHECKING:  # to type checkers the names above are there, and kernels are modules
-
-    def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name in _LAZY:
-            module, attribute = _LAZY[name]
-            return getattr(import_module(module), attribute)
-        raise AttributeError(f"module 'whence.profiles' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "merge": "whence.profiles.profile",
+            "read": "whence.profiles.profile",
+            "read_go_trace": "whence.profiles.formats.go_trace",
+            "sample": "whence.profiles.sampling",
+            "Profile": "whence.profiles.profile",
+            "SymbolLists": "whence.profiles.symbol_lists",
+            "Binaries": "whence.profiles.binaries",
+            "Report": "whence.profiles.coverage",
+            "CoverageRow": "whence.profiles.coverage",
+        },
+    )

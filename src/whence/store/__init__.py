@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whence._base.lazy import attach
 from whence.store.leases import Busy
 from whence.store.meta import HeldFile, Meta
 from whence.store.outcomes import Added
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Added", "AsyncStore", "Busy", "Content", "HeldFile", "Meta", "Store"]
 
-
-def __getattr__(name: str) -> object:
-    if name == "AsyncStore":  # asyncio takes long to import
-        from whence.store.asynchronous import AsyncStore
-
-        return AsyncStore
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {  # asyncio takes long to import
+            "AsyncStore": "whence.store.asynchronous",
+        },
+    )

@@ -19,21 +19,12 @@ Reasons are those of _base.reasons. One address, process or file that fails neve
 
 from typing import TYPE_CHECKING
 
+from whence._base.lazy import attach
+
 __all__ = [
     "Core", "NamedFrame", "Process", "ProcessView", "Reason", "Snapshot", "Stack", "Symbolized", "Symbolizer",
 ]  # fmt: skip
 
-_LAZY = {
-    "Core": "whence.symbolize.core",
-    "NamedFrame": "whence.symbolize.stacks",
-    "Process": "whence.symbolize.live",
-    "ProcessView": "whence.symbolize.process",
-    "Reason": "whence._base.reasons",
-    "Snapshot": "whence.symbolize.process",
-    "Stack": "whence.symbolize.stacks",
-    "Symbolized": "whence.symbolize.symbolized",
-    "Symbolizer": "whence.symbolize.symbolizer",
-}  # which module has a name: profiles take a few of these modules, not the others
 
 if TYPE_CHECKING:
     from whence._base.reasons import Reason
@@ -43,11 +34,19 @@ if TYPE_CHECKING:
     from whence.symbolize.stacks import NamedFrame, Stack
     from whence.symbolize.symbolized import Symbolized
     from whence.symbolize.symbolizer import Symbolizer
-else:
 
-    def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name in _LAZY:
-            return getattr(import_module(_LAZY[name]), name)
-        raise AttributeError(f"module 'whence.symbolize' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {  # profiles need few of these modules
+            "Core": "whence.symbolize.core",
+            "NamedFrame": "whence.symbolize.stacks",
+            "Process": "whence.symbolize.live",
+            "ProcessView": "whence.symbolize.process",
+            "Reason": "whence._base.reasons",
+            "Snapshot": "whence.symbolize.process",
+            "Stack": "whence.symbolize.stacks",
+            "Symbolized": "whence.symbolize.symbolized",
+            "Symbolizer": "whence.symbolize.symbolizer",
+        },
+    )

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whence._base.lazy import attach
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 
 if TYPE_CHECKING:
@@ -50,23 +51,15 @@ __all__ = [
     "stacks",
 ]  # fmt: skip
 
-_LAZY = {  # where each lies: samples need no cores, cores no samples
-    "Signal": "whence.unwind.signals",
-    "SampleStacks": "whence.unwind.samples",
-    "StackSamples": "whence.unwind.samples",
-    "ThreadStack": "whence.unwind.core",
-    "core_stacks": "whence.unwind.core",
-    "stacks": "whence.unwind.samples",
-}
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'whence.unwind' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {  # where each lies: samples need no cores, cores no samples
+            "Signal": "whence.unwind.signals",
+            "SampleStacks": "whence.unwind.samples",
+            "StackSamples": "whence.unwind.samples",
+            "ThreadStack": "whence.unwind.core",
+            "core_stacks": "whence.unwind.core",
+            "stacks": "whence.unwind.samples",
+        },
+    )

@@ -26,6 +26,7 @@ Only file.py, and function_symbols.py and plt.py above it, know ElfFile; the oth
 bytes.
 """
 
+from whence._base.lazy import attach
 from whence.objects.elf.file import ElfFile
 from whence.objects.elf.sections import Section
 from whence.objects.elf.segments import Segment, Translation
@@ -50,20 +51,15 @@ __all__ = [
     "functions",
 ]
 
-
-_LATER = {  # debug info often says all that is asked for
-    "AltLink": "links",
-    "DebugLink": "links",
-    "Note": "notes",
-    "Symbols": "symbols",
-    "aliases": "function_symbols",
-    "functions": "function_symbols",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module 'whence.objects.elf' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"whence.objects.elf.{_LATER[name]}"), name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(
+        __name__,
+        {  # debug info often says all that is asked for
+            "AltLink": "whence.objects.elf.links",
+            "DebugLink": "whence.objects.elf.links",
+            "Note": "whence.objects.elf.notes",
+            "Symbols": "whence.objects.elf.symbols",
+            "aliases": "whence.objects.elf.function_symbols",
+            "functions": "whence.objects.elf.function_symbols",
+        },
+    )
