@@ -62,12 +62,13 @@ test-pythons:  ## the test suite on every CPython of PYTHONS that is found, each
 			|| exit 1; \
 	done
 
-lint: | $(VENV)/.made  ## style and types
+lint: | $(VENV)/.made  ## style, layout and types
 	@$(MAKE) --no-print-directory -j3 style types $(VENV)/.installed  # types need no kernel: checked while they are built
 
 style: | $(VENV)/.grouped
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tools.lint
 
 types: | $(VENV)/.grouped
 	$(BIN)/mypy

@@ -4,11 +4,9 @@ import ast
 import importlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tarfile
-import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -70,22 +68,6 @@ def test_where_no_kernel_is_built_the_import_says_what_builds_them(tmp_path: Pat
 def test_a_kernel_that_there_is_not_is_an_import_error() -> None:
     with pytest.raises(ImportError, match="PyInit_whence_kernels_nothing"):
         importlib.import_module("whence.kernels.nothing")
-
-
-def test_the_changelog_speaks_of_this_version() -> None:
-    version = re.search(r'"(.+)"', (SRC / "whence" / "_version.py").read_text())
-    assert version is not None
-    assert version[1] in (ROOT / "CHANGELOG.md").read_text()
-
-
-def test_the_classifiers_name_the_pythons_that_the_tests_run_on() -> None:
-    pythons = re.search(r"^PYTHONS \?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert pythons is not None
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    prefix = "Programming Language :: Python :: 3."
-    named = [f"3.{one.removeprefix(prefix)}" for one in project["classifiers"] if one.startswith(prefix)]
-    assert named == pythons[1].split()
-    assert project["requires-python"] == f">={named[0]}"
 
 
 def test_the_source_distribution_has_every_kernel_and_every_file_the_package_reads(tmp_path: Path) -> None:
