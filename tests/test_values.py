@@ -504,15 +504,22 @@ def forged_sections() -> list[dict[str, bytes]]:
     found = []
     steps = [("set_address", 0x1000), ("copy",), ("special", 4, 2), ("file", 2), ("special", 2, 1), ("end", 8)]
     for version in (4, 5):
-        helper = Die(d.FUNCTION, [(d.NAME, d.STRING, "helper"), (d.DECL_FILE, d.DATA1, 1), (d.DECL_LINE, d.DATA1, 3)])
+        helper = Die(
+            d.DW_TAG_subprogram,
+            [
+                (d.DW_AT_name, d.DW_FORM_string, "helper"),
+                (d.DW_AT_decl_file, d.DW_FORM_data1, 1),
+                (d.DW_AT_decl_line, d.DW_FORM_data1, 3),
+            ],
+        )
         main = function("main", 0x1000, 0x40, inlined(helper, 0x1010, 0x10, 7))
         attributes = [
-            (d.LANGUAGE, d.DATA1, 4),
-            (d.STMT_LIST, d.SEC_OFFSET, 0),
-            (d.LOW, d.ADDR, 0x1000),
-            (d.HIGH, d.DATA1, 64),
+            (d.DW_AT_language, d.DW_FORM_data1, 4),
+            (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, 0),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+            (d.DW_AT_high_pc, d.DW_FORM_data1, 64),
         ]
-        debug = Debug(version).unit(Die(d.CU, attributes, [helper, main]))
+        debug = Debug(version).unit(Die(d.DW_TAG_compile_unit, attributes, [helper, main]))
         debug.line += program(steps, version=version)
         names = ("info", "abbrev", "line", "line_str", "str")
         columns = (debug.info, debug.abbrev, debug.line, debug.line_strings, debug.strings)

@@ -23,7 +23,7 @@ from whence.objects.elf.kernels.constants import ET_DYN
 ATTRIBUTES = 500_000
 UNPACKED = "unpacked bytes take more than 64 times its"
 PACKED = pytest.mark.parametrize("pack", [False, True], ids=["plain", "packed"])
-NOTHING = uleb(0x2FFF) + uleb(d.PRESENT)  # an attribute that takes no bytes in a DIE
+NOTHING = uleb(0x2FFF) + uleb(d.DW_FORM_flag_present)  # an attribute that takes no bytes in a DIE
 
 
 def ask(path: str, count: int = 1, step: int = 1) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -61,15 +61,21 @@ def check(folder: Path, table: bytes, info: bytes, pack: bool, rule: str) -> Non
 
 @PACKED
 def test_units_that_share_half_a_million_attributes_cost_no_other_unit(tmp_path: Path, pack: bool) -> None:
-    huge = declaration(1, d.CU, more=NOTHING * ATTRIBUTES) + b"\0"
+    huge = declaration(1, d.DW_TAG_compile_unit, more=NOTHING * ATTRIBUTES) + b"\0"
     info = unit(b"\1") * 3000 + good(CODE, b"found", len(huge))
     check(tmp_path, huge, info, pack, "no more attributes")
 
 
 @PACKED
 def test_functions_of_half_a_million_attributes_cost_no_other_unit(tmp_path: Path, pack: bool) -> None:
-    function = declaration(2, d.FUNCTION, (d.LOW, d.ADDR), (d.HIGH, d.DATA4), more=NOTHING * ATTRIBUTES)
-    huge = declaration(1, d.CU, children=True) + function + b"\0"
+    function = declaration(
+        2,
+        d.DW_TAG_subprogram,
+        (d.DW_AT_low_pc, d.DW_FORM_addr),
+        (d.DW_AT_high_pc, d.DW_FORM_data4),
+        more=NOTHING * ATTRIBUTES,
+    )
+    huge = declaration(1, d.DW_TAG_compile_unit, children=True) + function + b"\0"
     many = b"".join(b"\2" + address(CODE + 0x100 + 16 * n) + address(16, 4) for n in range(3000))
     info = unit(b"\1" + many + b"\0") + good(CODE, b"found", len(huge))
     check(tmp_path, huge, info, pack, "names are not looked for")
@@ -77,16 +83,18 @@ def test_functions_of_half_a_million_attributes_cost_no_other_unit(tmp_path: Pat
 
 @PACKED
 def test_functions_with_one_attribute_half_a_million_times_cost_no_other_unit(tmp_path: Path, pack: bool) -> None:
-    again = (uleb(d.LOW) + uleb(d.IMPLICIT) + sleb(CODE)) * ATTRIBUTES
-    function = declaration(2, d.FUNCTION, (d.LOW, d.ADDR), (d.HIGH, d.DATA4), more=again)
-    huge = declaration(1, d.CU, children=True) + function + b"\0"
+    again = (uleb(d.DW_AT_low_pc) + uleb(d.DW_FORM_implicit_const) + sleb(CODE)) * ATTRIBUTES
+    function = declaration(
+        2, d.DW_TAG_subprogram, (d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4), more=again
+    )
+    huge = declaration(1, d.DW_TAG_compile_unit, children=True) + function + b"\0"
     many = b"".join(b"\2" + address(CODE + 0x100 + 16 * n) + address(16, 4) for n in range(3000))
     info = unit(b"\1" + many + b"\0") + good(CODE, b"found", len(huge))
     check(tmp_path, huge, info, pack, "names are not looked for")
 
 
 def test_tables_that_begin_inside_each_other_cost_no_other_unit(tmp_path: Path) -> None:
-    one = declaration(1, d.CU, children=False)
+    one = declaration(1, d.DW_TAG_compile_unit, children=False)
     count = 200_000
     tables = one * count + b"\0"
     info = b"".join(unit(b"\1" + b"\0" * 16, len(one) * n) for n in range(20_000))
@@ -99,7 +107,8 @@ def test_tables_that_begin_inside_each_other_cost_no_other_unit(tmp_path: Path) 
 
 def test_a_hundred_million_line_rows_in_a_packed_section_are_refused(tmp_path: Path) -> None:
     debug = Debug().unit(
-        Die(d.CU, [(d.STMT_LIST, d.SEC_OFFSET, 0), (d.LOW, d.ADDR, CODE), (d.HIGH, d.DATA4, SIZE)],
+        Die(d.DW_TAG_compile_unit, [(d.DW_AT_stmt_list, d.DW_FORM_sec_offset, 0),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, CODE), (d.DW_AT_high_pc, d.DW_FORM_data4, SIZE)],
             [d.function("found", CODE, 16)])
     )  # fmt: skip
     path = written(
@@ -113,7 +122,8 @@ def test_a_hundred_million_line_rows_in_a_packed_section_are_refused(tmp_path: P
 
 def test_as_many_line_rows_as_may_be_packed_stay_in_bounds(tmp_path: Path) -> None:
     debug = Debug().unit(
-        Die(d.CU, [(d.STMT_LIST, d.SEC_OFFSET, 0), (d.LOW, d.ADDR, CODE), (d.HIGH, d.DATA4, SIZE)],
+        Die(d.DW_TAG_compile_unit, [(d.DW_AT_stmt_list, d.DW_FORM_sec_offset, 0),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, CODE), (d.DW_AT_high_pc, d.DW_FORM_data4, SIZE)],
             [d.function("found", CODE, 16)])
     )  # fmt: skip
     path = written(
@@ -168,7 +178,10 @@ def test_more_units_than_a_file_may_have_end_the_reading_and_are_told(tmp_path: 
 
 
 def test_a_hundred_thousand_addresses_in_overlapping_units_are_looked_up(tmp_path: Path) -> None:
-    table = declaration(1, d.CU, (d.LOW, d.ADDR), (d.HIGH, d.DATA4)) + b"\0"
+    table = (
+        declaration(1, d.DW_TAG_compile_unit, (d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4))
+        + b"\0"
+    )
     place = [address(CODE + n % 256) + address(SIZE - 256, 4) for n in range(256)]
     info = good(CODE, b"found", len(table)) + b"".join(unit(b"\1" + place[n % 256]) for n in range(200_000))
     path = written(tmp_path, Section(".debug_info", info), Section(".debug_abbrev", table + GOOD_TABLE + b"\0"))
@@ -234,11 +247,20 @@ def test_sections_that_are_small_enough_one_by_one_are_bounded_together(tmp_path
     assert "plus 4194304" in found.error
 
 
-@pytest.mark.parametrize("form", [d.REF8, d.REF_UDATA, d.REF_ADDR])
+@pytest.mark.parametrize("form", [d.DW_FORM_ref8, d.DW_FORM_ref_udata, d.DW_FORM_ref_addr])
 @pytest.mark.parametrize("bit", [60, 61, 62, 63])
 def test_a_reference_beyond_every_section_leads_nowhere(form: int, bit: int) -> None:
     """The bits of an offset that no file has say where a DIE lies: they led to sections that there were not."""
-    lost = Die(d.FUNCTION, [(d.ORIGIN, form, 1 << bit | 0x10), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA1, 4)])
+    lost = Die(
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_abstract_origin, form, 1 << bit | 0x10),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+            (d.DW_AT_high_pc, d.DW_FORM_data1, 4),
+        ],
+    )
     good = function("good", 0x1010, 4)
-    debug = Debug(4, wide=form == d.REF_ADDR).unit(Die(d.CU, [(d.LANGUAGE, d.DATA1, 4)], [lost, good]))
+    debug = Debug(4, wide=form == d.DW_FORM_ref_addr).unit(
+        Die(d.DW_TAG_compile_unit, [(d.DW_AT_language, d.DW_FORM_data1, 4)], [lost, good])
+    )
     assert found(read(debug.elf())) == [(0x1000, 0x1004, 0, ""), (0x1010, 0x1014, 0, "good")]

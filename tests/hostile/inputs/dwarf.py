@@ -24,6 +24,12 @@ def address(value: int, size: int = 8) -> bytes:
     return value.to_bytes(size, "little")
 
 
-GOOD_TABLE = declaration(1, d.CU, (d.LOW, d.ADDR), (d.HIGH, d.DATA4), children=True) + declaration(
-    2, d.FUNCTION, (d.NAME, d.STRING), (d.LOW, d.ADDR), (d.HIGH, d.DATA4)
+GOOD_TABLE = declaration(
+    1, d.DW_TAG_compile_unit, (d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4), children=True
+) + declaration(
+    2,
+    d.DW_TAG_subprogram,
+    (d.DW_AT_name, d.DW_FORM_string),
+    (d.DW_AT_low_pc, d.DW_FORM_addr),
+    (d.DW_AT_high_pc, d.DW_FORM_data4),
 )
