@@ -32,6 +32,14 @@ def test_comparisons_with_bare_versions_and_widths_are_found(package: Path) -> N
     assert [finding.split(":")[1] for finding in lint.elf_classes(root)] == ["3"]
 
 
+def test_numbers_of_dwarf_outside_of_their_table_are_found(package: Path) -> None:
+    folder = package.parents[1] / "dwarf"
+    folder.mkdir()
+    (folder / "a.pxd").write_text("LIMIT = 0x10\nif size > <u64>0xFF: pass\nif tag == 3: pass\n")
+    found = [finding.partition(": ")[0] for finding in lint.dwarf_numbers(package.parents[3])]
+    assert found == ["src/whence/dwarf/a.pxd:2", "src/whence/dwarf/a.pxd:3"]
+
+
 def test_a_changelog_without_the_version_is_found(package: Path) -> None:
     root = package.parents[3]
     (root / "src" / "whence" / "_version.py").write_text('__version__ = "1.2"\n')

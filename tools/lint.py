@@ -21,6 +21,11 @@ ROOT = Path(__file__).parent.parent
 HEX_COMPARISON = re.compile(r"(==|!=|<=?|>=?)\s*0x[0-9a-fA-F]+")
 VERSION_COMPARISON = re.compile(r"\bversion (==|!=|<=?|>=?) \d")
 CLASS_COMPARISON = re.compile(r"\bbits (==|!=) (32|64)\b")
+# of the folder dwarf: on the right of a comparison; a DWARF code that is compared with
+DWARF_NUMBER = re.compile(r"[=!<>]=? (?:<u64>)?0x[0-9A-Fa-f]+\b")
+DWARF_FIELDS = "tag|name|form|language|content|opcode|kind|what|slot"
+DWARF_CODE = re.compile(rf"\b(?:{DWARF_FIELDS}|\w+\[(?:TAG|KIND|LANGUAGE)\]) [=!]= [1-9]")
+CONSTANT = re.compile(r"^ *(?:[A-Z]\w+, )*[A-Z]\w+ = ")
 CLASS_FOLDERS = ("objects/elf", "locate", "locator", "procmap")  # whose bits are always those of an ELF class
 LOCAL_EXAMPLES = {"fleet_ray"}  # needs a cluster: tests/engines runs it
 
@@ -67,6 +72,15 @@ def elf_classes(root: Path) -> Iterator[str]:
             for line, text in enumerate(path.read_text().splitlines(), 1):
                 if CLASS_COMPARISON.search(text):
                     yield f"{path.relative_to(root)}:{line}: comparison with a bare width: use ELF32 or ELF64"
+
+
+def dwarf_numbers(root: Path) -> Iterator[str]:
+    """Numbers of the DWARF standards are in dwarf/kernels/constants.pxd alone."""
+    for path in sources(root, ".py", ".pxd"):
+        if "dwarf" in path.relative_to(root).parts and path.name != "constants.pxd":
+            for line, text in enumerate(path.read_text().splitlines(), 1):
+                if not CONSTANT.match(text) and (DWARF_NUMBER.search(text) or DWARF_CODE.search(text)):
+                    yield f"{path.relative_to(root)}:{line}: number of DWARF without a name: use kernels/constants.pxd"
 
 
 def version(root: Path) -> Iterator[str]:
@@ -121,7 +135,7 @@ def examples(root: Path) -> Iterator[str]:
 
 
 CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (
-    format_numbers, format_versions, elf_classes, version, pythons, workflows, examples,
+    format_numbers, format_versions, dwarf_numbers, elf_classes, version, pythons, workflows, examples,
 )  # fmt: skip
 
 
