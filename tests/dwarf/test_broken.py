@@ -227,3 +227,22 @@ def test_every_truncation_of_a_section_is_survived() -> None:
             if cut < len(section):
                 del section[cut:]
                 survives(read(debug.elf()).ranges, jobs=1, refused=())
+
+
+@pytest.mark.parametrize("form", [d.DW_FORM_ref8, d.DW_FORM_ref_udata, d.DW_FORM_ref_addr])
+@pytest.mark.parametrize("bit", [60, 61, 62, 63])
+def test_a_reference_beyond_every_section_leads_nowhere(form: int, bit: int) -> None:
+    """The bits of an offset that no file has say where a DIE lies: they led to sections that there were not."""
+    lost = Die(
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_abstract_origin, form, 1 << bit | 0x10),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+            (d.DW_AT_high_pc, d.DW_FORM_data1, 4),
+        ],
+    )
+    good = function("good", 0x1010, 4)
+    debug = Debug(4, wide=form == d.DW_FORM_ref_addr).unit(
+        Die(d.DW_TAG_compile_unit, [(d.DW_AT_language, d.DW_FORM_data1, 4)], [lost, good])
+    )
+    assert found(read(debug.elf())) == [(0x1000, 0x1004, 0, ""), (0x1010, 0x1014, 0, "good")]
