@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.live import until
+from tests.helpers.live import state, until
 from tests.helpers.programs import compiled
 from whence import profiles
 from whence._base import files
@@ -144,7 +144,7 @@ def test_a_pipe_is_looked_at_and_never_opened(way: str, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["sh", "-c", f"echo data > {pipe}"]) as writer:
-        time.sleep(0.2)
+        assert until(lambda: state(f"/proc/{writer.pid}") == "S")  # it waits for a reader
         for open_it in (is_archive, ElfFile.open):
             with pytest.raises(ElfError, match="regular file"):
                 open_it(pipe)
@@ -207,7 +207,7 @@ def test_the_device_that_an_alt_link_names_is_not_opened(tmp_path: Path) -> None
     os.mkfifo(pipe)
     program = linking(tmp_path, ".gnu_debugaltlink", str(pipe), bytes(20))
     with subprocess.Popen(["sh", "-c", f"echo data > {pipe}"]) as writer, ElfFile.open(program) as elf:
-        time.sleep(0.2)
+        assert until(lambda: state(f"/proc/{writer.pid}") == "S")  # it waits for a reader
         search = DebugFiles([]).alt_file(elf)
         assert not search
         assert any("regular file" in one.detail for one in search.tried)

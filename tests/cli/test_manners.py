@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Self
 
@@ -276,8 +275,8 @@ def test_long_work_shows_one_line_that_goes_away_and_short_work_shows_nothing(mo
     assert re.fullmatch(r"naming .*x   25 %  0:\d\d", lines[-2])
     assert all(len(line) < 80 for line in lines)
     assert lines[-1] == ""
-    with Progress("quiet", quiet=True):
-        time.sleep(0.01)
+    with Progress("quiet", quiet=True), Progress("shown"):
+        assert until(lambda: "shown" in terminal.getvalue())
     assert "quiet" not in terminal.getvalue()
 
 

@@ -58,7 +58,7 @@ def test_pid_names_addresses_and_says_why_not(tmp_path: Path, capsys: pytest.Cap
 
 def test_pid_without_addresses_shows_every_thread(capsys: pytest.CaptureFixture[str]) -> None:
     code = "import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
-    with running(python(code + "; time.sleep(.1); print('ready')")) as (pid, _):
+    with running(python(code + "; print('ready')")) as (pid, _):
         main(["pid", str(pid)])
         assert capsys.readouterr().out.count("thread ") == 2
         main(["pid", str(pid), "--json"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import re
 import shutil
 import subprocess
-import time
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 import whence
 from tests.helpers.drop_ins import SECONDS, SOURCE, addresses, ask, asked, link, program, symbol, tool
+from tests.helpers.live import until
 from tests.helpers.programs import folder
 from whence.dropin.modules import MODULES_KEPT
 from whence.dropin.symbolizer_protocol import Responder, Settings
@@ -164,7 +166,8 @@ def test_a_question_may_come_in_two_writes_and_end_without_a_newline() -> None:
         assert child.stdout is not None
         child.stdin.write(f"{path} ")
         child.stdin.flush()
-        time.sleep(0.3)
+        written = child.stdin.fileno()
+        assert until(lambda: fcntl.ioctl(written, termios.FIONREAD, bytes(4)) == bytes(4))  # it has read that
         child.stdin.write(hex(start))
         child.stdin.close()
         assert child.stdout.read().startswith("main\n")

@@ -19,6 +19,7 @@ import pytest
 from tests.forge import server as behave
 from tests.forge.elf import Section, build_id_note, forge
 from tests.forge.server import serving
+from tests.helpers.live import until
 from tests.helpers.stores import free_port
 from whence._base.errors import WrongUse
 from whence.locate.cache import Cache
@@ -442,17 +443,16 @@ def test_the_real_debuginfod_serves_a_file_by_its_build_id(cache: Cache, tmp_pat
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
         try:
             url = f"http://127.0.0.1:{port}"
-            found = None
-            for _ in range(600):
-                time.sleep(0.1)
-                try:
+            fetched: list[Path] = []
+
+            def is_served() -> bool:
+                with suppress(OSError):
                     urllib.request.urlopen(f"{url}/metrics", timeout=30).close()
-                except OSError:
-                    continue
-                found = Client(cache, url, limits=Limits(absent=0, dead=0, tries=1)).fetch(ID)
-                if found is not None:
-                    break
-            assert found is not None
-            assert found.read_bytes() == FILE
+                    found = Client(cache, url, limits=Limits(absent=0, dead=0, tries=1)).fetch(ID)
+                    fetched.extend([found] if found is not None else [])
+                return bool(fetched)
+
+            assert until(is_served)
+            assert fetched[0].read_bytes() == FILE
         finally:
             process.terminate()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from tests.helpers.live import until
 from tests.helpers.serving import HOSTS, TestClient, debuginfod, fetched, started, wait_until_there
 from tests.helpers.stores import Files
 from whence.server.app import make_app
@@ -207,13 +207,12 @@ def test_a_miss_is_written_down_as_wanted_at_once_with_how_often(tmp_path: Path)
     with TestClient(make_app(ServerSettings(store=str(place)))) as client:
         for _ in range(3):
             client.get(f"/buildid/{MISSING}/debuginfo")
-        for _ in range(100):
+
+        def wanted() -> list[tuple[str, int]]:
             with Store(place) as store:
-                found = [(one.build_id, one.count) for one in store.wanted()]
-            if found == [(MISSING, 3)]:
-                break
-            time.sleep(0.05)
-    assert found == [(MISSING, 3)]
+                return [(one.build_id, one.count) for one in store.wanted()]
+
+        assert until(lambda: wanted() == [(MISSING, 3)])
 
 
 def test_metrics_have_the_names_that_dashboards_know_and_no_name_of_a_stranger(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, note, packed
+from tests.helpers.live import state, until
 from tests.helpers.survive import survives
 from whence._base.errors import ElfError
 from whence._base.window import ORDERS, ByteOrder
@@ -181,6 +182,10 @@ def test_what_is_wrong_with_a_section_that_is_unpacked_ahead_is_met_by_who_asks_
     assert bytes(elf.content(".debug_line")) == AHEAD[2].data
 
 
+def sleeps(thread: threading.Thread) -> bool:
+    return state(f"/proc/self/task/{thread.native_id}") == "S"
+
+
 def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     step, lead, size = 1000, 20_000, 200_000
     monkeypatch.setattr(compress, "STEP", step)
@@ -195,7 +200,7 @@ def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.Mo
     thread = threading.Thread(target=unpacking.complete)
     thread.start()
     assert unpacking.wait(lead) >= lead
-    time.sleep(0.02)
+    assert until(lambda: sleeps(thread))
     assert unpacking.done <= lead + 2 * step
     assert unpacking.wait(3 * lead) >= 3 * lead  # who waits for more has it
     unpacking.forget(3 * lead)
@@ -257,7 +262,7 @@ def test_who_waits_for_the_end_of_a_thread_that_unpacks_does_not_hurry_it(monkey
     threads = [threading.Thread(target=unpacking.complete) for _ in range(2)]
     for thread in threads:
         thread.start()
-    time.sleep(0.02)
+    assert until(lambda: all(map(sleeps, threads)))
     assert unpacking.done <= 2000
     unpacking.advance(50_000)
     assert 50_000 <= unpacking.done <= 53_000
