@@ -237,7 +237,7 @@ def test_the_checksum_of_a_sparse_file_reads_what_is_stored(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 255, 4096, 1000003])
 @pytest.mark.parametrize("before", [b"", b"a", bytes(3), b"whence" * 20])
-def test_a_checksum_goes_on_over_zeros(before: bytes, count: int) -> None:
+def test_a_checksum_continues_over_zeros(before: bytes, count: int) -> None:
     assert crc32_of_zeros(zlib.crc32(before), count) == zlib.crc32(before + bytes(count))
 
 
@@ -562,7 +562,7 @@ def test_standard_output_is_written_to_as_it_is(tmp_path: Path, name: str) -> No
     assert kept.read_bytes() == b"before data after"
 
 
-def test_an_archive_goes_to_standard_output_that_is_appended_to(tmp_path: Path) -> None:
+def test_an_archive_is_written_to_a_standard_output_opened_for_appending(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.write_bytes(b"")
     with open(out, "ab") as file:

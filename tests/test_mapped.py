@@ -103,7 +103,7 @@ def test_an_archive_that_was_asked_much_still_notices_changes_of_its_file(archiv
             table.lookup(0x1000)
 
 
-def test_an_archive_that_is_replaced_goes_on_answering(archive: Path, tmp_path: Path) -> None:
+def test_a_replaced_archive_still_answers(archive: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     new.write_bytes(b"something else")
     with lidia.open(archive) as table:
@@ -225,7 +225,7 @@ def test_files_cut_and_restored_all_the_time_kill_no_reader(library: Path, tmp_p
         assert [binary.lookup(vaddr) for vaddr in asked] == right
 
 
-def test_a_fault_that_is_not_ours_goes_to_who_handled_it_before(tmp_path: Path) -> None:
+def test_a_foreign_fault_is_passed_to_the_previous_handler(tmp_path: Path) -> None:
     script = """if True:
         import faulthandler, mmap, os, sys
         first, second, archive = sys.argv[1:4]

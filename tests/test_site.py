@@ -91,7 +91,7 @@ def of_these_files(command: str, pid: int, folder: Path) -> str:
     return re.sub(r"\bcore core\b(?!\.)", "core core.4711", named)
 
 
-def test_every_command_for_who_comes_from_another_tool_answers(folder: Path, environment: dict[str, str]) -> None:
+def test_every_command_in_the_page_for_users_of_other_tools_answers(folder: Path, environment: dict[str, str]) -> None:
     with running(["sleep", "60"], speaks=False) as (pid, _):
         for command, _row in table_commands("coming-from.md"):
             words = of_these_files(command, pid, folder)

@@ -135,7 +135,7 @@ def test_a_thread_on_a_processor_is_said_to_run(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("words", [["maps"], ["pid"], ["pid", "--save-snapshot", "-"]])
-def test_a_process_of_somebody_else_is_told_with_a_remedy(
+def test_a_process_of_another_user_is_reported_with_a_remedy(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(process: str) -> bytes:

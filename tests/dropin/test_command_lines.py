@@ -15,7 +15,7 @@ from tests.helpers.drop_ins import SECONDS, ask, asked, link, program, symbol, t
 
 @pytest.mark.parametrize("junk", [",", "-1", "zz", "", "ffffffffffffffff", "0xffffffffffffffff", "0", "#"])
 @pytest.mark.parametrize("name", ["addr2line", "llvm-addr2line", "eu-addr2line"])
-def test_what_callers_send_to_find_the_end_is_unknown(name: str, junk: str) -> None:
+def test_queries_that_callers_send_to_find_the_end_are_unknown(name: str, junk: str) -> None:
     assert ask(name, "-fi", "-e", str(program()), stdin=junk + "\n") == "??\n??:0\n"
 
 

@@ -67,7 +67,7 @@ def test_a_high_pc_is_an_address_or_a_length(form: int) -> None:
     ) == [(0x1000, 0x1020, 0, "f")]
 
 
-def test_an_indirect_form_stands_in_the_die() -> None:
+def test_an_indirect_form_is_read_from_the_die() -> None:
     f = Die(d.DW_TAG_subprogram, [
         (d.DW_AT_name, d.DW_FORM_indirect, (d.DW_FORM_string, "f")),
         (d.DW_AT_low_pc, d.DW_FORM_indirect, (d.DW_FORM_addr, 0x1000)),
@@ -419,7 +419,7 @@ class TestRanges:
         ]  # fmt: skip
 
     @pytest.mark.parametrize("low", [0, 0x40, (1 << 64) - 1, (1 << 64) - 2, 0x100000])
-    def test_code_that_a_linker_dropped_is_none(self, low: int) -> None:
+    def test_code_that_a_linker_dropped_has_no_ranges(self, low: int) -> None:
         assert one(function("dropped", low, 0x10), function("kept", 0x1000, 4)) == [(0x1000, 0x1004, 0, "kept")]
 
     def test_addresses_are_found_by_index(self) -> None:

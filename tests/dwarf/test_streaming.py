@@ -231,7 +231,7 @@ def test_one_address_unpacks_no_more_than_what_comes_before_its_units_end() -> N
     assert not info.problems
 
 
-def test_a_damaged_end_of_the_stream_costs_only_those_who_need_it() -> None:
+def test_a_damaged_end_of_the_stream_costs_only_readers_that_need_it() -> None:
     data = with_aranges(claimed())
     section = ElfFile.from_bytes(data).section(".debug_info")
     assert section is not None
@@ -244,7 +244,7 @@ def test_a_damaged_end_of_the_stream_costs_only_those_who_need_it() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 3, 0x7FFFFFF0, 0xFFFFFFF5, 0xFFFFFFFF])
-def test_a_listed_unit_whose_length_is_wrong_is_asked_for_in_vain(length: int) -> None:
+def test_a_listed_unit_with_a_wrong_length_is_not_found(length: int) -> None:
     debug = claimed()
     debug.info[OFFSETS[50] : OFFSETS[50] + 4] = length.to_bytes(4, "little")
     info = opened(with_aranges(debug))
@@ -390,7 +390,7 @@ def test_of_units_that_take_names_from_far_ones_no_more_is_unpacked_than_has_the
     assert not info.problems
 
 
-def test_names_behind_more_steps_than_are_followed_are_read_of_the_whole() -> None:
+def test_names_after_too_many_steps_are_read_from_the_whole_section() -> None:
     info = opened(with_aranges(linked_with_optimization(12)))
     (row,) = answer(info, 0x1305)
     assert row.function == "first"
@@ -407,7 +407,7 @@ def test_a_length_that_makes_no_sense_before_a_unit_with_a_name_has_all_read(len
     assert list(map(str, info.problems)) == list(map(str, whole.problems))
 
 
-def test_a_damaged_end_of_the_line_programs_costs_only_those_who_need_it() -> None:
+def test_a_damaged_end_of_the_line_programs_costs_only_readers_that_need_it() -> None:
     data = with_aranges(linked_with_optimization(0))
     section = ElfFile.from_bytes(data).section(".debug_line")
     assert section is not None

@@ -149,7 +149,7 @@ def test_a_fleet_is_named_by_the_example(where: str, tmp_path: Path, monkeypatch
             assert pq.read_table(read)["function"].null_count == 0
 
 
-def test_a_fleet_goes_on_though_nodes_are_killed(tmp_path: Path) -> None:
+def test_a_fleet_continues_when_nodes_are_killed(tmp_path: Path) -> None:
     """The example on a cluster of three nodes, of which two go away while they name files, and one comes."""
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
@@ -269,7 +269,7 @@ def test_dask_names_partitions_in_worker_processes(places: dict[str, Any]) -> No
     assert [None if one is pd.NA else one for one in named["function"]] == LEAVES
 
 
-def test_dask_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
+def test_dask_continues_when_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("dask", reason="dask is not installed")
     import dask.dataframe as dd
     import pandas as pd
@@ -304,7 +304,7 @@ def a_spark_session(master: str) -> Any:
     return builder.config("spark.pyspark.python", sys.executable).getOrCreate()
 
 
-def test_spark_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
+def test_spark_continues_when_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     from whence.engines.spark import name
 

@@ -13,6 +13,6 @@ def readable_after(count: int) -> tuple[bool, bool, str]:
     return texts[0] > 1 << 15, texts[-1] > 1 << 15, demangle("_ZNSt6vectorIiSaIiEE9push_backEOi")
 
 
-def test_other_names_stay_readable_behind_names_that_expand() -> None:
+def test_other_names_stay_readable_after_names_that_expand() -> None:
     done = bounded(readable_after, 800, seconds=2, megabytes=150)
     assert done.answer == (True, False, "std::vector<int, std::allocator<int>>::push_back(int&&)")

@@ -83,7 +83,7 @@ def test_a_count_that_leads_out_of_its_sample_costs_that_sample_alone(kind: int,
 
 
 @pytest.mark.parametrize("size", [0, 1, 7])
-def test_nothing_is_read_behind_a_record_without_a_size(size: int) -> None:
+def test_nothing_is_read_after_a_record_without_a_size(size: int) -> None:
     sample = FORGE.sample(7, 7, 5, [USER, 0x1000])
     profile = read(FORGE.file([sample, FORGE.pack("IHH", 9, 2, size), sample]))
     assert len(profile.samples.timeline or ()) == 1

@@ -166,7 +166,7 @@ def with_starts(ranges: list[R], rows: list[tuple[str, str, int]]) -> Ranges:
     return out
 
 
-def test_of_several_functions_of_one_name_and_file_the_last_before_the_line_is_meant() -> None:
+def test_among_functions_with_the_same_name_and_file_the_last_before_the_line_is_chosen() -> None:
     ranges = [R(0x1000, 8, 0, "f", "a.c", ((0, 12),)), R(0x1010, 8, 0, "f", "a.c", ((0, 20),)),
               R(0x1020, 8, 0, "f", "a.c", ((0, 9),)), R(0x1030, 8, 0, "f", "a.c", ((0, 500),)),
               R(0x1040, 8, 0, "g", "a.c", ((0, 3),))]  # fmt: skip

@@ -36,7 +36,7 @@ def test_loads_moves_and_lines_are_read_in_both_byte_orders(big: bool, size: int
     assert found.code[1].frames(AT + 0x1008)[0].line == 5
 
 
-def test_lines_of_v8_begin_behind_an_elf_header_and_senseless_ones_are_left_out() -> None:
+def test_lines_of_v8_begin_after_an_elf_header_and_invalid_ones_are_left_out() -> None:
     dump = Dump(padding=0xDEADBEEF).lines(AT, [(AT + 64, 3, "a.js"), (AT + 72, 5, "a.js")]).load(1, AT, 32, "one")
     dump.lines(AT + 64, [(AT + 128, 3, "U6\x04")]).load(2, AT + 64, 32, "two")
     one, two = jitdump.read(dump.data).code

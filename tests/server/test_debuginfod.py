@@ -63,12 +63,12 @@ def test_a_range_is_answered_206_with_its_place(
 
 
 @pytest.mark.parametrize("asked", ["bytes=9-1", "bytes=0-1,4-5", "lines=1-2", "bytes=", "bytes=-", "bytes=a-b"])
-def test_a_range_that_is_none_is_answered_with_the_whole_file(client: TestClient, files: Files, asked: str) -> None:
+def test_an_invalid_range_is_answered_with_the_whole_file(client: TestClient, files: Files, asked: str) -> None:
     answer = client.get(f"/buildid/{files.build_id}/debuginfo", headers={"Range": asked})
     assert (answer.status_code, answer.content) == (200, files.debug.read_bytes())
 
 
-def test_a_range_behind_the_end_is_416_and_says_the_size(client: TestClient, files: Files) -> None:
+def test_a_range_past_the_end_is_416_with_the_size(client: TestClient, files: Files) -> None:
     size = files.debug.stat().st_size
     for asked in (f"bytes={size}-", "bytes=-0"):
         answer = client.get(f"/buildid/{files.build_id}/debuginfo", headers={"Range": asked})
@@ -157,7 +157,7 @@ def test_a_file_that_is_larger_than_the_client_wants_is_406(client: TestClient, 
         ("/metadata?key=other&value=1", 400),
     ],
 )
-def test_what_is_malformed_is_400_and_what_is_not_there_404_in_words(
+def test_malformed_requests_are_400_and_missing_files_404_with_a_message(
     client: TestClient, path: str, status: int
 ) -> None:
     answer = client.get(path)

@@ -213,7 +213,7 @@ def test_a_malformed_job_is_400_with_a_title(client: TestClient, asked: Any) -> 
     assert answer.json()["title"]
 
 
-def test_a_source_file_is_told_to_who_has_an_offset_in_it(client: TestClient, files: Files, source: str) -> None:
+def test_a_source_file_is_found_by_an_offset_in_it(client: TestClient, files: Files, source: str) -> None:
     asked = {
         "debugName": "program", "debugId": debug_id(files.build_id), "moduleOffset": hex(offset_of(files)),
         "file": source,

@@ -56,7 +56,7 @@ print((resident() - before) >> 20)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-def test_what_large_bodies_took_goes_back_to_the_system() -> None:
+def test_memory_of_large_bodies_is_returned_to_the_system() -> None:
     """Blocks of the size of one that was freed before are on glibc's heap, below what was put there since."""
 
     def megabytes(how: str) -> int:
