@@ -15,7 +15,7 @@ PYTEST := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/python -m pytest -p xdist -p _
 PYTEST += -n $(JOBS) --dist worksteal
 UV := UV_SYSTEM_CERTS=$${UV_SYSTEM_CERTS:-1} VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
-.PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench fuzz
+.PHONY: help demo test test-pythons lint style types check browser page frontends steady buckets oracle engines bench guards fuzz
 .PHONY: checked go-versions machines sanitized shell-files docs wheels try-wheels release clean
 .DEFAULT_GOAL := help
 
@@ -62,12 +62,13 @@ test-pythons:  ## the test suite on every CPython of PYTHONS that is found, each
 			|| exit 1; \
 	done
 
-lint: | $(VENV)/.made  ## style and types
+lint: | $(VENV)/.made  ## style, layout and types
 	@$(MAKE) --no-print-directory -j3 style types $(VENV)/.installed  # types need no kernel: checked while they are built
 
 style: | $(VENV)/.grouped
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tools.lint
 
 types: | $(VENV)/.grouped
 	$(BIN)/mypy
@@ -117,6 +118,9 @@ oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downl
 
 bench: $(VENV)/.tested  ## time against the peers that are on this machine
 	@$(BIN)/python -m benchmarks
+
+guards: $(VENV)/.tested  ## bytes of archives and instruction counts beside the recorded ones (perf or valgrind)
+	@$(BIN)/python -m benchmarks guards
 
 fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}

@@ -2,7 +2,7 @@
 
 Peers are measured in the same run, turn by turn; what counts is the ratio. A peer that is not on this machine is named.
 `guards` comes last: the bytes of archives and the instruction counts of the main cases beside what guards.json records.
-The exit code is 1 where a count has grown by more than a hundredth, or bytes have changed.
+The exit code is 1 where a count has grown by more than 5 %, or bytes have changed.
 """
 
 from __future__ import annotations

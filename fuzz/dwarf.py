@@ -41,29 +41,45 @@ def unpack(data: bytes) -> tuple[Debug, Debug, bytes]:
 
 def program(debug: Debug) -> Debug:
     """A bit of everything a walk meets."""
-    helper = Die(d.FUNCTION, [(d.NAME, d.STRP, "helper")])
+    helper = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_strp, "helper")])
     lists = debug.range_list((0x4000, 0x4010), (0x5000, 0x5010))
     debug.rnglists += b"\7" + debug.number(0x4000, debug.address_size) + b"\x10\4\x01\x02\0"
-    spread = Die(d.FUNCTION, [(d.NAME, d.STRP, "spread"), (d.RANGES, d.SEC_OFFSET, lists)])
-    members = [Die(0x0D, [(d.NAME, d.STRP, "m"), (d.LOCATION, d.EXPRLOC, b"abc")])]
-    kind = Die(d.STRUCTURE, [(d.NAME, d.STRING, "kind"), (d.SIBLING, d.REF4, None)], members)
-    space = Die(d.NAMESPACE, [(d.NAME, d.STRING, "space")], [function("inside", 0x3000, 8)])
-    main = function("main", 0x1000, 0x40, Die(d.BLOCK, [], [inlined(helper, 0x1010, 0x10, 7)]))
+    spread = Die(
+        d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_strp, "spread"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, lists)]
+    )
+    members = [
+        Die(d.DW_TAG_member, [(d.DW_AT_name, d.DW_FORM_strp, "m"), (d.DW_AT_location, d.DW_FORM_exprloc, b"abc")])
+    ]
+    kind = Die(
+        d.DW_TAG_structure_type,
+        [(d.DW_AT_name, d.DW_FORM_string, "kind"), (d.DW_AT_sibling, d.DW_FORM_ref4, None)],
+        members,
+    )
+    space = Die(d.DW_TAG_namespace, [(d.DW_AT_name, d.DW_FORM_string, "space")], [function("inside", 0x3000, 8)])
+    main = function("main", 0x1000, 0x40, Die(d.DW_TAG_lexical_block, [], [inlined(helper, 0x1010, 0x10, 7)]))
     for language in (4, 12):
-        root = [(d.LANGUAGE, d.DATA1, language), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA2, 0x5000)]
-        debug.unit(Die(d.CU, root, [kind, helper, main, spread, space]))
+        root = [
+            (d.DW_AT_language, d.DW_FORM_data1, language),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+            (d.DW_AT_high_pc, d.DW_FORM_data2, 0x5000),
+        ]
+        debug.unit(Die(d.DW_TAG_compile_unit, root, [kind, helper, main, spread, space]))
     return debug
 
 
 def hostile() -> list[bytes]:
     """Small ones of what tests/hostile has: units and functions that share attributes without bytes, empty units."""
-    nothing = [(0x2FFF, d.PRESENT, 1)] * 500
+    nothing = [(0x2FFF, d.DW_FORM_flag_present, 1)] * 500
     shared, many = Debug(4), Debug(4)
     for n in range(40):
-        shared.unit(Die(d.CU, nothing), abbrev_at=0 if n else None)
+        shared.unit(Die(d.DW_TAG_compile_unit, nothing), abbrev_at=0 if n else None)
     shared.info += bytes(64)
-    place = [(d.NAME, d.STRING, "f"), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA4, 16)]
-    many.unit(Die(d.CU, [], [Die(d.FUNCTION, [*place, *nothing]) for _ in range(40)]))
+    place = [
+        (d.DW_AT_name, d.DW_FORM_string, "f"),
+        (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+        (d.DW_AT_high_pc, d.DW_FORM_data4, 16),
+    ]
+    many.unit(Die(d.DW_TAG_compile_unit, [], [Die(d.DW_TAG_subprogram, [*place, *nothing]) for _ in range(40)]))
     return [pack(shared), pack(many)]
 
 

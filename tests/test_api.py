@@ -171,7 +171,7 @@ def test_the_planner_s_decision_is_explained() -> None:
 MINE = ("binary", "explanation", "locate", "planner", "producers", "reverse", "symbolize", "filter.places")
 
 
-def test_every_class_behind_the_api_has_a_repr_and_closes_with_a_block() -> None:
+def test_every_public_class_has_a_repr_and_closes_with_a_block() -> None:
     names = [one.name for one in pkgutil.walk_packages(whence.__path__, "whence.")]
     for name in names:
         if not name.removeprefix("whence.").startswith(MINE) or name.endswith("locate.http"):

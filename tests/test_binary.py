@@ -145,7 +145,7 @@ def test_sources_can_be_left_out() -> None:
         assert nothing.lookup(vaddr) == ()
 
 
-def test_an_archive_goes_into_any_writable(tmp_path: Path) -> None:
+def test_an_archive_is_written_to_any_writable(tmp_path: Path) -> None:
     out = io.BytesIO()
     with ElfFile.open(compiled()) as elf:
         created = create_from_elf(elf, out)
@@ -161,7 +161,7 @@ def test_a_file_that_is_neither_is_refused_in_one_sentence(tmp_path: Path) -> No
         whence.open(tmp_path / "text")
 
 
-def test_no_archive_is_left_behind_when_making_it_fails(tmp_path: Path) -> None:
+def test_no_archive_is_left_when_creating_it_fails(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"\x7fELF but no more")
     with pytest.raises(WhenceError):
         create(tmp_path / "in", tmp_path / "out.lidia")
@@ -267,7 +267,7 @@ def test_what_has_no_64_bits_is_covered_by_nothing(odd: int) -> None:
 
 
 @pytest.mark.parametrize("archive", [False, True])
-def test_what_is_no_integer_is_a_type_error_and_what_is_no_address_has_no_frames(archive: bool, tmp_path: Path) -> None:
+def test_a_non_integer_is_a_type_error_and_an_invalid_address_has_no_frames(archive: bool, tmp_path: Path) -> None:
     path = compiled()
     if archive:
         path = tmp_path / "a.lidia"

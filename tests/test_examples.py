@@ -117,9 +117,3 @@ def test_the_trace_of_a_goroutine_that_waits_shows_for_how_long(tmp_path: Path) 
     spent, blocks = loaded("go_trace").states(os.fspath(path))
     assert spent == {"runnable": 17, "running": 33, "waiting": 500}
     assert [(one.ticks, one.goroutine) for one in blocks] == [(500, 5)]
-
-
-def test_every_example_is_run_here() -> None:
-    text = Path(__file__).read_text()
-    ours = {path.stem for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")} - {"fleet_ray"}
-    assert {name for name in ours if f'"{name}"' in text or f"{name}.ipynb" in text} == ours

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.live import until
+from tests.helpers.live import state, until
 from tests.helpers.programs import compiled
 from whence import profiles
 from whence._base import files
@@ -144,7 +144,7 @@ def test_a_pipe_is_looked_at_and_never_opened(way: str, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["sh", "-c", f"echo data > {pipe}"]) as writer:
-        time.sleep(0.2)
+        assert until(lambda: state(f"/proc/{writer.pid}") == "S")  # it waits for a reader
         for open_it in (is_archive, ElfFile.open):
             with pytest.raises(ElfError, match="regular file"):
                 open_it(pipe)
@@ -207,7 +207,7 @@ def test_the_device_that_an_alt_link_names_is_not_opened(tmp_path: Path) -> None
     os.mkfifo(pipe)
     program = linking(tmp_path, ".gnu_debugaltlink", str(pipe), bytes(20))
     with subprocess.Popen(["sh", "-c", f"echo data > {pipe}"]) as writer, ElfFile.open(program) as elf:
-        time.sleep(0.2)
+        assert until(lambda: state(f"/proc/{writer.pid}") == "S")  # it waits for a reader
         search = DebugFiles([]).alt_file(elf)
         assert not search
         assert any("regular file" in one.detail for one in search.tried)
@@ -237,7 +237,7 @@ def test_the_checksum_of_a_sparse_file_reads_what_is_stored(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 255, 4096, 1000003])
 @pytest.mark.parametrize("before", [b"", b"a", bytes(3), b"whence" * 20])
-def test_a_checksum_goes_on_over_zeros(before: bytes, count: int) -> None:
+def test_a_checksum_continues_over_zeros(before: bytes, count: int) -> None:
     assert crc32_of_zeros(zlib.crc32(before), count) == zlib.crc32(before + bytes(count))
 
 
@@ -562,7 +562,7 @@ def test_standard_output_is_written_to_as_it_is(tmp_path: Path, name: str) -> No
     assert kept.read_bytes() == b"before data after"
 
 
-def test_an_archive_goes_to_standard_output_that_is_appended_to(tmp_path: Path) -> None:
+def test_an_archive_is_written_to_a_standard_output_opened_for_appending(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.write_bytes(b"")
     with open(out, "ab") as file:

@@ -1,23 +1,17 @@
 """What is built is what is there: no kernel forgotten, none stale."""
 
-import ast
 import importlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tarfile
-import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.helpers.programs import compiled
-from whence.archive.create import create
 
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
@@ -50,16 +44,6 @@ def test_all_kernels_are_one_shared_object() -> None:
     assert len({*names}) < len(names), "none of these has the name of another room's: nothing is shown about those"
 
 
-def test_an_address_of_an_archive_needs_the_kernels_of_two_rooms(tmp_path: Path) -> None:
-    create(compiled(), tmp_path / "a.lidia")
-    loaded = "(name for name, one in sys.modules.items() if '.kernels.' in name)"
-    program = f"import sys; from whence.cli.main import main; main(sys.argv[1:]); print(*{loaded})"
-    command = [sys.executable, "-c", program, "addr", str(tmp_path / "a.lidia"), "0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    loaded = done.stdout.splitlines()[-1]
-    assert {one.rpartition(".kernels.")[0] for one in loaded.split()} == {"whence", "whence.lidia"}
-
-
 def test_where_no_kernel_is_built_the_import_says_what_builds_them(tmp_path: Path) -> None:
     from whence.kernels import shared_object
 
@@ -70,22 +54,6 @@ def test_where_no_kernel_is_built_the_import_says_what_builds_them(tmp_path: Pat
 def test_a_kernel_that_there_is_not_is_an_import_error() -> None:
     with pytest.raises(ImportError, match="PyInit_whence_kernels_nothing"):
         importlib.import_module("whence.kernels.nothing")
-
-
-def test_the_changelog_speaks_of_this_version() -> None:
-    version = re.search(r'"(.+)"', (SRC / "whence" / "_version.py").read_text())
-    assert version is not None
-    assert version[1] in (ROOT / "CHANGELOG.md").read_text()
-
-
-def test_the_classifiers_name_the_pythons_that_the_tests_run_on() -> None:
-    pythons = re.search(r"^PYTHONS \?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert pythons is not None
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    prefix = "Programming Language :: Python :: 3."
-    named = [f"3.{one.removeprefix(prefix)}" for one in project["classifiers"] if one.startswith(prefix)]
-    assert named == pythons[1].split()
-    assert project["requires-python"] == f">={named[0]}"
 
 
 def test_the_source_distribution_has_every_kernel_and_every_file_the_package_reads(tmp_path: Path) -> None:
@@ -141,15 +109,11 @@ def test_on_windows_the_command_is_an_entry_point_that_pip_makes_a_program_of(
         assert callable(getattr(importlib.import_module(module), function))
 
 
-def test_the_command_is_a_file_that_imports_nothing_else(metadata: Callable[[str], dict[str, Any]]) -> None:
-    """What pip writes for an entry point may import re."""
+def test_the_command_is_a_script_that_starts_whence(metadata: Callable[[str], dict[str, Any]]) -> None:
     here = metadata("linux")
     assert [one.split()[0] for one in here["console_scripts"]] == ["whence-addr2line", "whence-llvm-symbolizer"]
     (name,) = here["scripts"]
     assert name == "bin/whence"
-    tree = ast.parse((ROOT / name).read_text())
-    imports = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert imports == ["from whence.cli.main import main"]
     done = subprocess.run([sys.executable, ROOT / name, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("whence ")
 

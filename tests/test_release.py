@@ -1,4 +1,4 @@
-"""What lies in packaging/ and beside it names commands, options, targets and the version that there are."""
+"""What lies in packaging/ names commands, options and scopes that exist."""
 
 import re
 import shutil
@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tools.try_wheels import EMULATED, QUICK, THREADS, TRIES
-from tools.wheels import ELSEWHERE, TARGETS
-from whence import __version__
 from whence.cli.main import COMMANDS, parser_of
 from whence.server.access import SCOPES
 
@@ -51,36 +48,10 @@ def test_the_gates_for_ci_use_options_that_profile_has() -> None:
     assert {"--fail-under", "--binary", "--store"} <= used <= options_of("profile")
 
 
-def test_the_workflows_call_targets_of_make() -> None:
-    targets = {*re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}
-    called = {
-        target
-        for path in (ROOT / ".github" / "workflows").glob("*.yml")
-        for target in re.findall(r"run: make ([a-z-]+)", path.read_text())
-    }
-    assert {"lint", "test", "docs", "release", "wheels", "try-wheels"} == called <= targets
-
-
-def test_the_workflow_tries_every_wheel_in_every_environment() -> None:
-    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    tried = re.findall(r"- { try: \"?([\w.]+)\"?, wheel: ([\w-]+) }", workflow)
-    assert [name for name, _ in tried] == list(TRIES)
-    assert {wheel for _, wheel in tried} == {*TARGETS} - {"musllinux-aarch64"}  # no loader to try that one by
-    assert f'WHEELS="{" ".join(ELSEWHERE)} musllinux-aarch64"' in workflow
-
-
-def test_the_tests_that_wheels_are_tried_with_are_there() -> None:
-    assert not [path for path in {*QUICK, *EMULATED, *THREADS} if not (ROOT / path).exists()]
-
-
 @pytest.mark.skipif(not HADOLINT.exists(), reason="there is no hadolint (make release installs it)")
 def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     done = subprocess.run([HADOLINT, ROOT / "packaging" / "docker" / "Dockerfile"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_the_citation_names_this_version() -> None:
-    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")

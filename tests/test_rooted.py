@@ -79,7 +79,7 @@ def test_links_in_a_circle_and_folders_without_end_are_errors(process: Path) -> 
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_the_folders_beside_a_file_of_another_root_lie_in_that_root(process: Path) -> None:
+def test_the_folders_beside_a_file_of_another_root_are_in_that_root(process: Path) -> None:
     (process / "root" / "bin").symlink_to("/opt")
     root = f"{process}/root"
     assert folders_of(f"{root}/bin/a") == [f"{root}/bin", f"{root}/opt"]

@@ -85,7 +85,7 @@ def test_rows_are_grouped_in_their_order(groups: list[int]) -> None:
 
 
 @given(st.lists(SMALL, min_size=1, max_size=6), st.data())
-def test_lists_are_put_one_behind_the_other(sizes: list[int], data: st.DataObject) -> None:
+def test_lists_are_concatenated(sizes: list[int], data: st.DataObject) -> None:
     first = array("I", [sum(sizes[:at]) for at in range(len(sizes) + 1)])
     chosen = data.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=8))
     starts, found = rows.spans(first, array("I", chosen))

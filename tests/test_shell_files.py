@@ -39,7 +39,7 @@ def made_files() -> list[Path]:
 @pytest.mark.skipif(
     sys.version_info[:2] != (3, 11), reason="the files are made with Python 3.11: others word help anew"
 )
-def test_what_lies_in_share_is_what_the_parsers_make() -> None:
+def test_the_files_in_share_are_those_the_parsers_make() -> None:
     made = shell_files.contents()
     there = {str(path.relative_to(shell_files.SHARE)) for path in made_files()}
     assert there == {*made}

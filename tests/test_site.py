@@ -18,6 +18,7 @@ import pytest
 from tests.helpers.live import running
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import SOURCE
+from tests.helpers.survive import survives
 from whence.gotrace import Event, Version
 from whence.objects.elf import ElfFile
 from whence.profiles.formats import pprof
@@ -90,7 +91,7 @@ def of_these_files(command: str, pid: int, folder: Path) -> str:
     return re.sub(r"\bcore core\b(?!\.)", "core core.4711", named)
 
 
-def test_every_command_for_who_comes_from_another_tool_answers(folder: Path, environment: dict[str, str]) -> None:
+def test_every_command_in_the_page_for_users_of_other_tools_answers(folder: Path, environment: dict[str, str]) -> None:
     with running(["sleep", "60"], speaks=False) as (pid, _):
         for command, _row in table_commands("coming-from.md"):
             words = of_these_files(command, pid, folder)
@@ -153,7 +154,7 @@ def test_the_readme_shows_commands_that_run_and_print_lines_of_that_form(folder:
 def test_the_python_of_a_page_runs(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for block in PYTHON.findall(page.read_text()):
-        exec(block, {})
+        survives(exec, block, {}, refused=())
 
 
 class Links(HTMLParser):

@@ -32,7 +32,7 @@ QUICK = (
     *("tests/lidia/test_api.py", "tests/procmap/test_resolver.py", "tests/test_records.py", "tests/test_errors.py"),
 )
 EMULATED = (*KERNELS, "tests/test_records.py")
-THREADS = ("tests/lidia/test_roundtrip.py", "tests/elf/test_roundtrip.py", "tests/procmap/test_resolver.py")
+THREADS = ("tests/lidia/test_roundtrip.py", "tests/objects/elf/test_roundtrip.py", "tests/procmap/test_resolver.py")
 TESTERS = ("pytest>=8", "hypothesis>=6.100")
 TYPES = "mypy>=1.18"  # a program of a user's is checked against the wheel's types
 

@@ -327,7 +327,7 @@ def test_help_and_addr_load_nothing_heavy() -> None:
         assert done.stdout.endswith("HEAVY []\n")
 
 
-def test_options_about_places_are_heard_for_a_file_with_debug_info(tmp_path: Path) -> None:
+def test_options_about_folders_apply_to_a_file_with_debug_info(tmp_path: Path) -> None:
     """No Locator is made without them: the debug folders are the ones that it would search."""
     path = compiled()
     words = ["addr", str(path), f"{code_addresses(path, 'main')[0]:x}"]

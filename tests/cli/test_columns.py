@@ -58,7 +58,7 @@ def functions(rows: list[dict[str, Any]]) -> list[list[str]]:
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow", "arrows", "jsonl"])
 @pytest.mark.parametrize("out", ["parquet", "arrow", "arrows", "jsonl"])
-def test_every_kind_of_table_goes_in_and_out(
+def test_every_kind_of_table_is_read_and_written(
     folder: Path, kind: str, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = folder / f"out.{out}"

@@ -89,7 +89,7 @@ def test_links_lead_to_the_files() -> None:
     assert b"\x1b]8;;file:///" in out
 
 
-def test_a_kernel_offset_behind_its_trace_counts_where_the_log_is_a_file(tmp_path: Path) -> None:
+def test_a_kernel_offset_after_its_trace_applies_when_the_log_is_a_file(tmp_path: Path) -> None:
     kernel = tmp_path / "vmlinux"
     kernel.symlink_to(compiled("-no-pie"))
     start, size = place_of(kernel, "sum")

@@ -141,7 +141,7 @@ def test_the_binary_is_not_overwritten_by_its_archive(tmp_path: Path) -> None:
     assert copy.read_bytes() == compiled().read_bytes()
 
 
-def test_what_is_no_elf_file_or_no_archive_is_told_with_what_reads_it(tmp_path: Path) -> None:
+def test_an_error_for_another_kind_of_file_names_the_command_that_reads_it(tmp_path: Path) -> None:
     run("create", compiled(), "-o", tmp_path / "archive")
     assert "it is a lidia archive" in run("create", tmp_path / "archive").stderr
     assert "whence lidia create makes an archive" in run("info", compiled()).stderr

@@ -117,12 +117,12 @@ def test_help_is_plain(name: str) -> None:
         ["lidia", "--debug", "info", "/no/such"],
     ],
 )
-def test_debug_may_stand_anywhere_in_every_command(words: list[str]) -> None:
+def test_debug_may_be_anywhere_in_every_command(words: list[str]) -> None:
     with pytest.raises(FileNotFoundError):
         main(words)
     assert main([word for word in words if word != "--debug"]) == 3
 
 
-def test_debug_behind_two_dashes_is_a_word_like_others(capsys: pytest.CaptureFixture[str]) -> None:
+def test_debug_after_two_dashes_is_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["build-id", "--", "--debug"]) == 3
     assert capsys.readouterr().err == "whence: --debug: No such file or directory\n"

@@ -58,7 +58,7 @@ def test_pid_names_addresses_and_says_why_not(tmp_path: Path, capsys: pytest.Cap
 
 def test_pid_without_addresses_shows_every_thread(capsys: pytest.CaptureFixture[str]) -> None:
     code = "import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
-    with running(python(code + "; time.sleep(.1); print('ready')")) as (pid, _):
+    with running(python(code + "; print('ready')")) as (pid, _):
         main(["pid", str(pid)])
         assert capsys.readouterr().out.count("thread ") == 2
         main(["pid", str(pid), "--json"])
@@ -135,7 +135,7 @@ def test_a_thread_on_a_processor_is_said_to_run(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("words", [["maps"], ["pid"], ["pid", "--save-snapshot", "-"]])
-def test_a_process_of_somebody_else_is_told_with_a_remedy(
+def test_a_process_of_another_user_is_reported_with_a_remedy(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(process: str) -> bytes:

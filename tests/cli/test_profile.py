@@ -156,9 +156,7 @@ def test_fedoras_word_about_signatures_among_the_servers_is_passed_over(
 
 
 @pytest.mark.parametrize("word", ["nan", "inf", "-1", "1e400", "much"])
-def test_a_size_of_the_cache_that_is_none_is_wrong_use(
-    profile: Path, word: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_invalid_cache_size_is_wrong_use(profile: Path, word: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["profile", str(profile), "--coverage", f"--cache-size={word}"])
     assert stopped.value.code == 2

@@ -92,7 +92,7 @@ def test_too_little_memory_is_told_in_one_line(program: Path) -> None:
 
 @pytest.mark.parametrize("words", [["addr", "10"], ["explain", "10"], ["lidia info"], ["lidia verify"], ["lidia dump"]])
 @pytest.mark.parametrize("kind", ["pipe", "/dev/zero", "folder", "none"])
-def test_what_is_no_regular_file_is_told_and_not_waited_for(words: list[str], kind: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_regular_is_reported_and_not_waited_for(words: list[str], kind: str, tmp_path: Path) -> None:
     path = tmp_path / kind
     if kind == "pipe":
         os.mkfifo(path)

@@ -178,7 +178,7 @@ def test_build_ids_of_any_type_that_holds_them(folder: Path, build_ids: pa.Array
     assert rows[1]["reason"] == "no-build-id"
 
 
-def test_what_is_no_address_costs_its_row_alone(folder: Path) -> None:
+def test_an_invalid_address_costs_only_its_row(folder: Path) -> None:
     texts = ["0x1001", "main", "-1", "1" * 17, "", "0x"]
     rows = named(folder, {"build_id": [ONE] * 6, "address": texts})
     assert [row["reason"] for row in rows] == [None, *["not-an-address"] * 5]
@@ -195,7 +195,7 @@ def test_decimal_texts_are_read_as_such_when_told(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "zz", "../../etc/passwd", "ab" * 300, "\0", "日本"])
-def test_what_is_no_build_id_costs_its_row_alone(folder: Path, value: str) -> None:
+def test_an_invalid_build_id_costs_only_its_row(folder: Path, value: str) -> None:
     rows = named(folder, {"build_id": [value, ONE], "address": u64(0x1001, 0x1001)})
     assert rows[0]["reason"] in ("no-build-id", "no-file")
     assert functions(rows)[1] == ["app::outer()"]
@@ -301,7 +301,7 @@ def test_a_stream_that_breaks_off_says_why(folder: Path) -> None:
         pa.table(namer(Streams()))
 
 
-def test_a_capsule_that_nobody_takes_and_one_that_is_taken_twice(folder: Path) -> None:
+def test_a_capsule_that_is_never_consumed_and_one_that_is_consumed_twice(folder: Path) -> None:
     batch = pa.record_batch({"build_id": [ONE], "address": u64(1)})
     schema, data = batch.__arrow_c_array__()
     taken = RecordBatch(schema, data)
@@ -394,7 +394,7 @@ def test_a_file_that_changed_is_not_looked_up_in_parts(tmp_path: Path, monkeypat
     assert lookups == [64]
 
 
-def test_a_file_that_goes_away_costs_later_rows_a_reason(tmp_path: Path) -> None:
+def test_a_file_that_disappears_gives_later_rows_a_reason(tmp_path: Path) -> None:
     small_archives(tmp_path)
     with namer_of(tmp_path) as namer:
         batch = pa.record_batch({"build_id": [ONE, OTHER], "address": u64(0x1001, 0x40)})

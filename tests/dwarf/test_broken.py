@@ -16,9 +16,9 @@ from whence._base.errors import DwarfError
 
 def two_units(middle: Debug, debug: Debug) -> bytes:
     """A good unit, the bytes of another forging, and a good unit."""
-    debug.unit(Die(d.CU, [], [function("before", 0x1000, 4)]))
+    debug.unit(Die(d.DW_TAG_compile_unit, [], [function("before", 0x1000, 4)]))
     debug.info += middle.info
-    debug.unit(Die(d.CU, [], [function("after", 0x2000, 4)]))
+    debug.unit(Die(d.DW_TAG_compile_unit, [], [function("after", 0x2000, 4)]))
     return debug.elf()
 
 
@@ -66,7 +66,7 @@ def test_a_problem_says_what_was_found_before_the_rule(body: bytes, message: str
 
 
 def test_a_length_that_leaves_the_section_ends_the_units() -> None:
-    debug = Debug().unit(Die(d.CU, [], [function("before", 0x1000, 4)]))
+    debug = Debug().unit(Die(d.DW_TAG_compile_unit, [], [function("before", 0x1000, 4)]))
     debug.info += b"\xf0\xff\xff\x7f" + bytes(30)
     info = read(debug.elf())
     assert found(info) == GOOD[:1]
@@ -74,7 +74,13 @@ def test_a_length_that_leaves_the_section_ends_the_units() -> None:
 
 
 def test_an_unknown_code_keeps_what_was_found_before_it() -> None:
-    debug = Debug().unit(Die(d.CU, [], [function("before", 0x1000, 4), Die(d.VARIABLE, [(d.NAME, d.DATA4, 1)])]))
+    debug = Debug().unit(
+        Die(
+            d.DW_TAG_compile_unit,
+            [],
+            [function("before", 0x1000, 4), Die(d.DW_TAG_variable, [(d.DW_AT_name, d.DW_FORM_data4, 1)])],
+        )
+    )
     at = len(debug.info) - 6
     assert debug.info[at] == 3
     debug.info[at] = 99
@@ -85,27 +91,50 @@ def test_an_unknown_code_keeps_what_was_found_before_it() -> None:
 
 
 def test_an_unknown_form_costs_one_unit() -> None:
-    debug = Debug().unit(Die(d.CU, [], [function("before", 0x1000, 4)]))
-    debug.unit(Die(d.CU, [], [Die(d.VARIABLE, [(d.NAME, 0x77, 1)])]))
-    debug.unit(Die(d.CU, [], [function("after", 0x2000, 4)]))
+    debug = Debug().unit(Die(d.DW_TAG_compile_unit, [], [function("before", 0x1000, 4)]))
+    debug.unit(Die(d.DW_TAG_compile_unit, [], [Die(d.DW_TAG_variable, [(d.DW_AT_name, 0x77, 1)])]))
+    debug.unit(Die(d.DW_TAG_compile_unit, [], [function("after", 0x2000, 4)]))
     info = read(debug.elf())
     assert found(info) == GOOD
     assert "forms are known" in str(info.problems[0])
 
 
 def test_a_bad_range_list_costs_one_function() -> None:
-    bad = Die(d.FUNCTION, [(d.NAME, d.STRING, "bad"), (d.RANGES, d.SEC_OFFSET, 0x7000)])
-    root = Die(d.CU, [], [function("before", 0x1000, 4), bad, function("after", 0x2000, 4)])
+    bad = Die(
+        d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "bad"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, 0x7000)]
+    )
+    root = Die(d.DW_TAG_compile_unit, [], [function("before", 0x1000, 4), bad, function("after", 0x2000, 4)])
     info = read(Debug().unit(root).elf())
     assert found(info) == GOOD
     assert "range list" in str(info.problems[0])
 
 
 def test_names_that_point_nowhere_are_empty() -> None:
-    f = Die(d.FUNCTION, [(d.NAME, d.STRP, 0x7FFFFFFF), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA1, 4)])
-    g = Die(d.FUNCTION, [(d.NAME, d.STRX, 1 << 60), (d.LOW, d.ADDR, 0x2000), (d.HIGH, d.DATA1, 4)])
-    h = Die(d.FUNCTION, [(d.ORIGIN, d.REF_ADDR, 0x7FFFFFFF), (d.LOW, d.ADDR, 0x3000), (d.HIGH, d.DATA1, 4)])
-    info = read(Debug().unit(Die(d.CU, [], [f, g, h])).elf())
+    f = Die(
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_name, d.DW_FORM_strp, 0x7FFFFFFF),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+            (d.DW_AT_high_pc, d.DW_FORM_data1, 4),
+        ],
+    )
+    g = Die(
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_name, d.DW_FORM_strx, 1 << 60),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x2000),
+            (d.DW_AT_high_pc, d.DW_FORM_data1, 4),
+        ],
+    )
+    h = Die(
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr, 0x7FFFFFFF),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x3000),
+            (d.DW_AT_high_pc, d.DW_FORM_data1, 4),
+        ],
+    )
+    info = read(Debug().unit(Die(d.DW_TAG_compile_unit, [], [f, g, h])).elf())
     assert [name for *_, name in found(info)] == ["", "", ""]
 
 
@@ -123,8 +152,11 @@ def test_a_tree_a_million_deep_is_walked() -> None:
 def test_lists_read_again_and_again_are_refused() -> None:
     debug = Debug()
     at = debug.range_list(*((0x1000 + 2 * i, 0x1001 + 2 * i) for i in range(20_000)))
-    dies = [Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), (d.RANGES, d.SEC_OFFSET, at)]) for _ in range(20_000)]
-    info = read(debug.unit(Die(d.CU, [], dies)).elf())
+    dies = [
+        Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "f"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, at)])
+        for _ in range(20_000)
+    ]
+    info = read(debug.unit(Die(d.DW_TAG_compile_unit, [], dies)).elf())
     began = time.process_time()
     info.ranges(jobs=1)
     assert time.process_time() - began < 5
@@ -132,12 +164,12 @@ def test_lists_read_again_and_again_are_refused() -> None:
 
 
 def test_tables_read_again_and_again_are_refused() -> None:
-    debug = Debug().unit(Die(d.CU, [], [function("f", 0x1000, 4)]))
+    debug = Debug().unit(Die(d.DW_TAG_compile_unit, [], [function("f", 0x1000, 4)]))
     debug.abbrev[:] = debug.abbrev[:-1] + b"".join(
         bytes([3 + i % 100]) + b"\x34\0" + b"\x03\x08" * 20 + b"\0\0" for i in range(20_000)
     )
     for at in range(3_000):
-        debug.unit(Die(d.CU, [], []), abbrev_at=13 * at)
+        debug.unit(Die(d.DW_TAG_compile_unit, [], []), abbrev_at=13 * at)
     info = read(debug.elf())
     began = time.process_time()
     info.ranges(jobs=1)
@@ -147,16 +179,22 @@ def test_tables_read_again_and_again_are_refused() -> None:
 
 def seed_file(version: int) -> bytes:
     debug = Debug(version)
-    helper = Die(d.FUNCTION, [(d.NAME, d.STRP, "helper")])
-    spread = Die(d.FUNCTION, [(d.NAME, d.STRP, "spread"), (d.RANGES, d.SEC_OFFSET, 0)])
+    helper = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_strp, "helper")])
+    spread = Die(
+        d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_strp, "spread"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, 0)]
+    )
     if version < 5:
         debug.range_list((0x4000, 0x4010), (0x5000, 0x5010))
     else:
         debug.rnglists += b"\7" + debug.number(0x4000, 8) + b"\x10\0"
-    kind = Die(d.STRUCTURE, [(d.NAME, d.STRP, "kind"), (d.SIBLING, d.REF4, None)], [Die(0x0D, [(d.NAME, d.STRP, "m")])])
-    main = function("main", 0x1000, 0x40, Die(d.BLOCK, [], [inlined(helper, 0x1010, 0x10, 7)]))
+    kind = Die(
+        d.DW_TAG_structure_type,
+        [(d.DW_AT_name, d.DW_FORM_strp, "kind"), (d.DW_AT_sibling, d.DW_FORM_ref4, None)],
+        [Die(d.DW_TAG_member, [(d.DW_AT_name, d.DW_FORM_strp, "m")])],
+    )
+    main = function("main", 0x1000, 0x40, Die(d.DW_TAG_lexical_block, [], [inlined(helper, 0x1010, 0x10, 7)]))
     for _ in range(3):
-        debug.unit(Die(d.CU, [(d.LANGUAGE, d.DATA1, 4)], [kind, helper, main, spread]))
+        debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_language, d.DW_FORM_data1, 4)], [kind, helper, main, spread]))
     return debug.elf()
 
 
@@ -179,9 +217,32 @@ def test_every_truncation_of_a_section_is_survived() -> None:
         for name in ("info", "abbrev", "ranges", "strings"):
             debug = Debug()
             at = debug.range_list((0x4000, 0x4010))
-            f = Die(d.FUNCTION, [(d.NAME, d.STRP, "f"), (d.RANGES, d.SEC_OFFSET, at)])
-            debug.unit(Die(d.CU, [(d.LANGUAGE, d.DATA1, 4)], [f, function("main", 0x1000, 4)]))
+            f = Die(
+                d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_strp, "f"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, at)]
+            )
+            debug.unit(
+                Die(d.DW_TAG_compile_unit, [(d.DW_AT_language, d.DW_FORM_data1, 4)], [f, function("main", 0x1000, 4)])
+            )
             section = getattr(debug, name)
             if cut < len(section):
                 del section[cut:]
                 survives(read(debug.elf()).ranges, jobs=1, refused=())
+
+
+@pytest.mark.parametrize("form", [d.DW_FORM_ref8, d.DW_FORM_ref_udata, d.DW_FORM_ref_addr])
+@pytest.mark.parametrize("bit", [60, 61, 62, 63])
+def test_a_reference_beyond_every_section_leads_nowhere(form: int, bit: int) -> None:
+    """The bits of an offset that no file has say where a DIE lies: they led to sections that there were not."""
+    lost = Die(
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_abstract_origin, form, 1 << bit | 0x10),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+            (d.DW_AT_high_pc, d.DW_FORM_data1, 4),
+        ],
+    )
+    good = function("good", 0x1010, 4)
+    debug = Debug(4, wide=form == d.DW_FORM_ref_addr).unit(
+        Die(d.DW_TAG_compile_unit, [(d.DW_AT_language, d.DW_FORM_data1, 4)], [lost, good])
+    )
+    assert found(read(debug.elf())) == [(0x1000, 0x1004, 0, ""), (0x1010, 0x1014, 0, "good")]

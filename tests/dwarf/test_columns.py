@@ -72,16 +72,18 @@ def test_rows_that_say_the_same_are_one_location() -> None:
 
 def calls(*columns: tuple[int, int], wanted: bool = True) -> Ranges:
     """The ranges of a function with neighbouring inlined calls on one line, at these columns and discriminators."""
-    helper = Die(d.FUNCTION, [(d.NAME, d.STRING, "helper")])
+    helper = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "helper")])
     inside = [
-        Die(d.INLINED, [
-            (d.ORIGIN, d.REF4, helper), (d.LOW, d.ADDR, 0x1000 + 8 * number), (d.HIGH, d.UDATA, 8),
-            (d.CALL_FILE, d.DATA1, 1), (d.CALL_LINE, d.DATA1, 7), (d.CALL_COLUMN, d.DATA2, column),
-            (d.GNU_DISCRIMINATOR, d.DATA1, discriminator),
+        Die(d.DW_TAG_inlined_subroutine, [
+            (d.DW_AT_abstract_origin, d.DW_FORM_ref4, helper), (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000 + 8 * number),
+            (d.DW_AT_high_pc, d.DW_FORM_udata, 8),
+            (d.DW_AT_call_file, d.DW_FORM_data1, 1), (d.DW_AT_call_line, d.DW_FORM_data1, 7),
+            (d.DW_AT_call_column, d.DW_FORM_data2, column),
+            (d.DW_AT_GNU_discriminator, d.DW_FORM_data1, discriminator),
         ])
         for number, (column, discriminator) in enumerate(columns)
     ]  # fmt: skip
-    debug = Debug(5).unit(Die(d.CU, [], [helper, function("main", 0x1000, 8 * len(columns), *inside)]))
+    debug = Debug(5).unit(Die(d.DW_TAG_compile_unit, [], [helper, function("main", 0x1000, 8 * len(columns), *inside)]))
     info = DebugInfo(ElfFile.from_bytes(debug.elf()), strings=StringSpace(), columns=wanted)
     found = info.ranges()
     assert not info.problems

@@ -42,22 +42,30 @@ def four(number: int) -> bytes:
 
 def filler(first: int, count: int) -> bytes:
     """Declarations that a table has beside those that matter here."""
-    names = (d.NAME, d.STRP), (d.DECL_FILE, d.DATA1), (d.DECL_LINE, d.DATA1), (d.TYPE, d.REF4), (d.LOCATION, d.EXPRLOC)
-    return b"".join(declaration(code, d.VARIABLE, *names) for code in range(first, first + count))
+    names = (
+        (d.DW_AT_name, d.DW_FORM_strp),
+        (d.DW_AT_decl_file, d.DW_FORM_data1),
+        (d.DW_AT_decl_line, d.DW_FORM_data1),
+        (d.DW_AT_type, d.DW_FORM_ref4),
+        (d.DW_AT_location, d.DW_FORM_exprloc),
+    )
+    return b"".join(declaration(code, d.DW_TAG_variable, *names) for code in range(first, first + count))
 
 
 def like_dwz() -> bytes:
     """Partial units of a function each; for every one a unit with a function that it is inlined into. Partial units
     share one of two large tables, in turns, in which the root's declaration comes last."""
     partial = [
-        filler(1, 200) + declaration(201, d.FUNCTION, (d.NAME, d.STRING)) + declaration(202, d.PARTIAL, children=True)
+        filler(1, 200)
+        + declaration(201, d.DW_TAG_subprogram, (d.DW_AT_name, d.DW_FORM_string))
+        + declaration(202, d.DW_TAG_partial_unit, children=True)
         for _ in range(2)
     ]
-    place = (d.LOW, d.ADDR), (d.HIGH, d.DATA4)
+    place = (d.DW_AT_low_pc, d.DW_FORM_addr), (d.DW_AT_high_pc, d.DW_FORM_data4)
     whole = filler(1, 200)
-    whole += declaration(201, d.INLINED, (d.ORIGIN, d.REF_ADDR), *place)
-    whole += declaration(202, d.FUNCTION, (d.NAME, d.STRING), *place, children=True)
-    whole += declaration(203, d.CU, *place, children=True)
+    whole += declaration(201, d.DW_TAG_inlined_subroutine, (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr), *place)
+    whole += declaration(202, d.DW_TAG_subprogram, (d.DW_AT_name, d.DW_FORM_string), *place, children=True)
+    whole += declaration(203, d.DW_TAG_compile_unit, *place, children=True)
     tables = [*partial, whole]
     starts = [sum(len(table) + 1 for table in tables[:n]) for n in range(3)]
     info, origins = b"", []
@@ -97,10 +105,33 @@ def test_as_much_is_told_of_one_address_as_of_many(tmp_path: Path, asked: int) -
 
 def test_a_partial_unit_without_a_language_has_that_of_the_unit_that_refers_to_it() -> None:
     debug = d.Debug(version=4)
-    shared = d.Die(d.FUNCTION, [(d.NAME, d.STRING, "shared")])
-    debug.unit(d.Die(d.PARTIAL, [], [d.Die(d.NAMESPACE, [(d.NAME, d.STRING, "space")], [shared])]))
-    origin = d.Die(d.FUNCTION, [(d.ORIGIN, d.REF_ADDR, shared), (d.LOW, d.ADDR, CODE), (d.HIGH, d.UDATA, 16)])
-    debug.unit(d.Die(d.CU, [(d.LANGUAGE, d.DATA1, 4), (d.LOW, d.ADDR, CODE), (d.HIGH, d.UDATA, 16)], [origin]))
+    shared = d.Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "shared")])
+    debug.unit(
+        d.Die(
+            d.DW_TAG_partial_unit,
+            [],
+            [d.Die(d.DW_TAG_namespace, [(d.DW_AT_name, d.DW_FORM_string, "space")], [shared])],
+        )
+    )
+    origin = d.Die(
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr, shared),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, CODE),
+            (d.DW_AT_high_pc, d.DW_FORM_udata, 16),
+        ],
+    )
+    debug.unit(
+        d.Die(
+            d.DW_TAG_compile_unit,
+            [
+                (d.DW_AT_language, d.DW_FORM_data1, 4),
+                (d.DW_AT_low_pc, d.DW_FORM_addr, CODE),
+                (d.DW_AT_high_pc, d.DW_FORM_udata, 16),
+            ],
+            [origin],
+        )
+    )
     info = DebugInfo(ElfFile.from_bytes(debug.elf()), strings=StringSpace())
     assert [info.strings.text(name) for name in info.ranges(jobs=1).function] == ["space::shared"]
 

@@ -54,7 +54,7 @@ def test_every_version_offset_size_byte_order_and_address_size_reads_the_same(
     assert found == [(0x1000, "/src/main.c", 7), (0x1004, "/src/main.c", 8), (0x100C, "", 0)]
 
 
-def test_sequences_that_stand_unsorted_come_out_in_ascending_order_with_gaps_between() -> None:
+def test_unsorted_sequences_are_returned_in_ascending_order_with_gaps() -> None:
     steps = [
         ("set_address", 0x2000),
         ("special", 0, 1),
@@ -89,7 +89,7 @@ def test_a_file_whose_code_may_be_at_zero_keeps_the_sequence_there() -> None:
     assert [vaddr for vaddr, _, _ in rows([("set_address", 0), *ONE[1:]], lowest=0)] == [0, 4, 12]
 
 
-def test_code_of_a_kernel_lies_in_the_upper_half_of_addresses() -> None:
+def test_code_of_a_kernel_is_in_the_upper_half_of_the_address_space() -> None:
     start = 0xFFFFFFFF81000000
     assert rows([("set_address", start), *ONE[1:]], lowest=start)[0][0] == start
     assert rows([("set_address", start), *ONE[1:]], lowest=start + 1) == []
@@ -300,7 +300,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_alloca
     assert "entries fit" in str(table.problems[0])
 
 
-def test_a_program_longer_than_the_first_columns_goes_on_where_it_stopped() -> None:
+def test_a_program_longer_than_the_first_columns_continues_where_it_stopped() -> None:
     advance = itertools.chain.from_iterable((("advance_pc", 1), ("advance_line", 2), ("copy",)) for _ in range(5000))
     steps = [("set_address", 0x1000), *advance, ("end", 1)]
     found = rows(steps)
@@ -351,4 +351,5 @@ def test_any_bytes_in_a_header_give_an_answer(at: int, bad: bytes, version: int)
     made = bytearray(program(ONE, version=version))
     at %= len(made)
     made[at : at + len(bad)] = bad
-    read(sections(bytes(made)))
+    found, _, _ = read(sections(bytes(made)))
+    assert all(a[0] < b[0] for a, b in itertools.pairwise(found))

@@ -37,7 +37,8 @@ def answer(data: bytes) -> None:
             ranges.strings.text(name)
 
 
-def try_all(directory: Path, count: int) -> None:
+def slowest_answer(directory: Path, count: int) -> float:
+    """Return the processor time of the slowest of `count` damaged files, in seconds."""
     slowest = 0.0
     for recipe in RECIPES:
         try:
@@ -53,13 +54,13 @@ def try_all(directory: Path, count: int) -> None:
             began = time.process_time()
             survives(answer, data)
             slowest = max(slowest, time.process_time() - began)
-    assert slowest < 1
+    return slowest
 
 
 def test_a_few_hundred_damaged_files_end_in_an_answer_or_an_error(tmp_path: Path) -> None:
-    try_all(tmp_path, 600)
+    assert slowest_answer(tmp_path, 600) < 1
 
 
 @pytest.mark.oracle
 def test_ten_thousand_damaged_files_end_in_an_answer_or_an_error(tmp_path: Path) -> None:
-    try_all(tmp_path, 10_000)
+    assert slowest_answer(tmp_path, 10_000) < 1

@@ -39,9 +39,12 @@ def file_of(programs: Sequence[bytes], order: ByteOrder, size: int) -> tuple[Deb
     offsets = []
     for number, body in enumerate(programs):
         offsets.append(len(debug.line))
-        root = [(d.STMT_LIST, d.SEC_OFFSET, len(debug.line)), (d.COMP_DIR, d.STRING, f"/build/{number % 2}")]
+        root = [
+            (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, len(debug.line)),
+            (d.DW_AT_comp_dir, d.DW_FORM_string, f"/build/{number % 2}"),
+        ]
         debug.line += body
-        debug.unit(Die(d.CU, root, [Die(d.BASE)]))
+        debug.unit(Die(d.DW_TAG_compile_unit, root, [Die(d.DW_TAG_base_type)]))
     return read(debug.elf()), offsets
 
 

@@ -53,7 +53,9 @@ def test_dwo_files_complete_their_skeletons(version: int) -> None:
 
 def test_type_units_in_sections_of_their_own_do_not_hide_the_split_unit() -> None:
     types = Debug(5)
-    types.unit(Die(0x41, [(d.LANGUAGE, d.DATA1, 4)]), kind=6, extra=bytes(8) + types.offset(0))
+    types.unit(
+        Die(d.DW_TAG_type_unit, [(d.DW_AT_language, d.DW_FORM_data1, 4)]), kind=6, extra=bytes(8) + types.offset(0)
+    )
     whole = split(5, IDS[0], "f0")
     grouped = [Section(".debug_info.dwo", bytes(types.info), flags=constants.SHF_GROUP)] * 2
     for before, more in ((grouped, []), ([], grouped)):
@@ -136,7 +138,7 @@ def test_an_index_of_more_rows_than_it_has_room_for_is_refused_at_once(columns: 
         list(read_index(Window(index, "debug_cu_index", "little", DwarfError)))
 
 
-DECLARED: Attributes = [(d.DECL_FILE, d.DATA1, 1), (d.DECL_LINE, d.DATA1, 7)]
+DECLARED: Attributes = [(d.DW_AT_decl_file, d.DW_FORM_data1, 1), (d.DW_AT_decl_line, d.DW_FORM_data1, 7)]
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -50,16 +50,17 @@ def many(version: int = 4, order: ByteOrder = "little") -> Debug:
     """Units with names inside .debug_info, a call inlined in each, and lines."""
     debug = Debug(version, order)
     for number in range(UNITS):
-        callee = Die(d.FUNCTION, [(d.NAME, d.STRING, f"callee{number * 7919}")])
+        callee = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, f"callee{number * 7919}")])
         low = 0x1000 + number * 0x100
-        root = [(d.STMT_LIST, d.SEC_OFFSET, len(debug.line)), (d.COMP_DIR, d.STRING, f"/src/{number % 9}"),
-                (d.NAME, d.STRING, f"{number}.c")]  # fmt: skip
+        root = [(d.DW_AT_stmt_list, d.DW_FORM_sec_offset, len(debug.line)),
+            (d.DW_AT_comp_dir, d.DW_FORM_string, f"/src/{number % 9}"),
+                (d.DW_AT_name, d.DW_FORM_string, f"{number}.c")]  # fmt: skip
         OFFSETS[number] = len(debug.info)
         debug.line += program(
             [("set_address", low), ("copy",), ("special", 4, 3), ("end", 0x40)], version=version, order=order
         )
         caller = function(f"caller{number * 104729}", low, 0x80, inlined(callee, low + 8, 8, number))
-        debug.unit(Die(d.CU, root, [callee, caller]))
+        debug.unit(Die(d.DW_TAG_compile_unit, root, [callee, caller]))
     return debug
 
 
@@ -108,7 +109,7 @@ def test_a_unit_longer_than_what_is_unpacked_ahead_is_read_as_it_arrives() -> No
     debug = many()
     low = TEXT[0] + UNITS * 0x100
     functions = [function(f"one_of_many{number:030}", low + number * 16, 16) for number in range(200)]
-    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "long.c")], functions))
+    debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "long.c")], functions))
     info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
     assert was_read_as_it_came(info)
     assert arrived == whole
@@ -116,10 +117,14 @@ def test_a_unit_longer_than_what_is_unpacked_ahead_is_read_as_it_arrives() -> No
 
 def test_units_that_refer_to_each_other_are_read_when_all_are_there() -> None:
     debug = many()
-    callee = Die(d.FUNCTION, [(d.NAME, d.STRING, "far")])
-    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "a.c")], [callee]))
-    call = [(d.ORIGIN, d.REF_ADDR, callee), (d.LOW, d.ADDR, 0x90000), (d.HIGH, d.UDATA, 8)]
-    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "b.c")], [Die(d.FUNCTION, call)]))
+    callee = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "far")])
+    debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "a.c")], [callee]))
+    call = [
+        (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr, callee),
+        (d.DW_AT_low_pc, d.DW_FORM_addr, 0x90000),
+        (d.DW_AT_high_pc, d.DW_FORM_udata, 8),
+    ]
+    debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "b.c")], [Die(d.DW_TAG_subprogram, call)]))
     info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
     assert not was_read_as_it_came(info)
     assert arrived == whole
@@ -128,7 +133,9 @@ def test_units_that_refer_to_each_other_are_read_when_all_are_there() -> None:
 
 def test_units_far_apart_that_share_a_line_program_are_read_when_all_are_there() -> None:
     debug = many()
-    debug.unit(Die(d.CU, [(d.STMT_LIST, d.SEC_OFFSET, 0)], [function("late", 0x1020, 8)]))
+    debug.unit(
+        Die(d.DW_TAG_compile_unit, [(d.DW_AT_stmt_list, d.DW_FORM_sec_offset, 0)], [function("late", 0x1020, 8)])
+    )
     info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
     assert not was_read_as_it_came(info)
     assert arrived == whole
@@ -151,7 +158,7 @@ def test_a_stream_that_ends_early_costs_the_section_and_is_told_once(cut: int) -
 def test_a_unit_whose_length_is_wrong_costs_what_it_costs_when_all_is_there(length: int) -> None:
     debug = many()
     middle = len(debug.info)
-    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "bad.c")], [function("bad", 0x90000, 8)]))
+    debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "bad.c")], [function("bad", 0x90000, 8)]))
     debug.info[middle : middle + 4] = length.to_bytes(4, "little")
     data = debug.elf(text=TEXT, pack="zlib")
     info, arrived, whole = both(data)
@@ -199,8 +206,12 @@ def claimed() -> Debug:
     for number in range(UNITS):
         low = 0x1000 + number * 0x100
         OFFSETS[number] = len(debug.info)
-        root = [(d.LOW, d.ADDR, low), (d.HIGH, d.DATA2, 0x80), (d.NAME, d.STRING, f"{number * 7919}.c")]
-        debug.unit(Die(d.CU, root, [function(f"f{number * 104729}", low, 0x80)]))
+        root = [
+            (d.DW_AT_low_pc, d.DW_FORM_addr, low),
+            (d.DW_AT_high_pc, d.DW_FORM_data2, 0x80),
+            (d.DW_AT_name, d.DW_FORM_string, f"{number * 7919}.c"),
+        ]
+        debug.unit(Die(d.DW_TAG_compile_unit, root, [function(f"f{number * 104729}", low, 0x80)]))
     return debug
 
 
@@ -220,7 +231,7 @@ def test_one_address_unpacks_no_more_than_what_comes_before_its_units_end() -> N
     assert not info.problems
 
 
-def test_a_damaged_end_of_the_stream_costs_only_those_who_need_it() -> None:
+def test_a_damaged_end_of_the_stream_costs_only_readers_that_need_it() -> None:
     data = with_aranges(claimed())
     section = ElfFile.from_bytes(data).section(".debug_info")
     assert section is not None
@@ -233,7 +244,7 @@ def test_a_damaged_end_of_the_stream_costs_only_those_who_need_it() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 3, 0x7FFFFFF0, 0xFFFFFFF5, 0xFFFFFFFF])
-def test_a_listed_unit_whose_length_is_wrong_is_asked_for_in_vain(length: int) -> None:
+def test_a_listed_unit_with_a_wrong_length_is_not_found(length: int) -> None:
     debug = claimed()
     debug.info[OFFSETS[50] : OFFSETS[50] + 4] = length.to_bytes(4, "little")
     info = opened(with_aranges(debug))
@@ -245,10 +256,14 @@ def test_a_listed_unit_whose_length_is_wrong_is_asked_for_in_vain(length: int) -
 def referring() -> Debug:
     """Units of which the last one has a function that another one names."""
     debug = claimed()
-    callee = Die(d.FUNCTION, [(d.NAME, d.STRING, "far")])
-    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "a.c")], [callee]))
-    call = [(d.ORIGIN, d.REF_ADDR, callee), (d.LOW, d.ADDR, 0x90000), (d.HIGH, d.UDATA, 8)]
-    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "b.c")], [Die(d.FUNCTION, call)]))
+    callee = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "far")])
+    debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "a.c")], [callee]))
+    call = [
+        (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr, callee),
+        (d.DW_AT_low_pc, d.DW_FORM_addr, 0x90000),
+        (d.DW_AT_high_pc, d.DW_FORM_udata, 8),
+    ]
+    debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "b.c")], [Die(d.DW_TAG_subprogram, call)]))
     return debug
 
 
@@ -305,24 +320,46 @@ def test_ahead_of_a_question_all_is_unpacked_that_may_be_needed() -> None:
 def linked_with_optimization(steps: int) -> Debug:
     """Units of code that take their names from others far behind them: of number 3 these from others again, so many
     times."""
-    first = [Die(d.FUNCTION, [(d.NAME, d.STRING, "first"), (d.DECL_FILE, d.DATA1, 1), (d.DECL_LINE, d.DATA1, 9)])]
+    first = [
+        Die(
+            d.DW_TAG_subprogram,
+            [
+                (d.DW_AT_name, d.DW_FORM_string, "first"),
+                (d.DW_AT_decl_file, d.DW_FORM_data1, 1),
+                (d.DW_AT_decl_line, d.DW_FORM_data1, 9),
+            ],
+        )
+    ]
     for _ in range(steps):
-        first.append(Die(d.FUNCTION, [(d.ORIGIN, d.REF_ADDR, first[-1])]))
-    others = [Die(d.FUNCTION, [(d.NAME, d.STRING, f"f{number * 7919}")]) for number in range(UNITS)]
+        first.append(Die(d.DW_TAG_subprogram, [(d.DW_AT_abstract_origin, d.DW_FORM_ref_addr, first[-1])]))
+    others = [
+        Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, f"f{number * 7919}")]) for number in range(UNITS)
+    ]
     for _ in range(2):  # offsets of DIEs that come later are those of the first time
         debug = Debug()
         for number in range(UNITS):
             low = 0x1000 + number * 0x100
             OFFSETS[number] = len(debug.info)
-            root = [(d.LOW, d.ADDR, low), (d.HIGH, d.DATA2, 0x80), (d.STMT_LIST, d.SEC_OFFSET, len(debug.line)),
-                    (d.NAME, d.STRING, f"{number * 104729}.c")]  # fmt: skip
+            root = [(d.DW_AT_low_pc, d.DW_FORM_addr, low), (d.DW_AT_high_pc, d.DW_FORM_data2, 0x80),
+                (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, len(debug.line)),
+                    (d.DW_AT_name, d.DW_FORM_string, f"{number * 104729}.c")]  # fmt: skip
             debug.line += program([("set_address", low), ("copy",), ("special", 4, 3), ("end", 0x80)], version=4)
             origin = first[-1] if number == 3 else others[number]
-            body = [(d.ORIGIN, d.REF_ADDR, origin), (d.LOW, d.ADDR, low), (d.HIGH, d.UDATA, 0x40)]
-            beside = [(d.ORIGIN, d.REF_ADDR, others[-1]), (d.LOW, d.ADDR, low + 0x40), (d.HIGH, d.UDATA, 0x40)]
-            debug.unit(Die(d.CU, root, [Die(d.FUNCTION, body), Die(d.FUNCTION, beside)]))
+            body = [
+                (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr, origin),
+                (d.DW_AT_low_pc, d.DW_FORM_addr, low),
+                (d.DW_AT_high_pc, d.DW_FORM_udata, 0x40),
+            ]
+            beside = [
+                (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr, others[-1]),
+                (d.DW_AT_low_pc, d.DW_FORM_addr, low + 0x40),
+                (d.DW_AT_high_pc, d.DW_FORM_udata, 0x40),
+            ]
+            debug.unit(
+                Die(d.DW_TAG_compile_unit, root, [Die(d.DW_TAG_subprogram, body), Die(d.DW_TAG_subprogram, beside)])
+            )
         for one in (*reversed(first), *others):
-            debug.unit(Die(d.CU, [(d.NAME, d.STRING, "early.c")], [one]))
+            debug.unit(Die(d.DW_TAG_compile_unit, [(d.DW_AT_name, d.DW_FORM_string, "early.c")], [one]))
     return debug
 
 
@@ -353,7 +390,7 @@ def test_of_units_that_take_names_from_far_ones_no_more_is_unpacked_than_has_the
     assert not info.problems
 
 
-def test_names_behind_more_steps_than_are_followed_are_read_of_the_whole() -> None:
+def test_names_after_too_many_steps_are_read_from_the_whole_section() -> None:
     info = opened(with_aranges(linked_with_optimization(12)))
     (row,) = answer(info, 0x1305)
     assert row.function == "first"
@@ -370,7 +407,7 @@ def test_a_length_that_makes_no_sense_before_a_unit_with_a_name_has_all_read(len
     assert list(map(str, info.problems)) == list(map(str, whole.problems))
 
 
-def test_a_damaged_end_of_the_line_programs_costs_only_those_who_need_it() -> None:
+def test_a_damaged_end_of_the_line_programs_costs_only_readers_that_need_it() -> None:
     data = with_aranges(linked_with_optimization(0))
     section = ElfFile.from_bytes(data).section(".debug_line")
     assert section is not None
@@ -385,14 +422,29 @@ def test_a_damaged_end_of_the_line_programs_costs_only_those_who_need_it() -> No
 
 
 def test_functions_that_hold_the_address_are_read_alone_and_named_as_far_as_it_needs() -> None:
-    callee = Die(d.FUNCTION, [(d.NAME, d.STRING, "callee")])
+    callee = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "callee")])
     inner = inlined(callee, 0x1010, 8, 3)
-    outer = Die(d.INLINED, [(d.ORIGIN, d.REF4, callee), (d.LOW, d.ADDR, 0x1010), (d.HIGH, d.UDATA, 0x20)], [inner])
+    outer = Die(
+        d.DW_TAG_inlined_subroutine,
+        [
+            (d.DW_AT_abstract_origin, d.DW_FORM_ref4, callee),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1010),
+            (d.DW_AT_high_pc, d.DW_FORM_udata, 0x20),
+        ],
+        [inner],
+    )
     beside = [inlined(callee, 0x1050 + 16 * number, 8, number) for number in range(4)]
-    holder = Die(d.FUNCTION, [(d.NAME, d.STRING, "holder"), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.UDATA, 0x100)],
+    holder = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "holder"),
+        (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000), (d.DW_AT_high_pc, d.DW_FORM_udata, 0x100)],
                  [outer, *beside])  # fmt: skip
     debug = Debug()
-    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "a.c")], [callee, holder, function("other", 0x2000, 0x80)]))
+    debug.unit(
+        Die(
+            d.DW_TAG_compile_unit,
+            [(d.DW_AT_name, d.DW_FORM_string, "a.c")],
+            [callee, holder, function("other", 0x2000, 0x80)],
+        )
+    )
     info = opened(debug.elf(text=TEXT))
     for vaddrs in ([0x1012], [0x1018], [0x1050], [0x1012, 0x2001], [0x100F, 0x1010, 0x207F], [0x1100], [0xFFF]):
         asked = memoryview(array("Q", vaddrs))

@@ -37,16 +37,26 @@ def classes(debug: Debug, signatures: list[int], described: list[int]) -> bytes:
     """Put a function into a class of each signature, all in one unit; returns a .debug_types that describes some of
     them, as n::C<signature>."""
     skeletons = [
-        Die(d.CLASS, [(SIGNATURE, d.REF_SIG8, signature), (d.DECLARATION, d.PRESENT, 1)], [function("at", vaddr, 4)])
+        Die(
+            d.DW_TAG_class_type,
+            [(SIGNATURE, d.DW_FORM_ref_sig8, signature), (d.DW_AT_declaration, d.DW_FORM_flag_present, 1)],
+            [function("at", vaddr, 4)],
+        )
         for vaddr, signature in zip(range(0x1000, 0x10000, 4), signatures, strict=False)
     ]
-    debug.unit(Die(d.CU, [(d.LANGUAGE, d.DATA1, 4)], [Die(d.NAMESPACE, [(d.NAME, d.STRING, "n")], skeletons)]))
+    debug.unit(
+        Die(
+            d.DW_TAG_compile_unit,
+            [(d.DW_AT_language, d.DW_FORM_data1, 4)],
+            [Die(d.DW_TAG_namespace, [(d.DW_AT_name, d.DW_FORM_string, "n")], skeletons)],
+        )
+    )
     info, debug.info = debug.info, bytearray()
     for signature in described:
         start = len(debug.info)
-        die = Die(d.CLASS, [(d.NAME, d.STRING, f"C{signature}")])
+        die = Die(d.DW_TAG_class_type, [(d.DW_AT_name, d.DW_FORM_string, f"C{signature}")])
         head = (39 if debug.wide else 23) + len(b"\1\4")  # and the root
-        root = Die(TYPE_UNIT, [(d.LANGUAGE, d.DATA1, 4)], [die])
+        root = Die(TYPE_UNIT, [(d.DW_AT_language, d.DW_FORM_data1, 4)], [die])
         debug.unit(root, extra=debug.number(signature, 8) + debug.offset(head))
         assert die.offset == start + head
     types, debug.info = bytes(debug.info), info
@@ -84,7 +94,7 @@ def test_few_addresses_need_no_other_unit_for_a_class_in_debug_types() -> None:
     types = classes(debug, [7], [7])
     pairs = b"".join(debug.number(word, 8) for word in (0x1000, 4, 0, 0))
     table = debug.length(b"\2\0" + debug.offset(0) + b"\x08\0" + bytes(4) + pairs)
-    debug.unit(Die(d.CU, [], [function("other", 0x2000, 4)]))
+    debug.unit(Die(d.DW_TAG_compile_unit, [], [function("other", 0x2000, 4)]))
     info = file_of(debug, types, Section(".debug_aranges", table))
     assert names_of(info.ranges(info.units_at([0x1000]))) == ["n::C7::at"]
     assert info.state < State.ALL_UNITS

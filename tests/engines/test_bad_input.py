@@ -232,7 +232,7 @@ def test_thousands_of_addresses_of_a_library_have_the_answers_of_its_lookup(
     assert [function for function, _ in door(table, library, tmp_path)] == wanted
 
 
-def test_a_store_that_goes_away_and_an_archive_that_breaks_cost_their_rows(tmp_path: Path) -> None:
+def test_a_store_that_disappears_and_a_damaged_archive_cost_only_their_rows(tmp_path: Path) -> None:
     program = compiled("-Wl,--build-id", "-O2")
     with Store(tmp_path / "store") as store:
         store.add(program)

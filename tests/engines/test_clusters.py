@@ -27,6 +27,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives  # noqa: E402
+from tests.helpers.live import until  # noqa: E402
 from tests.helpers.stores import make_bucket, s3_environment, s3_server  # noqa: E402
 from whence.engines.files import joined, to_read  # noqa: E402
 from whence.store import Store  # noqa: E402
@@ -148,7 +149,7 @@ def test_a_fleet_is_named_by_the_example(where: str, tmp_path: Path, monkeypatch
             assert pq.read_table(read)["function"].null_count == 0
 
 
-def test_a_fleet_goes_on_though_nodes_are_killed(tmp_path: Path) -> None:
+def test_a_fleet_continues_when_nodes_are_killed(tmp_path: Path) -> None:
     """The example on a cluster of three nodes, of which two go away while they name files, and one comes."""
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
@@ -181,8 +182,7 @@ def test_a_fleet_goes_on_though_nodes_are_killed(tmp_path: Path) -> None:
         run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         left = []
         for at, node in zip((FILES // 6, FILES // 2), nodes, strict=True):
-            while run.poll() is None and len(list(out.glob("*.parquet"))) < at:
-                time.sleep(0.05)
+            until(lambda at=at: run.poll() is not None or len(list(out.glob("*.parquet"))) >= at, 600)  # type: ignore[misc]
             cluster.remove_node(node, allow_graceful=False)
             left.append(FILES - len(list(out.glob("*.parquet"))))
             if len(left) == 1:
@@ -269,7 +269,7 @@ def test_dask_names_partitions_in_worker_processes(places: dict[str, Any]) -> No
     assert [None if one is pd.NA else one for one in named["function"]] == LEAVES
 
 
-def test_dask_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
+def test_dask_continues_when_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("dask", reason="dask is not installed")
     import dask.dataframe as dd
     import pandas as pd
@@ -288,8 +288,7 @@ def test_dask_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_path
     frame = dd.from_pandas(pd.concat([rows] * parts, ignore_index=True), npartitions=parts, sort=False)
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
         future = client.compute(name(frame.map_partitions(slow, meta=frame._meta), places, leaf=True))
-        while len(os.listdir(folder)) < 4:
-            time.sleep(0.02)
+        assert until(lambda: len(os.listdir(folder)) >= 4, 300)
         os.kill(cluster.workers[0].pid, signal.SIGKILL)
         begun = len(os.listdir(folder))
         named = future.result(timeout=300)
@@ -305,7 +304,7 @@ def a_spark_session(master: str) -> Any:
     return builder.config("spark.pyspark.python", sys.executable).getOrCreate()
 
 
-def test_spark_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
+def test_spark_continues_when_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     from whence.engines.spark import name
 
@@ -324,8 +323,7 @@ def test_spark_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_pat
         wanted = name(frame.mapInArrow(slow, frame.schema), places, leaf=True).orderBy("kept")
 
         def kill() -> None:
-            while len(os.listdir(folder)) < 3:
-                time.sleep(0.02)
+            assert until(lambda: len(os.listdir(folder)) >= 3, 300)
             killed.extend(kill_one("pyspark.daemon", last=True))
 
         killer = threading.Thread(target=kill)

@@ -94,7 +94,7 @@ def test_each_line_that_a_form_matches_has_one_of_its_needles(form: Form) -> Non
     assert matched > 100
 
 
-def test_a_return_address_behind_the_last_byte_of_a_function_is_the_call_in_it() -> None:
+def test_a_return_address_past_the_last_byte_of_a_function_is_the_call_in_it() -> None:
     program = compiled("-no-pie")
     start, size = place_of(program, "sum")
     line = b"%s() [0x%x]\n" % (bytes(program), start + size)
@@ -224,7 +224,7 @@ def test_names_in_a_string_of_json_are_escaped(tmp_path: Path) -> None:
     assert b'a"b.c' in json.loads(filtered(line))["log"].encode()
 
 
-def test_a_named_binary_of_the_right_build_id_goes_before_the_path_of_the_log() -> None:
+def test_a_given_binary_with_the_right_build_id_is_preferred_to_the_path_in_the_log() -> None:
     program = compiled()
     start, _ = place_of(program, "sum")
     with ElfFile.open(program) as elf:

@@ -51,7 +51,7 @@ def docker(line: bytes) -> bytes:
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_a_line_behind_what_a_keeper_of_logs_puts_before_it_is_named(form: Form, prefix: bytes, tmp_path: Path) -> None:
+def test_a_line_with_the_prefix_of_a_log_collector_is_named(form: Form, prefix: bytes, tmp_path: Path) -> None:
     program = program_of(form, tmp_path)
     line = prefix + example_of(form, program) + b"\n"
     named = filtered(line, program)

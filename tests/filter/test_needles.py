@@ -104,7 +104,7 @@ def test_needles_that_are_not_wanted_are_not_looked_for() -> None:
 
 
 @pytest.mark.parametrize("needles", [(b"",), (b"a\nb",), (b"x",) * 65, (b"%d",), (b"%^%d",), (b"a%q",), (b"a" * 256,)])
-def test_what_is_no_needle_is_refused(needles: tuple[bytes, ...]) -> None:
+def test_an_invalid_needle_is_refused(needles: tuple[bytes, ...]) -> None:
     with pytest.raises(ValueError, match=r"64 needles|is no"):
         Needles(needles)
 

@@ -435,7 +435,7 @@ def test_a_summary_is_as_the_sanitizer_prints_it_itself() -> None:
     assert re.sub(rb":\d+( in )", rb"\1", own[0]) == ours[0].rstrip()  # without the column
 
 
-def test_a_report_of_many_threads_goes_on_as_soon_as_its_summary_has_come() -> None:
+def test_a_report_of_many_threads_is_written_as_soon_as_its_summary_is_read() -> None:
     text = b"WARNING: ThreadSanitizer: data race (pid=1)\n    #0 <null> <null> (app+0x1)\n"
     with Places() as places:
         engine = LogFilter(places)

@@ -142,7 +142,7 @@ def test_a_line_of_v8_or_of_static_glibc_may_begin_with_blanks() -> None:
         assert b"] in sum at " in filtered(before + b"[0x%x]\n" % (start + size), program)
 
 
-def test_native_frames_of_node_are_runtime_addresses_behind_calls() -> None:
+def test_native_frames_of_node_are_runtime_return_addresses() -> None:
     program = compiled("-no-pie")
     start, size = place_of(program, "sum")
     frames = b" 1: 0x%x  [%s]\n10: 0x%x v8::f(int, char [4])::operator[](int) [%s]\n" % (

@@ -1,6 +1,7 @@
 """Forging debug info: DIEs as values, in any version, byte order, address size and width.
 
-    Debug(version=5).unit(Die(CU, [(NAME, STRING, "a.c")], [Die(FUNCTION, [...])])).elf()
+    root = Die(DW_TAG_compile_unit, [(DW_AT_name, DW_FORM_string, "a.c")], [Die(DW_TAG_subprogram, [...])])
+    Debug(version=5).unit(root).elf()
 
 An attribute is (name, form, value) with numbers as in the standard; a reference's value is a Die of the same forging
 (or a number), a string's is a str. Sections grow; `elf` puts them into an ELF file with a .text of its own.
@@ -16,35 +17,131 @@ from tests.forge.lines import sleb, uleb
 from whence._base.window import ByteOrder
 from whence.objects.elf.kernels.constants import ET_DYN
 
-# Tags
-CU, PARTIAL, FUNCTION, INLINED, BLOCK, NAMESPACE, STRUCTURE, CLASS, VARIABLE, PARAMETER, BASE = (
-    0x11, 0x3C, 0x2E, 0x1D, 0x0B, 0x39, 0x13, 0x02, 0x34, 0x05, 0x24,
-)  # fmt: skip
-# Attributes
-SIBLING, NAME, STMT_LIST, LOW, HIGH, LANGUAGE, COMP_DIR, ORIGIN, DECLARATION, SPECIFICATION, RANGES = (
-    0x01, 0x03, 0x10, 0x11, 0x12, 0x13, 0x1B, 0x31, 0x3C, 0x47, 0x55,
-)  # fmt: skip
-CALL_FILE, CALL_LINE, LINKAGE, STR_BASE, ADDR_BASE, RNG_BASE, DWO_NAME, LOCATION, TYPE = (
-    0x58, 0x59, 0x6E, 0x72, 0x73, 0x74, 0x76, 0x02, 0x49,
-)  # fmt: skip
-DECL_FILE, DECL_LINE, CALL_COLUMN, GNU_DISCRIMINATOR = 0x3A, 0x3B, 0x57, 0x2136
-GNU_DWO_NAME, GNU_DWO_ID, GNU_RANGES_BASE, GNU_ADDR_BASE = 0x2130, 0x2131, 0x2132, 0x2133
-# Forms
-ADDR, BLOCK2, BLOCK4, DATA2, DATA4, DATA8, STRING, BLOCK_FORM, BLOCK1, DATA1, FLAG, SDATA, STRP, UDATA = (
-    0x01, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F,
-)  # fmt: skip
-REF_ADDR, REF1, REF2, REF4, REF8, REF_UDATA, INDIRECT, SEC_OFFSET, EXPRLOC, PRESENT = range(0x10, 0x1A)
-STRX, ADDRX, REF_SUP4, STRP_SUP, DATA16, LINE_STRP, REF_SIG8, IMPLICIT, LOCLISTX, RNGLISTX, REF_SUP8 = range(0x1A, 0x25)
-STRX1, STRX2, STRX3, STRX4, ADDRX1, ADDRX2, ADDRX3, ADDRX4 = range(0x25, 0x2D)
-GNU_ADDR_INDEX, GNU_STR_INDEX, GNU_REF_ALT, GNU_STRP_ALT = 0x1F01, 0x1F02, 0x1F20, 0x1F21
+# Tags (DWARF 5, 7.5.3)
+DW_TAG_class_type = 0x02
+DW_TAG_enumeration_type = 0x04
+DW_TAG_formal_parameter = 0x05
+DW_TAG_lexical_block = 0x0B
+DW_TAG_member = 0x0D
+DW_TAG_compile_unit = 0x11
+DW_TAG_structure_type = 0x13
+DW_TAG_inlined_subroutine = 0x1D
+DW_TAG_module = 0x1E
+DW_TAG_base_type = 0x24
+DW_TAG_enumerator = 0x28
+DW_TAG_subprogram = 0x2E
+DW_TAG_try_block = 0x32
+DW_TAG_variable = 0x34
+DW_TAG_namespace = 0x39
+DW_TAG_partial_unit = 0x3C
+DW_TAG_type_unit = 0x41
+
+# Attributes (7.5.4, and GNU's)
+DW_AT_sibling = 0x01
+DW_AT_location = 0x02
+DW_AT_name = 0x03
+DW_AT_stmt_list = 0x10
+DW_AT_low_pc = 0x11
+DW_AT_high_pc = 0x12
+DW_AT_language = 0x13
+DW_AT_comp_dir = 0x1B
+DW_AT_abstract_origin = 0x31
+DW_AT_decl_file = 0x3A
+DW_AT_decl_line = 0x3B
+DW_AT_declaration = 0x3C
+DW_AT_specification = 0x47
+DW_AT_type = 0x49
+DW_AT_ranges = 0x55
+DW_AT_call_column = 0x57
+DW_AT_call_file = 0x58
+DW_AT_call_line = 0x59
+DW_AT_signature = 0x69
+DW_AT_linkage_name = 0x6E
+DW_AT_str_offsets_base = 0x72
+DW_AT_addr_base = 0x73
+DW_AT_rnglists_base = 0x74
+DW_AT_dwo_name = 0x76
+DW_AT_GNU_dwo_name = 0x2130
+DW_AT_GNU_dwo_id = 0x2131
+DW_AT_GNU_ranges_base = 0x2132
+DW_AT_GNU_addr_base = 0x2133
+DW_AT_GNU_discriminator = 0x2136
+
+# Forms (7.5.6, and GNU's)
+DW_FORM_addr = 0x01
+DW_FORM_block2 = 0x03
+DW_FORM_block4 = 0x04
+DW_FORM_data2 = 0x05
+DW_FORM_data4 = 0x06
+DW_FORM_data8 = 0x07
+DW_FORM_string = 0x08
+DW_FORM_block = 0x09
+DW_FORM_block1 = 0x0A
+DW_FORM_data1 = 0x0B
+DW_FORM_flag = 0x0C
+DW_FORM_sdata = 0x0D
+DW_FORM_strp = 0x0E
+DW_FORM_udata = 0x0F
+DW_FORM_ref_addr = 0x10
+DW_FORM_ref1 = 0x11
+DW_FORM_ref2 = 0x12
+DW_FORM_ref4 = 0x13
+DW_FORM_ref8 = 0x14
+DW_FORM_ref_udata = 0x15
+DW_FORM_indirect = 0x16
+DW_FORM_sec_offset = 0x17
+DW_FORM_exprloc = 0x18
+DW_FORM_flag_present = 0x19
+DW_FORM_strx = 0x1A
+DW_FORM_addrx = 0x1B
+DW_FORM_ref_sup4 = 0x1C
+DW_FORM_strp_sup = 0x1D
+DW_FORM_data16 = 0x1E
+DW_FORM_line_strp = 0x1F
+DW_FORM_ref_sig8 = 0x20
+DW_FORM_implicit_const = 0x21
+DW_FORM_loclistx = 0x22
+DW_FORM_rnglistx = 0x23
+DW_FORM_ref_sup8 = 0x24
+DW_FORM_strx1 = 0x25
+DW_FORM_strx2 = 0x26
+DW_FORM_strx3 = 0x27
+DW_FORM_strx4 = 0x28
+DW_FORM_addrx1 = 0x29
+DW_FORM_addrx2 = 0x2A
+DW_FORM_addrx3 = 0x2B
+DW_FORM_addrx4 = 0x2C
+DW_FORM_GNU_addr_index = 0x1F01
+DW_FORM_GNU_str_index = 0x1F02
+DW_FORM_GNU_ref_alt = 0x1F20
+DW_FORM_GNU_strp_alt = 0x1F21
 
 FIXED = {
-    DATA1: 1, DATA2: 2, DATA4: 4, DATA8: 8, FLAG: 1, REF1: 1, REF2: 2, REF4: 4, REF8: 8, STRX1: 1, STRX2: 2, STRX3: 3,
-    STRX4: 4, ADDRX1: 1, ADDRX2: 2, ADDRX3: 3, ADDRX4: 4, DATA16: 16, REF_SIG8: 8, REF_SUP4: 4, REF_SUP8: 8,
+    DW_FORM_data1: 1, DW_FORM_data2: 2, DW_FORM_data4: 4, DW_FORM_data8: 8, DW_FORM_flag: 1, DW_FORM_ref1: 1,
+    DW_FORM_ref2: 2, DW_FORM_ref4: 4, DW_FORM_ref8: 8, DW_FORM_strx1: 1, DW_FORM_strx2: 2, DW_FORM_strx3: 3,
+    DW_FORM_strx4: 4, DW_FORM_addrx1: 1, DW_FORM_addrx2: 2, DW_FORM_addrx3: 3, DW_FORM_addrx4: 4, DW_FORM_data16: 16,
+    DW_FORM_ref_sig8: 8, DW_FORM_ref_sup4: 4, DW_FORM_ref_sup8: 8,
 }  # fmt: skip
-OFFSETS = {STRP, SEC_OFFSET, STRP_SUP, LINE_STRP, REF_ADDR, GNU_REF_ALT, GNU_STRP_ALT}
-LEBS = {UDATA, REF_UDATA, STRX, ADDRX, LOCLISTX, RNGLISTX, GNU_ADDR_INDEX, GNU_STR_INDEX}
-REFERENCES = {REF_ADDR, REF1, REF2, REF4, REF8, REF_UDATA}
+OFFSETS = {
+    DW_FORM_strp,
+    DW_FORM_sec_offset,
+    DW_FORM_strp_sup,
+    DW_FORM_line_strp,
+    DW_FORM_ref_addr,
+    DW_FORM_GNU_ref_alt,
+    DW_FORM_GNU_strp_alt,
+}
+LEBS = {
+    DW_FORM_udata,
+    DW_FORM_ref_udata,
+    DW_FORM_strx,
+    DW_FORM_addrx,
+    DW_FORM_loclistx,
+    DW_FORM_rnglistx,
+    DW_FORM_GNU_addr_index,
+    DW_FORM_GNU_str_index,
+}
+REFERENCES = {DW_FORM_ref_addr, DW_FORM_ref1, DW_FORM_ref2, DW_FORM_ref4, DW_FORM_ref8, DW_FORM_ref_udata}
 
 
 @dataclass(eq=False)
@@ -93,15 +190,15 @@ class Debug:
     def value(self, form: int, value: object) -> bytes:
         if isinstance(value, Die):
             value = value.offset
-        if form == STRING:
+        if form == DW_FORM_string:
             return str(value).encode() + b"\0"
-        if form in (STRP, LINE_STRP) and isinstance(value, str):
-            table = self.strings if form == STRP else self.line_strings
+        if form in (DW_FORM_strp, DW_FORM_line_strp) and isinstance(value, str):
+            table = self.strings if form == DW_FORM_strp else self.line_strings
             at = len(table)
             table += value.encode() + b"\0"
             return self.offset(at)
         if isinstance(value, bytes):
-            sizes = {BLOCK1: 1, BLOCK2: 2, BLOCK4: 4}
+            sizes = {DW_FORM_block1: 1, DW_FORM_block2: 2, DW_FORM_block4: 4}
             return (self.number(len(value), sizes[form]) if form in sizes else uleb(len(value))) + value
         if isinstance(value, tuple):  # DW_FORM_indirect: the form in the DIE
             return uleb(value[0]) + self.value(*value)
@@ -110,11 +207,13 @@ class Debug:
             return self.number(value, FIXED[form])
         if form in OFFSETS:
             return (
-                self.number(value, self.address_size) if form == REF_ADDR and self.version == 2 else self.offset(value)
+                self.number(value, self.address_size)
+                if form == DW_FORM_ref_addr and self.version == 2
+                else self.offset(value)
             )
         if form in LEBS:
             return uleb(value)
-        return {ADDR: self.number(value, self.address_size), SDATA: sleb(value)}.get(form, b"")
+        return {DW_FORM_addr: self.number(value, self.address_size), DW_FORM_sdata: sleb(value)}.get(form, b"")
 
     def unit(self, root: Die, *, kind: int = 1, extra: bytes = b"", abbrev_at: int | None = None) -> Debug:
         """Append a unit and its abbreviation table. References to DIEs need two passes over the same sizes."""
@@ -143,23 +242,23 @@ class Debug:
         self, die: Die, body: bytearray, base: int, start: int, codes: dict[object, int], table: bytearray
     ) -> None:
         die.offset = base + len(body)
-        constants = tuple(value for _, form, value in die.attributes if form == IMPLICIT)
+        constants = tuple(value for _, form, value in die.attributes if form == DW_FORM_implicit_const)
         shape = die.tag, die.children is not None, tuple(pair[:2] for pair in die.attributes), constants
         if shape not in codes:
             codes[shape] = self.codes_from + self.codes_step * len(codes)
             table += uleb(codes[shape]) + uleb(die.tag) + bytes([die.children is not None])
             for name, form, value in die.attributes:
                 table += uleb(name) + uleb(form)
-                if form == IMPLICIT and isinstance(value, int):
+                if form == DW_FORM_implicit_const and isinstance(value, int):
                     table += sleb(value)
             table += b"\0\0"
         body += uleb(codes[shape])
         for name, form, value in die.attributes:
-            if name == SIBLING and value is None:  # patched when the children are written
+            if name == DW_AT_sibling and value is None:  # patched when the children are written
                 at = len(body)
                 body += bytes(FIXED[form])
                 continue
-            if isinstance(value, Die) and form in REFERENCES and form != REF_ADDR:
+            if isinstance(value, Die) and form in REFERENCES and form != DW_FORM_ref_addr:
                 value = value.offset - start
             body += self.value(form, value)
         for child in die.children or ():
@@ -167,7 +266,7 @@ class Debug:
         if die.children is not None:
             body += b"\0"
         for name, form, value in die.attributes:
-            if name == SIBLING and value is None:
+            if name == DW_AT_sibling and value is None:
                 body[at : at + FIXED[form]] = self.number(base + len(body) - start, FIXED[form])
 
     def range_list(self, *pairs: tuple[int, int]) -> int:
@@ -205,11 +304,17 @@ class Debug:
 
 def function(name: str, low: int, size: int, *children: Die) -> Die:
     """A function as most producers write it (from DWARF 4 on)."""
-    return Die(FUNCTION, [(NAME, STRING, name), (LOW, ADDR, low), (HIGH, UDATA, size)], children or None)
+    return Die(
+        DW_TAG_subprogram,
+        [(DW_AT_name, DW_FORM_string, name), (DW_AT_low_pc, DW_FORM_addr, low), (DW_AT_high_pc, DW_FORM_udata, size)],
+        children or None,
+    )
 
 
 def inlined(origin: Die, low: int, size: int, line: int, *children: Die) -> Die:
     attributes: list[tuple[int, int, object]] = [
-        (ORIGIN, REF4, origin), (LOW, ADDR, low), (HIGH, UDATA, size), (CALL_FILE, DATA1, 1), (CALL_LINE, UDATA, line),
+        (DW_AT_abstract_origin, DW_FORM_ref4, origin), (DW_AT_low_pc, DW_FORM_addr, low),
+        (DW_AT_high_pc, DW_FORM_udata, size), (DW_AT_call_file, DW_FORM_data1, 1),
+        (DW_AT_call_line, DW_FORM_udata, line),
     ]  # fmt: skip
-    return Die(INLINED, attributes, children or None)
+    return Die(DW_TAG_inlined_subroutine, attributes, children or None)

@@ -19,7 +19,7 @@ def skeleton(version: int, ids: tuple[int, ...] = IDS, lines: bytes = b"") -> De
     """A binary with a skeleton per id: unit n has its addresses from 0x1000 * (n + 1) on. All share the `lines`."""
     debug = Debug(version)
     debug.line += lines
-    more = [(d.STMT_LIST, d.SEC_OFFSET, 0), (d.COMP_DIR, d.STRING, "/src")] if lines else []
+    more = [(d.DW_AT_stmt_list, d.DW_FORM_sec_offset, 0), (d.DW_AT_comp_dir, d.DW_FORM_string, "/src")] if lines else []
     debug.addr += bytes(8)
     for n, number in enumerate(ids):
         at = 0x1000 * (n + 1)
@@ -27,16 +27,21 @@ def skeleton(version: int, ids: tuple[int, ...] = IDS, lines: bytes = b"") -> De
         for address in (at, at + 0x10, at + 0x100):
             debug.addr += debug.number(address, 8)
         if version == 5:
-            root = [(d.DWO_NAME, d.STRP, f"{n}.dwo"), (d.ADDR_BASE, d.SEC_OFFSET, base), (d.LOW, d.ADDRX, 0)]
-            debug.unit(Die(d.CU, root + more), kind=4, extra=debug.number(number, 8))
+            root = [
+                (d.DW_AT_dwo_name, d.DW_FORM_strp, f"{n}.dwo"),
+                (d.DW_AT_addr_base, d.DW_FORM_sec_offset, base),
+                (d.DW_AT_low_pc, d.DW_FORM_addrx, 0),
+            ]
+            debug.unit(Die(d.DW_TAG_compile_unit, root + more), kind=4, extra=debug.number(number, 8))
         else:
             lists = len(debug.ranges)
             debug.range_list((0, 0x10), (0x100, 0x110))
             root = [
-                (d.GNU_DWO_NAME, d.STRP, f"{n}.dwo"), (d.GNU_DWO_ID, d.DATA8, number),
-                (d.GNU_ADDR_BASE, d.SEC_OFFSET, base), (d.GNU_RANGES_BASE, d.SEC_OFFSET, lists), (d.LOW, d.ADDR, at),
+                (d.DW_AT_GNU_dwo_name, d.DW_FORM_strp, f"{n}.dwo"), (d.DW_AT_GNU_dwo_id, d.DW_FORM_data8, number),
+                (d.DW_AT_GNU_addr_base, d.DW_FORM_sec_offset, base),
+                (d.DW_AT_GNU_ranges_base, d.DW_FORM_sec_offset, lists), (d.DW_AT_low_pc, d.DW_FORM_addr, at),
             ]  # fmt: skip
-            debug.unit(Die(d.CU, root + more))
+            debug.unit(Die(d.DW_TAG_compile_unit, root + more))
     return debug
 
 
@@ -51,18 +56,28 @@ def split(version: int, number: int, name: str, debug: Debug | None = None, extr
         debug.str_offsets += debug.length(b"\5\0\0\0" + places)
         entries = b"\3" + uleb(0) + uleb(0x10) + b"\3" + uleb(2) + uleb(0x10) + b"\0"
         debug.rnglists += debug.length(b"\5\0\x08\0" + debug.number(1, 4) + debug.offset(4) + entries)
-        name_form, index, lists = d.STRX1, d.ADDRX, (d.RANGES, d.RNGLISTX, 0)
+        name_form, index, lists = d.DW_FORM_strx1, d.DW_FORM_addrx, (d.DW_AT_ranges, d.DW_FORM_rnglistx, 0)
     else:
         debug.str_offsets += places
-        name_form, index, lists = d.GNU_STR_INDEX, d.GNU_ADDR_INDEX, (d.RANGES, d.SEC_OFFSET, 0)
-    inner = Die(d.FUNCTION, [(d.NAME, name_form, 1), *(extra or [])])
+        name_form, index, lists = (
+            d.DW_FORM_GNU_str_index,
+            d.DW_FORM_GNU_addr_index,
+            (d.DW_AT_ranges, d.DW_FORM_sec_offset, 0),
+        )
+    inner = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, name_form, 1), *(extra or [])])
     call = Die(
-        d.INLINED, [(d.ORIGIN, d.REF4, inner), (d.LOW, index, 0), (d.HIGH, d.DATA1, 4), (d.CALL_LINE, d.DATA1, 9)]
+        d.DW_TAG_inlined_subroutine,
+        [
+            (d.DW_AT_abstract_origin, d.DW_FORM_ref4, inner),
+            (d.DW_AT_low_pc, index, 0),
+            (d.DW_AT_high_pc, d.DW_FORM_data1, 4),
+            (d.DW_AT_call_line, d.DW_FORM_data1, 9),
+        ],
     )
-    outer = Die(d.FUNCTION, [(d.NAME, name_form, 0), *(extra or []), lists], [call])
-    root: list[tuple[int, int, object]] = [] if version == 5 else [(d.GNU_DWO_ID, d.DATA8, number)]
+    outer = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, name_form, 0), *(extra or []), lists], [call])
+    root: list[tuple[int, int, object]] = [] if version == 5 else [(d.DW_AT_GNU_dwo_id, d.DW_FORM_data8, number)]
     id_ = debug.number(number, 8) if version == 5 else b""
-    return debug.unit(Die(d.CU, root, [inner, outer]), kind=5, extra=id_)
+    return debug.unit(Die(d.DW_TAG_compile_unit, root, [inner, outer]), kind=5, extra=id_)
 
 
 def dwo_files(

@@ -111,7 +111,7 @@ def test_the_shape_of_inline_trees_is_found_by_trying(shape: object, order: Byte
     assert [frame[0] for frame in chains(ranges_of(data))(TEXT + 12)] == ["main.inner", "main.outer", "main.main"]
 
 
-def test_ranges_stand_in_order_of_va_and_depth_and_have_one_file_each() -> None:
+def test_ranges_are_in_order_of_vaddr_and_depth_and_have_one_file_each() -> None:
     ranges = ranges_of(program(sample("1.20"), FILES))
     order = list(zip(ranges.vaddr, ranges.depth))
     assert order == sorted(order)
@@ -198,7 +198,7 @@ def test_the_text_base_comes_from_the_header_or_the_symbol_when_there_is_no_modu
     assert (table.text_base, table.text_base_found_by) == (TEXT, "symbol runtime.text")
 
 
-def test_without_anyone_who_knows_the_text_base_the_table_is_refused() -> None:
+def test_a_table_whose_text_base_is_unknown_is_refused() -> None:
     with pytest.raises(GopclntabError, match="neither header, nor moduledata"):
         found(program(sample("1.20"), FILES, module=False, header_text=0))
 

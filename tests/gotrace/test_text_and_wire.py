@@ -214,7 +214,7 @@ def test_older_formats_are_recognized_and_refused(minor: int) -> None:
 
 
 @pytest.mark.parametrize("head", [b"", b"go 1.26", b"go 1.24 trace\0\0\0", b"go 1.26 trace\0\0x", b"\x7fELF" * 9])
-def test_what_is_no_trace_is_refused(head: bytes) -> None:
+def test_a_file_that_is_not_a_trace_is_refused(head: bytes) -> None:
     with pytest.raises(TraceError):
         gotrace.Reader(head)
     with pytest.raises(TraceError):

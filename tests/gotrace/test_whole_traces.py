@@ -394,7 +394,7 @@ def test_what_reads_a_trace_twice_reads_a_pipe_once(command: str, everything: Pa
     assert out.read_bytes() == expected
 
 
-def test_a_trace_goes_where_a_link_leads(everything: Path, tmp_path: Path) -> None:
+def test_a_trace_is_written_through_a_link(everything: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
     assert main(["trace", "salvage", str(everything), "-o", str(tmp_path / "link")]) == 0
     assert (tmp_path / "link").is_symlink()

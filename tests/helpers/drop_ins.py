@@ -12,8 +12,27 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.programs import folder
+from whence.objects.elf import ElfFile
 
 SECONDS = 60  # a caller that still waits then would wait for ever
+SOURCE = r"""
+#include <cstdlib>
+int global_counter = 7;
+namespace ns {
+struct S {
+    static inline __attribute__((always_inline)) int sq(int x) {
+        return x * global_counter + x;
+    }
+    static __attribute__((noinline)) int run(int x) {
+        global_counter++;
+        return sq(x) + 3;
+    }
+};
+}
+int main(int argc, char **) {
+    return ns::S::run(argc);
+}
+"""
 LAUNCHER = """#!{python}
 import sys
 from whence.cli import main
@@ -51,3 +70,30 @@ def asked(
     return subprocess.run(
         words, input=questions, capture_output=True, timeout=SECONDS, env={**os.environ, **(env or {})}
     )
+
+
+@functools.cache
+def program(*flags: str) -> Path:
+    """The C++ program above, built by g++."""
+    compiler = tool("g++")
+    source = folder() / "dropin.cpp"
+    source.write_text(SOURCE)
+    out = folder() / ("dropin" + "".join(flags).replace("-", "_"))
+    subprocess.run([compiler, "-O2", "-g", *flags, str(source), "-o", str(out)], check=True)
+    return out
+
+
+def symbol(path: Path, name: str) -> tuple[int, int]:
+    """Start and size of a symbol."""
+    with ElfFile.open(path) as elf:
+        symbols = elf.symbols(".symtab")
+        return next((symbols.value[at], symbols.size[at]) for at in range(len(symbols)) if symbols.name(at) == name)
+
+
+def addresses(path: Path) -> list[int]:
+    return [
+        vaddr
+        for name in ("main", "_ZN2ns1S3runEi", "_start")
+        for start, size in [symbol(path, name)]
+        for vaddr in range(start, start + size)
+    ]

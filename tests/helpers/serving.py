@@ -9,7 +9,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.helpers.live import until
 from tests.helpers.stores import free_port
 
 pytest.importorskip("starlette", reason="starlette is not installed")
@@ -86,7 +86,8 @@ def ready(
     server: subprocess.Popen[bytes], port: int, log: Path, path: str = "/healthz", tls: ssl.SSLContext | None = None
 ) -> None:
     """Wait until a server answers."""
-    for _ in range(1200):
+
+    def answers() -> bool:
         if server.poll() is not None:
             pytest.fail(f"the server ended with {server.returncode}: {log.read_text()[-2000:]}")
         try:
@@ -96,10 +97,11 @@ def ready(
             with closing(made) as line:
                 line.request("GET", path)
                 line.getresponse().read()
-                return
+                return True
         except (OSError, http.client.HTTPException):
-            time.sleep(0.05)
-    pytest.fail(f"the server did not answer within a minute: {log.read_text()[-2000:]}")
+            return False
+
+    assert until(answers), f"the server did not answer within a minute: {log.read_text()[-2000:]}"
 
 
 @contextmanager
@@ -141,18 +143,14 @@ def fetched(
 
 
 def wait_until_there(url: str, build_id: str) -> None:
-    for _ in range(400):
-        if all(fetched(url, f"/buildid/{build_id}/{kind}")[0] == 200 for kind in ("debuginfo", "executable")):
-            return
-        time.sleep(0.05)
-    pytest.fail("debuginfod has not scanned its folder")
+    def is_there() -> bool:
+        return all(fetched(url, f"/buildid/{build_id}/{kind}")[0] == 200 for kind in ("debuginfo", "executable"))
+
+    assert until(is_there), "debuginfod has not scanned its folder"
 
 
 def children_of(pid: int) -> list[int]:
-    """Its children, once there is one."""
-    for _ in range(3000):
-        time.sleep(0.01)
-        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        if found:
-            return [int(one) for one in found]
-    raise AssertionError("there is no child")
+    """Return the children of a process, once it has one."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    assert until(lambda: bool(path.read_text())), "there is no child"
+    return [int(one) for one in path.read_text().split()]

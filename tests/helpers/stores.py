@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.live import until
 from tests.helpers.programs import compiled
 from whence.objects.elf import ElfFile
 
@@ -133,14 +134,23 @@ def make_bucket(url: str, name: str) -> None:
         pass
 
 
+def accepts(port: int) -> bool:
+    """Return True if a server accepts connections at a port of this machine."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+        return True
+    return False
+
+
 def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
+    def answers() -> bool:
         if server.poll() is not None:
             pytest.skip(f"the server ended with {server.returncode}")
         with suppress(OSError), urllib.request.urlopen(url, timeout=5):
-            return
-        time.sleep(0.1)
-    pytest.skip("the server did not answer within a minute")
+            return True
+        return False
+
+    if not until(answers):
+        pytest.skip("the server did not answer within a minute")
 
 
 @contextmanager
@@ -176,10 +186,7 @@ def azure_server() -> Iterator[dict[str, Any]]:
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             url = f"http://127.0.0.1:{port}/{AZURE_ACCOUNT}"
-            for _ in range(300):
-                with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
-                    break
-                time.sleep(0.1)
+            assert until(lambda: accepts(port))
             date = formatdate(usegmt=True)
             told = f"PUT\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:{date}\nx-ms-version:2021-08-06\n"
             told += f"/{AZURE_ACCOUNT}/{AZURE_ACCOUNT}/store\nrestype:container"

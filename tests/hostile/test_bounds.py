@@ -48,7 +48,7 @@ def test_a_command_gives_its_code_and_output(tmp_path: Path) -> None:
     assert "empty" in outcome.error
 
 
-def test_a_command_that_goes_on_after_ctrl_c_fails() -> None:
+def test_a_command_that_continues_after_ctrl_c_fails() -> None:
     stubborn = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
     with pytest.raises(AssertionError, match="after Ctrl-C"):
         interrupted(["python3", "-c", stubborn], after=0.1, within=0.3)

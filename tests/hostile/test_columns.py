@@ -58,7 +58,7 @@ def codes(folder: str, ending: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "arrow", "arrows"])
-def test_offsets_and_indices_that_lie_are_refused_in_every_type(folder: Path, ending: str) -> None:
+def test_invalid_offsets_and_indices_are_refused_in_every_type(folder: Path, ending: str) -> None:
     found = bounded(codes, str(folder), ending, seconds=6, megabytes=150).answer
     assert set(found) == set(inputs.LYING)
     assert set(found.values()) <= ({2, 3} if ending == "csv" else {3})  # CSV has no lists

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.forge.proc import Line, process
 from tests.hostile import bounded
-from tests.hostile.inputs.procmap import TEXTS
-from whence.procmap import Resolver, kallsyms, maps, perfmap
+from whence.procmap import Resolver
 
 MAPPINGS = 65_530  # vm.max_map_count, as Linux has it
 
@@ -24,19 +21,3 @@ def test_addresses_that_nothing_maps_do_not_read_the_text_again_and_again(tmp_pa
     process(tmp_path, 7, [Line(0x1000 * (2 * n + 1), 0x1000 * (2 * n + 2), "/a") for n in range(MAPPINGS)])
     outcome = bounded(unmapped, str(tmp_path), 60_000, seconds=4, megabytes=150)
     assert outcome.answer == 0
-
-
-def parsed(kind: str, path: str) -> int:
-    data = Path(path).read_bytes()
-    if kind == "maps":
-        return len(maps.parse(data).mappings)
-    return len(perfmap.parse(data) if kind == "perfmap" else kallsyms.KernelNames(data))
-
-
-@pytest.mark.parametrize("kind", ["maps", "perfmap", "kallsyms"])
-@pytest.mark.parametrize("text", TEXTS)
-def test_texts_of_any_shape_take_time_in_proportion(tmp_path: Path, kind: str, text: str) -> None:
-    path = tmp_path / "text"
-    path.write_bytes(TEXTS[text])
-    outcome = bounded(parsed, kind, str(path), seconds=2, megabytes=200)
-    assert outcome.error == ""

@@ -200,7 +200,7 @@ def test_copies_that_a_forged_description_names_are_not_removed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[" * 4000, b'{"until": 1e400}', b'{"until": "x", "pid": []}'])
-def test_leases_that_nobody_wrote_end_by_their_age(tmp_path: Path, content: bytes) -> None:
+def test_malformed_leases_expire_by_their_age(tmp_path: Path, content: bytes) -> None:
     with Store(tmp_path / "store") as store:
         path = tmp_path / "store" / "locks" / ID
         path.parent.mkdir(parents=True)

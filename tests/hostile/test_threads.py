@@ -83,7 +83,7 @@ def test_profiles_are_named_and_written_without_threads(program: Path, tmp_path:
     assert {path.name for path in out.iterdir()} == {"a.folded", "b.folded"}
 
 
-def test_what_needs_threads_says_so(program: Path, tmp_path: Path) -> None:
+def test_commands_that_need_threads_say_so(program: Path, tmp_path: Path) -> None:
     assert run(0, "store", "add", tmp_path / "store", program) == (
         3, "", "whence: the system refuses a thread (ulimit -u and a container's pids.max say how many there may be)\n",
     )  # fmt: skip

@@ -204,7 +204,9 @@ def test_a_users_program_passes_strict_type_checks(tmp_path: Path) -> None:
 
 
 def test_the_users_program_runs() -> None:
-    exec(compile(PROGRAM, "program.py", "exec"), {})
+    names: dict[str, Any] = {}
+    exec(compile(PROGRAM, "program.py", "exec"), names)
+    assert [(frame.function, frame.line) for frame in names["frames"]] == [("square", 12), ("main", 5)]
 
 
 def test_names_are_readable_where_that_is_asked_for(tmp_path: Path) -> None:

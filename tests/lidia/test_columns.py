@@ -36,7 +36,7 @@ def test_frames_have_the_columns_and_discriminators_of_lines_and_calls() -> None
         assert [(frame["line"], frame["column"]) for frame in answer["frames"]] == [(7, 3), (4, 17)]
 
 
-def test_discriminators_are_left_out_where_nobody_asks_for_them() -> None:
+def test_discriminators_are_left_out_unless_requested() -> None:
     with lidia.from_bytes(to_bytes(located())) as archive:
         asked = array("Q", [0x1004, 0x1019])
         every, without = archive.find_frames(asked), archive.find_frames(asked, discriminators=False)

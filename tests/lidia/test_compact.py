@@ -222,7 +222,7 @@ def test_it_leaves_no_choice_of_strings_and_compat(options: Any, tmp_path: Path)
         (0x7C, "<I", 3, "a base of the line tables has 3 bytes"),
     ],
 )
-def test_a_header_that_lies_is_refused_with_what_and_where(at: int, form: str, value: int, said: str) -> None:
+def test_an_invalid_header_is_refused_with_what_and_where(at: int, form: str, value: int, said: str) -> None:
     data = bytearray(FORGED)
     struct.pack_into(form, data, at, value)
     with pytest.raises(LidiaError, match=said):
@@ -290,7 +290,7 @@ def test_every_flipped_byte_ends_in_answers_or_an_error_and_is_seen_by_the_check
 @pytest.mark.parametrize("section", ["VA table", "range table", "line tables", "strings"])
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("value", [0, 2, 0x7FFFFFFF, 0xFFFFFFFF])
-def test_a_directory_that_lies_is_found_by_verify(section: str, place: int, value: int) -> None:
+def test_verify_finds_an_invalid_directory(section: str, place: int, value: int) -> None:
     data = bytearray(FORGED)
     with lidia.from_bytes(FORGED) as table:
         at = next(one.offset for one in table.header if one.name == section)
@@ -324,7 +324,7 @@ def test_damaged_columns_are_reported_where_they_break_a_rule_and_lookups_go_on(
             assert [frame.line for frame in archive.lookup(0x1019)] == [7, 4]
 
 
-def test_a_string_that_shares_more_than_there_is_is_an_error_for_those_who_need_it() -> None:
+def test_a_string_that_shares_too_long_a_prefix_is_an_error_when_it_is_read() -> None:
     data = compact(SIX, shared([(0, b""), (0, b"a.c"), (0, b"main"), (5, b"ore")]), 4, [(0, 3), (8, 4), (0, 7)])
     with lidia.from_bytes(data) as table:
         assert [frame.function for frame in table.lookup(0x1010)] == ["main"]

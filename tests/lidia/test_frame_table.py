@@ -44,7 +44,7 @@ def test_it_is_a_sequence_of_chains_that_can_be_sliced(archive: lidia.Table) -> 
             found[outside]
 
 
-def test_equal_chains_one_behind_the_other_are_one_object_and_names_are_made_in_order(archive: lidia.Table) -> None:
+def test_consecutive_equal_chains_share_one_object_and_names_are_made_in_order(archive: lidia.Table) -> None:
     asked = [0, 1, *[0x1015] * 3, 0x1041, 0x1015, *range(0x1000, 0x1060)]
     found = archive.lookup_many(asked)
     chains = found.chains()

@@ -40,7 +40,7 @@ def test_both_readers_give_the_same_files_for_c_and_cpp(recipe: Recipe, tmp_path
     assert differing_files(data, 20_000) == []
 
 
-def test_both_readers_give_the_same_files_where_calls_stand_in_an_included_file(tmp_path: Path) -> None:
+def test_both_readers_give_the_same_files_for_calls_in_an_included_file(tmp_path: Path) -> None:
     gcc = shutil.which("gcc")
     if gcc is None:
         pytest.skip("gcc is not on this machine")

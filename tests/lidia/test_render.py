@@ -97,7 +97,7 @@ def test_any_text_is_valid_json_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize("active", ["\x1b", "\x1f", "\x7f", "\r", "\udc9b"])
-def test_what_a_terminal_acts_on_is_escaped_wherever_it_stands_in_a_text(active: str) -> None:
+def test_terminal_escapes_anywhere_in_a_text_are_escaped(active: str) -> None:
     names = ["n" * before + active + " ~é" + "n" * (20 - before) for before in range(20)]
     builder = lidia.Builder()
     for place, name in enumerate(names):
@@ -149,7 +149,7 @@ def test_no_lines_give_no_text(opened: lidia.Table) -> None:
     assert render_many(opened, []) == b""
 
 
-def test_an_address_of_more_than_64_bits_is_none(opened: lidia.Table) -> None:
+def test_an_address_of_more_than_64_bits_is_invalid(opened: lidia.Table) -> None:
     assert render_many(opened, b"0x10000000000001000\n0x0000000000000000001000\n") == (
         b"0x10000000000001000\nmain\n/src/a.c:3:0\n\n"
     )

@@ -31,7 +31,7 @@ def test_every_address_of_nested_calls_is_answered(strings: str, many: bool) -> 
             assert frames(found) == answer(NESTED, address)
 
 
-def test_a_frame_says_whether_it_was_inlined_and_who_named_it() -> None:
+def test_a_frame_has_its_inlined_flag_and_its_source() -> None:
     with lidia.from_bytes(archive(NESTED)) as opened:
         inner, outer, main = opened.lookup(0x1015)
     assert (inner.inlined, outer.inlined, main.inlined) == (True, True, False)

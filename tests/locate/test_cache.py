@@ -61,7 +61,7 @@ def test_the_least_recently_used_entries_go_when_the_limit_is_passed(tmp_path: P
     assert kept == ["bb22", "dd44"]
 
 
-def test_an_entry_that_another_process_uses_stays_as_it_was_for_who_reads_it(tmp_path: Path) -> None:
+def test_an_entry_in_use_by_another_process_stays_readable_unchanged(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     path = cache.put("abcd.lidia", writes(archive("abcd")))
     os.utime(path, (1000, 1000))
@@ -76,7 +76,7 @@ def test_an_entry_larger_than_the_limit_is_still_given(tmp_path: Path) -> None:
     assert Cache(tmp_path, limit_bytes=1).put("abcd.debuginfo", writes(elf("abcd"))).exists()
 
 
-def test_what_was_left_unfinished_goes_after_a_day(tmp_path: Path) -> None:
+def test_unfinished_files_are_removed_after_a_day(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put("abcd.lidia", writes(archive("abcd")))
     young, old, part, ahead = (
@@ -229,7 +229,7 @@ def test_an_empty_folder_that_others_may_write_to_is_not_used(tmp_path: Path) ->
     assert not list(root.iterdir())
 
 
-def test_a_marker_that_is_a_link_is_none(tmp_path: Path) -> None:
+def test_a_marker_that_is_a_link_is_ignored(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     cache.put("abcd.lidia", writes(archive("abcd")))
     (cache.root / MARKER).rename(tmp_path / "marker")

@@ -19,6 +19,7 @@ import pytest
 from tests.forge import server as behave
 from tests.forge.elf import Section, build_id_note, forge
 from tests.forge.server import serving
+from tests.helpers.live import until
 from tests.helpers.stores import free_port
 from whence._base.errors import WrongUse
 from whence.locate.cache import Cache
@@ -96,7 +97,7 @@ def test_a_server_that_recovers_within_the_tries_is_used(cache: Cache) -> None:
         assert Client(cache, server.url).fetch(ID) is not None
 
 
-def test_a_cut_download_goes_on_where_it_was_cut(cache: Cache) -> None:
+def test_a_cut_download_resumes_where_it_was_cut(cache: Cache) -> None:
     with serving(behave.cut(FILE, CUT), behave.whole(FILE)) as server:
         path = Client(cache, server.url).fetch(ID)
         assert path is not None
@@ -208,7 +209,7 @@ def test_a_server_that_starts_again_instead_of_going_on_is_understood(cache: Cac
 
 
 @pytest.mark.parametrize("wrong", [OTHER, b"<html>sorry</html>", b""], ids=["other build-id", "no ELF", "empty"])
-def test_what_is_not_the_file_asked_for_is_thrown_away(cache: Cache, wrong: bytes) -> None:
+def test_a_download_of_another_file_is_discarded(cache: Cache, wrong: bytes) -> None:
     with serving(behave.whole(wrong)) as server:
         client = Client(cache, server.url)
         assert client.fetch(ID) is None
@@ -423,7 +424,7 @@ def test_a_byte_that_is_no_text_in_the_environment_is_wrong_use(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("odd", ["", "../../admin", "xyz", "ab12/../..", "ab12?x=1"])
-def test_what_is_no_build_id_is_never_sent(cache: Cache, odd: str) -> None:
+def test_an_invalid_build_id_is_never_sent(cache: Cache, odd: str) -> None:
     with serving(behave.whole(FILE)) as server:
         assert Client(cache, server.url).fetch(odd) is None
     assert server.seen == []
@@ -442,17 +443,16 @@ def test_the_real_debuginfod_serves_a_file_by_its_build_id(cache: Cache, tmp_pat
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
         try:
             url = f"http://127.0.0.1:{port}"
-            found = None
-            for _ in range(600):
-                time.sleep(0.1)
-                try:
+            fetched: list[Path] = []
+
+            def is_served() -> bool:
+                with suppress(OSError):
                     urllib.request.urlopen(f"{url}/metrics", timeout=30).close()
-                except OSError:
-                    continue
-                found = Client(cache, url, limits=Limits(absent=0, dead=0, tries=1)).fetch(ID)
-                if found is not None:
-                    break
-            assert found is not None
-            assert found.read_bytes() == FILE
+                    found = Client(cache, url, limits=Limits(absent=0, dead=0, tries=1)).fetch(ID)
+                    fetched.extend([found] if found is not None else [])
+                return bool(fetched)
+
+            assert until(is_served)
+            assert fetched[0].read_bytes() == FILE
         finally:
             process.terminate()

@@ -85,7 +85,7 @@ def programs(draw: st.DrawFn) -> list[Segment]:
 
 
 @given(programs(), st.integers(0, 1 << 34), st.data())
-def test_every_runtime_address_goes_to_the_vaddr_the_kernel_put_there(
+def test_every_runtime_address_maps_to_the_vaddr_the_kernel_put_there(
     segments: list[Segment], pages: int, data: st.DataObject
 ) -> None:
     bias = pages * PAGE

@@ -66,7 +66,7 @@ def test_a_crafted_note_size_is_no_build_id(tmp_path: Path, size: int, field: in
     assert read_build_id(written(tmp_path / "file", data)) == ""
 
 
-def test_what_is_not_elf_is_an_error_and_what_is_missing_another(tmp_path: Path) -> None:
+def test_a_file_that_is_not_elf_and_a_missing_file_are_different_errors(tmp_path: Path) -> None:
     with pytest.raises(ElfError):
         read_build_id(written(tmp_path / "script", b"#!/bin/sh\n"))
     with pytest.raises(ElfError):

@@ -214,7 +214,7 @@ def test_every_cut_and_flipped_byte_of_a_core_ends_in_words_or_answers() -> None
     assert 0 < read(whole[:-0x400]).missing <= 0x400
 
 
-def test_what_is_no_core_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_core_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(MapsError, match="an ELF file, but not a core file: its type is 3, expected 4"):
         read(core(program(), type=constants.ET_DYN))
     (tmp_path / "empty").write_bytes(core([]))

@@ -7,12 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.live import compiled, may_read_map_files, may_unshare, python, running
+from tests.helpers.live import compiled, may_read_map_files, may_unshare, python, running, until
 from whence.objects.elf import ElfFile
 from whence.procmap import AddressMapper, Kind, Mapping, Resolver, read_build_id
 from whence.procmap.query import MapsQuery
@@ -280,12 +279,9 @@ def test_each_thread_tells_where_it_waits() -> None:
     code = (
         "import threading, time; [threading.Thread(target=time.sleep, args=(60,), daemon=True).start() for _ in 'ab']"
     )
-    with running(python(code + "; time.sleep(.2); print('ready')")) as (pid, _), Resolver() as resolver:
+    with running(python(code + "; print('ready')")) as (pid, _), Resolver() as resolver:
+        assert until(lambda: all(thread.state == "S" for thread in threads(f"/proc/{pid}")))
         found = threads(f"/proc/{pid}")
-        end = time.monotonic() + 60
-        while any(thread.state != "S" for thread in found) and time.monotonic() < end:
-            time.sleep(0.02)
-            found = threads(f"/proc/{pid}")
         assert len(found) == 3
         for thread in found:
             if thread.pc is None:
@@ -318,9 +314,8 @@ def test_a_process_that_ends_is_nothing_to_see_and_no_error(tmp_path: Path, quer
     child = subprocess.Popen([SLEEP, "60"])
     try:
         with Resolver(recheck=0, query=query) as resolver:
-            while not (mappings := resolver.require(child.pid)):  # exec closes files before it maps
-                time.sleep(0.01)
-            start = mappings[0].start
+            assert until(lambda: bool(resolver.require(child.pid)))  # exec closes files before it maps
+            start = resolver.require(child.pid)[0].start
             child.kill()
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
             assert resolver.find(child.pid, start + (1 << 40)) is None  # a zombie is there, and has no memory

@@ -151,4 +151,6 @@ def test_what_is_written_is_what_is_read(lines: list[Line]) -> None:
 
 @given(st.binary(max_size=300))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
-    parse(data, "/proc/7", 0)
+    found = parse(data, "/proc/7", 0).mappings
+    assert all(one.start < one.limit for one in found)
+    assert len(found) <= data.count(b"\n") + 1

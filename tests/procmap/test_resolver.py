@@ -71,7 +71,7 @@ def test_a_replaced_file_never_gives_its_build_id_to_the_old_mapping(tmp_path: P
         assert resolver.build_id(path) == NEW
 
 
-def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+def test_a_file_that_is_not_regular_is_not_opened(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     process(tmp_path, 7, [Line(0x1000, 0x2000, str(pipe), of=pipe)])

@@ -170,7 +170,7 @@ def test_a_binary_of_one_package_or_without_most_samples_has_one_hue() -> None:
     assert grouped(tree(in_app(("main.main", "/a/main.go", 2), ("runtime.f", "/go/f.go", 2))))[0] == ["c", "app"]
 
 
-def test_what_stands_for_smaller_frames_belongs_to_no_binary() -> None:
+def test_the_sum_of_smaller_frames_belongs_to_no_binary() -> None:
     found = tree(profile_of([(["main", f"f{one}"], one + 1) for one in range(50)]), 10)
     labels, group = grouped(found)
     smaller = next(at for at, one in enumerate(found.frames) if one.name == SMALLER)
@@ -264,7 +264,7 @@ def test_a_small_profile_never_makes_a_large_page(name: str, tmp_path: Path) -> 
     assert after.ru_utime - before.ru_utime < 10
 
 
-def test_stacks_that_differ_behind_a_hundred_thousand_inlined_calls_are_cut_where_time_would_run_out() -> None:
+def test_stacks_that_differ_after_a_hundred_thousand_inlined_calls_are_cut() -> None:
     profile = pprof.read(bomb("inlined calls in every stack"))
     began = time.process_time()
     found = tree(profile)

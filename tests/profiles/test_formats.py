@@ -73,7 +73,7 @@ def test_a_format_that_is_asked_for_counts_more_than_the_ending(tmp_path: Path) 
         profile.to_bytes("svg")
 
 
-def test_a_profile_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_profile_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
     profile = profiles.read(b"main;work 3\n")
     with pytest.raises(OSError, match="nowhere") as caught:
         profile.write(tmp_path / "nowhere" / "a.pb")

@@ -156,7 +156,7 @@ def test_kallsyms_answer_where_the_vmlinux_does_not(tmp_path: Path) -> None:
     assert "no mapping of the process" in profile.reasons[3]
 
 
-def test_a_modules_sections_lie_one_behind_the_other_without_those_of_its_start() -> None:
+def test_a_modules_sections_follow_one_another_without_its_init_sections() -> None:
     with ElfFile.open(module()) as elf:
         text = {one.name: one for one in elf.sections if one.executable and one.size}
     base = 0xFFFFFFFFC0401000

@@ -413,7 +413,7 @@ def test_profiles_without_a_common_type_do_not_compare() -> None:
 
 
 @pytest.mark.parametrize("format", [*formats.WRITTEN, formats.PAGE])
-def test_every_format_bears_a_difference(format: str) -> None:
+def test_every_format_can_hold_a_difference(format: str) -> None:
     found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 2)])))
     assert formats.to_bytes(found, format, "x")
 
@@ -526,7 +526,7 @@ def test_what_is_more_than_is_kept_is_named_all_the_same(monkeypatch: pytest.Mon
     assert second.frames[: len(first.frames)] == first.frames
 
 
-def test_frames_are_columns_until_somebody_asks_for_them() -> None:
+def test_frames_stay_columns_until_they_are_read() -> None:
     profile = Profile.of(program_profile(compiled()))
     with Binaries() as binaries:
         (report,) = naming.name(profile, binaries)

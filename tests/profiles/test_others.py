@@ -80,7 +80,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_what_is_no_profile_is_told_by_name_in_one_line(
+def test_an_error_for_a_file_that_is_not_a_profile_is_one_line_with_its_name(
     case: str, pack: object, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     data, what, remedy = CASES[case]

@@ -82,7 +82,7 @@ def test_both_forms_are_read_alike(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_not_named_is_written_as_it_came(form: str) -> None:
+def test_a_profile_is_written_as_it_was_read(form: str) -> None:
     data = FORMS[form]()
     out = otlp.write(otlp.read(data))
     assert out == data if form == "binary" else json.loads(out) == json.loads(data)
@@ -110,7 +110,7 @@ def test_naming_changes_lines_functions_and_strings_and_nothing_else(form: str) 
     assert got == want
 
 
-def test_a_dictionary_behind_or_before_the_profiles_is_found_and_its_neighbours_stay() -> None:
+def test_a_dictionary_after_or_before_the_profiles_is_found_and_its_neighbours_are_kept() -> None:
     data = message()
     tail = wire.payload(9, b"\xff\xff unknown \xff")
     only = proto.ProfilesData(dictionary=data.dictionary).SerializeToString()

@@ -49,7 +49,7 @@ def test_selfs_add_up_to_the_whole_of_all_stacks_that_have_frames(
     assert all(row.self <= row.total <= found.whole for row in found.rows)
 
 
-def test_the_table_goes_to_the_terminal_by_an_option(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_option_prints_the_table_on_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "in.pb"
     path.write_bytes(pprof.write(made(), compress=False))
     assert main(["profile", str(path), "--top", "1", "--sort", "total"]) == 0
@@ -219,13 +219,13 @@ def test_the_ending_chooses_firefox_and_gzip(tmp_path: Path, ending: str) -> Non
 
 
 @pytest.mark.parametrize("format", formats.WRITTEN)
-def test_each_format_bears_an_empty_profile_and_one_without_types(format: str) -> None:
+def test_each_format_can_hold_an_empty_profile_and_one_without_types(format: str) -> None:
     for profile in (Profile(), Profile([SampleType("samples", "count")]), Profile.of(folded.read("a;b 1\n"))):
         assert isinstance(formats.to_bytes(profile, format, "x"), bytes)
 
 
 @pytest.mark.parametrize("format", formats.WRITTEN)
-def test_each_format_bears_names_that_are_no_text(format: str) -> None:
+def test_each_format_can_hold_names_that_are_not_utf8(format: str) -> None:
     profile = Profile.of(folded.read(b"a\xff;b\x00c\xed\xa0\x80 1\n".decode("utf-8", "surrogateescape")))
     profile.reasons[profile.location(NO_MAPPING, 5)] = "why\udcff"
     assert formats.to_bytes(profile, format, "x\udcff")

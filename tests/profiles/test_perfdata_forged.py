@@ -268,7 +268,7 @@ def test_generated_code_is_of_its_own_process() -> None:
     assert len(profile.address) == 2
 
 
-def test_losses_and_what_is_not_read_are_told(tmp_path: Path) -> None:
+def test_lost_and_skipped_records_are_reported(tmp_path: Path) -> None:
     forge = Forge()
     trace = forge.record(constants.AUXTRACE, forge.pack("QQQIIII", 24, 0, 0, 0, 0, 0, 0), 0) + b"\xff" * 24
     tracing = forge.record(constants.TRACING_DATA, forge.pack("I", 5), 0) + b"\xff" * 8

@@ -93,7 +93,7 @@ def test_locations_with_one_chain_between_them_are_written_as_those_with_equal_o
     assert pprof.read(pprof.write(shared)).frames == [chain] * 3
 
 
-def test_strings_that_stand_twice_in_the_table_do_not_shift_the_new_ones() -> None:
+def test_duplicate_strings_in_the_table_do_not_shift_the_new_ones() -> None:
     profile = pprof.read(forge.small(forge.strings("cpu", "cpu")))
     profile.name(0, (Frame("fresh", "new.c", 1),))
     assert pprof.read(pprof.write(profile)).frames[0] == (Frame("fresh", "new.c", 1),)

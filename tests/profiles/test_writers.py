@@ -77,7 +77,7 @@ def test_the_command_of_a_sample_is_its_outermost_frame() -> None:
     assert folded.write(profile) == "python3;f 1\n"
 
 
-def test_a_line_without_a_value_is_counted_unless_most_lines_are_none() -> None:
+def test_a_line_without_a_value_is_counted_unless_most_lines_are_invalid() -> None:
     profile = folded.read("a;b 1\na;b\nc 2\n")
     assert (profile.skipped, len(profile.samples)) == (1, 2)
     assert profile.first_skipped == ("folded line 2", "a stack is followed by its value", "a;b")

@@ -71,7 +71,7 @@ def test_lines_without_a_function_take_the_symbol_beneath_and_keep_their_lines()
     ]
 
 
-def test_an_inlined_range_is_clipped_to_the_range_it_lies_in() -> None:
+def test_an_inlined_range_is_clipped_to_its_parent() -> None:
     assert [(r.vaddr, r.length) for r in merged([R(0, 8, 0, "f"), R(4, 20, 1, "g")])] == [(0, 8), (4, 4)]
 
 
@@ -159,7 +159,7 @@ def test_tables_joined_at_once_are_what_they_are_one_after_the_other() -> None:
     assert list(at_once.line_index) == [0, 0, 2, 2, 2, 2, 5, 5]
 
 
-def test_roots_are_counted_from_no_place_behind_the_end() -> None:
+def test_roots_are_not_counted_from_past_the_end() -> None:
     """The place after the greatest number there is would be before all of them."""
     with pytest.raises(ValueError, match="columns"):
         merge_kernel.count_roots(array("I", [0, 1]), (1 << 63) - 1, 2)

@@ -52,7 +52,7 @@ def test_a_range_is_cut_where_its_own_file_changes() -> None:
     ]
 
 
-def test_a_change_of_file_behind_a_call_cuts_at_the_end_of_the_call() -> None:
+def test_a_change_of_file_after_a_call_cuts_at_the_end_of_the_call() -> None:
     found = overlaid(
         [S(0, 12, 0, "f"), S(4, 8, 1, "g", "a.c", 1)], [(0, "a.c", 1), (4, "g.h", 2), (8, "b.c", 3), (12, None, 0)]
     )

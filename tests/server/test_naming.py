@@ -6,7 +6,6 @@ import gzip
 import http.server
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.live import until
 from tests.helpers.naming import ARROW, arrow, debug_id, job, lines, offset_of
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
 from whence.server.access import make_token
 from whence.server.app import make_app
-from whence.server.settings import FRESH_SECONDS, RequestLimits, ServerSettings
+from whence.server.settings import RequestLimits, ServerSettings
 from whence.store import Store
 
 MISSING = "ab" * 20
@@ -145,14 +145,12 @@ def test_what_another_process_put_after_a_miss_is_found_by_every_door(files: Fil
         assert named() == [False] * 4
         with Store(tmp_path / "store") as other:
             other.add(files.symbols)
-        time.sleep(FRESH_SECONDS)
-        assert named() == [True] * 4
+        assert until(lambda: named() == [True] * 4)
         assert "program.c" not in client.post("/symbolize", content=asked).text
         with Store(tmp_path / "store") as other:
             other.add(files.debug)
-        time.sleep(FRESH_SECONDS)
+        assert until(lambda: "program.c" in client.post("/symbolize", content=asked).text)
         assert named() == [True] * 4
-        assert "program.c" in client.post("/symbolize", content=asked).text
         assert rows_of(client.post("/symbolize", content=stream, headers=kind).content)[0]["frames"][0]["line"]
 
 
@@ -215,7 +213,7 @@ def test_a_malformed_job_is_400_with_a_title(client: TestClient, asked: Any) -> 
     assert answer.json()["title"]
 
 
-def test_a_source_file_is_told_to_who_has_an_offset_in_it(client: TestClient, files: Files, source: str) -> None:
+def test_a_source_file_is_found_by_an_offset_in_it(client: TestClient, files: Files, source: str) -> None:
     asked = {
         "debugName": "program", "debugId": debug_id(files.build_id), "moduleOffset": hex(offset_of(files)),
         "file": source,

@@ -256,6 +256,6 @@ def test_files_of_several_threads_are_parsed_at_the_same_time(files: Files, pars
         {"build_id": "ab", "kinds": ["passwd"]}, {"build_id": "ab", "kinds": [], "quality": {"units": "x"}},
     ],
 )  # fmt: skip
-def test_an_answer_that_is_none_is_not_believed(answer: dict[str, object]) -> None:
+def test_a_malformed_reply_of_the_parser_is_refused(answer: dict[str, object]) -> None:
     with pytest.raises(parsing.NotParsed):
         parsing.looked_of(answer)

@@ -35,7 +35,9 @@ def client(empty: Path) -> Iterator[TestClient]:
         yield client
 
 
-def test_a_better_file_is_201_the_same_or_a_poorer_one_200_and_said(client: TestClient, files: Files) -> None:
+def test_a_better_file_is_201_and_the_same_or_a_poorer_file_200_with_the_outcome(
+    client: TestClient, files: Files
+) -> None:
     path = f"/buildid/{files.build_id}/debuginfo"
     for file, status, outcome in (
         (files.symbols, 422, ""), (files.debug, 201, "added"), (files.debug, 200, "same"),

@@ -63,7 +63,7 @@ def settings(tmp_path: Path, *urls: str, allow: tuple[str, ...] = ("*",)) -> Ser
     )
 
 
-def test_what_upstream_has_is_answered_and_kept_with_who_asked_passed_on(tmp_path: Path, files: Files) -> None:
+def test_files_of_the_upstream_are_served_and_kept_and_the_client_is_passed_on(tmp_path: Path, files: Files) -> None:
     path = f"/buildid/{files.build_id}/debuginfo"
     with other({path: files.debug.read_bytes()}) as upstream:
         with TestClient(make_app(settings(tmp_path, upstream.url))) as client:

@@ -89,7 +89,7 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Bucket:
     return bucket_at(f"az://store/{name}", **request.getfixturevalue("azure"))
 
 
-def test_a_place_writes_what_is_not_there_and_what_has_not_changed(bucket: Bucket) -> None:
+def test_objects_are_written_if_absent_or_unchanged(bucket: Bucket) -> None:
     assert bucket.head("a/b") is None
     assert bucket.read("a/b", 10) is None
     tag = bucket.create("a/b", b"one")
@@ -318,6 +318,6 @@ def test_a_web_server_that_never_answers_is_given_up_for_all_build_ids(monkeypat
 
 
 @pytest.mark.parametrize("place", ["ftp://host/x", "s3://", "", "gs:///x"])
-def test_addresses_that_are_none_are_refused(place: str) -> None:
+def test_invalid_addresses_of_stores_are_refused(place: str) -> None:
     with pytest.raises(WrongUse):
         Store(place)

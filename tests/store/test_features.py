@@ -231,7 +231,7 @@ def test_packed_files_are_handed_out_unpacked(tmp_path: Path, files: Files) -> N
         assert not list(verify(store))
 
 
-def test_what_was_used_longest_ago_goes_first(tmp_path: Path, files: Files) -> None:
+def test_the_least_recently_used_file_is_evicted_first(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store") as store:
         store.add(files.whole, "/bin/true", "/bin/false")
         ids = [row.build_id for row in store.list()]

@@ -126,7 +126,7 @@ def test_a_file_without_a_build_id_is_refused_or_kept_by_its_hash(tmp_path: Path
             assert any(one.function == "sum" for one in binary.functions())
 
 
-def test_what_is_no_elf_file_or_is_cut_is_refused_and_the_rest_is_kept(tmp_path: Path, files: Files) -> None:
+def test_files_that_are_cut_or_not_elf_are_refused_and_the_rest_is_kept(tmp_path: Path, files: Files) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "a.txt").write_text("text")

@@ -110,10 +110,14 @@ def test_a_batch_over_every_process_never_fails() -> None:
         for name in os.listdir("/proc"):
             if name.isdigit():
                 requests += [(int(name), mapping.start + 64) for mapping in resolver.mappings(int(name))[:3]]
-        requests.append((1 << 22, 0x1000))
-        answers = symbolizer.symbolize_many(requests[:60] + requests[-1:])
+        address = ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value
+        assert address is not None
+        requests = [*requests[:60], (os.getpid(), address), (1 << 22, 0x1000)]
+        answers = symbolizer.symbolize_many(requests)
+    assert [answer.address for answer in answers] == [address for _, address in requests]
+    assert answers[-2].frames[0].function == "Py_GetVersion"
     assert answers[-1].reason is Reason.NO_SUCH_PROCESS
-    assert all(answer.frames or answer.reason for answer in answers)
+    assert all(bool(answer.frames) != bool(answer.reason) for answer in answers)
 
 
 def test_addresses_of_numpy_are_integers_like_others() -> None:

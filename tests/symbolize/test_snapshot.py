@@ -128,7 +128,7 @@ def test_a_process_of_any_kind_is_named_by_its_mappings_and_build_ids(tmp_path: 
         "[" * 100_000,
     ],
 )
-def test_what_is_no_snapshot_is_a_maps_error(text: str) -> None:
+def test_a_file_that_is_not_a_snapshot_is_a_maps_error(text: str) -> None:
     with pytest.raises(MapsError, match=r"maps snapshot: |not a snapshot: |the file is empty"):
         SnapshotMappings.from_json(text)
 

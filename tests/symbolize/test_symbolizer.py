@@ -96,7 +96,7 @@ def test_every_failure_is_a_reason_of_its_own_address(
         assert symbolizer.symbolize_many([]) == []
 
 
-def test_an_internal_error_is_logged_once_with_its_traceback_and_the_batch_goes_on(
+def test_an_internal_error_is_logged_once_with_its_traceback_and_the_batch_continues(
     tmp_path: Path, locator: FakeLocator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(internal_error, "reraise", False)

@@ -47,7 +47,7 @@ def test_each_instruction(code: str, cfa: tuple[int, int], saved: dict[int, int]
 @pytest.mark.parametrize(
     "code", ["8000b0", "9db0", "9fb0", "b100b0", "b110b0", "b6", "caff", "d8", "a09bb0", "80", "b2ffffffffff"]
 )
-def test_what_is_no_instruction_is_refused(code: str) -> None:
+def test_an_invalid_instruction_is_refused(code: str) -> None:
     with pytest.raises(DwarfError):
         unwound(bytes.fromhex(code))
 

@@ -71,7 +71,7 @@ def test_each_operation(expression: str, result: int) -> None:
     assert value(expression) == result
 
 
-def test_a_value_to_start_with_lies_on_the_stack() -> None:
+def test_an_initial_value_is_pushed_on_the_stack() -> None:
     assert value("23 10", 0x100) == 0x110
 
 

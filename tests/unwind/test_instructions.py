@@ -108,7 +108,7 @@ def test_a_stack_pointer_that_was_saved_is_read_again() -> None:
     assert row.rules[3] == Rule(How.EXPRESSION, 0, bytes.fromhex("7400"))
 
 
-def test_the_code_behind_a_call_that_does_not_return_is_not_this_functions() -> None:
+def test_the_code_after_a_call_that_does_not_return_is_of_another_function() -> None:
     assert path_of("e800010000 55 4889e5 5d c3").to_return(START) == []
     assert path_of("e800010000 0f1f4000 4883ec18 4883c418 c3").to_return(START) == []
     assert path_of("0f0b c3").to_return(START) == []  # ud2

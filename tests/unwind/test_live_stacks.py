@@ -196,7 +196,7 @@ def test_the_parent_of_a_vfork_is_unwound_by_the_registers_in_proc(blocked: int)
     assert "rbp" not in stack.registers
 
 
-def test_a_blocked_thread_is_not_kept_stopped(program: Path) -> None:
+def test_a_blocked_thread_is_not_left_stopped(program: Path) -> None:
     with running([program, "v"]) as (pid, _):
         assert until(lambda: states(pid) == ["D"])
         whence.Process(pid).stacks()
@@ -259,7 +259,7 @@ def test_no_signal_is_lost(program: Path) -> None:
     assert child.wait() == 0
 
 
-def test_the_exit_code_of_our_own_child_stays_for_who_waits_for_it(program: Path) -> None:
+def test_the_exit_code_of_our_own_child_is_not_consumed(program: Path) -> None:
     for _ in range(5):
         child = subprocess.Popen([program, "e"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert child.stdin is not None

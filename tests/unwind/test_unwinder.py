@@ -94,7 +94,7 @@ def test_trampolines_are_known_by_their_bytes_where_no_cfi_is() -> None:
     assert process.unwind(CODE).end is End.LOOP
 
 
-def test_cfi_may_lead_to_a_stack_in_other_memory_that_is_behind_a_call() -> None:
+def test_cfi_may_lead_to_another_stack_whose_pc_follows_a_call() -> None:
     """gcc's __morestack runs a function on a new piece of stack."""
 
     class Pieces(Process):
@@ -139,7 +139,7 @@ def test_instructions_at_the_ends_of_a_function_tell_what_is_pushed() -> None:
         assert found.frames[1].sp == STACK + 8 + 8 * frame
 
 
-def test_frame_pointers_lead_on_only_to_the_stack_and_behind_calls() -> None:
+def test_frame_pointers_are_followed_only_within_the_stack_and_to_return_addresses() -> None:
     process = Process()
     process.code[0x200 - 5 : 0x200] = CALL
     process.describe(0x1F0, 0x210, Cfa(SP_X86, 8), r16=OUTERMOST)
@@ -240,7 +240,7 @@ def test_aarch64_has_its_return_address_in_x30_and_perhaps_signed() -> None:
     assert found.end is End.COMPLETE
 
 
-def test_aarch64_without_cfi_goes_by_x29_and_its_trampoline() -> None:
+def test_aarch64_without_cfi_is_unwound_by_x29_and_its_trampoline() -> None:
     process = Process(AARCH64)
     process.code[0x80:0x88] = bytes.fromhex("681180d2010000d4")
     process.code[0x11C:0x120] = (0b100101 << 26).to_bytes(4, "little")  # bl
@@ -267,7 +267,7 @@ def test_frame_pointers_lead_on_to_a_signals_trampoline() -> None:
     assert found.end is End.COMPLETE
 
 
-def test_a_guess_is_behind_a_call_of_the_function_or_an_indirect_one_and_marked() -> None:
+def test_a_guessed_caller_follows_a_call_of_the_function_or_an_indirect_one_and_is_marked() -> None:
     process = Process()
     process.describe(0x800, 0x900, Cfa(SP_X86, 8), r16=OUTERMOST)
     for at, target in ((0x820, 0x700), (0x840, 0x10)):  # a call of something else, one of the function itself
@@ -297,7 +297,7 @@ def test_the_cfa_of_a_plt_counts_by_the_pc() -> None:
     assert pcs(process.unwind(CODE + 0x1B)) == [0x1B, 0x160]
 
 
-def test_a_thread_behind_the_call_that_made_it_has_no_caller() -> None:
+def test_a_threads_first_frame_has_no_caller() -> None:
     """The next FDE, of the child, begins two instructions later; the stack has no return address yet."""
     process = Process()
     process.describe(0, 0x17, Cfa(SP_X86, 8), r16=PUSHED)
@@ -312,7 +312,7 @@ def test_a_thread_behind_the_call_that_made_it_has_no_caller() -> None:
     assert pcs(process.unwind(CODE + 8, r0=0)) == [8, 0x150]
 
 
-def test_a_thread_behind_the_call_that_made_it_has_no_caller_without_cfi_either() -> None:
+def test_a_threads_first_frame_has_no_caller_without_cfi_either() -> None:
     """By the number of the call; what fork made at such a place has a copy of its parent's stack."""
     process = Process()
     call = bytes.fromhex("b8b30100000f05")  # mov $__NR_clone3, %eax; syscall

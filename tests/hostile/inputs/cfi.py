@@ -88,9 +88,9 @@ def long_cie() -> bytes:
     return b"".join(parts)
 
 
-def compile_all(path: str) -> tuple[int, int]:
+def compile_all(path: Path) -> tuple[int, int]:
     """All rows of a section: how many, and how many FDEs are damaged; then some vaddrs are found, with a header."""
-    data = Path(path).read_bytes()
+    data = path.read_bytes()
     found: tuple[int, int] = FrameSection(data, VADDR).table.compile_all()
     frames = FrameSection(data, VADDR, header=table(data, [CODE + 16 * n for n in range(1000)], 24))
     for n in range(1000):

@@ -26,3 +26,21 @@ def standstill(count: int = 200) -> bytes:
     """A pc-value table of 32 KB whose steps all stay at the first byte."""
     table = b"\x02\x00" * (1 << 14) + b"\x00"
     return program([Function(f"main.f{row}", 64, [(0, 1)], [(0, 0)], raw_lines=table) for row in range(count)])
+
+
+def line_at_every_byte() -> bytes:
+    """One table of steps, which twenty functions share (equal tables are stored once)."""
+    lines = [(at, 1 + at % 2) for at in range(SIZE)]
+    return program([Function(f"main.f{row}", SIZE, lines, [(0, 0)]) for row in range(20)])
+
+
+def short_functions() -> bytes:
+    return program([Function(f"main.f{row}", 1, [(0, 1)], [(0, 0)]) for row in range(10_000)])
+
+
+def many_pieces() -> bytes:
+    """Text in as many pieces as there are functions."""
+    count = 4000
+    functions = [Function(f"main.f{row}", 16, [(0, 1)], [(0, 0)]) for row in range(count)]
+    pieces = [(16 * row, 16 * row + 16, 0x401000 + 16 * (count - 1 - row)) for row in range(count)]
+    return program(functions, pieces=pieces)

@@ -40,3 +40,16 @@ def repeated_text(events: int = 2000, size: int = 1 << 20) -> bytes:
     stacks = event("Stacks") + Event(V, "Stack", [1, 128] + [1, 1, 1, 1] * 128).encode()
     events_ = event("GoStop", 1, 1, 1) * events
     return V.header + batch(1, strings) + batch(1, stacks) + batch(1, events_) + closing(1)
+
+
+def damage() -> bytes:
+    """A batch that does not end, then bytes that may all begin one."""
+    return V.header + b"\xff" + b"\x01" * 200_000
+
+
+def text(line: bytes) -> bytes:
+    return b"Trace Go1.26\n" + line
+
+
+def long_trace() -> bytes:
+    return V.header + b"".join(batch(1, event("GoStart", 1, 5, 1) * 10_000) for _ in range(3000))

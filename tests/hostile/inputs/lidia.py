@@ -47,3 +47,7 @@ def shared_lines(ranges: int = 5_000, entries: int = 20_000) -> bytes:
     """All ranges have all line entries."""
     lines = [(row, row) for row in range(entries)]
     return Forged([(16 * row, 16, 0, 0, 0, 0, entries, 0, 0) for row in range(ranges)], lines=lines).bytes()
+
+
+def many_ranges(ranges: int = 400_000) -> bytes:
+    return Forged([(16 * row, 16, 0, 0, 0, 0, 0, 0, 0) for row in range(ranges)]).bytes()

@@ -27,3 +27,12 @@ def program(names: list[str]) -> bytes:
             Section(".strtab", bytes(texts), constants.SHT_STRTAB),
         ]
     )
+
+
+def expanding(levels: int, count: int) -> bytes:
+    return program(numbered(levels, count))
+
+
+def names_of_a_megabyte() -> bytes:
+    size = 1 << 20
+    return program([*("_Z" + str(size) + letter * size + "v" for letter in "abcd"), "_Z1fv"])

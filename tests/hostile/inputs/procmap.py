@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from whence.procmap import kallsyms, maps, perfmap
+
 SIZE = 2_000_000
 
 
@@ -16,3 +20,19 @@ TEXTS = {
     "one address": b"1000 10 x\n" * (SIZE // 10),
     "overlaps": b"".join(b"%x ffffffff f\n" % row for row in range(SIZE // 16)),
 }
+
+
+def text(name: str) -> bytes:
+    return TEXTS[name]
+
+
+def mappings_of(path: Path) -> int:
+    return len(maps.parse(path.read_bytes()).mappings)
+
+
+def entries_of_a_perf_map(path: Path) -> int:
+    return len(perfmap.parse(path.read_bytes()))
+
+
+def names_of_a_kernel(path: Path) -> int:
+    return len(kallsyms.KernelNames(path.read_bytes()))

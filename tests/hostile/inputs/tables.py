@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 from tests.forge.core import NT_FILE, Mapped, core
 from tests.forge.elf import Section, Segment, Symbol, forge, note
+from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels import constants
+from whence.procmap.core import read_core
 
 KILOBYTE, MEGABYTE = 1 << 10, 1 << 20
 
@@ -109,3 +112,26 @@ def many_relocations(rows: int = 100_000, tables: int = 1, size: int = MEGABYTE)
         type=constants.ET_REL,
         machine=constants.EM_RISCV,
     )
+
+
+def core_of_many_files(files: int = 60_000) -> bytes:
+    return core(
+        [Mapped(0x10000 * row, 0x10000 * row + 0x1000, f"/lib/{row}.so", load=False) for row in range(1, files)]
+    )
+
+
+def version_tables() -> bytes:
+    """Names of symbols have their versions in .symtab; large .gnu.version sections are not needed."""
+    sections = [
+        Section(".text", bytes(64), flags=6, vaddr=0x1000),
+        Section(".gnu.version", b"\xff\x7f" * MEGABYTE, 0x6FFFFFFF, 2, link=".symtab", entry_size=2),
+        Section(".gnu.version_r", b"\1\0\xff\xff" * MEGABYTE, 0x6FFFFFFE, 2, link=".strtab", info=1 << 31),
+        Section(".gnu.version_d", b"\1\0\xff\xff" * MEGABYTE, 0x6FFFFFFD, 2, link=".strtab", info=1 << 31),
+    ]
+    return forge(sections, [Segment(of=".text")], symbols=[Symbol("main", 0x1000, 16)], type=constants.ET_DYN)
+
+
+def mappings_of(path: Path) -> str:
+    """Return the number of mappings of a core file, and what was wrong with its notes."""
+    with ElfFile.open(path) as elf:
+        return f"{len(read_core(elf).snapshot.mappings)} mappings; {'; '.join(map(str, elf.problems))}"

@@ -28,7 +28,7 @@ CODE = (0x1000, 0x100)
 
 
 def declared(file: int, line: int) -> list[tuple[int, int, object]]:
-    return [(d.DECL_FILE, d.DATA1, file), (d.DECL_LINE, d.UDATA, line)]
+    return [(d.DW_AT_decl_file, d.DW_FORM_data1, file), (d.DW_AT_decl_line, d.DW_FORM_udata, line)]
 
 
 def unit(debug: Debug, *children: Die, directory: str = "/src", name: bytes = b"main.c", language: int = 12) -> Debug:
@@ -36,8 +36,12 @@ def unit(debug: Debug, *children: Die, directory: str = "/src", name: bytes = b"
     at = len(debug.line)
     files = ((name, 0), (b"util.h", 1))
     debug.line += lines(ROWS, version=debug.version if debug.version < 5 else 4, files=files)
-    root = [(d.COMP_DIR, d.STRING, directory), (d.STMT_LIST, d.SEC_OFFSET, at), (d.LANGUAGE, d.DATA1, language)]
-    return debug.unit(Die(d.CU, root, children))
+    root = [
+        (d.DW_AT_comp_dir, d.DW_FORM_string, directory),
+        (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, at),
+        (d.DW_AT_language, d.DW_FORM_data1, language),
+    ]
+    return debug.unit(Die(d.DW_TAG_compile_unit, root, children))
 
 
 def starts(found: Ranges) -> set[tuple[str, str, int]]:
@@ -66,9 +70,10 @@ def looked_up(found: Ranges, vaddr: int) -> list[tuple[str, str, int, int]]:
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
 def test_frames_say_where_their_functions_start(version: int) -> None:
-    helper = Die(d.FUNCTION, [(d.NAME, d.STRING, "helper"), *declared(2, 3)])
-    main = Die(d.FUNCTION, [(d.NAME, d.STRING, "main"), *declared(1, 2), (d.LOW, d.ADDR, 0x1000),
-                            (d.HIGH, d.ADDR, 0x1040)], [inlined(helper, 0x1010, 8, 7)])  # fmt: skip
+    helper = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "helper"), *declared(2, 3)])
+    main = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "main"), *declared(1, 2),
+        (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+                            (d.DW_AT_high_pc, d.DW_FORM_addr, 0x1040)], [inlined(helper, 0x1010, 8, 7)])  # fmt: skip
     found = read(unit(Debug(version), helper, main))
     assert starts(found) == {("main", "/src/main.c", 2), ("helper", "/src/include/util.h", 3)}
     assert looked_up(found, 0x1000) == [("main", "/src/main.c", 5, 2)]
@@ -77,20 +82,31 @@ def test_frames_say_where_their_functions_start(version: int) -> None:
 
 
 def test_a_definition_takes_from_its_declaration_what_it_leaves_out() -> None:
-    method = Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), (d.LINKAGE, d.STRING, "_ZN1c1fEv"), *declared(2, 3),
-                              (d.DECLARATION, d.PRESENT, 1)])  # fmt: skip
-    defined = Die(d.FUNCTION, [(d.SPECIFICATION, d.REF4, method), (d.DECL_LINE, d.UDATA, 30), (d.LOW, d.ADDR, 0x1000),
-                               (d.HIGH, d.UDATA, 8)])  # fmt: skip
-    elsewhere = Die(d.FUNCTION, [(d.LINKAGE, d.STRING, "_ZN1c1gEv"), (d.SPECIFICATION, d.REF4, method),
-                                 (d.DECL_FILE, d.DATA1, 1), (d.LOW, d.ADDR, 0x1010), (d.HIGH, d.UDATA, 8)])  # fmt: skip
-    found = read(unit(Debug(4), Die(d.CLASS, [], [method]), defined, elsewhere, language=0x1A))
+    method = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "f"),
+        (d.DW_AT_linkage_name, d.DW_FORM_string, "_ZN1c1fEv"), *declared(2, 3),
+                              (d.DW_AT_declaration, d.DW_FORM_flag_present, 1)])  # fmt: skip
+    defined = Die(d.DW_TAG_subprogram, [(d.DW_AT_specification, d.DW_FORM_ref4, method),
+        (d.DW_AT_decl_line, d.DW_FORM_udata, 30), (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+                               (d.DW_AT_high_pc, d.DW_FORM_udata, 8)])  # fmt: skip
+    elsewhere = Die(d.DW_TAG_subprogram, [(d.DW_AT_linkage_name, d.DW_FORM_string, "_ZN1c1gEv"),
+        (d.DW_AT_specification, d.DW_FORM_ref4, method),
+                                 (d.DW_AT_decl_file, d.DW_FORM_data1, 1), (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1010),
+                                 (d.DW_AT_high_pc, d.DW_FORM_udata, 8)])  # fmt: skip
+    found = read(unit(Debug(4), Die(d.DW_TAG_class_type, [], [method]), defined, elsewhere, language=0x1A))
     assert starts(found) == {("_ZN1c1fEv", "/src/include/util.h", 30), ("_ZN1c1gEv", "/src/main.c", 3)}
 
 
 def test_a_declaration_of_another_unit_counts_its_file_there() -> None:
-    origin = Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), *declared(1, 9)])
+    origin = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "f"), *declared(1, 9)])
     debug = unit(Debug(4), origin, name=b"first.c", directory="/one")
-    copy = Die(d.FUNCTION, [(d.ORIGIN, d.REF_ADDR, origin), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.UDATA, 8)])
+    copy = Die(
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_abstract_origin, d.DW_FORM_ref_addr, origin),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+            (d.DW_AT_high_pc, d.DW_FORM_udata, 8),
+        ],
+    )
     unit(debug, copy, name=b"second.c", directory="/two")
     assert starts(read(debug)) == {("f", "/one/first.c", 9)}
     info = DebugInfo(ElfFile.from_bytes(debug.elf(text=CODE)), strings=StringSpace())
@@ -99,9 +115,16 @@ def test_a_declaration_of_another_unit_counts_its_file_there() -> None:
 
 
 def test_a_declaration_in_a_supplementary_file_counts_its_file_there() -> None:
-    origin = Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), *declared(2, 4)])
+    origin = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "f"), *declared(2, 4)])
     shared = unit(Debug(4), origin, directory="/shared")
-    copy = Die(d.FUNCTION, [(d.ORIGIN, d.GNU_REF_ALT, origin.offset), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.UDATA, 8)])
+    copy = Die(
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_abstract_origin, d.DW_FORM_GNU_ref_alt, origin.offset),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+            (d.DW_AT_high_pc, d.DW_FORM_udata, 8),
+        ],
+    )
     assert starts(read(unit(Debug(4), copy), shared)) == {("f", "/shared/include/util.h", 4)}
 
 
@@ -115,8 +138,22 @@ def test_split_units_count_their_files_in_the_program_of_their_skeleton(version:
 
 
 def test_lines_that_are_not_there_start_nothing() -> None:
-    for attributes in ([], [(d.DECL_LINE, d.DATA1, 5)], [(d.DECL_FILE, d.DATA1, 1)], declared(9, 5), declared(1, 0)):
-        f = Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), *attributes, (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.UDATA, 8)])
+    for attributes in (
+        [],
+        [(d.DW_AT_decl_line, d.DW_FORM_data1, 5)],
+        [(d.DW_AT_decl_file, d.DW_FORM_data1, 1)],
+        declared(9, 5),
+        declared(1, 0),
+    ):
+        f = Die(
+            d.DW_TAG_subprogram,
+            [
+                (d.DW_AT_name, d.DW_FORM_string, "f"),
+                *attributes,
+                (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
+                (d.DW_AT_high_pc, d.DW_FORM_udata, 8),
+            ],
+        )
         assert looked_up(read(unit(Debug(4), f)), 0x1000) == [("f", "/src/main.c", 5, 0)]
 
 
@@ -129,7 +166,7 @@ def with_starts(ranges: list[R], rows: list[tuple[str, str, int]]) -> Ranges:
     return out
 
 
-def test_of_several_functions_of_one_name_and_file_the_last_before_the_line_is_meant() -> None:
+def test_among_functions_with_the_same_name_and_file_the_last_before_the_line_is_chosen() -> None:
     ranges = [R(0x1000, 8, 0, "f", "a.c", ((0, 12),)), R(0x1010, 8, 0, "f", "a.c", ((0, 20),)),
               R(0x1020, 8, 0, "f", "a.c", ((0, 9),)), R(0x1030, 8, 0, "f", "a.c", ((0, 500),)),
               R(0x1040, 8, 0, "g", "a.c", ((0, 3),))]  # fmt: skip

@@ -175,7 +175,7 @@ def test_dynsym_fills_what_symtab_lacks_and_never_wins() -> None:
     assert named(functions(ElfFile.from_bytes(data), symtab=False))[0] == (0x1000, 8, "exported")
 
 
-def test_the_symtab_of_mini_debug_info_lies_between() -> None:
+def test_symbols_of_mini_debug_info_and_of_dynsym_are_merged() -> None:
     import lzma
 
     inner = forge(

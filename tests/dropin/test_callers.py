@@ -308,3 +308,33 @@ def test_perf_prints_what_it_prints_with_addr2line(build: tuple[str, ...], tmp_p
         ]
         assert TIP.sub("", told[0]) == TIP.sub("", told[1])
     assert "busy.c:" in told[1]
+
+
+HOT_SOURCE = r"""
+static inline __attribute__((always_inline)) int mix(int x) {
+    return x * 31 + 7;
+}
+int main(void) {
+    volatile int x = 1;
+    for (long i = 0; i < 300000000; i++)
+        x = mix(x);
+    return x == 3;
+}
+"""
+
+
+def test_perf_names_its_samples() -> None:
+    perf = tool("perf")
+    source = folder() / "hot.c"
+    source.write_text(HOT_SOURCE)
+    out = folder() / "hot"
+    subprocess.run([tool("gcc"), "-O1", "-g", str(source), "-o", str(out)], check=True)
+    data = folder() / "perf.data"
+    recorded = asked(perf, "record", "-e", "cpu-clock", "-o", str(data), str(out))
+    if recorded.returncode:
+        pytest.skip("perf can't record here")
+    env = {"PATH": f"{link('addr2line').parent}:{os.environ['PATH']}"}
+    report = asked(perf, "report", "-i", str(data), "--stdio", "-F", "overhead,srcline", env=env)
+    assert re.search(r"hot\.c:[378]", report.stdout.decode())
+    script = asked(perf, "script", "-i", str(data), "-F", "ip,srcline", env=env)
+    assert re.search(r"hot\.c:[378]", script.stdout.decode())

@@ -25,7 +25,7 @@ def test_where_two_segments_claim_a_byte_of_the_file_the_executable_one_answers(
     assert Translation.of_code([note, data, CODE]).segments == (CODE,)
 
 
-def test_a_debug_files_segment_lies_where_a_mapping_of_its_pages_shows_it() -> None:
+def test_a_debug_files_segment_is_placed_where_a_mapping_of_its_pages_shows_it() -> None:
     translation = Translation.of_code([NOBITS])
     assert translation.has_nobits
     assert translation.mapped_vaddr_of(0x5000) is None

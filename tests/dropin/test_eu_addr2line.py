@@ -124,7 +124,7 @@ def test_symbols_and_offsets_are_questions_too() -> None:
 
 
 @pytest.mark.parametrize("junk", ["", ",", "zz", "0x", "nothing+0x10", "CODE 1180", "(.text)0x10", '"'])
-def test_what_elfutils_leave_without_an_answer_is_unknown(junk: str) -> None:
+def test_queries_that_elfutils_leave_unanswered_are_unknown(junk: str) -> None:
     """A caller that reads to the end of an answer waits for ever if there is none."""
     path = program("g++")
     done = asked(str(link("eu-addr2line")), "-f", "-e", str(path), stdin=f"{junk}\nmain\n{junk}\n")
@@ -146,7 +146,7 @@ def test_a_wrong_command_line_is_refused_as_elfutils_refuse_it(words: tuple[str,
     assert ours.stderr.startswith(b"eu-addr2line: ")
 
 
-def test_what_elfutils_have_and_whence_has_not_is_refused_in_a_line() -> None:
+def test_options_of_elfutils_that_whence_lacks_are_refused_in_a_line() -> None:
     for option in ("-k", "-K", "--offline-kernel=6.1"):
         done = asked(str(link("eu-addr2line")), option, "0x10")
         assert done.returncode == 64

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, note, packed
+from tests.helpers.live import state, until
 from tests.helpers.survive import survives
 from whence._base.errors import ElfError
 from whence._base.window import ORDERS, ByteOrder
@@ -110,7 +111,7 @@ def test_compressed_sections_give_what_was_packed(bits: int, order: ByteOrder, m
 
 @pytest.mark.parametrize("method", ["zlib", "zstd", "zdebug"])
 @pytest.mark.parametrize("claim", [0, 1, 2999, 3001, 1 << 20, 1 << 40, (1 << 64) - 1])
-def test_a_compressed_section_that_lies_about_its_size_is_an_error_and_costs_no_memory(method: str, claim: int) -> None:
+def test_a_compressed_section_with_a_wrong_size_is_an_error_and_costs_no_memory(method: str, claim: int) -> None:
     section = packed(Section(".debug_info", b"x" * 3000), method)
     data = bytearray(section.data)
     struct.pack_into(">Q" if method == "zdebug" else "<Q", data, 4 if method == "zdebug" else 8, claim)
@@ -142,7 +143,7 @@ def test_sections_that_are_unpacked_ahead_are_those_that_were_packed(method: str
         assert bytes(elf.content(plain.name)) == plain.data
 
 
-def test_a_section_that_no_thread_has_begun_is_unpacked_by_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_section_that_no_thread_has_started_is_decompressed_by_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compress, "unpack_all", lambda several: None)
     elf = ElfFile.from_bytes(forge([packed(plain, "zlib") for plain in AHEAD]))
     elf.unpack_ahead()
@@ -170,7 +171,7 @@ def test_nothing_is_unpacked_ahead_of_a_file_without_debug_info() -> None:
 
 
 @pytest.mark.parametrize("cut", [30, 100])
-def test_what_is_wrong_with_a_section_that_is_unpacked_ahead_is_met_by_who_asks_for_it(cut: int) -> None:
+def test_an_error_of_decompression_ahead_is_raised_to_the_reader_of_the_section(cut: int) -> None:
     broken = packed(AHEAD[0], "zlib")
     cut_off = Section(broken.name, broken.data[:cut], flags=broken.flags)
     elf = ElfFile.from_bytes(forge([cut_off, *(packed(plain, "zlib") for plain in AHEAD[1:])]), "cut.so")
@@ -179,6 +180,10 @@ def test_what_is_wrong_with_a_section_that_is_unpacked_ahead_is_met_by_who_asks_
         with pytest.raises(ElfError, match=r"cut\.so: .*unpack"):
             elf.content(".debug_info")
     assert bytes(elf.content(".debug_line")) == AHEAD[2].data
+
+
+def sleeps(thread: threading.Thread) -> bool:
+    return state(f"/proc/self/task/{thread.native_id}") == "S"
 
 
 def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +200,7 @@ def test_a_thread_that_unpacks_keeps_near_to_what_is_read(monkeypatch: pytest.Mo
     thread = threading.Thread(target=unpacking.complete)
     thread.start()
     assert unpacking.wait(lead) >= lead
-    time.sleep(0.02)
+    assert until(lambda: sleeps(thread))
     assert unpacking.done <= lead + 2 * step
     assert unpacking.wait(3 * lead) >= 3 * lead  # who waits for more has it
     unpacking.forget(3 * lead)
@@ -245,7 +250,7 @@ def test_memory_that_the_system_does_not_have_is_a_memory_error() -> None:
         compress.new_pages(1 << 70)
 
 
-def test_who_waits_for_the_end_of_a_thread_that_unpacks_does_not_hurry_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_the_end_of_a_decompressing_thread_does_not_advance_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compress, "STEP", 1000)
     plain = random.Random(2).randbytes(100_000)
     elf = ElfFile.from_bytes(forge([packed(Section(".debug_info", plain), "zlib")]))
@@ -257,7 +262,7 @@ def test_who_waits_for_the_end_of_a_thread_that_unpacks_does_not_hurry_it(monkey
     threads = [threading.Thread(target=unpacking.complete) for _ in range(2)]
     for thread in threads:
         thread.start()
-    time.sleep(0.02)
+    assert until(lambda: all(map(sleeps, threads)))
     assert unpacking.done <= 2000
     unpacking.advance(50_000)
     assert 50_000 <= unpacking.done <= 53_000
@@ -332,7 +337,7 @@ def test_a_note_that_does_not_fit_ends_its_block_and_is_a_problem() -> None:
     assert len(elf.problems) == 1
 
 
-def test_what_is_no_elf_file_is_told_by_its_first_bytes(tmp_path: Path) -> None:
+def test_an_error_for_a_file_that_is_not_elf_shows_its_first_bytes(tmp_path: Path) -> None:
     with pytest.raises(ElfError, match="not an ELF file: the magic at 0x0 is 23 21 2f 62, expected 7f 45 4c 46"):
         ElfFile.from_bytes(b"#!/bin/sh\n")
     empty = tmp_path / "empty"
@@ -347,24 +352,26 @@ def test_what_is_no_elf_file_is_told_by_its_first_bytes(tmp_path: Path) -> None:
         ElfFile.open("/dev/null")
 
 
-def explore(data: bytes) -> None:
-    """Ask a file for all it has; only ElfError may come."""
+def explore(data: bytes) -> bool:
+    """Read all parts of a file, which may raise ElfError only; return True if the file opens."""
     elf = survives(ElfFile.from_bytes, data, refused=ElfError)
     if elf is None:
-        return
+        return False
     for section in elf.sections:
         survives(elf.content, section, refused=ElfError)
     assert elf.segments is not None
     assert isinstance(elf.build_id, str)
     for link in ("debug_link", "alt_link"):
         survives(getattr, elf, link, refused=ElfError)
+    return True
 
 
 @kinds
 def test_every_truncation_ends_in_an_answer_or_an_elf_error(bits: int, order: ByteOrder) -> None:
     data = sample(bits, order)
+    header = 52 if bits == 32 else 64
     for size in [*range(0, len(data), 37), *range(80), *range(len(data) - 80, len(data))]:
-        explore(data[:size])
+        assert explore(data[:size]) == (size >= header), size
 
 
 @kinds
@@ -405,7 +412,7 @@ def test_sections_of_an_object_file_share_no_address_and_code_comes_first() -> N
     assert {s.vaddr for s in ElfFile.from_bytes(forge([*sections, huge], type=constants.ET_REL)).sections} == {0}
 
 
-def test_a_section_reads_the_same_after_its_pages_were_let_go() -> None:
+def test_a_section_reads_the_same_after_its_pages_were_released() -> None:
     with ElfFile.open(os.path.realpath(sys.executable)) as elf:
         for section in elf.sections:
             before = bytes(elf.content(section))
@@ -416,12 +423,13 @@ def test_a_section_reads_the_same_after_its_pages_were_let_go() -> None:
 
 
 @pytest.mark.parametrize("file_offset", [(1 << 63) - 1, 1 << 63, (1 << 64) - 1, 10_000])
-def test_pages_of_a_section_that_lies_behind_the_file_are_let_go_in_vain(file_offset: int, tmp_path: Path) -> None:
+def test_releasing_pages_of_a_section_past_the_end_of_the_file_does_nothing(file_offset: int, tmp_path: Path) -> None:
     path = tmp_path / "damaged.elf"
     path.write_bytes(forge([Section(".strtab", b"", 3, size=(1 << 64) - 1, file_offset=file_offset)]))
     with ElfFile.open(path) as elf:
         elf.done_with(".strtab")
         elf.done_with(".strtab", 4096, 8192)
+        assert elf.data == path.read_bytes()
 
 
 @pytest.mark.parametrize("installed", [True, False])

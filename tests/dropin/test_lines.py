@@ -37,13 +37,21 @@ def described(
     statements = len(debug.line)
     debug.line += program(steps, files=((b"main.c", 0), (b"util.h", 0)))
     of_unit: Attributes = [
-        (d.NAME, d.STRING, "main.c"), (d.COMP_DIR, d.STRING, "/src"), (d.LANGUAGE, d.DATA2, language),
-        (d.STMT_LIST, d.SEC_OFFSET, statements), (d.LOW, d.ADDR, at), (d.HIGH, d.DATA4, size),
+        (d.DW_AT_name, d.DW_FORM_string, "main.c"), (d.DW_AT_comp_dir, d.DW_FORM_string, "/src"),
+        (d.DW_AT_language, d.DW_FORM_data2, language),
+        (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, statements), (d.DW_AT_low_pc, d.DW_FORM_addr, at),
+        (d.DW_AT_high_pc, d.DW_FORM_data4, size),
     ]  # fmt: skip
     function = Die(
-        d.FUNCTION, [(d.NAME, d.STRING, f"name_{at:x}"), (d.LOW, d.ADDR, at), (d.HIGH, d.DATA4, size), *more]
+        d.DW_TAG_subprogram,
+        [
+            (d.DW_AT_name, d.DW_FORM_string, f"name_{at:x}"),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, at),
+            (d.DW_AT_high_pc, d.DW_FORM_data4, size),
+            *more,
+        ],
     )
-    debug.unit(Die(d.CU, of_unit, [function]))
+    debug.unit(Die(d.DW_TAG_compile_unit, of_unit, [function]))
 
 
 def of_languages(path: Path, *more: tuple[int, int, object]) -> str:
@@ -70,7 +78,7 @@ def test_addr2line_names_a_function_without_linkage_name_by_its_symbol_unless_it
         assert getattr(constants, f"DW_LANG_{name}") == language
 
 
-@pytest.mark.parametrize("linkage", [(), ((d.LINKAGE, d.STRING, "m__run.4"),)])
+@pytest.mark.parametrize("linkage", [(), ((d.DW_AT_linkage_name, d.DW_FORM_string, "m__run.4"),)])
 def test_addr2line_names_functions_of_every_language_as_binutils_do(
     tmp_path: Path, linkage: tuple[tuple[int, int, object], ...]
 ) -> None:
@@ -87,12 +95,15 @@ def test_a_cold_part_has_the_name_of_its_function(tmp_path: Path) -> None:
         steps += [("set_address", at), ("special", 0, 6), ("end", SIZE)]
     debug.line += program(steps)
     debug.range_list((hot, hot + SIZE), (cold, cold + SIZE))
-    function = Die(d.FUNCTION, [(d.NAME, d.STRING, "run"), (d.RANGES, d.SEC_OFFSET, 0)])
+    function = Die(
+        d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "run"), (d.DW_AT_ranges, d.DW_FORM_sec_offset, 0)]
+    )
     of_unit = [
-        (d.NAME, d.STRING, "main.cc"), (d.LANGUAGE, d.DATA2, constants.DW_LANG_C_plus_plus),
-        (d.STMT_LIST, d.SEC_OFFSET, 0), (d.LOW, d.ADDR, 0), (d.RANGES, d.SEC_OFFSET, 0),
+        (d.DW_AT_name, d.DW_FORM_string, "main.cc"), (d.DW_AT_language, d.DW_FORM_data2, constants.DW_LANG_C_plus_plus),
+        (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, 0), (d.DW_AT_low_pc, d.DW_FORM_addr, 0),
+        (d.DW_AT_ranges, d.DW_FORM_sec_offset, 0),
     ]  # fmt: skip
-    debug.unit(Die(d.CU, of_unit, [function]))
+    debug.unit(Die(d.DW_TAG_compile_unit, of_unit, [function]))
     path = tmp_path / "parts"
     path.write_bytes(debug.elf(symbols=[Symbol("_Z3runv", hot, SIZE), Symbol("_Z3runv.cold", cold, SIZE)]))
     words = ("-f", "-e", str(path), f"{hot:x}", f"{cold:x}")
@@ -105,13 +116,14 @@ def test_a_call_inlined_at_the_start_of_a_function_has_the_symbol_in_languages_w
     for language in (constants.DW_LANG_C99, constants.DW_LANG_C_plus_plus):
         debug = Debug(4)
         debug.line += program([("set_address", CODE), ("special", 0, 6), ("end", SIZE)])
-        callee = Die(d.FUNCTION, [(d.NAME, d.STRING, "callee")])
+        callee = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "callee")])
         caller = d.function("caller", CODE, SIZE, d.inlined(callee, CODE, 4, 9))
         of_unit = [
-            (d.NAME, d.STRING, "main.cc"), (d.LANGUAGE, d.DATA2, language), (d.STMT_LIST, d.SEC_OFFSET, 0),
-            (d.LOW, d.ADDR, CODE), (d.HIGH, d.DATA4, SIZE),
+            (d.DW_AT_name, d.DW_FORM_string, "main.cc"), (d.DW_AT_language, d.DW_FORM_data2, language),
+            (d.DW_AT_stmt_list, d.DW_FORM_sec_offset, 0),
+            (d.DW_AT_low_pc, d.DW_FORM_addr, CODE), (d.DW_AT_high_pc, d.DW_FORM_data4, SIZE),
         ]  # fmt: skip
-        debug.unit(Die(d.CU, of_unit, [callee, caller]))
+        debug.unit(Die(d.DW_TAG_compile_unit, of_unit, [callee, caller]))
         path = tmp_path / str(language)
         path.write_bytes(debug.elf(symbols=[Symbol("run", CODE, SIZE)]))
         words = ("-fi", "-e", str(path))

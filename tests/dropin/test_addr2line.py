@@ -1,0 +1,65 @@
+"""whence under the name addr2line: the answers of binutils."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.helpers.drop_ins import SECONDS, addresses, ask, asked, link, program, symbol, tool
+from whence.objects.elf import ElfFile
+
+
+@pytest.mark.parametrize("options", ["-f", "-aCfip", "-aCfi", "-fs", "-i"])
+@pytest.mark.parametrize("flags", [(), ("-no-pie",)])
+def test_the_answers_are_addr2lines(flags: tuple[str, ...], options: str) -> None:
+    addr2line = tool("addr2line")
+    path = program(*flags)
+    stdin = "".join(f"{vaddr:x}\n" for vaddr in addresses(path)) * 2
+    theirs = asked(addr2line, options, "-e", str(path), stdin=stdin).stdout.decode()
+    lines = theirs.splitlines()
+    ours = ask("addr2line", options, "-e", str(path), stdin=stdin).splitlines()
+    assert ours[len(ours) // 2 :] == lines[len(lines) // 2 :]  # addr2line's first answer in a unit may be wrong
+
+
+def test_addr2line_reads_hex_as_the_original_does() -> None:
+    addr2line = tool("addr2line")
+    path = program()
+    start, _ = symbol(path, "main")
+    words = [
+        f"{start:x}",
+        f"0X{start:X}",
+        f"  {start:x}",
+        f"\t{start:x}",
+        f"{start:x} x",
+        f"{start:x},",
+        "0x",
+        "g",
+        "CODE 1",
+    ]
+    stdin = "".join(f"{word}\n" for word in words)
+    theirs = asked(addr2line, "-af", "-e", str(path), stdin=stdin).stdout.decode()
+    assert ask("addr2line", "-af", "-e", str(path), stdin=stdin) == theirs
+    assert ask("addr2line", "-af", "--ex", str(path), *words) == theirs
+
+
+@pytest.mark.parametrize("target", ["bogus", "", "default", "elf64-x86-64", "elf32-i386", "binary", "x86_64-linux-gnu"])
+def test_a_format_of_files_is_known_or_refused_as_binutils_do(target: str) -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    words = ["-b", target, "-f", "-e", str(path), f"{start:x}"]
+    theirs = subprocess.run([tool("addr2line"), *words], capture_output=True, text=True, timeout=SECONDS)
+    ours = subprocess.run([str(link("addr2line")), *words], capture_output=True, text=True, timeout=SECONDS)
+    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
+    assert ours.stderr.rpartition("addr2line: ")[2] == theirs.stderr.rpartition("addr2line: ")[2]
+
+
+def test_an_address_is_an_offset_in_the_section_that_addr2line_is_given() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    with ElfFile.open(path) as elf:
+        text, init = (next(one.vaddr for one in elf.sections if one.name == name) for name in (".text", ".init"))
+    whole = ask("addr2line", "-f", "-e", str(path), hex(start))
+    assert whole.startswith("main\n")
+    assert ask("addr2line", "-f", "-j", ".text", "-e", str(path), hex(start - text)) == whole
+    assert ask("addr2line", "-f", "-j", ".init", "-e", str(path), hex(start - init)) == "??\n??:0\n"  # behind its end
