@@ -16,4 +16,5 @@ source     where a name comes from
 streams    standard input and output: lines, broken pipes
 window     named bytes with checked bounds
 words      numbers and lists in messages
+lazy       public names of a package, imported when they are used
 """

@@ -6,6 +6,44 @@ stderr.
 
 Exit codes: 0 answered, 1 some unknown, 2 wrong use, 3 broken input. A WhenceError becomes one line on stderr with its
 hint; --debug shows the traceback.
+
+addr              `whence addr`: functions, files and lines of addresses
+answers           answers of the symbolizer as text and JSON
+build_id          `whence build-id`: build-ids of files
+colour            colours and links on a terminal
+columns           `whence columns`: names for the addresses of a table
+core              `whence core`: frames and stacks of a core file
+demo              `make demo`: the main jobs on real input
+dwarf             `whence dwarf`: the units of debug info
+explain           `whence explain`: each step from an address to its frames
+filter            `whence filter`: logs with the frames in them named
+goroutines        goroutines as Go's traceback prints them, and as JSON
+lidia             `whence lidia`: create, inspect and verify archives
+main              finds and runs the command; turns errors into one line and an exit code
+maps              `whence maps`: the executable mappings of a process
+options           options that several commands share
+parser            command lines by argparse, with a suggestion for unknown words
+pid               `whence pid`: frames and stacks of a live process
+profile           `whence profile`: names, merges, compares and draws profiles
+profile_files     `whence profile A B C -o DIR`: many profiles by several processes
+profile_output    output options of the commands that write a profile
+progress          a progress line on a terminal after one second
+serve             `whence serve`: the server
+snapshot          `whence addr --snapshot`: addresses of a process that has ended
+stacks            stacks as gdb prints them, and as JSON
+store             `whence store`: add to, list and verify a store
+symbols           `whence symbols`: the functions of symbol tables
+trace             `whence trace`: Go execution traces, one module per subcommand
+trace_anonymize   `whence trace anonymize`: a trace without its strings
+trace_events      `whence trace events`: events as CSV, JSON lines or Parquet
+trace_files       input and output of the trace subcommands
+trace_filter      `whence trace filter`: part of a trace
+trace_info        `whence trace info`: a summary
+trace_pprof       `whence trace pprof`: CPU samples as a profile
+trace_salvage     `whence trace salvage`: the whole generations of a damaged trace
+trace_text        `whence trace text`: the text form
+trace_verify      `whence trace verify`: problems of a trace, one per line
+trace_wire        `whence trace wire`: the binary form
 """
 
 from __future__ import annotations

@@ -11,6 +11,15 @@
 
 Anything that speaks the interface goes in (`__arrow_c_array__`, `__arrow_c_stream__`): tables of pyarrow, Polars,
 pandas, DuckDB, nanoarrow. No Arrow library is needed but the caller's own.
+
+checks    validates batches and cuts them into pieces of bounded size
+ipc       messages of Arrow IPC, checked before they are decompressed
+lines     CSV and JSON lines, checked before they are parsed
+namer     adds columns of names to batches with build-ids and addresses
+pages     headers of Parquet's pages: how large a row group decodes to
+plain     tables without dictionaries, for files and engines that have none
+tables    files of tables, read and named batch by batch
+writing   tables written batch by batch
 """
 
 from whence.columns.namer import Coverage, Namer

@@ -14,6 +14,8 @@ that refer back to their own parts can make it write a gigabyte. So a name goes 
 at once when it has few references, else after a closer look (expansion.py). And as a file may hold any number of names
 that are just short enough, all texts together are bounded by a budget: once it is used up, only names go in whose text
 is short for certain.
+
+expansion   how long a name can become when demangled
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ streaming.py       units read while .debug_info is being unpacked
 unit_set.py        units that are read together: headers, root DIEs, the ranges these give
   problems.py      their faults, as errors
 sections.py        which sections; where code can be
-threads.py         pieces of work shared by threads
 explore.py         one unit for a person: functions, inlined calls, rows
 
 kernels/
@@ -26,6 +25,8 @@ kernels/
   names      names and declarations along origins and specifications; the DIEs that a DIE lies in
   dies       DIEs to functions and inlined calls
   lines      line programs: headers, tables, the state machine, sequences merged
+  locations.py   location lists: .debug_loc, .debug_loclists
+  variables.py   declarations and locations of variables at an address
   constants  the numbers of the standards, for Python too: DW_TAG_*, DW_AT_*, DW_FORM_*, ...
   reading.pxd: how forms are read; budget.pxd: what a unit may cost, all kernels spend from it
 """

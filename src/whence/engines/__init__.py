@@ -9,4 +9,14 @@
     whence.engines.spark       name(frame)
 
 Workers open archives themselves, from where `places` says, and keep them: nothing of a binary goes through an engine.
+
+dask         partitions of a DataFrame, named by Dask's workers
+datafusion   names for a DataFusion data frame
+duckdb       names in DuckDB's SQL
+files        files of engines, in a folder or a bucket
+pandas       an accessor for pandas' frames
+polars       an expression for Polars
+ray          names for Ray's datasets and folders of files
+spark        partitions of a Spark DataFrame, by mapInArrow
+workers      the namer of a worker process
 """

@@ -6,6 +6,9 @@
     frame_text.py the text of frames in each style
     json_text.py the text in the strings of a JSON object, and where in the object it is
     engine.py    LogFilter: bytes line by line as they come; what is not recognized stays byte for byte
+    frame_text.py   frames in the style of the log
+    functions.py    where functions start, by the names that logs write
+    json_text.py    text inside JSON strings, and its place in the line
 
 A log's words decide which files are opened, so a file counts only if it is a regular one and, where the log gives a
 build-id, has that build-id. Filtering a filtered log changes nothing.

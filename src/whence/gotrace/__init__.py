@@ -12,6 +12,16 @@ internal/trace/tracev2; docs/formats/gotrace.md has the layout. Refused: events 
     columnar.py    events as columns, on all cores      rows.py          events as csv, jsonl, parquet
     survey.py      info: what is in a trace             verification.py  verify: what is wrong with it
     filtering.py   filter: part of a trace as a trace   sizes.py         fix_sizes: batch sizes made right
+    anonymizing.py    replaces the strings of a trace
+    faults.py         messages for what the kernels found wrong
+    header.py         the start of a trace, binary or text
+    quoting.py        Go's rules for quoted strings, white space and tokens
+    rows.py           events as rows: names resolved, times in nanoseconds
+    salvaging.py      the whole generations of a damaged trace
+    sizes.py          corrects batch sizes after a text form was edited
+    tables.py         tables of a generation: strings, stacks, CPU samples, clocks
+    verification.py   what Go's parser requires of a trace
+    writer.py         writes events one by one, as binary or text
     anonymizing.py anonymize: strings replaced          salvaging.py     salvage: whole generations of a damaged one
     kernels/       Event, and the loops over events
 

@@ -6,9 +6,13 @@ form (docs/formats/compact.md) has the same rows, packed.
 
     layout.py   the bytes: header, sections, the extra section behind them, checksums
     writer.py   ranges -> archive              builder.py  ranges added by hand -> archive
-    build.py    ELF file -> archive            table.py    open, look up, iterate
     verify.py   checksums and structure        results.py  what lookups and iteration return
     render.py   answers as text, for the command line
+    builder.py   archives from ranges that a program adds
+    chains.py    frames of many addresses in columns, equal ones once
+    results.py   ranges and frame tables that readers return
+    table.py     an open archive: lookups, iteration, metadata
+    unwind.py    the UNWD chunk: unwind tables inside an archive
 
 What the Go package's documentation names, and what it is called here:
 

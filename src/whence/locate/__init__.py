@@ -2,7 +2,6 @@
 
 In: identities. Out: files, or what was tried.
 
-    locator.py      the Locator: the sources in their order; what they have, found or opened (docs/locating.md)
     sources.py      given files, archive folders, the archive cache, the own path, debug folders, servers
     search.py       what is wanted, what was tried with a code each, what was taken, what is missing
     debug_files.py  the files that complete an ELF file: debug file, dwz's shared file, .dwo and .dwp
@@ -12,6 +11,8 @@ In: identities. Out: files, or what was tried.
     cache.py        files by build-id in a folder that processes share: archives once made, files once fetched
     debuginfod.py   a client for servers that a person named, with the cache behind it; http.py ends its requests
     crc.py          the checksum of debug links
+    http.py           HTTP requests with a deadline
+    perf_archive.py   files that `perf archive` packed
 
 A file counts when its build-id, or the CRC of a debug link, is the wanted one. The path of a process decides nothing
 where there is a build-id. Documents: debuginfod(8), gdb's "Debugging Information in Separate Files".

@@ -8,6 +8,7 @@
     jitdump      what JIT compilers record about their code
     stacks       registers and stack bytes, to be unwound when the files are known
     source       where the bytes come from
+    compressed   records compressed by perf record -z
     kernels/     records to columns; samples in order of time, with what was mapped then
 
 In: a recording of either byte order. Out: a profile whose locations are runtime addresses in the mappings of their

@@ -19,6 +19,8 @@ of names that are not in ELF files: perf maps and kallsyms.
     snapshot.py        mappings kept for later
     core.py            a core file as such a snapshot, with threads
     link_map.py        the loader's list of libraries, in the memory of a core
+    kallsyms.py        /proc/kallsyms: symbols of the running kernel
+    perfmap.py         /tmp/perf-PID.map: names that a JIT compiler writes
 
     >>> import ctypes, os
     >>> from whence.procmap import AddressMapper, Resolver

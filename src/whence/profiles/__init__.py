@@ -1,36 +1,16 @@
 """Profiles in, names out: perf.data, pprof, OTLP and text, read into one model, named, written.
 
-    profile             Profile and read: what users hold
-    model               mappings, locations, samples; what every reader fills and every writer reads
-    wire                protocol buffers as columns, and the splice that changes nothing but names
-    schema              the fields of pprof's and OTLP's messages
-    pprof               perftools.profiles.Profile, gzip or plain
-    otlp                OTLP profiles v1development (dictionary form), binary and JSON
-    perfdata/           perf's own recordings, without perf
-    perf, folded        the text of `perf script`; folded stacks
-    speedscope          speedscope's JSON, to write
-    firefox             Firefox Profiler's processed format, to write; breakpad: its form of build-ids
-    top                 the functions that have most, as a table
-    plain_json, arrow   the model as JSON and as an Arrow table, to write
-    merging, difference  several profiles as one; what changed from one to another, by function
-    threads             which thread of which process a sample is of
-    sampling            a live process's stacks, taken again and again
-    legacy              gperftools', jemalloc's and Go's old forms, to read; memory_maps: what lay where
-    firefox_read        the same format to read, and to add names to; speedscope_read, v8: the others' JSON
-    stack_texts         what DTrace, bpftrace and macOS's sample print
-    go_trace            the CPU samples of a Go execution trace
-    text                lines of text of any size
-    others              what is no profile: its name, and what to do
-    bounds              how much memory a profile may take for its stored bytes
-    flamegraph/         one HTML page that needs nothing else
-    identity            build-ids in the one form in which they are compared
-    binaries            which file answers for a mapping, and what was tried
-    kernel              the kernel's files: which belongs to a mapping, and where it was loaded
-    symbol_lists        names that are in no ELF file: perf maps, kallsyms; non_elf_names asks them
-    chains              the chains of frames that locations share, for pprof's and OTLP's writers
-    fallback_names      names of other tools that are a file and an address in it
-    naming              each location to its frames or its reason
-    coverage            how much got named, by what, and what would name the rest
+    profile             Profile and read, the public interface
+    formats/            readers and writers, one module per format
+    naming              names for each location, or the reason why there are none
+    binaries            opens the file that answers for a mapping
+    fallback_names      locations that other tools named by file and address
+    non_elf_names       names of generated code and of the kernel, from lists
+    symbol_lists        lists of symbols: perf maps, kallsyms
+    coverage            how much was named, by what, and what would name the rest
+    top                 the functions with the highest values, as a table
+    arrow               a profile as an Arrow table
+    sampling            samples the stacks of a live process
 
 A profile that breaks a rule of its format is a ProfileError; an address that has no name is a reason, never an error.
 

@@ -28,6 +28,7 @@
     sandbox.py        what such a process gives up
     page/             the page
     run.py            granian or uvicorn, with what the options say
+    threads.py        thread pools per role, with bounded queues
 
 The application has no state but the store and what it holds open: any number of them serve one store.
 """

@@ -23,6 +23,16 @@ any web server over it is one (docs/store.md).
     asynchronous.py  AsyncStore: the same, awaited
     source.py     a store as a source of the Locator
     wanted.py     questions without an answer; when a build-id answered last
+    bucket.py           objects in a bucket: S3, Google's, Azure's, memory, HTTP
+    collecting.py       deletes the build-ids that were used longest ago
+    fetching.py         files of a bucket in the local cache
+    folder.py           objects in a folder
+    packages.py         ELF files inside .deb, .tar and .zip packages
+    packing.py          zstd for stored files and packages
+    places.py           opens a store by its path or address
+    ranged.py           a few addresses of an archive in a bucket, by ranges of bytes
+    worker_process.py   the process that a Worker starts
+    workers.py          processes that add ELF files to a store
 
 It refuses: build-ids that are not 1 to 64 bytes in lower-case hex, files that are no whole ELF file, that carry another
 build-id than the one they are put under, or that hold neither code nor debug info nor symbols. Document: debuginfod(8).

@@ -13,6 +13,8 @@
     pool.py        binaries held open, least recently used goes
     internal_error.py  exceptions that are bugs: logged, and a reason of their own
     naming.py      frames of many vaddrs in one binary
+    goroutines.py    goroutines with names, as Go's traceback shows them
+    live_stacks.py   stacks of a live process, with names
 
 Reasons are those of _base.reasons. One address, process or file that fails never fails a batch: its answer says why.
 """

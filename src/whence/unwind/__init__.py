@@ -21,6 +21,8 @@
     stopping.py     threads of a live process: stopped, copied, let go
     live.py         stacks of a live process
     constants.py    numbers, as the standards call them
+    explaining.py     the rule that led from each frame to its caller, in words
+    instructions.py   x86-64 and i386 code without unwind tables, read instruction by instruction
 
 Documents: DWARF 5, section 6.4; the LSB's "Exception Frames"; the psABIs of x86-64 and aarch64. Damaged input ends a
 stack with a reason; it never raises, and never costs more than the bounds that each module names.

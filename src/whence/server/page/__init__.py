@@ -1,6 +1,5 @@
 """The page: what the store holds, one binary, what is wanted, a place to drop profiles and debug files.
 
-    __init__.py   the endpoints
     render.py     HTML of what they show, everything escaped
     page.css      its style, light and dark
     page.js       dropping of files, plots of the server's health
