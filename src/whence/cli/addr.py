@@ -15,6 +15,7 @@ from whence._base.files import open_regular, write_all
 from whence._base.streams import complain
 from whence._base.words import STDIN, is_address, plain
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.cli.options import LOCATOR_DEFAULTS, add_locator_options, add_name_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +28,8 @@ if TYPE_CHECKING:
     from whence.objects.elf.file import ElfFile
 
 INTERMIXED = True
-PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among them); `words` are all the others
-    "style": "llvm", "no_demangle": False, "return_addresses": False, "snapshot": None,
-    "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "debuginfod": None,
-    "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
-}  # fmt: skip
+# the options when none is given: argparse is not imported then
+PLAIN = {"style": "llvm", "no_demangle": False, "return_addresses": False, "snapshot": None, **LOCATOR_DEFAULTS}
 ELF_MAGIC = b"\x7fELF"  # whence.objects.elf.layout has it, too, which an archive does without
 BLOCK = 1 << 16
 PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
@@ -42,8 +40,6 @@ NO_FRAMES = b'"frames": [], "reason": '
 
 
 def configure(parser: ArgumentParser) -> None:
-    from whence.cli.options import add_locator_options, add_name_options
-
     parser.usage = "whence addr FILE [ADDRESS...] [options]"
     parser.add_argument(
         "words",
@@ -54,12 +50,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--style",
         choices=("llvm", "gnu", "json"),
-        default="llvm",
         help="llvm-symbolizer's text (the default), addr2line -a -f -i's, or a JSON object a line",
     )
-    parser.add_argument(
-        "--json", dest="style", action="store_const", const="json", default="llvm", help="the same as --style json"
-    )
+    parser.add_argument("--json", dest="style", action="store_const", const="json", help="the same as --style json")
     parser.add_argument(
         "--return-addresses", action="store_true", help="each address is one past a call: look up the byte before it"
     )
@@ -71,6 +64,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     add_name_options(parser)
     add_locator_options(parser)
+    parser.set_defaults(**PLAIN)
 
 
 def run(options: Namespace) -> int:

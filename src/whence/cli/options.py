@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from whence.symbolize import Symbolizer
 
 FROM_ENVIRONMENT = ""
+# of the options of `add_locator_options`
+LOCATOR_DEFAULTS: dict[str, object] = {
+    "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "debuginfod": None,
+    "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
+}  # fmt: skip
+# those that a search for the debug files of one ELF file depends on
+PLACES = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")
 
 
 def add_locator_options(parser: ArgumentParser) -> None:
@@ -37,14 +44,11 @@ def add_locator_options(parser: ArgumentParser) -> None:
     more.add_argument(
         "--binary",
         action="append",
-        default=[],
         metavar="PATH",
         help="an ELF file, a debug file or an archive, used where its build-id (without one: its name) is the wanted "
         "one (repeatable)",
     )
-    more.add_argument(
-        "--archive-dir", action="append", default=[], metavar="DIR", help="a folder of archives (repeatable)"
-    )
+    more.add_argument("--archive-dir", action="append", metavar="DIR", help="a folder of archives (repeatable)")
     more.add_argument(
         "--debug-dir",
         action="append",
@@ -54,7 +58,6 @@ def add_locator_options(parser: ArgumentParser) -> None:
     )
     more.add_argument(
         "--sysroot",
-        default="",
         metavar="DIR",
         help="look for the paths of programs and libraries, and for debug folders, below this folder: an unpacked "
         "image, another machine's disk",
@@ -64,7 +67,6 @@ def add_locator_options(parser: ArgumentParser) -> None:
         action="append",
         nargs="?",
         const=FROM_ENVIRONMENT,
-        default=[],
         metavar="STORE",
         help="a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user's own "
         "(repeatable)",
@@ -84,24 +86,13 @@ def add_locator_options(parser: ArgumentParser) -> None:
         help="ask only for build-ids or paths that match (default: for all)",
     )
     more.add_argument("--cache-dir", metavar="DIR", help="where archives and fetched files are kept")
-    more.add_argument(
-        "--cache-size", type=gibibytes, default=4.0, metavar="GIB", help="how large the cache may grow (4)"
-    )
+    more.add_argument("--cache-size", type=gibibytes, metavar="GIB", help="how large the cache may grow (4)")
     more.add_argument("--no-cache", action="store_true", help="use, make and keep no archives")
     more.add_argument(
         "--jobs", type=threads, metavar="N", help="threads (default: as many as this process may use cores)"
     )
     more.add_argument("-v", "--verbose", action="store_true", help="report every file tried and every request made")
-
-
-LOCATOR_DEFAULTS: dict[str, object] = {
-    "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "debuginfod": None,
-    "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
-}  # fmt: skip
-"""What `add_locator_options` sets when no option is given, for commands that do without argparse then."""
-
-PLACES = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")
-"""Those of them that a search for the files that complete an ELF file depends on."""
+    parser.set_defaults(**LOCATOR_DEFAULTS)
 
 
 def add_name_options(parser: ArgumentParser) -> None:
