@@ -10,12 +10,30 @@ from whence._base import cores
 from whence._base.budget import Budget
 from whence._base.deflate import fastest_zlib
 from whence._base.errors import ProfileError
+from whence._base.records import NamedTuple
 from whence.samples import bounds
 
 MAGIC = b"\x1f\x8b"
 HEADER = MAGIC + b"\x08\0\0\0\0\0\4\xff"  # deflate, no name, no time, packed for speed, any system
 PART_BYTES = 2 << 20
 MEMBER_BYTES = 4 << 10  # of a second or later member, at first
+
+
+class Opened(NamedTuple):
+    """A profile's plain bytes, whether they came or will be written as gzip, and the budget of reading them."""
+
+    data: bytes
+    compressed: bool
+    budget: Budget
+
+
+def opened(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> Opened:
+    """Return what a reader starts with: bytes that may be gzip, decompressed within `budget` (default: that of the
+    stored bytes). `compressed` says that the caller has decompressed them. Raises ProfileError."""
+    budget = budget or bounds.reading(len(data))
+    if data.startswith(MAGIC):
+        return Opened(inflated(data, budget), True, budget)
+    return Opened(data, compressed, budget)
 
 
 def inflated(data: bytes, budget: Budget | None = None) -> bytes:

@@ -71,10 +71,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
 
     `compressed` says that plain data came out of gzip and is to go back into it; `budget` then counts what is stored.
     """
-    packed = data.startswith(gz.MAGIC)
-    compressed |= packed
-    budget = budget or bounds.reading(len(data))
-    plain = gz.inflated(data, budget) if packed else data
+    plain, compressed, budget = gz.opened(data, compressed=compressed, budget=budget)
     whole = Messages.whole(plain, "profile", budget)
     types, samples, mappings, locations, functions, strings = PPROF.parts(whole, "Profile", *TABLES)
     if not len(strings) or strings.raw(0):

@@ -23,7 +23,6 @@ from whence.profiles.formats.others import (
     other,
     word_form,
 )
-from whence.samples import bounds
 from whence.samples.model import Profile
 from whence.samples.text import CONTROLS, utf8
 from whence.samples.wire import Messages
@@ -151,10 +150,7 @@ def from_bytes(data: bytes, *, local: bool = True) -> Profile:
 
 def read(data: bytes, *, local: bool = True) -> tuple[Profile, str]:
     """The profile in some bytes, in gzip or not, and the name of the format they are in."""
-    budget = bounds.reading(len(data))
-    compressed = data.startswith(gz.MAGIC)
-    if compressed:
-        data = gz.inflated(data, budget)
+    data, compressed, budget = gz.opened(data)
     format = recognized(data, budget)
     if format == "perf.data":
         from whence import perfdata
