@@ -17,6 +17,7 @@ from whence._base.closing import Closing
 from whence._base.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock
+from whence._base.lru import Lru
 from whence.lidia.layout import MAGIC, MAGICS
 from whence.lidia.table import Table, as_words, demangler, from_bytes
 from whence.lidia.table import open as open_table
@@ -81,7 +82,7 @@ class Binary(Closing):
         self._demangle = demangler(demangle)
         self.producers = producers
         self._whole = table
-        self._shards: dict[tuple[int, ...], Table] = {}  # the oldest first
+        self._shards: Lru[tuple[int, ...], Table] = Lru(SHARDS_KEPT)
         self._planner: Planner | None = None
         self._lock = Lock()
         self._closed = False
@@ -214,8 +215,6 @@ class Binary(Closing):
                 if plan.read == "near":
                     return self._build(plan.units, vaddrs, starts=starts)
                 shard = self._shards[plan.units] = self._build(plan.units)
-                if len(self._shards) > SHARDS_KEPT:
-                    del self._shards[next(iter(self._shards))]
             return shard
 
     def plan(self, vaddrs: Sequence[int]) -> Plan:

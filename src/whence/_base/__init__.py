@@ -7,6 +7,7 @@ deflate    the fastest zlib that is installed
 errors     the error tree: file, fault, rule, code
 files      opening regular files, writing files whole or not at all
 forks      locks that are free in a forked child
+lru        a bounded cache
 mapped     mapped files that others may truncate or overwrite meanwhile
 model      Frame, Frames and the conventions of names and paths
 reasons    why an address has no frames: word, sentence, remedy

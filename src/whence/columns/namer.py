@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection
 from itertools import chain, repeat
 from os import PathLike
@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from whence._base.closing import Closing
 from whence._base.errors import WrongUse
+from whence._base.lru import Lru
 from whence._base.model import SOURCES
 from whence._base.reasons import MAKE_AGAIN, Missing, Reason
 from whence._base.records import Record, field
@@ -126,7 +127,7 @@ class Namer(Closing):
         self._lock = threading.Lock()
         self._files: dict[tuple[str, int], int] = {}
         self._identities: list[tuple[str, int]] = []
-        self._open: OrderedDict[str, Opened] = OrderedDict()  # by build-id
+        self._open: Lru[str, Opened] = Lru(OPEN_FILES, Opened.close)  # by build-id
         self._missing: dict[str, Missing] = {}  # by build-id
         self._why: dict[int, dict[Reason, Missing]] = {}  # by file: what was seen, for the coverage
         self._coverage: dict[str, Coverage] | None = None
@@ -299,8 +300,7 @@ class Namer(Closing):
         self._identities.clear()
         self._missing.clear()
         self._why.clear()
-        while self._open:
-            self._open.popitem()[1].close()
+        self._open.close()
 
     def _find(self, batch: RecordBatch, elements: Elements, kind: int | Elements) -> Column:
         """The answer of each element; what was not asked before is looked up."""
@@ -427,7 +427,6 @@ class Namer(Closing):
     def _opened(self, build_id: str, addresses: int) -> Opened | Missing:
         found = self._open.get(build_id)
         if found is not None:
-            self._open.move_to_end(build_id)
             return found
         if build_id in self._missing:
             return self._missing[build_id]
@@ -439,8 +438,6 @@ class Namer(Closing):
             self._missing[build_id] = missing
             return missing
         self._open[build_id] = search.opened
-        if len(self._open) > OPEN_FILES:
-            self._close_one(next(iter(self._open)))
         return search.opened
 
     def _close_one(self, build_id: str) -> None:

@@ -15,6 +15,7 @@ from array import array
 from whence._base.errors import WhenceError, plain
 from whence._base.files import stamp_of, write_all
 from whence._base.forks import cached_property
+from whence._base.lru import Lru
 from whence._base.model import Frame, FrameStart, Source
 from whence._base.words import STDIN
 from whence.binary import Binary, open_binary
@@ -320,6 +321,11 @@ def indexed(elf: ElfFile | None, *tables: str) -> SymbolIndex | None:
     return None
 
 
+def close_module(module: OpenModule | None) -> None:
+    if module is not None:
+        module.close()
+
+
 class OpenModules:
     """The files that were asked about, each opened once; the least recently asked ones are closed beyond a bound."""
 
@@ -333,22 +339,17 @@ class OpenModules:
         except (WhenceError, OSError) as error:
             self.complain(package, error)
             self._locator = Locator(dirs=dirs or None)
-        self._open: dict[str, OpenModule | None] = {}  # the least recently asked ones first
+        self._open: Lru[str, OpenModule | None] = Lru(MODULES_KEPT, close_module)
 
     def __getitem__(self, name: str) -> OpenModule | None:
         """The module of that name; None when it can't be read, which is said on stderr once."""
         if name in self._open:
-            self._open[name] = self._open.pop(name)
             return self._open[name]
         try:
             self._open[name] = self._opened(name)
         except (WhenceError, OSError, ValueError, MemoryError) as error:
             self.complain(name, error)
             self._open[name] = None
-        if len(self._open) > MODULES_KEPT:
-            oldest = self._open.pop(next(iter(self._open)))
-            if oldest is not None:
-                oldest.close()
         return self._open[name]
 
     def _opened(self, name: str) -> OpenModule:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.errors import DwarfError, ObjectError
 from whence._base.forks import cached_property
+from whence._base.lru import Lru
 from whence._base.model import FrameStart
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
@@ -103,7 +104,7 @@ class Variables:
         self._lists = LocationLists(info.elf)
         self._placed: tuple[array[int], array[int]] | None = None
         self._skeletons: dict[int, int] = {}  # the row of the skeleton, by that of the split unit
-        self._split: dict[int, tuple[Variables, int] | None] = {}  # by row of the skeleton, the oldest first
+        self._split: Lru[int, tuple[Variables, int] | None] = Lru(SPLIT_UNITS_KEPT)  # by row of the skeleton
         self._shared: dict[int, Variables] = {}  # of split files that hold many units
 
     def declaration(self, vaddr: int) -> tuple[str, int] | None:
@@ -254,8 +255,6 @@ class Variables:
         """The split unit of a skeleton: the reader of its file, and its offset there. None if it is missing."""
         if skeleton not in self._split:
             self._split[skeleton] = self._find_split_unit(skeleton)
-            if len(self._split) > SPLIT_UNITS_KEPT:
-                del self._split[next(iter(self._split))]  # which unmaps a file of its own
         return self._split[skeleton]
 
     def _find_split_unit(self, skeleton: int) -> tuple[Variables, int] | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from whence._base.cores import available, share
 from whence._base.errors import ProfileError, WhenceError, without_file
+from whence._base.lru import Lru
 from whence._base.records import Record, field
 from whence.kernels.columns import Column
 from whence.objects.elf import ElfFile
@@ -226,7 +227,7 @@ class UserStacks:
         self._opened: dict[tuple[str, str], Module] = {}
         self._generated: dict[int, FrameSection] = {}  # of generated code, by map
         self._budget = bounds.writing(0, "")
-        self._unwinders: dict[tuple[int, str], tuple[Setting, int, SampleUnwinder]] = {}  # those used last behind
+        self._unwinders: Lru[tuple[int, str], tuple[Setting, int, SampleUnwinder]] = Lru(SETTINGS_KEPT)
         self._same: dict[tuple[Placed, ...], Setting] = {}  # of processes without generated code, by their maps
 
     def unwind(self, profile: Profile, finds: Finds) -> None:
@@ -344,8 +345,6 @@ class UserStacks:
             code = self._code(setting, [number for _, number in new], machine, finds)
             known = setting, pieces, SampleUnwinder(code, machine, self._byte_order)
         self._unwinders[id(setting), machine.name] = known  # which keeps it
-        if len(self._unwinders) > SETTINGS_KEPT:
-            del self._unwinders[next(iter(self._unwinders))]
         return known[2]
 
     def _taken(self, samples: memoryview[int]) -> tuple[Copies, memoryview, Attribute, int]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from time import monotonic
 
 from whence._base.closing import Closing
 from whence._base.errors import ElfError, MapsError
 from whence._base.files import open_looked_at, stamp
 from whence._base.forks import Lock
+from whence._base.lru import Lru
 from whence.procmap.build_id import build_id_of
 from whence.procmap.kernels.constants import EXECUTE
 from whence.procmap.mapping import Mapping
@@ -96,8 +96,8 @@ class Resolver(Closing):
         self._recheck = recheck
         self._refresh = float("inf") if refresh is None else refresh
         self._query = query
-        self._processes: dict[int, _Process] = {}
-        self._build_ids: OrderedDict[FileKey, str] = OrderedDict()
+        self._processes: Lru[int, _Process] = Lru(MAX_PROCESSES)
+        self._build_ids: Lru[FileKey, str] = Lru(MAX_BUILD_IDS)
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -106,8 +106,8 @@ class Resolver(Closing):
     def close(self) -> None:
         """Drop everything kept. The resolver stays usable, as if new."""
         with self._lock:
-            self._processes = {}
-            self._build_ids = OrderedDict()
+            self._processes.clear()
+            self._build_ids.clear()
 
     def directory(self, pid: int) -> str:
         return f"{self._root}/{pid}"
@@ -212,7 +212,8 @@ class Resolver(Closing):
 
     def _current(self, pid: int) -> _Process:
         """What is kept of a process, after making sure it is still the same one. Raises ProcessLookupError."""
-        known = self._processes.get(pid)
+        with self._lock:
+            known = self._processes.get(pid)
         now = monotonic()
         if known is not None and now < known.fresh_until:
             return known
@@ -224,9 +225,6 @@ class Resolver(Closing):
         if known is None or known.identity != identity:
             known = _Process(identity, ProcessReader(self._root, pid, self._query))
             with self._lock:
-                self._processes.pop(pid, None)
-                while len(self._processes) >= MAX_PROCESSES:
-                    del self._processes[next(iter(self._processes))]
                 self._processes[pid] = known
         if now >= known.keep_until:
             known.forget()
@@ -245,12 +243,11 @@ class Resolver(Closing):
         try:
             status = os.fstat(descriptor)
             key = (*stamp(status), status.st_ctime_ns)
-            known = self._build_ids.get(key)
+            with self._lock:
+                known = self._build_ids.get(key)
             if known is None:
                 known = build_id_of(descriptor)
                 with self._lock:
-                    while len(self._build_ids) >= MAX_BUILD_IDS:
-                        self._build_ids.popitem(last=False)
                     self._build_ids[key] = known
             return known
         except (OSError, ElfError):

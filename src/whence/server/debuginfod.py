@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from email.utils import formatdate, parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from whence._base.errors import WhenceError
+from whence._base.lru import Lru
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels.constants import SHT_NOBITS
 from whence.server.bodies import Refusal
@@ -145,16 +145,13 @@ class SectionTables:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._tables: OrderedDict[str, dict[str, tuple[int, int]]] = OrderedDict()
+        self._tables: Lru[str, dict[str, tuple[int, int]]] = Lru(KEPT_TABLES)
 
     def known(self, tag: str, name: str) -> tuple[int, int] | Unread | None:
         """Where a section begins and ends; None where the file has none of this name, or an empty one."""
         with self._lock:
             table = self._tables.get(tag)
-            if table is None:
-                return UNREAD
-            self._tables.move_to_end(tag)
-            return table.get(name)
+            return UNREAD if table is None else table.get(name)
 
     def read(self, content: Content, build_id: str, kind: str, name: str) -> tuple[int, int] | None:
         """The same, of a file that is read for it."""
@@ -171,8 +168,6 @@ class SectionTables:
             return None
         with self._lock:
             self._tables[content.tag] = table
-            while len(self._tables) > KEPT_TABLES:
-                self._tables.popitem(last=False)
         return table.get(name)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from whence._base.lru import Lru
 from whence._base.reasons import Missing, Reason
 from whence.locate.search import Opened, Wanted
 from whence.locator.locator import Locator
@@ -26,10 +26,10 @@ class ArchivePool:
     """What answers for build-ids, opened once by a Locator."""
 
     def __init__(self, locator: Locator, most: int) -> None:
-        self.locator, self._most = locator, most
+        self.locator = locator
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}
-        self._held: OrderedDict[str, HeldArchive] = OrderedDict()
+        self._held: Lru[str, HeldArchive] = Lru(most, self._drop)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -57,7 +57,6 @@ class ArchivePool:
     def _take(self, build_id: str) -> HeldArchive | None:
         held = self._held.get(build_id)
         if held is not None:
-            self._held.move_to_end(build_id)
             held.users += 1
         return held
 
@@ -73,13 +72,8 @@ class ArchivePool:
             if held.opened is not None:  # what is missing now may be there in a moment
                 before = self._held.pop(build_id, None)
                 if before is not None:
-                    before.dropped = True
-                    self._close_if_free(before)
+                    self._drop(before)
                 self._held[build_id] = held
-                while len(self._held) > self._most:
-                    _, oldest = self._held.popitem(last=False)
-                    oldest.dropped = True
-                    self._close_if_free(oldest)
         return held
 
     def forget(self, build_id: str) -> None:
@@ -87,15 +81,15 @@ class ArchivePool:
         with self._lock:
             held = self._held.pop(build_id, None)
             if held is not None:
-                held.dropped = True
-                self._close_if_free(held)
+                self._drop(held)
 
     def close(self) -> None:
         with self._lock:
-            while self._held:
-                _, held = self._held.popitem()
-                held.dropped = True
-                self._close_if_free(held)
+            self._held.close()
+
+    def _drop(self, held: HeldArchive) -> None:
+        held.dropped = True
+        self._close_if_free(held)
 
     @staticmethod
     def _close_if_free(held: HeldArchive) -> None:

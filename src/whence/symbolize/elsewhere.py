@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from time import monotonic
 
 from whence._base.forks import Lock
+from whence._base.lru import Lru
 from whence._base.model import Frame, Source
 from whence._base.reasons import Reason
 from whence.procmap import perfmap
@@ -30,7 +30,7 @@ class Elsewhere:
         self._kallsyms = kallsyms
         self._kernel: KernelNames | None = None
         self._hidden: tuple[float, str] = (0.0, "")  # until when, and an error's words
-        self._perf_maps: OrderedDict[int, tuple[perfmap.Status, NamedAddresses]] = OrderedDict()
+        self._perf_maps: Lru[int, tuple[perfmap.Status, NamedAddresses]] = Lru(MAX_PERF_MAPS)
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -92,7 +92,4 @@ class Elsewhere:
         names = perfmap.parse(data or b"")
         with self._lock:
             self._perf_maps[pid] = (status, names)
-            self._perf_maps.move_to_end(pid)
-            while len(self._perf_maps) > MAX_PERF_MAPS:
-                self._perf_maps.popitem(last=False)
         return names
