@@ -19,7 +19,7 @@ from whence._base.records import Record
 from whence._base.source import Source
 from whence._version import __version__
 from whence.lidia.layout import Extra
-from whence.lidia.writer import COMPACT_ALONE, Written, names_budget, write
+from whence.lidia.writer import Written, names_budget, write
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.objects.elf.layout import machine_name
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         demangle: bool
         columns: bool
         unwind: bool
-        compact: bool
         debug_files: Finder | None
         jobs: int | None
 
@@ -76,8 +75,7 @@ def create(executable: str | PathLike[str], output: str | PathLike[str], **optio
     `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
     `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
     delimited ("length" or "nul"), `demangle` stores readable ones (false), `columns` keeps the columns of lines and
-    calls and their discriminators (false), `unwind` what unwinds the file's code (false). `compact` writes the compact
-    form, less than half the size, which whence alone reads (false).
+    calls and their discriminators (false), `unwind` what unwinds the file's code (false).
     `debug_files` finds the file's debug file (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file);
     `jobs` is the number of threads (None: one a core).
 
@@ -103,7 +101,6 @@ def create_from_elf(
     demangle: bool = False,
     columns: bool = False,
     unwind: bool = False,
-    compact: bool = False,
     debug_files: Finder | None = None,
     jobs: int | None = None,
 ) -> Created:
@@ -113,8 +110,6 @@ def create_from_elf(
     """
     began = time.perf_counter()
     output = fspath(output) if isinstance(output, PathLike) else output
-    if compact and (compat is not None or strings != "length"):
-        raise ValueError(COMPACT_ALONE)
     if dwarf and compat is None and jobs != 1:
         elf.unpack_ahead()
         if crc:
@@ -136,7 +131,7 @@ def create_from_elf(
     ) as producers:
         return archive_producers(
             producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, unwind=unwind,
-            compact=compact, began=began,
+            began=began,
         )  # fmt: skip
 
 
@@ -150,7 +145,6 @@ def archive_producers(
     strings: Literal["length", "nul"] = "length",
     demangle: bool = False,
     unwind: bool = False,
-    compact: bool = False,
     began: float | None = None,
 ) -> Created:
     """Archive all that an ELF file's sources name, into a path or a writable; the options are those of `create`."""
@@ -167,8 +161,7 @@ def archive_producers(
     if unwind:
         extra = extra.replaced(unwind=unwind_of(producers.elf, producers.debug_elf))
     written = _write(
-        table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, compact=compact,
-        extra=extra,
+        table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, extra=extra,
     )  # fmt: skip
     debug_file = "" if producers.debug_elf is producers.elf else str(producers.debug_elf.path)
     problems = (*producers.all_problems(), *_unnamed(table, written))

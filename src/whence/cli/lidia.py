@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MOST_INDENT = 64
 CREATE_DEFAULTS: dict[str, object] = {
     "action": "create", "output": None, "no_lines": False, "columns": False, "no_files": False, "no_dwarf": False,
-    "no_symtab": False, "no_gopclntab": False, "compat": None, "strings": "length", "unwind": False, "compact": False,
+    "no_symtab": False, "no_gopclntab": False, "compat": None, "strings": "length", "unwind": False,
     "demangle": False, "json": False, **LOCATOR_DEFAULTS,
 }  # fmt: skip
 
@@ -78,11 +78,6 @@ def configure(parser: ArgumentParser) -> None:
     create.add_argument(
         "--unwind", action="store_true", help="keep what unwinds the code, too: stacks of cores need no binary then"
     )
-    create.add_argument(
-        "--compact",
-        action="store_true",
-        help="the compact form: the same answers from less than half the bytes; Pyroscope does not read it",
-    )
     create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
     add_json_option(create, "what went in, as one JSON object")
     add_locator_options(create)
@@ -114,9 +109,6 @@ def create(options: Namespace) -> int:
         return WRONG_USE
     if options.compat and (options.strings != "length" or options.demangle):
         print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
-        return WRONG_USE
-    if options.compact and (options.compat or options.strings != "length"):
-        print("whence lidia create: --compact leaves no choice of --compat and --strings", file=sys.stderr)
         return WRONG_USE
     refuse_terminal(output, "an archive")
     share_heap()
@@ -186,7 +178,6 @@ def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -
             files=not options.no_files,
             columns=options.columns,
             unwind=options.unwind,
-            compact=options.compact,
             symtab=not options.no_symtab,
             gopclntab=not options.no_gopclntab,
             dwarf=not options.no_dwarf,

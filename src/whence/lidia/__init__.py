@@ -1,8 +1,7 @@
 """Lidia archives: which function, file and line a vaddr belongs to, in one mapped file.
 
 In: a table of ranges (whence.ranges), or an archive that whence or the Go package wrote. Out: frames for addresses.
-The format is docs/formats/lidia.md's; the header and the four sections are the documented ones to the byte. The compact
-form (docs/formats/compact.md) has the same rows, packed.
+The format is docs/formats/lidia.md's; the header and the four sections are the documented ones to the byte.
 
     layout.py   the bytes: header, sections, the extra section behind them, checksums
     writer.py   ranges -> archive              builder.py  ranges added by hand -> archive

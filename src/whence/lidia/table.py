@@ -27,7 +27,6 @@ from whence.lidia.kernels.queries import (
     Texts,
 )
 from whence.lidia.layout import (
-    COMPACT_TIMES,
     HEADER_SIZE,
     LENGTH_PREFIXED_START,
     LINES_ALLOWANCE,
@@ -35,12 +34,10 @@ from whence.lidia.layout import (
     NAMES_ALLOWANCE,
     NAMES_TIMES,
     RANGE_TABLE,
-    STRINGS,
     UNWIND,
     ArchiveHeader,
     ArchiveSections,
     ExtraSection,
-    too_many_names,
 )
 
 TYPE_CHECKING = False
@@ -79,7 +76,7 @@ class Table(Closing):
         self._mapped, self.path = mapped, path
         self.header = header = ArchiveHeader.unpack(bytes(self._data[:HEADER_SIZE]), len(self._data))
         strings = self._data[header.strings.offset : header.strings.end]
-        self.encoding = "shared" if header.compact else _encoding(strings)
+        self.encoding = _encoding(strings)
         self._extra = ExtraSection(self._data, header.end)
         self.about = self._extra.read()
         self._sections = ArchiveSections(
@@ -142,20 +139,14 @@ class Table(Closing):
         return columns
 
     def texts_of(self, frames: FrameColumns) -> Texts:
-        """The texts that such frames show, for a renderer. LidiaError where those of a compact archive share more than
-        its size justifies."""
-        stored = self.header.strings.size
-        texts = Texts(self._still_open(), frames, NAMES_TIMES * stored + NAMES_ALLOWANCE)
-        if texts.too_many:
-            raise too_many_names(STRINGS, "distinct names", stored)
-        return texts
+        """The texts that such frames show, for a renderer."""
+        return Texts(self._still_open(), frames)
 
     def replies(
         self, module: bytes, symbol_starts: array[int], symbol_at: Callable[[int], tuple[int, bytes, bytes]],
         readable: Callable[[bytes], bytes], gap: bytes, between: bytes,
     ) -> Replies:  # fmt: skip
-        """What replies to the usual questions of llvm-symbolizer's callers from a table in memory that is not compact
-        (ValueError)."""
+        """What replies to the usual questions of llvm-symbolizer's callers from a table in memory."""
         from whence._base.source import Source
         from whence.lidia.kernels.render import Replies
 
@@ -184,8 +175,6 @@ class Table(Closing):
         found = f"function {function:#x}, file {file:#x}, call file {call_file:#x}"
         strings = self.header.strings.size
         rule = f"names lie in the {strings} bytes of the strings"
-        if self.header.compact:
-            rule = f"names are among the {self.header.string_count} strings"
         return self._broken(index, f"range {index} has a name outside the strings", rule, found)
 
     def _lines_outside(self, index: int, row: Sequence[int]) -> LidiaError:
@@ -213,8 +202,6 @@ class Table(Closing):
         section = self.header.va_table
         self._still_open()
         with self._reading():
-            if self.header.compact:
-                return array("Q", self._rows().vaddrs().numbers())
             starts = array("Q" if section.width == 8 else "I", bytes(self._data[section.offset : section.end]))
         if sys.byteorder == "big":
             starts.byteswap()
@@ -305,8 +292,6 @@ class Table(Closing):
         from whence._base.budget import Budget
 
         stored, entry = len(self._data), LINE_FIELDS * self.header.lines.width
-        if self.header.compact:
-            stored *= COMPACT_TIMES
         names = Budget(
             RANGE_TABLE, "names of ranges", stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
         )
@@ -439,7 +424,7 @@ def open(
     With `copy` the whole archive is read into memory now. `lookup` then does not ask the system each time whether the
     file has changed, which saves 0.3 microseconds of a lookup, and later changes of the file have no effect. With
     `demangle` the names of functions are readable ones: True, or a function that makes one of a linkage name.
-    LidiaError for what is no archive of version 1, documented or compact, or has a section outside its bytes;
+    LidiaError for what is no archive of version 1, or has a section outside its bytes;
     ChecksumError; OSError.
     """
     with open_regular(path, LidiaError) as (descriptor, size):

@@ -61,7 +61,7 @@ class Server:
         self.settings = settings
         self._parser = ConfinedParser(settings.limits)
         cache = Cache(settings.cache, settings.cache_bytes) if settings.cache else None
-        self.store = Store(settings.store, compact=settings.compact, cache=cache, parser=self._parser)
+        self.store = Store(settings.store, cache=cache, parser=self._parser)
         self.source_of_names = self.store.source()
         self.listing = Listing(self.store)
         self.answers = AnswerLines()

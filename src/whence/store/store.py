@@ -61,8 +61,7 @@ class Store(Closing):
     `place` is a folder, an address (s3://, gs://, az://, memory://, http://, https://) or Objects. Nothing is written
     before something is put. `cache` is for what is fetched from a bucket, a Cache or its folder (without one:
     temporary files). `jobs` is the number of threads (None: one a core). With `compress` ELF files are stored packed by
-    zstd where that pays; they are handed out unpacked, but no longer by a mere web server. With `compact` archives are
-    made in the compact form, but for build-ids with a copy for Pyroscope, which does not read it. `parser` parses what
+    zstd where that pays; they are handed out unpacked, but no longer by a mere web server. `parser` parses what
     is put by `put`, and makes its archive (None: this process does).
     """
 
@@ -73,14 +72,13 @@ class Store(Closing):
         cache: Cache | str | os.PathLike[str] | None = None,
         jobs: int | None = None,
         compress: bool = False,
-        compact: bool = False,
         parser: Parser | None = None,
     ) -> None:
         from whence.store.places import objects_at
 
         self.objects: Objects = objects_at(place)
         self.url = self.objects.url
-        self.jobs, self.compress, self.compact = jobs, compress, compact
+        self.jobs, self.compress = jobs, compress
         self.index = Index(self.objects)
         self._marked = False
         self._note_count = NoteCount()
@@ -544,12 +542,11 @@ class Store(Closing):
     ) -> bool:
         """Make the archive and all copies, unless they are there; returns whether they had to be made. `producers` are
         those of all that is there, where they are open; `looked_at` is the file that all of it is."""
-        if self._is_finished(known) and (known.archive is not None or known.note) and not self._is_too_compact(known):
+        if self._is_finished(known) and (known.archive is not None or known.note):
             return False
         from whence.store.archiving import archive_of, make_archive
 
         lease.keep()
-        compact = self.compact and not has_archive_copy(known)
         with ExitStack() as stack:
             kinds = [kind for kind in known.files if kind != ARCHIVE and producers is None]
             files = {kind: stack.enter_context(self.file(known.build_id, kind)) for kind in kinds}
@@ -560,11 +557,11 @@ class Store(Closing):
                 try:
                     there = {kind: path for kind, path in files.items() if path}
                     if producers is not None:
-                        made = archive_of(producers, file, compact=compact)
+                        made = archive_of(producers, file)
                     elif self._parser is not None:
-                        made = self._parser.archive(self, known, there, file, looked_at, compact=compact)
+                        made = self._parser.archive(self, known, there, file, looked_at)
                     else:
-                        made = make_archive(self, known, there, file, folders, compact=compact)
+                        made = make_archive(self, known, there, file, folders)
                     known.note = made.note
                 except WhenceError as error:
                     known.note = without_file(error)
@@ -584,19 +581,6 @@ class Store(Closing):
             known.made_of = hashes_of(known)
         self._copy(lease, known, known.copies)
         return True
-
-    def _is_too_compact(self, known: Meta) -> bool:
-        """Whether the archive has the compact form, and a copy that others read."""
-        return known.archive is not None and has_archive_copy(known) and self._is_compact(known.build_id)
-
-    def _is_compact(self, build_id: str) -> bool:
-        from whence.lidia.layout import COMPACT_MAGIC
-
-        with self.file(build_id, ARCHIVE) as path:
-            if path is None:
-                return False
-            with open(path, "rb") as file:
-                return file.read(len(COMPACT_MAGIC)) == COMPACT_MAGIC
 
     def _commit(self, lease: HeldLease, known: Meta) -> None:
         """Say what is there now."""
@@ -677,15 +661,13 @@ class Store(Closing):
 
     def export(self, build_id: str, folder: str | os.PathLike[str], layouts: Iterable[str] = ()) -> Paths:
         """Write the files of a build-id below a folder, as a store has them, or in these layouts; returns their paths.
-        [] when there are none. Raises OSError; WrongUse for a compact archive in Pyroscope's layout."""
+        [] when there are none. Raises OSError."""
         from whence.store.folder import Folder
 
         target, wanted = Folder(folder), list(layouts)
         keys = {key: kind_of_copy(key, build_id) for key in copies_for(wanted, checked_id(build_id))}
         if not wanted:
             keys = {file_key(build_id, kind): str(kind) for kind in KINDS}
-        elif ARCHIVE in keys.values() and self._is_compact(build_id):
-            raise WrongUse(f"{build_id}: Pyroscope does not read compact archives: add its file again with this layout")
         done = []
         for key, kind in keys.items():
             with self.file(build_id, kind) as path:
@@ -744,11 +726,6 @@ def describe(known: Meta, looked: Looked) -> None:
     known.debug_id = names.debug_id_of(known.build_id, little_endian=looked.little_endian)
     if looked.alt:
         known.alt = looked.alt if is_id(looked.alt) else ""
-
-
-def has_archive_copy(known: Meta) -> bool:
-    """Whether others find a copy of the archive."""
-    return any(kind_of_copy(key, known.build_id) == ARCHIVE for key in known.copies)
 
 
 def hashes_of(known: Meta) -> tuple[str, ...]:
