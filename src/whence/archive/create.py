@@ -18,6 +18,7 @@ from whence._base.files import atomic_write
 from whence._base.records import Record
 from whence._base.source import Source
 from whence._version import __version__
+from whence.lidia.compressed import ZSTD, codec_named, compressed, zstd_module
 from whence.lidia.layout import Extra
 from whence.lidia.writer import Written, names_budget, write
 from whence.objects.elf import ElfFile
@@ -72,6 +73,8 @@ class Created(Record, frozen=True):
 def create(executable: str | PathLike[str], output: str | PathLike[str], **options: Unpack[Options]) -> Created:
     """Archive the ELF file `executable` as `output` (written beside it under another name, then renamed).
 
+    An `output` that ends in .gz or .zst is compressed by gzip or zstd.
+
     `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
     `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
     delimited ("length" or "nul"), `demangle` stores readable ones (false), `columns` keeps the columns of lines and
@@ -110,6 +113,8 @@ def create_from_elf(
     """
     began = time.perf_counter()
     output = fspath(output) if isinstance(output, PathLike) else output
+    if isinstance(output, str) and codec_named(output) == ZSTD:
+        zstd_module()  # raises without zstd, before any work
     if dwarf and compat is None and jobs != 1:
         elf.unpack_ahead()
         if crc:
@@ -187,7 +192,7 @@ def _write(
     if not isinstance(output, str):
         with reading():
             return write(table, output, **options)
-    with atomic_write(output) as out, reading():
+    with atomic_write(output) as target, compressed(target, codec_named(output)) as out, reading():
         return write(table, out, **options)
 
 

@@ -16,6 +16,7 @@ from whence.cli.options import (
     locator_of,
     needs_locator,
 )
+from whence.lidia.compressed import codec_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +54,12 @@ def configure(parser: ArgumentParser) -> None:
     alike: dict[str, Any] = {"allow_abbrev": False, "formatter_class": parser.formatter_class}
     create = actions.add_parser("create", help="archive an ELF file", **alike)
     create.add_argument("file", metavar="BINARY", help="the ELF file")
-    create.add_argument("-o", "--output", metavar="OUT", help="default: BINARY's name + .lidia in the current folder")
+    create.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="default: BINARY's name + .lidia in the current folder; compressed if it ends in .gz or .zst",
+    )
     create.add_argument("--no-lines", action="store_true", help="leave line numbers out")
     create.add_argument(
         "--columns", action="store_true", help="keep columns and discriminators, too (8 to 28 %% more bytes)"
@@ -125,7 +131,7 @@ def create(options: Namespace) -> int:
         status = BROKEN_INPUT if created.problems else SOME_UNKNOWN
         print("whence: nothing in it names an address: no debug info, symbols or Go tables were found", file=sys.stderr)
     counts = created.written
-    input_size, output_size = os.stat(options.file).st_size, counts.size
+    input_size, output_size = os.stat(options.file).st_size, stored_size(output, counts.size)
     if options.json:
         print(
             as_text(
@@ -155,6 +161,11 @@ def create(options: Namespace) -> int:
     print(f"  lines       {counts.line_entries:,}")
     print(f"  strings     {counts.strings:,}")
     return status
+
+
+def stored_size(output: str, size: int) -> int:
+    """The bytes of an archive on disk, which are fewer if it is compressed."""
+    return os.stat(output).st_size if codec_named(output) and os.path.isfile(output) else size
 
 
 def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:

@@ -5,7 +5,7 @@ The format is docs/formats/lidia.md's; the header and the four sections are the 
 
     layout.py   the bytes: header, sections, the extra section behind them, checksums
     writer.py   ranges -> archive              builder.py  ranges added by hand -> archive
-    build.py    ELF file -> archive            table.py    open, look up, iterate
+    table.py    open, look up, iterate         compressed.py  gzip and zstd
     verify.py   checksums and structure        results.py  what lookups and iteration return
     render.py   answers as text, for the command line
 

@@ -5,6 +5,8 @@ Opening reads the header, the first bytes of the strings and the footer: its cos
 
 from __future__ import annotations
 
+import builtins
+import io
 import os
 import sys
 from _operator import index as integer
@@ -14,6 +16,7 @@ from whence._base.closing import Closing
 from whence._base.errors import LidiaError, WhenceError, naming
 from whence._base.files import open_regular
 from whence._base.mapped import MappedFile
+from whence.lidia.compressed import codec_of, decompress
 from whence.lidia.kernels.queries import (
     CALL_FILE,
     FILE,
@@ -419,7 +422,9 @@ def open(
     path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False,
     copy: bool = False,
 ) -> Table:  # fmt: skip
-    """Map an archive. What this costs does not depend on the archive's size, unless `crc` compares its checksums now.
+    """Map an archive. The cost does not depend on the archive's size, unless `crc` compares its checksums now.
+
+    An archive compressed by gzip or zstd is decompressed into memory first.
 
     With `copy` the whole archive is read into memory now. `lookup` then does not ask the system each time whether the
     file has changed, which saves 0.3 microseconds of a lookup, and later changes of the file have no effect. With
@@ -428,8 +433,13 @@ def open(
     ChecksumError; OSError.
     """
     with open_regular(path, LidiaError) as (descriptor, size):
+        head = os.read(descriptor, HEADER_SIZE)
+        if codec_of(head):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            with builtins.open(descriptor, "rb", closefd=False) as file:
+                return Table(decompress(file, size), crc=crc, demangle=demangle, path=os.fspath(path))
         if size < HEADER_SIZE:
-            return Table(os.read(descriptor, HEADER_SIZE))  # raises: the header says what is missing
+            return Table(head)  # raises: the header says what is missing
         mapped = MappedFile(descriptor, os.fspath(path), LidiaError)
     try:
         if copy:
@@ -448,7 +458,12 @@ def open(
 
 
 def from_bytes(data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False) -> Table:
-    """An archive in memory, any buffer of bytes, which is not copied. The options and errors are those of `open`."""
+    """An archive in memory, any buffer of bytes, which is not copied. The options and errors are those of `open`.
+
+    An archive compressed by gzip or zstd is decompressed.
+    """
+    if codec_of(memoryview(data).cast("B")[:4]):
+        data = decompress(io.BytesIO(data), memoryview(data).nbytes)
     return Table(data, crc=crc, demangle=demangle)
 
 

@@ -23,6 +23,7 @@ from whence._base.cores import share
 from whence._base.files import atomic_write
 from whence._base.records import Record
 from whence._version import __version__
+from whence.lidia.compressed import codec_named, compressed
 from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.layout import (
@@ -104,13 +105,14 @@ def write(
 ) -> Written:
     """Write an archive of ranges in order of (vaddr, depth), as `whence.ranges.merge` leaves them.
 
-    A path is written beside and renamed, so that it never holds half an archive. A file object is written from where
+    A path is written beside and renamed, so that it never holds half an archive; one that ends in .gz or .zst is
+    compressed. A file object is written from where
     it stands. Without `crc` the checksums are 0 (`compat="go"` always writes them). Without `lines` or `files` those
     are left out. ValueError when the ranges are not in order or refer to line rows that are not there.
     """
     if not isinstance(out, (str, os.PathLike)):
         return _write(ranges, out, crc, lines, files, strings, compat, extra)
-    with atomic_write(out) as file:
+    with atomic_write(out) as target, compressed(target, codec_named(os.fspath(out))) as file:
         return _write(ranges, file, crc, lines, files, strings, compat, extra)
 
 

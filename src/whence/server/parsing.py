@@ -56,8 +56,8 @@ LONGEST_NOTE = 1000
 MOST_CANDIDATES = 16  # files of a build-id that a profile may be named by
 FLAGS = ("lines", "pclntab", "symtab", "dynsym")  # of Quality, in its order
 ROOMS = (
-    "demangle", "dwarf", "elf", "gopclntab", "gotrace", "kernels", "lidia", "locate", "procmap", "profiles", "ranges",
-    "store", "symbolize", "unwind",
+    "_base", "archive", "demangle", "dwarf", "flamegraph", "gopclntab", "gotrace", "kernels", "lidia", "locate",
+    "locator", "objects", "perfdata", "procmap", "profiles", "ranges", "samples", "store", "symbolize", "unwind",
 )  # fmt: skip
 
 
