@@ -174,7 +174,7 @@ def test_packed_files_are_handed_out_unpacked(tmp_path: Path, files: Files) -> N
         store.add(files.whole)
         store.add(files.debug)
         folder = tmp_path / "store" / "buildid" / files.build_id
-        assert sorted(os.listdir(folder)) == ["debuginfo.zst", "executable.zst", "lidia", "meta.json"]
+        assert sorted(os.listdir(folder)) == ["debuginfo.zst", "executable.zst", "lidia.gz", "meta.json"]
         known = store.find(files.build_id)
         assert known is not None
         held = known.files["executable"]
@@ -197,7 +197,7 @@ def test_packed_files_are_handed_out_unpacked(tmp_path: Path, files: Files) -> N
         larger = tmp_path / "larger"
         larger.write_bytes(files.whole.read_bytes() + bytes(1 << 16))
         assert {one.outcome for one in store.add(larger)} == {"better"}
-        assert sorted(os.listdir(folder)) == ["debuginfo", "executable", "lidia", "meta.json"]
+        assert sorted(os.listdir(folder)) == ["debuginfo", "executable", "lidia.gz", "meta.json"]
         assert not list(verify(store))
 
 
@@ -224,7 +224,7 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path, files: Files) -> N
         assert [row.build_id for row in store.list()] == [files.build_id]
 
 
-@pytest.mark.parametrize("what", ["executable", "lidia", "meta.json", "missing", "other id"])
+@pytest.mark.parametrize("what", ["executable", "lidia.gz", "meta.json", "missing", "other id"])
 def test_verify_names_what_is_damaged(tmp_path: Path, files: Files, what: str) -> None:
     with Store(tmp_path / "store") as store:
         store.add(files.stripped)

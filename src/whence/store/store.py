@@ -6,7 +6,7 @@ store that answers, and the next writer of the build-id ends what it began:
     1. received into a file of its own, hashed, parsed (quality.look)
     2. locks/ID: the lease; no other writer of this build-id goes on
     3. buildid/ID/debuginfo, executable: where the new one is better
-    4. buildid/ID/lidia: the archive, made of what is there now
+    4. buildid/ID/lidia.gz: the archive, made of what is there now
     5. debugid/DEBUGID, copies in layouts of others
     6. buildid/ID/meta.json: what the files are
     7. index/log/NAME.json, and the lease is given back
@@ -30,7 +30,7 @@ from whence.store import meta, names
 from whence.store.index import Index, IndexRow
 from whence.store.layouts import copies_for, foreign_keys, kind_of_copy
 from whence.store.leases import Busy, Lease
-from whence.store.meta import PLAIN, HeldFile, Meta
+from whence.store.meta import GZIP, PLAIN, HeldFile, Meta
 from whence.store.names import ARCHIVE, DEBUGINFO, ELF_KINDS, EXECUTABLE, KINDS, checked_id, file_key, is_id, meta_key
 from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcomes, Paths, Received, decide
 from whence.store.quality import CHUNK, hash_of, look
@@ -120,13 +120,28 @@ class Store(Closing):
         from whence.binary import open_archive
         from whence.locator.locator import Locator
 
-        here = self.objects.path(file_key(build_id, ARCHIVE))
-        with self.file(build_id, ARCHIVE) if here is None else nullcontext(here) as path:
+        with self._archive_to_open(build_id) as path:
             if path is not None:
                 self.used(build_id)
                 return open_archive(path, demangle=demangle)
         with Locator(dirs=(), local=False, sources=[self.source()]) as locator:
             return locator.open(build_id=checked_id(build_id), demangle=demangle)
+
+    @contextmanager
+    def _archive_to_open(self, build_id: str) -> Iterator[Path | None]:
+        """The archive of a build-id, decompressed: in the cache, if there is one; None when it is not there."""
+        path = self.objects.path(file_key(build_id, ARCHIVE))
+        if path is None and self._cache is not None:
+            from whence.locate.cache import Cache
+            from whence.store.fetching import Fetched
+
+            cache = self._cache if isinstance(self._cache, Cache) else Cache(self._cache)
+            path = Fetched(self, cache, fresh_seconds=0).path(build_id, ARCHIVE)
+        if path is not None:
+            yield path
+            return
+        with self.file(build_id, ARCHIVE) as path:
+            yield path
 
     @contextmanager
     def file(self, build_id: str, kind: str) -> Iterator[Path | None]:
@@ -140,18 +155,17 @@ class Store(Closing):
             yield None
             return
         path = self.objects.path(status.key)
-        is_packed = status.key.endswith(names.PACKED)
-        if path is not None and not is_packed:
+        if path is not None and not names.is_packed(status.key):
             yield path
             return
         with tempfile.TemporaryDirectory(prefix="whence-") as folder:
             out = Path(folder) / kind
             with open(out, "wb") as file:
-                if is_packed:
-                    from whence.store.packing import unpack
+                if names.is_packed(status.key):
+                    from whence.store.packing import unpack_object
 
                     with self._raw(status.key) as source:
-                        unpack(source, file)
+                        unpack_object(status.key, source, file, status.size)
                 elif self.objects.fetch(status.key, file) is None:
                     raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
             yield out
@@ -159,7 +173,7 @@ class Store(Closing):
     def fetch(self, build_id: str, kind: str, file: BinaryIO) -> None:
         """Write a file of a build-id, unpacked, into another. Raises FileNotFoundError, OSError."""
         status = self.status(build_id, kind)
-        if status is not None and not status.key.endswith(names.PACKED):
+        if status is not None and not names.is_packed(status.key):
             if self.objects.fetch(status.key, file) is None:
                 raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
             return
@@ -171,11 +185,10 @@ class Store(Closing):
 
     def status(self, build_id: str, kind: str) -> Stat | None:
         """What is known of a file's object, wherever it lies; None when it is not there."""
-        found = self.objects.head(file_key(build_id, kind))
-        if found is not None:
-            return found
-        if kind != ARCHIVE:
-            found = self.objects.head(file_key(build_id, kind, packed=True))
+        usual = kind == ARCHIVE  # archives are compressed, but those of earlier versions are not
+        found = self.objects.head(file_key(build_id, kind, packed=usual))
+        if found is None:
+            found = self.objects.head(file_key(build_id, kind, packed=not usual))
         if found is None and self._is_foreign():
             keys = foreign_keys(build_id, kind)
             found = next((status for key in keys if (status := self.objects.head(key)) is not None), None)
@@ -201,19 +214,24 @@ class Store(Closing):
             file.seek(0)
             yield file
 
-    def open_bytes(self, build_id: str, kind: str) -> Content | None:
-        """A file of a build-id to be sent: size, date, tag, and any range of its bytes; None when it is not there."""
+    def open_bytes(self, build_id: str, kind: str, *, gzipped: bool = False) -> Content | None:
+        """A file of a build-id to be sent: size, date, tag, and any range of its bytes; None when it is not there.
+
+        With `gzipped`, an archive that is stored compressed is sent as it is stored: `Content.encoding` is "gzip".
+        """
         status = self.status(build_id, kind)
         if status is None:
             return None
-        if not status.key.endswith(names.PACKED):
+        if not names.is_packed(status.key):
             return Content(self.objects, status)
+        if gzipped and status.key.endswith(names.GZIPPED):
+            return Content(self.objects, status, encoding="gzip")
         stack = ExitStack()
         path = stack.enter_context(self.file(build_id, kind))
         if path is None:
             stack.close()
             return None
-        return Content.of_file(path, stack)
+        return Content.of_file(path, stack, status)
 
     def source(
         self,
@@ -571,16 +589,33 @@ class Store(Closing):
                 digest = hash_of(file)
             lease.check()
             if made is not None and made.ranges:
-                known.files[ARCHIVE] = HeldFile(out.stat().st_size, digest, added=int(time.time()))
-                self.objects.put(file_key(known.build_id, ARCHIVE), out, move=True)
+                stored = self._put_archive(known.build_id, out)
+                held = HeldFile(out.stat().st_size, digest, added=int(time.time()))
+                known.files[ARCHIVE] = held.packed(stored, GZIP)
             else:
                 known.files.pop(ARCHIVE, None)
-                self.objects.delete(file_key(known.build_id, ARCHIVE))
+                self.objects.delete(file_key(known.build_id, ARCHIVE, packed=True))
                 known.note = known.note or "nothing in it names an address"
+            self.objects.delete(file_key(known.build_id, ARCHIVE))  # of an earlier version
             known.alt_there = made is not None and made.alt_there
             known.made_of = hashes_of(known)
         self._copy(lease, known, known.copies)
         return True
+
+    def _put_archive(self, build_id: str, path: Path) -> int:
+        """Store an archive compressed; returns how many bytes that takes."""
+        from whence.store.packing import pack_archive
+
+        descriptor, name = tempfile.mkstemp(dir=self._spool())
+        out = Path(name)
+        try:
+            with open(path, "rb") as source, open(descriptor, "wb") as target:
+                pack_archive(source, target)
+            size = out.stat().st_size
+            self.objects.put(file_key(build_id, ARCHIVE, packed=True), out, move=True)
+            return size
+        finally:
+            out.unlink(missing_ok=True)
 
     def _commit(self, lease: HeldLease, known: Meta) -> None:
         """Say what is there now."""
@@ -684,17 +719,20 @@ class Store(Closing):
 
 
 class Content(Closing):
-    """The bytes of a file of a store, to be sent; `path` is where they lie, if they lie in a file."""
+    """The bytes of a file of a store, to be sent; `path` is where they lie, if they lie in a file.
 
-    def __init__(self, objects: Objects, status: Stat) -> None:
-        self._objects, self._key = objects, status.key
-        self.size, self.modified, self.tag = status.size, status.modified, status.tag
+    `encoding` is "gzip" for bytes that the client has to decompress.
+    """
+
+    def __init__(self, objects: Objects, status: Stat, *, encoding: str = "") -> None:
+        self._objects, self._key, self._tag = objects, status.key, status.tag
+        self.size, self.modified, self.tag, self.encoding = status.size, status.modified, status.tag, encoding
         self.path = objects.path(status.key)
         self._stack = ExitStack()
 
     @classmethod
-    def of_file(cls, path: Path, stack: ExitStack) -> Content:
-        """Those of a file that goes when `stack` is closed."""
+    def of_file(cls, path: Path, stack: ExitStack, stored: Stat | None = None) -> Content:
+        """Those of a file that is removed when `stack` is closed, decompressed from the object `stored`."""
         from whence.store.folder import Folder
 
         folder = Folder(path.parent)
@@ -702,11 +740,13 @@ class Content(Closing):
         assert status is not None
         made = cls(folder, status)
         made._stack = stack
+        if stored is not None:  # the same bytes each time they are decompressed
+            made.modified, made.tag = stored.modified, f"{stored.tag}-plain"
         return made
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
         """Bytes [start, end). Raises OSError, also when the file was replaced meanwhile."""
-        return self._objects.read_range(self._key, start, self.size if end is None else end, self.tag)
+        return self._objects.read_range(self._key, start, self.size if end is None else end, self._tag)
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The same, a piece at a time."""
