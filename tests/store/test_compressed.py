@@ -13,7 +13,7 @@ from whence.cli.main import main
 from whence.locate.cache import Cache
 from whence.locator.locator import Locator
 from whence.store import Store, names
-from whence.store.store import Meta
+from whence.store.meta import Meta
 from whence.store.verify import verify
 
 

@@ -12,6 +12,7 @@ plus ALLOWANCE. Archives of programs need 3 to 10 times.
 from __future__ import annotations
 
 import io
+import sys
 from contextlib import contextmanager
 
 from whence._base.budget import Budget
@@ -65,7 +66,7 @@ def is_archive(file: BinaryIO) -> bool:
         file.seek(0)
         try:
             head = _reader(file, codec).read(4)
-        except (EOFError, *_errors(codec)):
+        except _errors(codec):
             return False
     return head in MAGICS
 
@@ -142,21 +143,21 @@ def _reader(file: BinaryIO, codec: str) -> Any:
 
 
 def _errors(codec: str) -> tuple[type[Exception], ...]:
-    """The errors of damaged data."""
+    """The errors of data that is cut off or damaged."""
     if codec == GZIP:
         import zlib
         from gzip import BadGzipFile
 
-        return zlib.error, BadGzipFile
-    return (zstd_module().ZstdError,)
+        return EOFError, zlib.error, BadGzipFile
+    return EOFError, zstd_module().ZstdError
 
 
 def zstd_module() -> Any:
     """Python's own zstd, or the backport of it. Raises Unsupported if neither is installed."""
     try:
-        try:
+        if sys.version_info >= (3, 14):
             from compression import zstd
-        except ImportError:
+        else:
             from backports import zstd
     except ImportError:
         raise Unsupported(
