@@ -29,7 +29,6 @@ def seeds() -> list[bytes]:
     return [
         builder.to_bytes(),
         builder.to_bytes(strings="nul"),
-        builder.to_bytes(compact=True),
         builder.to_bytes(compat="go"),
         Forged(rows, strings, [(0, 1), (2, 3)], 8, 8, 4).bytes(),
         Forged(twice, aliases).bytes(),
@@ -37,7 +36,6 @@ def seeds() -> list[bytes]:
         hostile.shared_lengths(200, 4000),
         hostile.shared_lines(100, 200),
         hostile.deep(),
-        hostile.shared_beginnings(200),
     ]
 
 

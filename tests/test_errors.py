@@ -74,7 +74,7 @@ def test_every_reader_says_of_an_empty_file_that_it_is_empty_and_which(reader: s
         ("ElfFile.open", 'not an ELF file: the magic at 0x0 is 69 6e 74 20, expected 7f 45 4c 46 ("\\x7fELF")'),
         (
             "lidia.open",
-            'not an archive: the magic at 0x0 is 69 6e 74 20, expected 2e 64 69 61 (".dia") or 2e 64 69 63 (".dic")',
+            'not an archive: the magic at 0x0 is 69 6e 74 20, expected 2e 64 69 61 (".dia")',
         ),
         ("gotrace.Reader", "not the wire form of a Go execution trace: it starts with 69 6e 74 20 6d 61 69 6e"),
         ("gotrace.to_text", "not a Go execution trace: it starts with 69 6e 74 20 6d 61 69 6e"),

@@ -58,7 +58,6 @@ from whence.lidia.kernels import inspect as inspect_kernel
 from whence.lidia.kernels import queries as queries_kernel
 from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.kernels.located import LocatedLines
-from whence.lidia.kernels.pack import PackedTable, SortedStrings
 from whence.lidia.kernels.queries import Texts
 from whence.lidia.kernels.render import Replies
 from whence.lidia.layout import ArchiveSections
@@ -532,7 +531,6 @@ ARCHIVED = lidia.Builder()
 for at in range(20):
     ARCHIVED.add(lidia.Range(vaddr=0x10 * at, length=16, function=f"f{at % 7}", file="a.c", line_table=((0, 3),)))
 ARCHIVE = ARCHIVED.to_bytes()
-COMPACT = ARCHIVED.to_bytes(compact=True)
 
 
 def frames_of(draw: Any) -> tuple[Any, Any, Any]:
@@ -655,9 +653,7 @@ def sections_of_archive(draw: Any, data: bytes) -> Any:
 TREE = SimpleNamespace(size=20, name_at=4, parent_width=2, pc_at=8, start_at=-1)  # of nodes of Go's inline trees
 MAKERS: dict[str, Callable[[Any], Any]] = {
     "AnswerStore": lambda draw: store_of(draw)[0],
-    "Archive": lambda draw: queries_kernel.Archive(
-        one := draw(st.sampled_from([ARCHIVE, COMPACT])), sections_of_archive(draw, one), 7
-    ),
+    "Archive": lambda draw: queries_kernel.Archive(ARCHIVE, sections_of_archive(draw, ARCHIVE), 7),
     "BatchColumns": lambda draw: BatchColumns(draw(st.integers(0, 5))),
     "Batches": lambda draw: Batches(one := batch_of(draw), [one, batch_of(draw)]),
     "CfiTable": lambda _: cfi_kernel.CfiTable(section(b"\x41\x0e\x10\x86\2\x43\x0d\6"), 0x10000, 64, False, False),
@@ -694,8 +690,6 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
         draw(st.booleans()),
     ),
     "LineTables": lambda draw: encode_kernel.LineTables(draw(st.sampled_from([2, 4])), 7, 4),
-    "PackedTable": lambda draw: PackedTable(draw(st.integers(1, 8)), draw(st.sampled_from([4, 8]))),
-    "SortedStrings": lambda _: SortedStrings(b"\1\0\0\0b\1\0\0\0a", array("Q", [0, 5])),
     "LocatedLines": lambda draw: LocatedLines(draw(st.sampled_from([2, 4])), 7),
     "MergePlan": lambda draw: MergePlan(draw(st.integers(0, 12))),
     "Pages": lambda draw: mapped_pages(),
@@ -860,9 +854,7 @@ def test_kernels_of_symbols_and_archives_refuse_columns_of_different_lengths(dat
 def test_sections_outside_of_an_archive_are_refused(data: st.DataObject, archived: bytes) -> None:
     place = st.one_of(st.integers(0, 20), ANY_NUMBER)
     sections = SimpleNamespace(**{name: data.draw(place) for name in ArchiveSections.__slots__})
-    sections.nul, sections.tidy, sections.compact = data.draw(st.booleans()), False, data.draw(st.booleans())
-    for packed in ("va_place", "range_place", "line_place", "start_place"):
-        setattr(sections, packed, (data.draw(place), data.draw(place)))
+    sections.nul, sections.tidy = data.draw(st.booleans()), False
     for width in ("va_width", "field_width", "line_width", "column_width"):
         setattr(sections, width, data.draw(st.sampled_from([2, 4, 8, 8, 0, -4, 3])))
     for kind in (inspect_kernel.StoredRows, inspect_kernel.Inspection):

@@ -18,7 +18,9 @@ from whence._base.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock
 from whence._base.lru import Lru
-from whence.lidia.layout import MAGIC, MAGICS
+from whence.lidia.compressed import codec_of
+from whence.lidia.compressed import is_archive as is_archive_file
+from whence.lidia.layout import MAGICS
 from whence.lidia.table import Table, as_words, demangler, from_bytes
 from whence.lidia.table import open as open_table
 
@@ -373,9 +375,17 @@ def unit_count(producers: Producers) -> int:
 
 
 def is_archive(path: str | PathLike[str]) -> bool:
-    """Whether a file starts as an archive does. Raises OSError; ElfError when it is no regular file."""
+    """Return True if a file is an archive, compressed or not.
+
+    Raises OSError; ElfError for what is not a regular file; Unsupported for a zstd file without zstd.
+    """
     with open_regular(path, ElfError) as (descriptor, _):
-        return os.read(descriptor, len(MAGIC)) in MAGICS
+        head = os.read(descriptor, 4)
+        if not codec_of(head):
+            return head in MAGICS
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        with open(descriptor, "rb", closefd=False) as file:
+            return is_archive_file(file)
 
 
 def open_archive(path: str | PathLike[str], *, demangle: bool | Callable[[str], str] = False) -> Binary:

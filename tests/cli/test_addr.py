@@ -169,12 +169,9 @@ def test_a_file_of_addresses_is_answered_as_they_are_one_by_one(style: str, tmp_
 
 
 @pytest.mark.parametrize("options", [[], ["--jobs", "1"], ["--jobs", "5", "--json"]])
-@pytest.mark.parametrize("compact", [False, True])
-def test_a_file_of_addresses_is_answered_from_an_archive_in_order(
-    options: list[str], compact: bool, tmp_path: Path
-) -> None:
+def test_a_file_of_addresses_is_answered_from_an_archive_in_order(options: list[str], tmp_path: Path) -> None:
     path, archive, listed = compiled(), tmp_path / "archive", tmp_path / "addresses"
-    create(path, archive, compact=compact)
+    create(path, archive)
     text = "".join(f"{vaddr:#x}\n" for vaddr in [*code_addresses(path, "sum", "main"), 0x10]) + "nothing\n"
     times = 3 * addr.PIECE // len(text) + 1
     listed.write_text(text * times)

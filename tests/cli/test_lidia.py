@@ -53,28 +53,6 @@ def test_info_verify_and_dump_agree_with_what_was_created(tmp_path: Path) -> Non
     assert "called at" in run("dump", archive).stdout
 
 
-def test_compact_makes_an_archive_of_fewer_bytes_that_every_command_reads(tmp_path: Path) -> None:
-    plain, small = tmp_path / "plain.lidia", tmp_path / "small.lidia"
-    for out, options in ((plain, ()), (small, ("--compact", "--unwind", "--columns"))):
-        assert run("create", compiled(), "-o", out, *options).returncode == 0
-    assert small.read_bytes()[:4] == b".dic"
-    assert run("verify", small).stdout == f"{small}: whole; structure and checksums hold\n"
-    info = json.loads(run("info", small, "--json").stdout)
-    assert (info["encoding"], info["ranges"] > 10, info["column_width"]) == ("shared", True, 4)
-    with lidia.open(plain) as table:
-        asked = [f"{vaddr:x}" for vaddr in table.vaddrs()]
-    addr = [sys.executable, "-m", "whence.cli", "addr", "--style", "gnu"]
-    answers = [subprocess.run([*addr, archive, *asked], capture_output=True).stdout for archive in (plain, small)]
-    assert answers[0] == answers[1] != b""
-
-
-def test_compact_together_with_another_form_is_wrong_use_in_one_line(tmp_path: Path) -> None:
-    for options in (("--strings", "nul"), ("--compat", "go")):
-        done = run("create", compiled(), "--compact", *options, folder=tmp_path)
-        assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
-        assert done.stderr == "whence lidia create: --compact leaves no choice of --compat and --strings\n"
-
-
 def test_options_leave_things_out(tmp_path: Path) -> None:
     without = ("--no-dwarf", "--no-lines"), ("--no-files",), ("--no-symtab", "--no-dwarf"), ("--compat", "go")
     for options in without:

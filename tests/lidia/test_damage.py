@@ -95,7 +95,7 @@ def test_each_section_has_its_own_check() -> None:
             0x00,
             "<4s",
             b"ELF!",
-            'not an archive: the magic at 0x0 is 45 4c 46 21, expected 2e 64 69 61 (".dia") or 2e 64 69 63 (".dic")',
+            'not an archive: the magic at 0x0 is 45 4c 46 21, expected 2e 64 69 61 (".dia")',
         ),
         (0x04, "<I", 2, "an archive of version 2 (header+0x4), expected 1"),
         (0x08, "<Q", 5, "an entry of the VA table has 5 bytes (header+0x8), expected 4 or 8"),

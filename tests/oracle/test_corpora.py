@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import random
 import shutil
 import subprocess
 import sys
-from array import array
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.forms import assert_equal_answers
 from tests.oracle import ours
 from tests.oracle.compare import Symbols, compare_file, differing_files, differing_starts, sample
 from tests.oracle.corpora import CORPORA, fetched, tool
@@ -54,22 +51,6 @@ def test_the_go_package_reads_the_files_that_whence_gives(name: str, tmp_path: P
         pytest.skip(f"{package} has no {pattern}")
     lidia.create(found[-1], tmp_path / "archive")
     assert differing_files((tmp_path / "archive").read_bytes(), 30_000) == []
-
-
-@pytest.mark.parametrize("name", CORPORA)
-def test_a_compact_archive_has_equal_answers_and_at_most_half_the_bytes(name: str, tmp_path: Path) -> None:
-    package, pattern, _ = CORPORA[name]
-    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
-    if not found:
-        pytest.skip(f"{package} has no {pattern}")
-    for form in ("documented", "compact"):
-        lidia.create(found[-1], tmp_path / form, compact=form == "compact")
-    documented, compact = ((tmp_path / form).read_bytes() for form in ("documented", "compact"))
-    with lidia.from_bytes(documented) as table:
-        vaddrs = random.Random(7).sample(list(table.vaddrs()), 5000)
-    assert_equal_answers(documented, compact, array("Q", [vaddr + step for vaddr in vaddrs for step in (-1, 0, 13)]))
-    print(f"{name}: {len(compact):,} of {len(documented):,} bytes, {len(compact) / len(documented):.3f}")
-    assert len(compact) <= len(documented) / 2
 
 
 # what the Go package makes of a file: (package, file, build-id, size and SHA-256 of the archive)

@@ -14,8 +14,6 @@ import pytest
 
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
-from whence import lidia
-from whence.locate.search import FileKind
 from whence.server.app import make_app
 from whence.server.settings import RequestLimits, ServerSettings
 from whence.store import Store
@@ -49,21 +47,6 @@ def test_a_better_file_is_201_and_the_same_or_a_poorer_file_200_with_the_outcome
             assert answer.headers["x-whence-outcome"] == outcome
             assert answer.json()["why"]
     assert client.get(path).content == files.whole.read_bytes()
-
-
-def test_archives_are_made_in_the_form_that_was_chosen(files: Files, empty: Path) -> None:
-    answers = []
-    for compact in (False, True):
-        place = empty / str(compact)
-        with TestClient(make_app(ServerSettings(store=str(place), compact=compact))) as client:
-            put = client.put(f"/buildid/{files.build_id}/debuginfo", content=files.whole.read_bytes())
-            assert put.status_code == 201
-            asked = {"build_id": files.build_id, "address": hex(files.vaddr)}
-            answers.append(client.post("/symbolize", json=asked).json())
-        with Store(place) as store, store.file(files.build_id, FileKind.ARCHIVE) as made:
-            assert lidia.open(str(made)).header.compact is compact
-    assert answers[0] == answers[1]
-    assert answers[0]["frames"]
 
 
 def test_another_id_another_kind_or_no_elf_is_422(client: TestClient, files: Files, empty: Path) -> None:

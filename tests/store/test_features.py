@@ -168,43 +168,13 @@ def test_files_in_the_layouts_of_others_are_read(tmp_path: Path, files: Files, l
         assert store.find(ID) is None
 
 
-def test_compact_archives_answer_as_documented_ones_and_pyroscope_keeps_documented_ones(
-    tmp_path: Path, files: Files, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "store"
-    archive, copy = (folder / name for name in (f"buildid/{files.build_id}/lidia", f"symbolizer/t/{files.build_id}"))
-    with Store(tmp_path / "documented") as store:
-        store.add(files.whole)
-        with store.open(files.build_id) as binary:
-            frames = binary.lookup(files.vaddr)
-    assert main(["store", "add", str(folder), str(files.whole), "--compact"]) == 0
-    assert archive.read_bytes()[:4] == b".dic"
-    with Store(folder) as store:
-        assert not list(verify(store))
-        with store.open(files.build_id) as binary:
-            assert binary.lookup(files.vaddr) == frames
-        with Locator(dirs=(), local=False, sources=[store.source()]) as locator:
-            assert locator.find(build_id=files.build_id, kinds=["lidia"]).kind == "lidia"
-        with pytest.raises(WrongUse, match="Pyroscope does not read compact archives"):
-            store.export(files.build_id, tmp_path / "out", ["pyroscope/t"])
-        assert store.export(files.build_id, tmp_path / "out")
-    words = ["--compact", "--layout", "pyroscope", "--tenant", "t"]
-    assert main(["store", "add", str(folder), str(files.whole), *words]) == 0
-    assert copy.read_bytes() == archive.read_bytes()
-    assert copy.read_bytes()[:4] == b".dia"
-    with Store(folder) as store:
-        assert store.export(files.build_id, tmp_path / "out", ["pyroscope/t"])
-        assert not list(verify(store))
-    capsys.readouterr()
-
-
 def test_packed_files_are_handed_out_unpacked(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store", compress=True) as store:
         store.add(files.symbols)
         store.add(files.whole)
         store.add(files.debug)
         folder = tmp_path / "store" / "buildid" / files.build_id
-        assert sorted(os.listdir(folder)) == ["debuginfo.zst", "executable.zst", "lidia", "meta.json"]
+        assert sorted(os.listdir(folder)) == ["debuginfo.zst", "executable.zst", "lidia.gz", "meta.json"]
         known = store.find(files.build_id)
         assert known is not None
         held = known.files["executable"]
@@ -227,7 +197,7 @@ def test_packed_files_are_handed_out_unpacked(tmp_path: Path, files: Files) -> N
         larger = tmp_path / "larger"
         larger.write_bytes(files.whole.read_bytes() + bytes(1 << 16))
         assert {one.outcome for one in store.add(larger)} == {"better"}
-        assert sorted(os.listdir(folder)) == ["debuginfo", "executable", "lidia", "meta.json"]
+        assert sorted(os.listdir(folder)) == ["debuginfo", "executable", "lidia.gz", "meta.json"]
         assert not list(verify(store))
 
 
@@ -254,7 +224,7 @@ def test_the_least_recently_used_file_is_evicted_first(tmp_path: Path, files: Fi
         assert [row.build_id for row in store.list()] == [files.build_id]
 
 
-@pytest.mark.parametrize("what", ["executable", "lidia", "meta.json", "missing", "other id"])
+@pytest.mark.parametrize("what", ["executable", "lidia.gz", "meta.json", "missing", "other id"])
 def test_verify_names_what_is_damaged(tmp_path: Path, files: Files, what: str) -> None:
     with Store(tmp_path / "store") as store:
         store.add(files.stripped)

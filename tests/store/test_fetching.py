@@ -161,19 +161,6 @@ def test_a_few_addresses_of_a_large_archive_cost_a_few_ranges(bucket: Bucket) ->
             assert binary.find(whole[0].function)
 
 
-def test_a_compact_archive_in_a_bucket_answers_alike(bucket: Bucket) -> None:
-    builder = Builder(build_id=ID)
-    for row in range(2000):
-        builder.add(Range(16 * row, 16, f"f{row}", "a.c", line_table=[(0, row)]))
-    bucket.put("a", builder.to_bytes(compact=True))
-    status = bucket.head("a")
-    assert status is not None
-    with RangedBinary(bucket, status, False) as binary, lidia.from_bytes(builder.to_bytes()) as whole:
-        assert binary.build_id == ID
-        for asked in ([3], [17, 31_999, 32_000], range(0, 32_000, 8)):
-            assert list(binary.lookup_many(asked)) == list(whole.lookup_many(asked))
-
-
 @pytest.mark.parametrize("cut", [0, 100, 5000, 1 << 20, -40])
 def test_an_archive_that_is_cut_or_damaged_is_an_error_or_answers_alike(bucket: Bucket, cut: int) -> None:
     content = large_archive(6_000)[: cut or None]

@@ -61,10 +61,10 @@ def test_the_layout_is_that_of_debuginfods_addresses(tmp_path: Path, files: File
     with Store(tmp_path / "store") as store:
         store.add(files.debug, files.stripped)
     folder = tmp_path / "store" / "buildid" / files.build_id
-    assert sorted(os.listdir(folder)) == ["debuginfo", "executable", "lidia", "meta.json"]
+    assert sorted(os.listdir(folder)) == ["debuginfo", "executable", "lidia.gz", "meta.json"]
     assert (folder / "debuginfo").read_bytes() == files.debug.read_bytes()
     assert (folder / "executable").read_bytes() == files.stripped.read_bytes()
-    with whence.lidia.open(folder / "lidia") as table:
+    with whence.lidia.open(folder / "lidia.gz") as table:
         assert not table.verify()
     assert json.loads((folder / "meta.json").read_text())["files"]["debuginfo"]["quality"]["lines"] is True
 

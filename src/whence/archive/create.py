@@ -18,8 +18,9 @@ from whence._base.files import atomic_write
 from whence._base.records import Record
 from whence._base.source import Source
 from whence._version import __version__
+from whence.lidia.compressed import ZSTD, codec_named, compressed, zstd_module
 from whence.lidia.layout import Extra
-from whence.lidia.writer import COMPACT_ALONE, Written, names_budget, write
+from whence.lidia.writer import Written, names_budget, write
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.objects.machines import machine_name
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         demangle: bool
         columns: bool
         unwind: bool
-        compact: bool
         debug_files: Finder | None
         jobs: int | None
 
@@ -73,11 +73,12 @@ class Created(Record, frozen=True):
 def create(executable: str | PathLike[str], output: str | PathLike[str], **options: Unpack[Options]) -> Created:
     """Archive the ELF file `executable` as `output` (written beside it under another name, then renamed).
 
+    An `output` that ends in .gz or .zst is compressed by gzip or zstd.
+
     `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
     `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
     delimited ("length" or "nul"), `demangle` stores readable ones (false), `columns` keeps the columns of lines and
-    calls and their discriminators (false), `unwind` what unwinds the file's code (false). `compact` writes the compact
-    form, less than half the size, which whence alone reads (false).
+    calls and their discriminators (false), `unwind` what unwinds the file's code (false).
     `debug_files` finds the file's debug file (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file);
     `jobs` is the number of threads (None: one a core).
 
@@ -103,7 +104,6 @@ def create_from_elf(
     demangle: bool = False,
     columns: bool = False,
     unwind: bool = False,
-    compact: bool = False,
     debug_files: Finder | None = None,
     jobs: int | None = None,
 ) -> Created:
@@ -113,8 +113,8 @@ def create_from_elf(
     """
     began = time.perf_counter()
     output = fspath(output) if isinstance(output, PathLike) else output
-    if compact and (compat is not None or strings != "length"):
-        raise ValueError(COMPACT_ALONE)
+    if isinstance(output, str) and codec_named(output) == ZSTD:
+        zstd_module()  # raises without zstd, before any work
     if dwarf and compat is None and jobs != 1:
         elf.unpack_ahead()
         if crc:
@@ -136,7 +136,7 @@ def create_from_elf(
     ) as producers:
         return archive_producers(
             producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, unwind=unwind,
-            compact=compact, began=began,
+            began=began,
         )  # fmt: skip
 
 
@@ -150,7 +150,6 @@ def archive_producers(
     strings: Literal["length", "nul"] = "length",
     demangle: bool = False,
     unwind: bool = False,
-    compact: bool = False,
     began: float | None = None,
 ) -> Created:
     """Archive all that an ELF file's sources name, into a path or a writable; the options are those of `create`."""
@@ -167,8 +166,7 @@ def archive_producers(
     if unwind:
         extra = extra.replaced(unwind=unwind_of(producers.elf, producers.debug_elf))
     written = _write(
-        table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, compact=compact,
-        extra=extra,
+        table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, extra=extra,
     )  # fmt: skip
     debug_file = "" if producers.debug_elf is producers.elf else str(producers.debug_elf.path)
     problems = (*producers.all_problems(), *_unnamed(table, written))
@@ -194,7 +192,7 @@ def _write(
     if not isinstance(output, str):
         with reading():
             return write(table, output, **options)
-    with atomic_write(output) as out, reading():
+    with atomic_write(output) as target, compressed(target, codec_named(output)) as out, reading():
         return write(table, out, **options)
 
 

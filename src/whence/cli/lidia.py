@@ -16,6 +16,7 @@ from whence.cli.options import (
     locator_of,
     needs_locator,
 )
+from whence.lidia.compressed import codec_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 MOST_INDENT = 64
 CREATE_DEFAULTS: dict[str, object] = {
     "action": "create", "output": None, "no_lines": False, "columns": False, "no_files": False, "no_dwarf": False,
-    "no_symtab": False, "no_gopclntab": False, "compat": None, "strings": "length", "unwind": False, "compact": False,
+    "no_symtab": False, "no_gopclntab": False, "compat": None, "strings": "length", "unwind": False,
     "demangle": False, "json": False, **LOCATOR_DEFAULTS,
 }  # fmt: skip
 
@@ -53,7 +54,12 @@ def configure(parser: ArgumentParser) -> None:
     alike: dict[str, Any] = {"allow_abbrev": False, "formatter_class": parser.formatter_class}
     create = actions.add_parser("create", help="archive an ELF file", **alike)
     create.add_argument("file", metavar="BINARY", help="the ELF file")
-    create.add_argument("-o", "--output", metavar="OUT", help="default: BINARY's name + .lidia in the current folder")
+    create.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="default: BINARY's name + .lidia in the current folder; compressed if it ends in .gz or .zst",
+    )
     create.add_argument("--no-lines", action="store_true", help="leave line numbers out")
     create.add_argument(
         "--columns", action="store_true", help="keep columns and discriminators, too (8 to 28 %% more bytes)"
@@ -77,11 +83,6 @@ def configure(parser: ArgumentParser) -> None:
     )
     create.add_argument(
         "--unwind", action="store_true", help="keep what unwinds the code, too: stacks of cores need no binary then"
-    )
-    create.add_argument(
-        "--compact",
-        action="store_true",
-        help="the compact form: the same answers from less than half the bytes; Pyroscope does not read it",
     )
     create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
     add_json_option(create, "what went in, as one JSON object")
@@ -115,9 +116,6 @@ def create(options: Namespace) -> int:
     if options.compat and (options.strings != "length" or options.demangle):
         print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
         return WRONG_USE
-    if options.compact and (options.compat or options.strings != "length"):
-        print("whence lidia create: --compact leaves no choice of --compat and --strings", file=sys.stderr)
-        return WRONG_USE
     refuse_terminal(output, "an archive")
     share_heap()
     with ElfFile.open(options.file) as elf:
@@ -133,7 +131,7 @@ def create(options: Namespace) -> int:
         status = BROKEN_INPUT if created.problems else SOME_UNKNOWN
         print("whence: nothing in it names an address: no debug info, symbols or Go tables were found", file=sys.stderr)
     counts = created.written
-    input_size, output_size = os.stat(options.file).st_size, counts.size
+    input_size, output_size = os.stat(options.file).st_size, stored_size(output, counts.size)
     if options.json:
         print(
             as_text(
@@ -165,6 +163,11 @@ def create(options: Namespace) -> int:
     return status
 
 
+def stored_size(output: str, size: int) -> int:
+    """The bytes of an archive on disk, which are fewer if it is compressed."""
+    return os.stat(output).st_size if codec_named(output) and os.path.isfile(output) else size
+
+
 def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
     """Archive an open file as the options ask for it."""
     if not needs_locator(elf, options):
@@ -186,7 +189,6 @@ def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -
             files=not options.no_files,
             columns=options.columns,
             unwind=options.unwind,
-            compact=options.compact,
             symtab=not options.no_symtab,
             gopclntab=not options.no_gopclntab,
             dwarf=not options.no_dwarf,

@@ -21,7 +21,6 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the port ({PORT})")
     parser.add_argument("--by", choices=("granian", "uvicorn"), default="", help="the HTTP server (the one installed)")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
-    parser.add_argument("--compact", action="store_true", help="make archives in the compact form (lidia create)")
     who = parser.add_argument_group("who may do what")
     who.add_argument("--token-file", metavar="FILE", default="", help="lines of: a token's SHA-256, scopes, a name")
     who.add_argument("--open-read", action="store_true", help="everyone may read, also from elsewhere")
@@ -73,7 +72,6 @@ def run(options: Namespace) -> int:
         token_file=options.token_file,
         open_read=options.open_read or (local and not options.token_file),
         uploads=not options.no_uploads and (local or bool(options.token_file)),
-        compact=options.compact,
     )
     scheme = "https" if options.tls_cert else "http"
     print(f"whence serve: {plain(settings.store)} at {scheme}://{options.host}:{options.port}/", file=sys.stderr)

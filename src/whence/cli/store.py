@@ -50,7 +50,6 @@ def configure(parser: ArgumentParser) -> None:
         help="bundle the source files below DIR that the debug info names (repeatable)",
     )
     add.add_argument("--compress", action="store_true", help="store files packed by zstd where that pays")
-    add.add_argument("--compact", action="store_true", help="make archives in the compact form (lidia create)")
     add_layout_options(add, "keep further copies: for gdb, or where Pyroscope looks for archives (repeatable)")
     add_json_option(add, "a JSON object per file")
     ls = action("ls", "the build-ids that are there, with sizes, quality and dates", "[STORE] [options]")
@@ -118,7 +117,6 @@ def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
     return Store(
         store_place(FROM_ENVIRONMENT if place == OWN else place),
         compress=getattr(options, "compress", False),
-        compact=getattr(options, "compact", False),
     ), words
 
 

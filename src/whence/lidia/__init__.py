@@ -1,18 +1,18 @@
 """Lidia archives: which function, file and line a vaddr belongs to, in one mapped file.
 
 In: a table of ranges (whence.ranges), or an archive that whence or the Go package wrote. Out: frames for addresses.
-The format is docs/formats/lidia.md's; the header and the four sections are the documented ones to the byte. The compact
-form (docs/formats/compact.md) has the same rows, packed.
+The format is docs/formats/lidia.md's; the header and the four sections are the documented ones to the byte.
 
-    layout.py   the bytes: header, sections, the extra section behind them, checksums
-    writer.py   ranges -> archive              builder.py  ranges added by hand -> archive
-    verify.py   checksums and structure        results.py  what lookups and iteration return
-    render.py   answers as text, for the command line
-    builder.py   archives from ranges that a program adds
-    chains.py    frames of many addresses in columns, equal ones once
-    results.py   ranges and frame tables that readers return
-    table.py     an open archive: lookups, iteration, metadata
-    unwind.py    the UNWD chunk: unwind tables inside an archive
+    layout.py      header, sections, extra section and checksums as bytes
+    writer.py      writes ranges as an archive
+    builder.py     archives from ranges that a program adds
+    compressed.py  archives inside gzip and zstd
+    table.py       an open archive: lookups, iteration, metadata
+    results.py     ranges and frame tables that readers return
+    chains.py      frames of many addresses in columns, equal ones once
+    render.py      answers as text, for the command line
+    verify.py      checksums and structure
+    unwind.py      the UNWD chunk: unwind tables inside an archive
 
 What the Go package's documentation names, and what it is called here:
 

@@ -110,7 +110,7 @@ class Builder:
 
     def write(
         self, out: BinaryIO | str | os.PathLike[str], *, crc: bool = True, lines: bool = True, files: bool = True,
-        strings: writer.Strings = "length", compat: writer.Compat = None, compact: bool = False,
+        strings: writer.Strings = "length", compat: writer.Compat = None,
         extra: Extra | None = None,
     ) -> writer.Written:  # fmt: skip
         """Write the archive to a path or a binary file; the options are those of `lidia.write`.
@@ -120,17 +120,15 @@ class Builder:
         self._names.seal()
         ranges = self._ranges if compat == "go" else self.ranges()
         about = extra or self._about
-        return writer.write(
-            ranges, out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, compact=compact, extra=about
-        )
+        return writer.write(ranges, out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=about)
 
     def to_bytes(
         self, *, crc: bool = True, lines: bool = True, files: bool = True, strings: writer.Strings = "length",
-        compat: writer.Compat = None, compact: bool = False, extra: Extra | None = None,
+        compat: writer.Compat = None, extra: Extra | None = None,
     ) -> bytes:  # fmt: skip
         """The archive in memory; the options are those of `lidia.write`."""
         out = io.BytesIO()
-        self.write(out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, compact=compact, extra=extra)
+        self.write(out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=extra)
         return out.getvalue()
 
 

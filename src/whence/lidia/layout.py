@@ -12,16 +12,6 @@ A range is eight fields: length, depth, function, file, line index, line count, 
 into the strings; a line entry is two fields, the offset from the range's vaddr and the line. The numbers that kernels
 need too are in kernels/queries.pxd.
 
-The compact form has another magic, 2e 64 69 63, and the same header with sizes in place of widths:
-
-    0x08  32  VA table      size in bytes u64 · count u64 · file offset u64 · CRC32C u32 · bytes of a base (4, 8) u32
-    0x28  32  range table   the same
-    0x48  24  strings       size in bytes u64 · file offset u64 · CRC32C u32 · count u32
-    0x60  32  line tables   as the VA table
-
-Its tables have the same rows, packed (kernels/packed.pxd); names are numbers of strings in order, which share what they
-begin with. The extra section is the same, but for STRT.
-
 What stands behind the line tables is an extra section that readers of the documented format do not see:
 
     chunks, one after the other: tag (4 ASCII letters) · u32 0 · u64 size · that many bytes
@@ -42,9 +32,6 @@ What stands behind the line tables is an extra section that readers of the docum
     SRCB  a byte per range: which table named it (model.Source)
     SRCR  the same as runs: u32 count, so many u32 first ranges, so many bytes
     STRT  where functions start: rows of u32 function, u32 file (offsets in the strings), u32 line, in that order
-    STRP  STRT of a compact archive: u32 count of rows, u32 0, and the rows, packed
-    COLP  COLS of a compact archive: u32 count of columns, u32 0, and the columns, packed
-    DISP  DISC of a compact archive: u32 count of line entries that have one, u32 count of all rows, and these, packed
     COLS  columns, where they were asked for: u32 bytes of a column (1, 2 or 4), u32 0, then the column of each line
           entry, then that of each range's call; 0 is unknown
     DISC  discriminators, where there are any: u32 count of line entries that have one, u32 0, then for each of them u32
@@ -63,13 +50,10 @@ from whence._base.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaEr
 from whence._base.records import Record, values_of
 from whence.lidia.kernels.queries import (
     COLUMNS_HEAD,
-    DISCRIMINATOR_FIELDS,
     DISCRIMINATOR_SIZE,
     LINE_FIELDS,
     RANGE_FIELDS,
     START_FIELDS,
-    fits_packed,
-    fits_shared,
 )
 
 TYPE_CHECKING = False
@@ -81,8 +65,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MAGIC: Final = b".dia"
-COMPACT_MAGIC: Final = b".dic"
-MAGICS: Final = (MAGIC, COMPACT_MAGIC)
+COMPACT_MAGIC: Final = b".dic"  # a form that earlier versions wrote on request
+MAGICS: Final = (MAGIC, COMPACT_MAGIC)  # of what is opened as an archive (and refused, if compact)
 VERSION: Final = 1
 HEADER_SIZE: Final = 0x80
 
@@ -100,11 +84,6 @@ assert DISCRIMINATOR.size == DISCRIMINATOR_SIZE
 TIDY: Final = 1  # of FLAG
 BUILD_ID, MACHINE, PRODUCER, MADE_FROM, SEGMENTS = b"BLID", b"MACH", b"PROD", b"FROM", b"SEGS"
 FLAGS, SOURCE_BYTES, SOURCE_RUNS, STARTS = b"FLAG", b"SRCB", b"SRCR", b"STRT"
-PACKED_STARTS: Final = b"STRP"
-PACKED_COLUMNS: Final = b"COLP"
-PACKED_DISCRIMINATORS: Final = b"DISP"
-PACKED_WIDTH: Final = 4  # bytes of a base of theirs
-PACKED_HEAD: Final = struct.Struct("<II")  # of STRP, COLP and DISP
 COLUMNS, DISCRIMINATORS = b"COLS", b"DISC"
 UNWIND = b"UNWD"
 COLUMN_WIDTHS: Final = (1, 2, 4)
@@ -118,7 +97,6 @@ NAMES_TIMES: Final = 8
 NAMES_ALLOWANCE: Final = 1 << 24
 LINES_TIMES: Final = 4
 LINES_ALLOWANCE: Final = 1 << 20
-COMPACT_TIMES: Final = 4  # so many bytes of a documented archive a compact one's byte may stand for in these
 
 VA_TABLE, RANGE_TABLE, STRINGS, LINE_TABLES = "VA table", "range table", "strings", "line tables"
 _FIELDS: Final[dict[str, int]] = {RANGE_TABLE: RANGE_FIELDS, LINE_TABLES: LINE_FIELDS}  # of an entry
@@ -126,19 +104,18 @@ _FIELDS: Final[dict[str, int]] = {RANGE_TABLE: RANGE_FIELDS, LINE_TABLES: LINE_F
 
 class ArchiveSection(Record, frozen=True):
     """One of the four: `width` is the size of an entry or field in bytes (1 for strings), `entries` how many there are;
-    `offset` is in the file. Of a packed table `width` is that of a base, and `packed` its size in bytes."""
+    `offset` is in the file."""
 
     name: str
     width: int
     entries: int
     offset: int
     crc: int
-    packed: int = 0
 
     @property
     def size(self) -> int:
         """In bytes."""
-        return self.packed or self.entries * self.width * _FIELDS.get(self.name, 1)
+        return self.entries * self.width * _FIELDS.get(self.name, 1)
 
     @property
     def start(self) -> int:
@@ -151,28 +128,20 @@ class ArchiveSection(Record, frozen=True):
         return self.offset + self.size
 
     def with_crc(self, crc: int) -> ArchiveSection:
-        return ArchiveSection(self.name, self.width, self.entries, self.offset, crc, self.packed)
+        return ArchiveSection(self.name, self.width, self.entries, self.offset, crc)
 
     def row_offset(self, index: int) -> int:
-        """Where a row lies in the section; of a packed table, where its directory says so."""
-        if self.packed:
-            from whence.lidia.kernels.pack import directory_place
-
-            place: int = directory_place(index)
-            return place
+        """Where a row lies in the section."""
         return index * self.width * _FIELDS.get(self.name, 1)
 
 
 class ArchiveHeader(Record, frozen=True):
-    """The four sections, in the order in which they lie; iteration returns them. In the compact form, tables are packed
-    and `string_count` says how many strings there are."""
+    """The four sections, in the order in which they lie; iteration returns them."""
 
     va_table: ArchiveSection
     ranges: ArchiveSection
     strings: ArchiveSection
     lines: ArchiveSection
-    compact: bool = False
-    string_count: int = 0
 
     def __iter__(self) -> Iterator[ArchiveSection]:
         return iter((self.va_table, self.ranges, self.strings, self.lines))
@@ -184,18 +153,10 @@ class ArchiveHeader(Record, frozen=True):
 
     def with_crcs(self, crcs: Iterable[int]) -> ArchiveHeader:
         va_table, ranges, strings, lines = (section.with_crc(crc) for section, crc in zip(self, crcs, strict=True))
-        return ArchiveHeader(va_table, ranges, strings, lines, self.compact, self.string_count)
+        return ArchiveHeader(va_table, ranges, strings, lines)
 
     def pack(self) -> bytes:
         va_table, ranges, strings, lines = self
-        if self.compact:
-            return _HEADER.pack(
-                COMPACT_MAGIC, VERSION,
-                va_table.size, va_table.entries, va_table.offset, va_table.crc, va_table.width,
-                ranges.size, ranges.entries, ranges.offset, ranges.crc, ranges.width,
-                strings.size, strings.offset, strings.crc, self.string_count,
-                lines.size, lines.entries, lines.offset, lines.crc, lines.width,
-            )  # fmt: skip
         return _HEADER.pack(
             MAGIC, VERSION,
             va_table.width, va_table.entries, va_table.offset, va_table.crc, 0,
@@ -209,50 +170,37 @@ class ArchiveHeader(Record, frozen=True):
         """The header in the first 128 bytes, checked against the file's size. LidiaError says what does not hold."""
         if not data:
             raise empty_file(LidiaError)
-        if data[:4] not in MAGICS:
+        if data[:4] == COMPACT_MAGIC:
+            fault = "a compact archive, which this version does not read (the magic at 0x0 is .dic)"
+            error = LidiaError("header", 0, "the magic is .dia", data[:4], fault=fault, code=UNSUPPORTED)
+            raise error.with_hint("create it again: whence lidia create BINARY")
+        if data[:4] != MAGIC:
             hint = "whence lidia create makes an archive of an ELF file" if data[:4] == b"\x7fELF" else ""
-            raise wrong_magic(LidiaError, "an archive", data[:4], *MAGICS).with_hint(hint)
+            raise wrong_magic(LidiaError, "an archive", data[:4], MAGIC).with_hint(hint)
         if len(data) < HEADER_SIZE:
             raise cut_off(LidiaError, "header", 0, HEADER_SIZE, len(data))
-        (magic, version, va_width, va_count, va_offset, va_crc, va_base, width, count, offset, crc, base, size,
-         strings_offset, strings_crc, strings, line_width, line_count, line_offset, line_crc, line_base,
+        (_, version, va_width, va_count, va_offset, va_crc, _, width, count, offset, crc, _, size, strings_offset,
+         strings_crc, _, line_width, line_count, line_offset, line_crc, _,
         ) = _HEADER.unpack_from(data)  # fmt: skip
-        compact = magic == COMPACT_MAGIC
-
-        def section(name: str, width: int, entries: int, offset: int, crc: int, base: int) -> ArchiveSection:
-            if compact:
-                return ArchiveSection(name, base, entries, offset, crc, width)
-            return ArchiveSection(name, width, entries, offset, crc)
-
         header = cls(
-            section(VA_TABLE, va_width, va_count, va_offset, va_crc, va_base),
-            section(RANGE_TABLE, width, count, offset, crc, base),
+            ArchiveSection(VA_TABLE, va_width, va_count, va_offset, va_crc),
+            ArchiveSection(RANGE_TABLE, width, count, offset, crc),
             ArchiveSection(STRINGS, 1, size, strings_offset, strings_crc),
-            section(LINE_TABLES, line_width, line_count, line_offset, line_crc, line_base),
-            compact,
-            strings if compact else 0,
+            ArchiveSection(LINE_TABLES, line_width, line_count, line_offset, line_crc),
         )
         if version != VERSION:
             fault = f"an archive of version {version} (header+0x4), expected {VERSION}"
             raise LidiaError("header", 4, f"the version is {VERSION}", version, fault=fault, code=UNSUPPORTED)
         header._check_widths()
         header._check_order(file_size)
-        if compact:
-            header._check_packed()
         return header
 
     def _check_widths(self) -> None:
-        documented = (
+        for section, offset, what, widths in (
             (self.va_table, 0x08, "an entry of the VA table", (4, 8)),
             (self.ranges, 0x28, "a field of the range table", (4, 8)),
             (self.lines, 0x60, "a field of the line tables", (2, 4)),
-        )
-        packed = (
-            (self.va_table, 0x24, "a base of the VA table", (4, 8)),
-            (self.ranges, 0x44, "a base of the range table", (4, 8)),
-            (self.lines, 0x7C, "a base of the line tables", (4, 8)),
-        )
-        for section, offset, what, widths in packed if self.compact else documented:
+        ):
             if section.width not in widths:
                 expected = f"{widths[0]} or {widths[1]}"
                 fault = f"{what} has {section.width} bytes (header+{offset:#x}), expected {expected}"
@@ -276,20 +224,6 @@ class ArchiveHeader(Record, frozen=True):
             end = section.end
             if end > file_size:
                 raise cut_off(LidiaError, section.name, 0, section.size, max(0, file_size - section.offset))
-
-    def _check_packed(self) -> None:
-        """The tables have room for what their counts need, and the strings for theirs."""
-        for section, field in ((self.va_table, 0x10), (self.ranges, 0x30), (self.lines, 0x68)):
-            entries, size = section.entries, section.packed
-            # 2^62 rows are more than any file has room for, and than the kernel's numbers hold
-            if not size or entries >> 62 or not fits_packed(entries, _FIELDS.get(section.name, 1), section.width, size):
-                rule = "it has room for a directory and the head of each block of 64"
-                fault = f"{entries} rows in the {size} bytes of the {section.name} (header+{field:#x}): {rule}"
-                raise LidiaError("header", field, rule, f"{entries} rows", fault=fault)
-        if not fits_shared(self.string_count, self.strings.size):
-            rule = "there is room for a directory and the lengths of each"
-            fault = f"{self.string_count} strings in {self.strings.size} bytes (header+0x5c): {rule}"
-            raise LidiaError("header", 0x5C, rule, f"{self.string_count} strings", fault=fault)
 
 
 class Extra(Record, frozen=True):
@@ -316,13 +250,12 @@ def pack_extra(
     offset: int,
     declared: bytes = b"",
     *,
-    packed_starts: bytes = b"",
     columns: Iterable[tuple[bytes, bytes]] = (),
     crc: bool = True,
 ) -> bytes:
     """The chunks and the footer. `sources`: a byte per range; `runs` (first ranges, values): the same in short;
-    `declared`: the rows of STRT; `packed_starts`: the content of STRP in its place; `columns`: the chunks of columns
-    (tag, content). Without `crc` the checksum is 0, as those of the sections are then."""
+    `declared`: the rows of STRT; `columns`: the chunks of columns (tag, content). Without
+    `crc` the checksum is 0, as those of the sections are then."""
     chunks = []
     for tag, content in (
         (BUILD_ID, bytes.fromhex(extra.build_id)),
@@ -342,8 +275,6 @@ def pack_extra(
         chunks.append((SOURCE_BYTES, sources))
     if declared:
         chunks.append((STARTS, declared))
-    if packed_starts:
-        chunks.append((PACKED_STARTS, packed_starts))
     chunks += columns
     body = b"".join(CHUNK_HEAD.pack(tag, 0, len(content)) + content for tag, content in chunks)
     return body + FOOTER.pack(offset, len(body), crc32c_of(body) if crc else 0, FOOTER_VERSION, FOOTER_MAGIC)
@@ -447,16 +378,14 @@ class ArchiveSections:
 
     Offsets are in the file, widths in bytes, the rest are counts; all of it lies inside the bytes. `sources` counts the
     bytes that say which table named each range, `runs` those of the other form; at most one of them is not 0.
-    `column_width` is 0 where columns were not stored, and that of a base where they are packed. In the `compact` form
-    the places (offset, size) of packed tables count in place of their offsets.
+    `column_width` is 0 where columns were not stored.
     """
 
     __slots__ = (
-        "call_discriminators", "column_offset", "column_place", "column_width", "compact", "discriminator_offset",
-        "discriminator_place", "entries",
-        "field_width", "line_discriminators", "line_offset", "line_place", "line_width", "nul", "range_offset",
-        "range_place", "ranges", "run_offset", "runs", "source_offset", "sources", "start_offset", "start_place",
-        "starts", "string_count", "string_offset", "string_size", "tidy", "va_offset", "va_place", "va_width",
+        "call_discriminators", "column_offset", "column_width", "discriminator_offset", "entries", "field_width",
+        "line_discriminators", "line_offset", "line_width", "nul", "range_offset", "ranges", "run_offset", "runs",
+        "source_offset", "sources", "start_offset", "starts", "string_offset", "string_size", "tidy", "va_offset",
+        "va_width",
     )  # fmt: skip
 
     def __init__(self, data: memoryview, header: ArchiveHeader, extra: ExtraSection, *, nul: bool, tidy: bool) -> None:
@@ -469,10 +398,6 @@ class ArchiveSections:
         self.string_offset, self.string_size, self.nul = header.strings.start, header.strings.entries, nul
         self.line_offset, self.line_width, self.entries = header.lines.start, header.lines.width, header.lines.entries
         self.tidy = tidy
-        self.compact, self.string_count = header.compact, header.string_count
-        self.va_place, self.range_place, self.line_place = (
-            (section.offset, section.size) for section in (header.va_table, header.ranges, header.lines)
-        )
         self.source_offset, self.sources = extra.chunks.get(SOURCE_BYTES, (0, 0))
         self.run_offset = self.runs = 0
         if self.sources != self.ranges:
@@ -482,19 +407,9 @@ class ArchiveSections:
             if size == 4 + 5 * runs:
                 self.run_offset, self.runs = offset + 4, runs
         self.start_offset, size = extra.chunks.get(STARTS, (0, 0))
-        self.starts, self.start_place = size // START.size, (0, 0)
-        if self.compact:
-            offset, size = extra.chunks.get(PACKED_STARTS, (0, 0))
-            self.start_place = offset + PACKED_HEAD.size, size - PACKED_HEAD.size
-            self.starts = PACKED_HEAD.unpack_from(data, offset)[0] if self.start_place[1] >= 0 else 0
-            if not fits_packed(self.starts, START_FIELDS, 4, self.start_place[1]):
-                self.starts = 0
+        self.starts = size // START.size
         self.column_offset = self.column_width = 0
         self.discriminator_offset = self.line_discriminators = self.call_discriminators = 0
-        self.column_place = self.discriminator_place = 0, 0
-        if self.compact:
-            self._find_packed_columns(data, extra)
-            return
         offset, size = extra.chunks.get(COLUMNS, (0, 0))
         width = int.from_bytes(data[offset : offset + 4], "little") if size >= COLUMNS_HEAD else 0
         if width in COLUMN_WIDTHS and size == COLUMNS_HEAD + width * (self.entries + self.ranges):
@@ -504,21 +419,6 @@ class ArchiveSections:
         count = int.from_bytes(data[offset : offset + 4], "little") if rows >= 0 else 0
         if self.column_width and count <= rows and not rest:
             self.discriminator_offset = offset + COLUMNS_HEAD
-            self.line_discriminators, self.call_discriminators = count, rows - count
-
-    def _find_packed_columns(self, data: memoryview, extra: ExtraSection) -> None:
-        offset, size = extra.chunks.get(PACKED_COLUMNS, (0, 0))
-        count, place = self.entries + self.ranges, (offset + PACKED_HEAD.size, size - PACKED_HEAD.size)
-        if place[1] < 0 or PACKED_HEAD.unpack_from(data, offset)[0] != count:
-            return
-        if not fits_packed(count, 1, PACKED_WIDTH, place[1]):
-            return
-        self.column_place, self.column_width, self.column_offset = place, PACKED_WIDTH, place[0]
-        offset, size = extra.chunks.get(PACKED_DISCRIMINATORS, (0, 0))
-        place = offset + PACKED_HEAD.size, size - PACKED_HEAD.size
-        count, rows = PACKED_HEAD.unpack_from(data, offset) if place[1] >= 0 else (0, 0)
-        if count <= rows and fits_packed(rows, DISCRIMINATOR_FIELDS, PACKED_WIDTH, place[1]):
-            self.discriminator_place, self.discriminator_offset = place, place[0]
             self.line_discriminators, self.call_discriminators = count, rows - count
 
 

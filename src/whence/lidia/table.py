@@ -5,6 +5,8 @@ Opening reads the header, the first bytes of the strings and the footer: its cos
 
 from __future__ import annotations
 
+import builtins
+import io
 import os
 import sys
 from _operator import index as integer
@@ -14,6 +16,7 @@ from whence._base.closing import Closing
 from whence._base.errors import LidiaError, WhenceError, naming
 from whence._base.files import open_regular
 from whence._base.mapped import MappedFile
+from whence.lidia.compressed import codec_of, decompress
 from whence.lidia.kernels.queries import (
     CALL_FILE,
     FILE,
@@ -27,7 +30,6 @@ from whence.lidia.kernels.queries import (
     Texts,
 )
 from whence.lidia.layout import (
-    COMPACT_TIMES,
     HEADER_SIZE,
     LENGTH_PREFIXED_START,
     LINES_ALLOWANCE,
@@ -35,12 +37,10 @@ from whence.lidia.layout import (
     NAMES_ALLOWANCE,
     NAMES_TIMES,
     RANGE_TABLE,
-    STRINGS,
     UNWIND,
     ArchiveHeader,
     ArchiveSections,
     ExtraSection,
-    too_many_names,
 )
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ class Table(Closing):
         self._mapped, self.path = mapped, path
         self.header = header = ArchiveHeader.unpack(bytes(self._data[:HEADER_SIZE]), len(self._data))
         strings = self._data[header.strings.offset : header.strings.end]
-        self.encoding = "shared" if header.compact else _encoding(strings)
+        self.encoding = _encoding(strings)
         self._extra = ExtraSection(self._data, header.end)
         self.about = self._extra.read()
         self._sections = ArchiveSections(
@@ -142,20 +142,14 @@ class Table(Closing):
         return columns
 
     def texts_of(self, frames: FrameColumns) -> Texts:
-        """The texts that such frames show, for a renderer. LidiaError where those of a compact archive share more than
-        its size justifies."""
-        stored = self.header.strings.size
-        texts = Texts(self._still_open(), frames, NAMES_TIMES * stored + NAMES_ALLOWANCE)
-        if texts.too_many:
-            raise too_many_names(STRINGS, "distinct names", stored)
-        return texts
+        """The texts that such frames show, for a renderer."""
+        return Texts(self._still_open(), frames)
 
     def replies(
         self, module: bytes, symbol_starts: array[int], symbol_at: Callable[[int], tuple[int, bytes, bytes]],
         readable: Callable[[bytes], bytes], gap: bytes, between: bytes,
     ) -> Replies:  # fmt: skip
-        """What replies to the usual questions of llvm-symbolizer's callers from a table in memory that is not compact
-        (ValueError)."""
+        """What replies to the usual questions of llvm-symbolizer's callers from a table in memory."""
         from whence._base.source import Source
         from whence.lidia.kernels.render import Replies
 
@@ -184,8 +178,6 @@ class Table(Closing):
         found = f"function {function:#x}, file {file:#x}, call file {call_file:#x}"
         strings = self.header.strings.size
         rule = f"names lie in the {strings} bytes of the strings"
-        if self.header.compact:
-            rule = f"names are among the {self.header.string_count} strings"
         return self._broken(index, f"range {index} has a name outside the strings", rule, found)
 
     def _lines_outside(self, index: int, row: Sequence[int]) -> LidiaError:
@@ -213,8 +205,6 @@ class Table(Closing):
         section = self.header.va_table
         self._still_open()
         with self._reading():
-            if self.header.compact:
-                return array("Q", self._rows().vaddrs().numbers())
             starts = array("Q" if section.width == 8 else "I", bytes(self._data[section.offset : section.end]))
         if sys.byteorder == "big":
             starts.byteswap()
@@ -305,8 +295,6 @@ class Table(Closing):
         from whence._base.budget import Budget
 
         stored, entry = len(self._data), LINE_FIELDS * self.header.lines.width
-        if self.header.compact:
-            stored *= COMPACT_TIMES
         names = Budget(
             RANGE_TABLE, "names of ranges", stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
         )
@@ -434,17 +422,24 @@ def open(
     path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False,
     copy: bool = False,
 ) -> Table:  # fmt: skip
-    """Map an archive. What this costs does not depend on the archive's size, unless `crc` compares its checksums now.
+    """Map an archive. The cost does not depend on the archive's size, unless `crc` compares its checksums now.
+
+    An archive compressed by gzip or zstd is decompressed into memory first.
 
     With `copy` the whole archive is read into memory now. `lookup` then does not ask the system each time whether the
     file has changed, which saves 0.3 microseconds of a lookup, and later changes of the file have no effect. With
     `demangle` the names of functions are readable ones: True, or a function that makes one of a linkage name.
-    LidiaError for what is no archive of version 1, documented or compact, or has a section outside its bytes;
+    LidiaError for what is no archive of version 1, or has a section outside its bytes;
     ChecksumError; OSError.
     """
     with open_regular(path, LidiaError) as (descriptor, size):
+        head = os.read(descriptor, HEADER_SIZE)
+        if codec_of(head):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            with builtins.open(descriptor, "rb", closefd=False) as file:
+                return Table(decompress(file, size), crc=crc, demangle=demangle, path=os.fspath(path))
         if size < HEADER_SIZE:
-            return Table(os.read(descriptor, HEADER_SIZE))  # raises: the header says what is missing
+            return Table(head)  # raises: the header says what is missing
         mapped = MappedFile(descriptor, os.fspath(path), LidiaError)
     try:
         if copy:
@@ -463,7 +458,12 @@ def open(
 
 
 def from_bytes(data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False) -> Table:
-    """An archive in memory, any buffer of bytes, which is not copied. The options and errors are those of `open`."""
+    """An archive in memory, any buffer of bytes, which is not copied. The options and errors are those of `open`.
+
+    An archive compressed by gzip or zstd is decompressed.
+    """
+    if codec_of(memoryview(data).cast("B")[:4]):
+        data = decompress(io.BytesIO(data), memoryview(data).nbytes)
     return Table(data, crc=crc, demangle=demangle)
 
 

@@ -8,16 +8,12 @@ from whence._base.errors import ChecksumError, FormatError, LidiaError
 from whence._base.model import SOURCES
 from whence._base.records import Record
 from whence.lidia.kernels import inspect as inspect_kernel
-from whence.lidia.kernels.pack import directory_place
 from whence.lidia.kernels.queries import COLUMNS_HEAD
 from whence.lidia.layout import (
     COLUMN_WIDTHS,
     COLUMNS,
     DISCRIMINATOR,
     DISCRIMINATORS,
-    PACKED_COLUMNS,
-    PACKED_DISCRIMINATORS,
-    PACKED_STARTS,
     START,
     STARTS,
     ArchiveHeader,
@@ -82,8 +78,8 @@ def info(
         functions=found.functions, inlined=found.inlined,
         deepest=found.deepest, with_file=found.with_file, with_lines=found.with_lines,
         without_length=found.without_length,
-        strings=_count_strings(strings, header, sections),
-        encoding="shared" if header.compact else "nul" if sections.nul else "length",
+        strings=_count_strings(strings, sections),
+        encoding="nul" if sections.nul else "length",
         line_entries=header.lines.entries, va_width=header.va_table.width,
         field_width=header.ranges.width, line_width=header.lines.width, va_size=header.va_table.size,
         range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
@@ -107,19 +103,15 @@ def problems(data: memoryview, sections: ArchiveSections, header: ArchiveHeader,
             out.append(str(error))
     strings, entries = header.strings.size, header.lines.entries
     untidy = found.untidy if sections.tidy else -1
-    held = f"there are {header.string_count}" if header.compact else f"there are {strings} bytes"
     for index, section, fault, rule in (
         (found.unordered, header.va_table, "is out of order", "ranges are in order of (vaddr, depth)"),
-        (found.name_outside, header.ranges, "has a name outside the strings", held),
+        (found.name_outside, header.ranges, "has a name outside the strings", f"there are {strings} bytes"),
         (found.lines_outside, header.ranges, "has line entries outside the line tables", f"there are {entries}"),
         (untidy, header.ranges, "overlaps, or is empty", "functions lie apart, as the extra section says"),
     ):
         if index >= 0:
             out.append(str(_broken(section.name, section.row_offset(index), f"range {index} {fault}", rule)))
-    if header.compact:
-        out += problems_of_packing(data, sections, header, extra)
-    else:
-        out += problems_of_starts(extra, header.strings.size)
+    out += problems_of_starts(extra, header.strings.size)
     out += problems_of_columns(extra, header)
     problem = problem_of_extra(extra)
     return [*out, problem] if problem else out
@@ -160,60 +152,7 @@ def problems_of_starts(extra: ExtraSection, string_size: int) -> list[str]:
     return list(map(str, out))
 
 
-def problems_of_packing(
-    data: memoryview, sections: ArchiveSections, header: ArchiveHeader, extra: ExtraSection
-) -> list[str]:
-    """What is wrong with the tables and strings of a compact archive, a sentence for each rule that is broken."""
-    rows = inspect_kernel.StoredRows(data, sections)
-    rule = "blocks follow each other, each as long as its rows need, and fields of at most 64 bits end in order"
-    shared = "blocks follow each other, and a string shares no more than the one before it has"
-    part = PACKED_STARTS.decode()
-    starts, size = extra.chunks.get(PACKED_STARTS, (0, 0))
-    columns, discriminators = PACKED_COLUMNS.decode(), PACKED_DISCRIMINATORS.decode()
-    tables = (section.name for section in (header.va_table, header.ranges, header.lines))
-    names = (*tables, part, columns, discriminators, header.strings.name)
-    out = [
-        _broken(name, place, "a block", shared if name == header.strings.name else rule)
-        for name, place in zip(names, rows.packed_faults(), strict=True)
-        if place >= 0
-    ]
-    if size and not sections.starts:
-        out.append(_broken(part, starts, f"{size} bytes", "its rows, of which there are some, fit in it"))
-    out += _problems_of_packed_columns(rows, sections, extra)
-    before = (-1,)
-    for row in range(sections.starts):
-        found = rows.start_row(row)
-        if found <= before:
-            out.append(_broken(part, directory_place(row), f"row {found}", "rows are in order, each once"))
-            break
-        if max(found[:2]) >= header.string_count:
-            rule = f"names are among the {header.string_count} strings"
-            out.append(_broken(part, directory_place(row), f"row {found}", rule))
-            break
-        before = found
-    return list(map(str, out))
-
-
-def _problems_of_packed_columns(
-    rows: inspect_kernel.StoredRows, sections: ArchiveSections, extra: ExtraSection
-) -> list[LidiaError]:
-    out = []
-    for tag, there in ((PACKED_COLUMNS, sections.column_place), (PACKED_DISCRIMINATORS, sections.discriminator_place)):
-        offset, size = extra.chunks.get(tag, (0, 0))
-        if size and not there[1]:
-            out.append(_broken(tag.decode(), offset, f"{size} bytes", "as many rows as there should be fit in it"))
-    for what, numbers, most in zip(
-        ("line entries", "ranges"), rows.discriminator_numbers(), (sections.entries, sections.ranges), strict=True
-    ):
-        if any(before >= after for before, after in pairwise(numbers)) or (numbers and numbers[-1] >= most):
-            rule = f"its rows name {what}, of which there are {most}, in order, each once"
-            out.append(LidiaError(PACKED_DISCRIMINATORS.decode(), 0, rule, f"{len(numbers)} rows"))
-    return out
-
-
-def _count_strings(strings: memoryview, header: ArchiveHeader, sections: ArchiveSections) -> int:
-    if header.compact:
-        return header.string_count
+def _count_strings(strings: memoryview, sections: ArchiveSections) -> int:
     return bytes(strings).count(0) if sections.nul else inspect_kernel.count_strings(strings)[0]
 
 

@@ -5,8 +5,6 @@
     lines    equal runs of entries once
     CRC32C   of every section
 
-With compact=True the same rows are packed and the strings share their beginnings (docs/formats/compact.md).
-
 With compat="go" the bytes are those the Go package writes when it visits the same ranges in the same order: nothing is
 shared among the line tables, ranges are put into order of (vaddr, depth) after their names were visited, sizes are cut
 to 32 bits, and no extra section follows.
@@ -25,22 +23,16 @@ from whence._base.cores import share
 from whence._base.files import atomic_write
 from whence._base.records import Record
 from whence._version import __version__
+from whence.lidia.compressed import codec_named, compressed
 from whence.lidia.kernels import encode as encode_kernel
-from whence.lidia.kernels import pack as pack_kernel
 from whence.lidia.kernels import strings as strings_kernel
-from whence.lidia.kernels.queries import DISCRIMINATOR_FIELDS, LINE_FIELDS, RANGE_FIELDS, START_FIELDS
 from whence.lidia.layout import (
     COLUMNS,
     DISCRIMINATOR,
     DISCRIMINATORS,
     HEADER_SIZE,
     LINE_TABLES,
-    PACKED_COLUMNS,
-    PACKED_DISCRIMINATORS,
-    PACKED_HEAD,
-    PACKED_WIDTH,
     RANGE_TABLE,
-    START,
     STRINGS,
     VA_TABLE,
     ArchiveHeader,
@@ -65,7 +57,6 @@ if TYPE_CHECKING:
     Compat = Literal["go"] | None
 
 
-COMPACT_ALONE = "a compact archive stores strings in its own way: compact=True leaves no choice of compat and strings"
 MANY = 1 << 13  # ranges of a table that is encoded on two cores
 _STEP = 1 << 15  # ranges encoded at once
 _PIECE = 1 << 20  # bytes handed over at once
@@ -110,34 +101,30 @@ def write(
     files: bool = True,
     strings: Strings = "length",
     compat: Compat = None,
-    compact: bool = False,
     extra: Extra | None = None,
 ) -> Written:
     """Write an archive of ranges in order of (vaddr, depth), as `whence.ranges.merge` leaves them.
 
-    A path is written beside and renamed, so that it never holds half an archive. A file object is written from where
+    A path is written beside and renamed, so that it never holds half an archive; one that ends in .gz or .zst is
+    compressed. A file object is written from where
     it stands. Without `crc` the checksums are 0 (`compat="go"` always writes them). Without `lines` or `files` those
-    are left out. With `compact` the archive has the compact form, which whence alone reads; it has a way of its own to
-    delimit strings. ValueError when the ranges are not in order or refer to line rows that are not there; OverflowError
-    when a table of a compact archive would take more than 32 GiB, or its strings more than 4.
+    are left out. ValueError when the ranges are not in order or refer to line rows that are not there.
     """
     if not isinstance(out, (str, os.PathLike)):
-        return _write(ranges, out, crc, lines, files, strings, compat, compact, extra)
-    with atomic_write(out) as file:
-        return _write(ranges, file, crc, lines, files, strings, compat, compact, extra)
+        return _write(ranges, out, crc, lines, files, strings, compat, extra)
+    with atomic_write(out) as target, compressed(target, codec_named(os.fspath(out))) as file:
+        return _write(ranges, file, crc, lines, files, strings, compat, extra)
 
 
 def _write(
-    ranges: Ranges, out: BinaryIO, crc: bool, lines: bool, files: bool, strings: Strings, compat: Compat, compact: bool,
+    ranges: Ranges, out: BinaryIO, crc: bool, lines: bool, files: bool, strings: Strings, compat: Compat,
     about: Extra | None,
 ) -> Written:  # fmt: skip
     if strings not in ("length", "nul"):
         raise ValueError(f"strings are stored by 'length' or 'nul', not {strings!r}")
     if compat not in (None, "go"):
         raise ValueError(f"compat is None or 'go', not {compat!r}")
-    if compact and (compat is not None or strings != "length"):
-        raise ValueError(COMPACT_ALONE)
-    body = _Body(ranges, lines, files, strings == "nul", compat == "go", compact)
+    body = _Body(ranges, lines, files, strings == "nul", compat == "go")
     sized = body.header
     if compat is None:
         about = (about or Extra()).replaced(tidy=body.tidy)
@@ -149,7 +136,6 @@ def _write(
             body.source_runs(),
             sized.end,
             body.starts,
-            packed_starts=body.packed_starts,
             columns=body.column_chunks(),
             crc=crc,
         )
@@ -186,12 +172,11 @@ def to_bytes(
     files: bool = True,
     strings: Strings = "length",
     compat: Compat = None,
-    compact: bool = False,
     extra: Extra | None = None,
 ) -> bytes:
     """The archive in memory; the options and errors are those of `write`."""
     out = io.BytesIO()
-    write(ranges, out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, compact=compact, extra=extra)
+    write(ranges, out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=extra)
     return out.getvalue()
 
 
@@ -248,17 +233,15 @@ class EncodedColumns:
 class _Body:
     """The four sections, ready to be encoded: names numbered, line runs stored, widths known."""
 
-    def __init__(self, ranges: Ranges, lines: bool, files: bool, nul: bool, go: bool, compact: bool) -> None:
+    def __init__(self, ranges: Ranges, lines: bool, files: bool, nul: bool, go: bool) -> None:
         ranges.check()
         count = len(ranges)
         self.ranges = ranges
-        self.sorted: pack_kernel.SortedStrings | None = None
-        self.packed_starts = b""
         self.columns = columns = EncodedColumns(ranges, go)
         seed = int.from_bytes(os.urandom(8), "little")
         # Names and lines need nothing of each other.
         steps = [
-            lambda: self._add_names(lines, files, nul, go, compact, seed),
+            lambda: self._add_names(lines, files, nul, go, seed),
             lambda: self._add_lines(lines, go, seed),
         ]
         share(range(1 if count < MANY else 2), steps, lambda _, step: step())
@@ -266,15 +249,9 @@ class _Body:
         self.tidy, self.functions = survey.tidy, survey.functions
         if not survey.ordered:
             columns.sort()
-        string: Sequence[int] = self.names.offset.numbers()
-        if compact:  # names are their numbers already
-            string = array("Q", range(self.names.count))
+        string = self.names.offset.numbers()
         self.tables = encode_kernel.RangeEncoder(columns, string, lines)
         most_field = max(survey.most_length, string[-1], self.lines.entries)
-        self.packed: list[bytes] = []
-        if compact:
-            self._pack(8 if survey.most_vaddr > _U32 else 4, 8 if most_field > _U32 else 4)
-            return
         va_table = ArchiveSection(VA_TABLE, 8 if survey.most_vaddr > _U32 else 4, count, HEADER_SIZE, 0)
         fields = ArchiveSection(RANGE_TABLE, 8 if most_field > _U32 else 4, count, va_table.end, 0)
         texts = ArchiveSection(STRINGS, 1, self.names.size, fields.end, 0)
@@ -282,48 +259,14 @@ class _Body:
             va_table, fields, texts, ArchiveSection(LINE_TABLES, self.line_width, self.lines.entries, texts.end, 0)
         )
 
-    def _pack(self, va_width: int, width: int) -> None:
-        """Pack the tables, and make the header."""
-        count, entries, tables = len(self.ranges), self.lines.entries, self.tables
-        assert self.sorted is not None
-        vaddrs = pack_kernel.PackedTable(1, va_width)
-        ranges = pack_kernel.PackedTable(RANGE_FIELDS, width)
-        lines = pack_kernel.PackedTable(LINE_FIELDS, 4)
-        for low, high in _steps(count, _STEP):
-            vaddrs.add(tables.va_table(low, high, va_width), va_width)
-            ranges.add(tables.range_table(low, high, width), width)
-        entry = LINE_FIELDS * self.line_width
-        for low, high in _steps(entries, _STEP):
-            lines.add(self.lines.part(low * entry, high * entry), self.line_width)
-        at, size, sections = HEADER_SIZE, self.sorted.size, []
-        self.packed = [vaddrs.take(), ranges.take(), lines.take()]
-        for name, base, rows, packed in (
-            (VA_TABLE, va_width, count, len(self.packed[0])),
-            (RANGE_TABLE, width, count, len(self.packed[1])),
-            (STRINGS, 1, size, 0),
-            (LINE_TABLES, 4, entries, len(self.packed[2])),
-        ):
-            sections.append(ArchiveSection(name, base, rows, at, 0, packed))
-            at = sections[-1].end
-        self.header = ArchiveHeader(
-            sections[0], sections[1], sections[2], sections[3], compact=True, string_count=self.names.count
-        )
-
-    def _add_names(self, lines: bool, files: bool, nul: bool, go: bool, compact: bool, seed: int) -> None:
+    def _add_names(self, lines: bool, files: bool, nul: bool, go: bool, seed: int) -> None:
         """Number the names, and make the rows of STRT."""
         ranges = self.ranges
         self.names = strings_kernel.Interner(ranges.strings.sources, nul, seed, names_budget(ranges).most)
         self.names.number(ranges, files)
-        if compact:
-            self.sorted = pack_kernel.SortedStrings(self.names.part(0, self.names.size), self.names.offset.numbers())
         for name in ("function", "file", "call_file"):
-            numbers = getattr(self.names, name).numbers()
-            setattr(self.columns, name, self.sorted.renumber(numbers).numbers() if self.sorted else numbers)
-        self.starts = start_rows(ranges, self.names, self.sorted) if lines and files and not go else b""
-        if self.sorted and self.starts:
-            rows = len(self.starts) // START.size
-            body = _packed_table(START_FIELDS, self.starts, PACKED_WIDTH)
-            self.packed_starts, self.starts = PACKED_HEAD.pack(rows, 0) + body, b""
+            setattr(self.columns, name, getattr(self.names, name).numbers())
+        self.starts = start_rows(ranges, self.names) if lines and files and not go else b""
 
     def _add_lines(self, lines: bool, go: bool, seed: int) -> None:
         """Survey the ranges, and store their line runs."""
@@ -349,13 +292,6 @@ class _Body:
     def parts(self) -> Iterator[Iterator[bytes]]:
         """The bytes of the four sections, a piece at a time."""
         header, tables = self.header, self.tables
-        if self.sorted is not None:
-            vaddrs, ranges, lines = self.packed
-            yield iter((vaddrs,))
-            yield iter((ranges,))
-            yield (self.sorted.part(low, high) for low, high in _steps(self.sorted.size, _PIECE))
-            yield iter((lines,))
-            return
         yield (
             tables.va_table(low, high, header.va_table.width) for low, high in _steps(header.va_table.entries, _STEP)
         )
@@ -375,21 +311,12 @@ class _Body:
         by_line, discriminators = (column.numbers() for column in self.located.line_columns())
         most = max(highest(by_line), highest(columns.call_column))
         width = 4 if most > _U16 else 2 if most > _U8 else 1
-        if self.sorted is not None:
-            width = max(width, 2)  # which a table being packed takes
         content = packed(by_line, width) + packed(columns.call_column, width)
         chunks = [(COLUMNS, struct.pack("<II", width, 0) + content)]
         of_lines, of_calls = numbered(discriminators), numbered(columns.call_discriminator)
         if of_lines or of_calls:
             count = len(of_lines) // DISCRIMINATOR.size
             chunks.append((DISCRIMINATORS, struct.pack("<II", count, 0) + of_lines + of_calls))
-        if self.sorted is not None:
-            rows = len(by_line) + len(columns.call_column)
-            chunks = [(PACKED_COLUMNS, PACKED_HEAD.pack(rows, 0) + _packed_table(1, content, width))]
-            if of_lines or of_calls:
-                rows = len(of_lines + of_calls) // DISCRIMINATOR.size
-                body = _packed_table(DISCRIMINATOR_FIELDS, of_lines + of_calls, PACKED_WIDTH)
-                chunks.append((PACKED_DISCRIMINATORS, PACKED_HEAD.pack(count, rows) + body))
         return chunks
 
     def source_runs(self) -> tuple[Sequence[int], bytes] | None:
@@ -398,22 +325,12 @@ class _Body:
         return (runs.first.numbers(), bytes(runs.value)) if runs.few else None
 
 
-def _packed_table(fields: int, rows: bytes, width: int) -> bytes:
-    """Rows of numbers of `width` bytes as a packed table."""
-    packed = pack_kernel.PackedTable(fields, PACKED_WIDTH)
-    packed.add(rows, width)
-    table: bytes = packed.take()
-    return table
-
-
 def _steps(count: int, step: int) -> Iterator[tuple[int, int]]:
     """[0, count) in pieces."""
     return ((low, min(low + step, count)) for low in range(0, count, step))
 
 
-def start_rows(
-    ranges: Ranges, names: strings_kernel.Interner, ranked: pack_kernel.SortedStrings | None = None
-) -> bytes:
+def start_rows(ranges: Ranges, names: strings_kernel.Interner) -> bytes:
     """The rows of STRT: function, file (offsets of strings) and line, in that order, each row once.
 
     A row holds for frames of that very function in that very file, so a declaration is kept where the archive has both
@@ -421,18 +338,14 @@ def start_rows(
     the declarations (`/build/x/src/a.c`, and `./src/a.c` after -ffile-prefix-map). A relative path that the archive
     does not have is taken for the one absolute path that ends with it.
 
-    `names` has numbered the names of the ranges; with `ranked` names are ranks, not offsets. There are no rows where
-    offsets have over 32 bits.
+    `names` has numbered the names of the ranges. There are no rows where offsets have over 32 bits.
     """
     starts, string = ranges.starts, names.offset.numbers()
-    if not len(starts) or (string[-1] > _U32 and ranked is None):
+    if not len(starts) or string[-1] > _U32:
         return b""
     function, file = names.find(starts.function).numbers(), names.find(starts.file).numbers()
     if len(absent := strings_kernel.absent_rows(file)):
         file = _respelled(ranges, names, file, absent.numbers())
-    if ranked is not None:
-        function, file = ranked.renumber(function).numbers(), ranked.renumber(file).numbers()
-        string = array("Q", range(names.count))
     return little_endian(array("I", encode_kernel.start_rows(function, file, starts.line, string).numbers()))
 
 

@@ -21,7 +21,7 @@ from whence._base import rooted
 from whence._base.closing import Closing
 from whence._base.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence._base.files import DELETED_MARK, open_regular
-from whence.lidia.layout import MAGIC, MAGICS
+from whence.lidia.compressed import SUFFIX_OF, is_archive
 from whence.lidia.table import open as open_archive
 from whence.locate.identity import is_same
 from whence.locate.names import same_name
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 PACKAGE_INDEX = ".debug_cu_index"  # the section that makes an ELF file a .dwp
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
 OWN_PATH = "own path"
+SUFFIXES = ("", *SUFFIX_OF.values())  # of archives, after .lidia
+ENDINGS = tuple(f".lidia{suffix}" for suffix in SUFFIXES)
 
 
 class Candidate(Closing):
@@ -118,9 +120,11 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
     try:
         return of_elf(ElfFile.open(name), how)
     except ElfError as error:
-        with open_regular(name, ElfError) as (descriptor, _):
-            head = os.read(descriptor, len(MAGIC))
-        if head in MAGICS:
+        with open_regular(name, ElfError) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
+            head = file.read(4)
+            file.seek(0)
+            found = is_archive(file)
+        if found:
             with open_archive(name) as table:
                 build_id = table.about.build_id
             return Candidate(name, how, (build_id,) if build_id else (), is_archive=True)
@@ -190,8 +194,8 @@ class ArchiveFolders:
         if not build_id or FileKind.ARCHIVE not in wanted.kinds:
             return
         for folder in self.folders:
-            for name in (f"{build_id}.lidia", f"{build_id[:2]}/{build_id[2:]}.lidia"):
-                path = os.path.join(folder, name)
+            names = (f"{build_id}.lidia", f"{build_id[:2]}/{build_id[2:]}.lidia")
+            for path in (os.path.join(folder, name + suffix) for name in names for suffix in SUFFIXES):
                 if os.path.exists(path):
                     yield Candidate(path, self.how, (build_id,), is_archive=True)
         yield from (one for one in self._all(tried) if build_id in one.build_ids)
@@ -203,7 +207,7 @@ class ArchiveFolders:
             self._others = []
             for folder in self.folders:
                 try:
-                    names = sorted(name for name in os.listdir(folder) if name.endswith(".lidia"))
+                    names = sorted(name for name in os.listdir(folder) if name.endswith(ENDINGS))
                 except OSError as error:
                     tried.append(Tried(folder, self.how, Outcome.BROKEN, without_file(error)))
                     continue

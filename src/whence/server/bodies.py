@@ -123,6 +123,15 @@ def storage_refusal(error: OSError, what: str) -> Refusal:
     return Refusal(507 if full else 503, f"{what}: {error.strerror}", headers={"Retry-After": "60"})
 
 
+def accepts_gzip(request: Request) -> bool:
+    """Return True if the client accepts a gzip body (RFC 9110, 12.5.3)."""
+    for one in request.headers.get("accept-encoding", "").lower().split(","):
+        coding, _, weight = one.replace(" ", "").partition(";")
+        if coding == "gzip":
+            return not re.fullmatch(r"q=0(\.0*)?", weight)
+    return False
+
+
 async def body_of(request: Request, limit: int, seconds: float) -> bytes:
     """A body, whole; unpacked where it is in gzip. Raises Refusal."""
     part: BodyPart | None = request.scope.get("whence.bodies")

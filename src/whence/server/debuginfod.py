@@ -65,7 +65,10 @@ class DebuginfodEndpoints:
         if content is None:
             self._server.misses.note(build_id, "debuginfod")
             raise no_file(build_id, kind)
-        return send(request, content, f"{build_id}.{kind}")
+        response = send(request, content, f"{build_id}.{kind}")
+        if kind == ARCHIVE:
+            response.headers["Vary"] = "Accept-Encoding"
+        return response
 
     async def section(self, request: Request) -> Response:
         """/buildid/ID/section/NAME: the section's bytes as they lie, of the debug file, else of the executable."""
@@ -175,6 +178,7 @@ class InMemory:
     """Bytes in memory, as a file of the store is sent."""
 
     path = None
+    encoding = ""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -234,6 +238,9 @@ def send(request: Request, content: Content | InMemory, name: str, begin: int = 
     size = end - begin
     headers = headers_of(name, content.tag, content.modified, begin, end, is_file=is_file)
     tag = headers["ETag"]
+    if content.encoding:
+        headers["Content-Encoding"] = content.encoding
+        del headers["X-DEBUGINFOD-SIZE"]  # which is that of the decompressed file
     try:
         if size > most_of(request):
             raise Refusal(406, f"it has {size} bytes", headers={"X-DEBUGINFOD-SIZE": str(size)})

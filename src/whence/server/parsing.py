@@ -125,7 +125,6 @@ class ConfinedParser:
 
     def archive(
         self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None,
-        *, compact: bool,
     ) -> MadeArchive:  # fmt: skip
         """An archive of the files of a build-id (archiving.make_archive), by the process that looked at one of them.
         Raises WhenceError."""
@@ -138,7 +137,7 @@ class ConfinedParser:
             same = alt is None and looked_at is not None and looked_at == self._threads.path
             message = {
                 "ask": ARCHIVE, "kinds": [*map(str, opened)], "alone": is_better_alone(known), "alt": known.alt,
-                "same": same, "compact": compact,
+                "same": same,
             }  # fmt: skip
             answer = self._ask(message, [*(one.fileno() for one in opened.values()), output.fileno()])
         try:
@@ -456,7 +455,7 @@ class Asked:
                 )
                 elf = stack.enter_context(mapped(main))
                 producers = stack.enter_context(Producers(elf, finder=finder, jobs=1))
-            made = archive_of(producers, output, compact=message["compact"])
+            made = archive_of(producers, output)
         return {"ranges": made.ranges, "alt_there": made.alt_there, "note": made.note}
 
 

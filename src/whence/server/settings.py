@@ -63,8 +63,7 @@ class RequestLimits(Record, frozen=True):
 class ServerSettings(Record, frozen=True):
     """The store's place; where names come from besides; limits; who may do what; where OTLP is forwarded to.
 
-    `token_file` is "" where no token is asked for; `open_read` lets everyone read even then. `compact` is the form that
-    archives are made in.
+    `token_file` is "" where no token is asked for; `open_read` lets everyone read even then.
     """
 
     store: str
@@ -77,7 +76,6 @@ class ServerSettings(Record, frozen=True):
     token_file: str = ""
     open_read: bool = True
     uploads: bool = True
-    compact: bool = False
     limits: RequestLimits = field(default_factory=RequestLimits)
 
     def to_environment(self) -> None:

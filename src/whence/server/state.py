@@ -19,7 +19,7 @@ from whence.locate.cache import Cache
 from whence.locator.locator import Locator
 from whence.server.access import Access
 from whence.server.answers import AnswerLines
-from whence.server.bodies import BodyBudget, Refusal
+from whence.server.bodies import BodyBudget, Refusal, accepts_gzip
 from whence.server.deadlines import check_deadline, until
 from whence.server.listing import Listing
 from whence.server.metrics import Held, Metrics
@@ -39,7 +39,7 @@ from whence.server.threads import Workers
 from whence.server.upstream import Upstream, UpstreamSource
 from whence.store import Content, Store
 from whence.store.folder import Folder
-from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id, meta_key
+from whence.store.names import ARCHIVE, DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id, meta_key
 from whence.store.source import StoreSource
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Server:
         self.settings = settings
         self._parser = ConfinedParser(settings.limits)
         cache = Cache(settings.cache, settings.cache_bytes) if settings.cache else None
-        self.store = Store(settings.store, compact=settings.compact, cache=cache, parser=self._parser)
+        self.store = Store(settings.store, cache=cache, parser=self._parser)
         self.source_of_names = self.store.source()
         self.listing = Listing(self.store)
         self.answers = AnswerLines()
@@ -142,7 +142,11 @@ class Server:
 
     async def content(self, request: Request, build_id: str, kind: str) -> Content | None:
         """A file of the store; from upstream where it is not there, and an upstream has it. None: nobody has it."""
-        found = self._open(build_id, kind) if self._is_near else await run_in_threadpool(self._open, build_id, kind)
+        gzipped = kind == ARCHIVE and accepts_gzip(request)
+        if self._is_near and (kind != ARCHIVE or gzipped):  # else it may have to be decompressed
+            found = self._open(build_id, kind, gzipped)
+        else:
+            found = await run_in_threadpool(self._open, build_id, kind, gzipped)
         where = "store"
         if found is None and self.upstream is not None and kind in ELF_KINDS:
             path = await run_in_threadpool(self.upstream.fetch, build_id, kind, passed_on(request))
@@ -161,9 +165,9 @@ class Server:
         if metric is not None:
             metric.labels(where).inc()
 
-    def _open(self, build_id: str, kind: str) -> Content | None:
+    def _open(self, build_id: str, kind: str, gzipped: bool = False) -> Content | None:
         try:
-            found = self.store.open_bytes(build_id, kind)
+            found = self.store.open_bytes(build_id, kind, gzipped=gzipped)
         except FileNotFoundError:
             return None
         if found is not None:

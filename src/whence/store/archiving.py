@@ -91,10 +91,8 @@ def make_archive(
     files: dict[str, Path],
     output: BinaryIO,
     folders: Iterable[str] = (),
-    *,
-    compact: bool = False,
 ) -> MadeArchive:
-    """Archive the files of a build-id, in the compact form or the documented one; split units may lie below `folders`
+    """Archive the files of a build-id; split units may lie below `folders`
     (real paths). Raises WhenceError when nothing can be made of them, OSError."""
     main, debug = files.get(EXECUTABLE), files.get(DEBUGINFO)
     if main is None or is_better_alone(known):
@@ -103,12 +101,12 @@ def make_archive(
     with ExitStack() as stack, ElfFile.open(main) as elf:
         finder = Supplements(debug, alt_in(store, stack), folders)
         with Producers(elf, finder=finder, jobs=store.jobs) as producers:
-            return archive_of(producers, output, compact=compact)
+            return archive_of(producers, output)
 
 
-def archive_of(producers: Producers, output: BinaryIO, *, compact: bool = False) -> MadeArchive:
+def archive_of(producers: Producers, output: BinaryIO) -> MadeArchive:
     """Archive what is open, completed by Supplements. Raises WhenceError when nothing can be made of it, OSError."""
-    created = archive_producers(producers, output, compact=compact)
+    created = archive_producers(producers, output)
     problems, finder = created.problems, producers.finder
     note = f"{len(problems)} problems, the first: {problems[0]}" if problems else ""
     return MadeArchive(created.written.ranges, isinstance(finder, Supplements) and finder.alt_found, note)

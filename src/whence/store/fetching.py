@@ -31,14 +31,20 @@ ANYTHING = "lidia"  # the kind that stands for all files of a build-id
 
 
 class Fetched:
-    """What a bucket's store has, by way of a cache."""
+    """What a bucket's store has, and compressed archives of any store, by way of a cache.
 
-    def __init__(self, store: Keeper, cache: Cache) -> None:
-        self.store, self.cache = store, cache
+    A file is not compared with the store for `fresh_seconds` (None: an hour).
+    """
+
+    def __init__(self, store: Keeper, cache: Cache, *, fresh_seconds: float | None = None) -> None:
+        self.store, self.cache, self._fresh = store, cache, fresh_seconds
         self._place = _mark(store.url)
 
     def __repr__(self) -> str:
         return f"<Fetched {self.store.url}, kept in {self.cache.root}>"
+
+    def _fresh_seconds(self) -> float:
+        return FRESH_SECONDS if self._fresh is None else self._fresh
 
     def _key(self, build_id: str, kind: str) -> str:
         return f"{build_id}-{self._place}.{kind}"
@@ -50,7 +56,7 @@ class Fetched:
     def is_fresh(self, build_id: str, kind: str) -> bool:
         """Whether a file is in the cache and was compared a short while ago."""
         key = self._key(build_id, kind)
-        return _age(self._note(key, ORIGIN)) < FRESH_SECONDS and self.cache.path(key).exists()
+        return _age(self._note(key, ORIGIN)) < self._fresh_seconds() and self.cache.path(key).exists()
 
     def is_kept(self, build_id: str) -> bool:
         """Whether any file of a build-id is in the cache."""
@@ -62,7 +68,7 @@ class Fetched:
         key = self._key(build_id, kind)
         found = self.cache.get(key)
         note = self._note(key, ORIGIN)
-        if found is not None and _age(note) < FRESH_SECONDS:
+        if found is not None and _age(note) < self._fresh_seconds():
             return found
         try:
             status = self.store.status(build_id, kind)

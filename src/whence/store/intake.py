@@ -95,8 +95,7 @@ class Intake:
             root, store = str(place.root), self.store
             self._threads *= PROCESSES_A_CORE
             self._workers = [
-                Worker(root, jobs=store.jobs, compress=store.compress, compact=store.compact, terms=terms)
-                for _ in range(self._threads)
+                Worker(root, jobs=store.jobs, compress=store.compress, terms=terms) for _ in range(self._threads)
             ]
         takers: Sequence[Takes] = self._workers or [Taker(self.store, terms)] * self._threads
         for taker in takers:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
         def archive(
             self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None,
-            *, compact: bool,
         ) -> MadeArchive:  # fmt: skip
             """archiving.make_archive; `looked_at` is the file that `look` saw, where all files are that one."""
 
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
         url: str
         jobs: int | None
         compress: bool
-        compact: bool
 
         def find(self, build_id: str) -> Meta | None: ...
 

@@ -16,13 +16,13 @@ from whence.store.quality import Quality
 VERSION = 1
 LONGEST = 1 << 20  # bytes of a meta.json
 LONGEST_TEXT = 1 << 12
-PLAIN, ZSTD = "", "zstd"
+PLAIN, ZSTD, GZIP = "", "zstd", "gzip"
 
 
 class HeldFile(Record, frozen=True):
     """One file: its size in bytes, its SHA-256, its quality, when it came (seconds since 1970) and where from.
 
-    `packing` is "zstd" where it is stored packed, in `stored` bytes.
+    `packing` is "zstd" or "gzip" where it is stored compressed, in `stored` bytes.
     """
 
     size: int
@@ -33,9 +33,9 @@ class HeldFile(Record, frozen=True):
     packing: str = PLAIN
     stored: int = 0
 
-    def packed(self, stored: int) -> HeldFile:
-        """The same file, stored packed by zstd in so many bytes."""
-        return HeldFile(self.size, self.sha256, self.quality, self.added, self.origin, ZSTD, stored)
+    def packed(self, stored: int, packing: str = ZSTD) -> HeldFile:
+        """The same file, stored compressed in so many bytes."""
+        return HeldFile(self.size, self.sha256, self.quality, self.added, self.origin, packing, stored)
 
     @property
     def rank(self) -> tuple[int, ...]:
@@ -150,7 +150,7 @@ def _held(known: object) -> HeldFile:
         raise _Unreadable
     flags = {name: found.get(name) is True for name in ("lines", "pclntab", "symtab", "dynsym")}
     packing = _text(known, "packing")
-    if packing not in (PLAIN, ZSTD):
+    if packing not in (PLAIN, ZSTD, GZIP):
         raise _Unreadable
     return HeldFile(
         _number(known, "size"),

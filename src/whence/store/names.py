@@ -2,7 +2,7 @@
 
     whence-store.json                       says that this is a store, and of which version
     buildid/ID/debuginfo, executable        the files, as debuginfod's addresses name them (with .zst: packed)
-    buildid/ID/lidia                        the archive that was made of them
+    buildid/ID/lidia.gz                     the archive that was made of them (earlier versions: lidia, not compressed)
     buildid/ID/meta.json                    what they are: size, hash, quality, date, where each came from
     debugid/DEBUGID                         a text: the build-id of this debug id (Breakpad's, Mozilla's)
     sources/ID.zip                          source files that the debug info names
@@ -37,7 +37,7 @@ DEBUG_ID = re.compile(r"[0-9A-F]{32}[0-9a-fA-F]{1,8}")
 ARCHIVE, DEBUGINFO, EXECUTABLE = FileKind.ARCHIVE, FileKind.DEBUGINFO, FileKind.EXECUTABLE
 ELF_KINDS = (DEBUGINFO, EXECUTABLE)
 KINDS = (DEBUGINFO, EXECUTABLE, ARCHIVE)
-PACKED = ".zst"
+PACKED, GZIPPED = ".zst", ".gz"  # ELF files, archives
 
 MARKER = "whence-store.json"
 FILES, DEBUG_IDS, SOURCES = "buildid/", "debugid/", "sources/"
@@ -69,7 +69,13 @@ def file_key(build_id: str, kind: str, packed: bool = False) -> str:
     """The object of one file of a build-id."""
     if kind not in KINDS:
         raise WrongUse(f"a store has {', '.join(KINDS)} of a build-id, not {kind[:200]!r}")
-    return f"{FILES}{checked_id(build_id)}/{kind}{PACKED if packed else ''}"
+    suffix = GZIPPED if kind == ARCHIVE else PACKED
+    return f"{FILES}{checked_id(build_id)}/{kind}{suffix if packed else ''}"
+
+
+def is_packed(key: str) -> bool:
+    """Return True if the object of a file is compressed."""
+    return key.endswith((PACKED, GZIPPED))
 
 
 def meta_key(build_id: str) -> str:

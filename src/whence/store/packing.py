@@ -1,10 +1,14 @@
-"""zstd, for files that are stored packed and for packages."""
+"""zstd, for ELF files that are stored compressed and for packages; gzip, for archives."""
 
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from typing import IO, Any, BinaryIO, cast
+
+from whence.lidia.compressed import GZIP, compressed, decompress
+from whence.store.names import GZIPPED
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -45,6 +49,20 @@ def unpack(source: BinaryIO, target: BinaryIO) -> None:
             target.write(chunk)
     except EOFError as error:
         raise OSError(f"no whole zstd stream: {error}") from error
+
+
+def unpack_object(key: str, source: BinaryIO, target: BinaryIO, size: int) -> None:
+    """Decompress an object of `size` bytes as its key says. Raises OSError, and LidiaError for an archive."""
+    if key.endswith(GZIPPED):
+        target.write(decompress(source, size))
+    else:
+        unpack(source, target)
+
+
+def pack_archive(source: BinaryIO, target: BinaryIO) -> None:
+    """Compress an archive by gzip, which every HTTP client decompresses."""
+    with compressed(target, GZIP) as file:
+        shutil.copyfileobj(source, file, CHUNK)
 
 
 def pack(source: BinaryIO, target: BinaryIO) -> int:

@@ -117,7 +117,7 @@ class RangedBinary(Binary):
         extra = ExtraSection(sparse.view, header.end)
         self._sections = ArchiveSections(sparse.view, header, extra, nul=table.encoding == "nul", tidy=table.about.tidy)
         super().__init__(table=table, path=f"{objects.url}/{status.key}", demangle=demangle)
-        if self._sections.nul or header.compact or sys.byteorder == "big":
+        if self._sections.nul or sys.byteorder == "big":
             self._read_whole()
             self._vaddrs = table.vaddrs()
             return

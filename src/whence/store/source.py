@@ -1,8 +1,8 @@
 """A store as a source of the Locator: candidates for a build-id, the archive first; and files that complete others.
 
-Files of a folder are opened where they lie. Those of a bucket are fetched into the local cache (fetching.py); of an
-archive that has to answer for a few addresses a few ranges are read (ranged.py). What a store does not have is not
-asked for again for a while.
+Files of a folder are opened in place, except that compressed archives are decompressed into the local cache. Files of a
+bucket are fetched into the local cache (fetching.py); of an archive that is not compressed and has to answer for a few
+addresses a few ranges are read (ranged.py). What a store does not have is not asked for again for a while.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from whence._base.errors import WhenceError, without_file
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.locate.sources import Candidate, identify
 from whence.store.folder import Folder
-from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, is_id
+from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, file_key, is_id, is_packed
 
 if TYPE_CHECKING:
     from whence.locate.cache import Cache
@@ -47,11 +47,16 @@ class StoreSource:
         self._say, self._said = say, False
         self.how = f"store {store.url}"
         self._fetched: Fetched | None = None
-        if cache is not None and not isinstance(store.objects, Folder):
+        self._unpacked: Fetched | None = None  # archives of a folder
+        if cache is not None:
             from whence.locate.cache import Cache
             from whence.store.fetching import Fetched
 
-            self._fetched = Fetched(store, cache if isinstance(cache, Cache) else Cache(cache))
+            cache = cache if isinstance(cache, Cache) else Cache(cache)
+            if isinstance(store.objects, Folder):
+                self._unpacked = Fetched(store, cache, fresh_seconds=0)
+            else:
+                self._fetched = Fetched(store, cache)
         self._missing: dict[str, float] = {}
         self._noted: set[str] = set()
         self._stack = ExitStack()  # of files that were unpacked, or fetched without a cache
@@ -105,7 +110,7 @@ class StoreSource:
         if isinstance(objects, Folder) or not 0 < addresses <= FEW or self._is_here(build_id):
             return None
         status = self.store.status(build_id, ARCHIVE)
-        if status is None or status.size < WORTH_BYTES:
+        if status is None or status.size < WORTH_BYTES or is_packed(status.key):
             return None
         from whence.store.ranged import RangedBinary
 
@@ -165,6 +170,9 @@ class StoreSource:
     def _path(self, build_id: str, kind: FileKind) -> Path | None:
         if self._fetched is not None:
             return self._fetched.path(build_id, kind)
+        if kind is ARCHIVE and self._unpacked is not None:
+            path = self.store.objects.path(file_key(build_id, kind))
+            return path if path is not None else self._unpacked.path(build_id, kind)
         return self._stack.enter_context(self.store.file(build_id, kind))
 
     def forget(self, build_id: str) -> None:

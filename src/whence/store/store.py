@@ -6,7 +6,7 @@ store that answers, and the next writer of the build-id ends what it began:
     1. received into a file of its own, hashed, parsed (quality.look)
     2. locks/ID: the lease; no other writer of this build-id goes on
     3. buildid/ID/debuginfo, executable: where the new one is better
-    4. buildid/ID/lidia: the archive, made of what is there now
+    4. buildid/ID/lidia.gz: the archive, made of what is there now
     5. debugid/DEBUGID, copies in layouts of others
     6. buildid/ID/meta.json: what the files are
     7. index/log/NAME.json, and the lease is given back
@@ -30,7 +30,7 @@ from whence.store import meta, names
 from whence.store.index import Index, IndexRow
 from whence.store.layouts import copies_for, foreign_keys, kind_of_copy
 from whence.store.leases import Busy, Lease
-from whence.store.meta import PLAIN, HeldFile, Meta
+from whence.store.meta import GZIP, PLAIN, HeldFile, Meta
 from whence.store.names import ARCHIVE, DEBUGINFO, ELF_KINDS, EXECUTABLE, KINDS, checked_id, file_key, is_id, meta_key
 from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcomes, Paths, Received, decide
 from whence.store.quality import CHUNK, hash_of, look
@@ -61,8 +61,7 @@ class Store(Closing):
     `place` is a folder, an address (s3://, gs://, az://, memory://, http://, https://) or Objects. Nothing is written
     before something is put. `cache` is for what is fetched from a bucket, a Cache or its folder (without one:
     temporary files). `jobs` is the number of threads (None: one a core). With `compress` ELF files are stored packed by
-    zstd where that pays; they are handed out unpacked, but no longer by a mere web server. With `compact` archives are
-    made in the compact form, but for build-ids with a copy for Pyroscope, which does not read it. `parser` parses what
+    zstd where that pays; they are handed out unpacked, but no longer by a mere web server. `parser` parses what
     is put by `put`, and makes its archive (None: this process does).
     """
 
@@ -73,14 +72,13 @@ class Store(Closing):
         cache: Cache | str | os.PathLike[str] | None = None,
         jobs: int | None = None,
         compress: bool = False,
-        compact: bool = False,
         parser: Parser | None = None,
     ) -> None:
         from whence.store.places import objects_at
 
         self.objects: Objects = objects_at(place)
         self.url = self.objects.url
-        self.jobs, self.compress, self.compact = jobs, compress, compact
+        self.jobs, self.compress = jobs, compress
         self.index = Index(self.objects)
         self._marked = False
         self._note_count = NoteCount()
@@ -122,13 +120,28 @@ class Store(Closing):
         from whence.binary import open_archive
         from whence.locator.locator import Locator
 
-        here = self.objects.path(file_key(build_id, ARCHIVE))
-        with self.file(build_id, ARCHIVE) if here is None else nullcontext(here) as path:
+        with self._archive_to_open(build_id) as path:
             if path is not None:
                 self.used(build_id)
                 return open_archive(path, demangle=demangle)
         with Locator(dirs=(), local=False, sources=[self.source()]) as locator:
             return locator.open(build_id=checked_id(build_id), demangle=demangle)
+
+    @contextmanager
+    def _archive_to_open(self, build_id: str) -> Iterator[Path | None]:
+        """The archive of a build-id, decompressed: in the cache, if there is one; None when it is not there."""
+        path = self.objects.path(file_key(build_id, ARCHIVE))
+        if path is None and self._cache is not None:
+            from whence.locate.cache import Cache
+            from whence.store.fetching import Fetched
+
+            cache = self._cache if isinstance(self._cache, Cache) else Cache(self._cache)
+            path = Fetched(self, cache, fresh_seconds=0).path(build_id, ARCHIVE)
+        if path is not None:
+            yield path
+            return
+        with self.file(build_id, ARCHIVE) as path:
+            yield path
 
     @contextmanager
     def file(self, build_id: str, kind: str) -> Iterator[Path | None]:
@@ -142,18 +155,17 @@ class Store(Closing):
             yield None
             return
         path = self.objects.path(status.key)
-        is_packed = status.key.endswith(names.PACKED)
-        if path is not None and not is_packed:
+        if path is not None and not names.is_packed(status.key):
             yield path
             return
         with tempfile.TemporaryDirectory(prefix="whence-") as folder:
             out = Path(folder) / kind
             with open(out, "wb") as file:
-                if is_packed:
-                    from whence.store.packing import unpack
+                if names.is_packed(status.key):
+                    from whence.store.packing import unpack_object
 
                     with self._raw(status.key) as source:
-                        unpack(source, file)
+                        unpack_object(status.key, source, file, status.size)
                 elif self.objects.fetch(status.key, file) is None:
                     raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
             yield out
@@ -161,7 +173,7 @@ class Store(Closing):
     def fetch(self, build_id: str, kind: str, file: BinaryIO) -> None:
         """Write a file of a build-id, unpacked, into another. Raises FileNotFoundError, OSError."""
         status = self.status(build_id, kind)
-        if status is not None and not status.key.endswith(names.PACKED):
+        if status is not None and not names.is_packed(status.key):
             if self.objects.fetch(status.key, file) is None:
                 raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
             return
@@ -173,11 +185,10 @@ class Store(Closing):
 
     def status(self, build_id: str, kind: str) -> Stat | None:
         """What is known of a file's object, wherever it lies; None when it is not there."""
-        found = self.objects.head(file_key(build_id, kind))
-        if found is not None:
-            return found
-        if kind != ARCHIVE:
-            found = self.objects.head(file_key(build_id, kind, packed=True))
+        usual = kind == ARCHIVE  # archives are compressed, but those of earlier versions are not
+        found = self.objects.head(file_key(build_id, kind, packed=usual))
+        if found is None:
+            found = self.objects.head(file_key(build_id, kind, packed=not usual))
         if found is None and self._is_foreign():
             keys = foreign_keys(build_id, kind)
             found = next((status for key in keys if (status := self.objects.head(key)) is not None), None)
@@ -203,19 +214,24 @@ class Store(Closing):
             file.seek(0)
             yield file
 
-    def open_bytes(self, build_id: str, kind: str) -> Content | None:
-        """A file of a build-id to be sent: size, date, tag, and any range of its bytes; None when it is not there."""
+    def open_bytes(self, build_id: str, kind: str, *, gzipped: bool = False) -> Content | None:
+        """A file of a build-id to be sent: size, date, tag, and any range of its bytes; None when it is not there.
+
+        With `gzipped`, an archive that is stored compressed is sent as it is stored: `Content.encoding` is "gzip".
+        """
         status = self.status(build_id, kind)
         if status is None:
             return None
-        if not status.key.endswith(names.PACKED):
+        if not names.is_packed(status.key):
             return Content(self.objects, status)
+        if gzipped and status.key.endswith(names.GZIPPED):
+            return Content(self.objects, status, encoding="gzip")
         stack = ExitStack()
         path = stack.enter_context(self.file(build_id, kind))
         if path is None:
             stack.close()
             return None
-        return Content.of_file(path, stack)
+        return Content.of_file(path, stack, status)
 
     def source(
         self,
@@ -544,12 +560,11 @@ class Store(Closing):
     ) -> bool:
         """Make the archive and all copies, unless they are there; returns whether they had to be made. `producers` are
         those of all that is there, where they are open; `looked_at` is the file that all of it is."""
-        if self._is_finished(known) and (known.archive is not None or known.note) and not self._is_too_compact(known):
+        if self._is_finished(known) and (known.archive is not None or known.note):
             return False
         from whence.store.archiving import archive_of, make_archive
 
         lease.keep()
-        compact = self.compact and not has_archive_copy(known)
         with ExitStack() as stack:
             kinds = [kind for kind in known.files if kind != ARCHIVE and producers is None]
             files = {kind: stack.enter_context(self.file(known.build_id, kind)) for kind in kinds}
@@ -560,11 +575,11 @@ class Store(Closing):
                 try:
                     there = {kind: path for kind, path in files.items() if path}
                     if producers is not None:
-                        made = archive_of(producers, file, compact=compact)
+                        made = archive_of(producers, file)
                     elif self._parser is not None:
-                        made = self._parser.archive(self, known, there, file, looked_at, compact=compact)
+                        made = self._parser.archive(self, known, there, file, looked_at)
                     else:
-                        made = make_archive(self, known, there, file, folders, compact=compact)
+                        made = make_archive(self, known, there, file, folders)
                     known.note = made.note
                 except WhenceError as error:
                     known.note = without_file(error)
@@ -574,29 +589,33 @@ class Store(Closing):
                 digest = hash_of(file)
             lease.check()
             if made is not None and made.ranges:
-                known.files[ARCHIVE] = HeldFile(out.stat().st_size, digest, added=int(time.time()))
-                self.objects.put(file_key(known.build_id, ARCHIVE), out, move=True)
+                stored = self._put_archive(known.build_id, out)
+                held = HeldFile(out.stat().st_size, digest, added=int(time.time()))
+                known.files[ARCHIVE] = held.packed(stored, GZIP)
             else:
                 known.files.pop(ARCHIVE, None)
-                self.objects.delete(file_key(known.build_id, ARCHIVE))
+                self.objects.delete(file_key(known.build_id, ARCHIVE, packed=True))
                 known.note = known.note or "nothing in it names an address"
+            self.objects.delete(file_key(known.build_id, ARCHIVE))  # of an earlier version
             known.alt_there = made is not None and made.alt_there
             known.made_of = hashes_of(known)
         self._copy(lease, known, known.copies)
         return True
 
-    def _is_too_compact(self, known: Meta) -> bool:
-        """Whether the archive has the compact form, and a copy that others read."""
-        return known.archive is not None and has_archive_copy(known) and self._is_compact(known.build_id)
+    def _put_archive(self, build_id: str, path: Path) -> int:
+        """Store an archive compressed; returns how many bytes that takes."""
+        from whence.store.packing import pack_archive
 
-    def _is_compact(self, build_id: str) -> bool:
-        from whence.lidia.layout import COMPACT_MAGIC
-
-        with self.file(build_id, ARCHIVE) as path:
-            if path is None:
-                return False
-            with open(path, "rb") as file:
-                return file.read(len(COMPACT_MAGIC)) == COMPACT_MAGIC
+        descriptor, name = tempfile.mkstemp(dir=self._spool())
+        out = Path(name)
+        try:
+            with open(path, "rb") as source, open(descriptor, "wb") as target:
+                pack_archive(source, target)
+            size = out.stat().st_size
+            self.objects.put(file_key(build_id, ARCHIVE, packed=True), out, move=True)
+            return size
+        finally:
+            out.unlink(missing_ok=True)
 
     def _commit(self, lease: HeldLease, known: Meta) -> None:
         """Say what is there now."""
@@ -677,15 +696,13 @@ class Store(Closing):
 
     def export(self, build_id: str, folder: str | os.PathLike[str], layouts: Iterable[str] = ()) -> Paths:
         """Write the files of a build-id below a folder, as a store has them, or in these layouts; returns their paths.
-        [] when there are none. Raises OSError; WrongUse for a compact archive in Pyroscope's layout."""
+        [] when there are none. Raises OSError."""
         from whence.store.folder import Folder
 
         target, wanted = Folder(folder), list(layouts)
         keys = {key: kind_of_copy(key, build_id) for key in copies_for(wanted, checked_id(build_id))}
         if not wanted:
             keys = {file_key(build_id, kind): str(kind) for kind in KINDS}
-        elif ARCHIVE in keys.values() and self._is_compact(build_id):
-            raise WrongUse(f"{build_id}: Pyroscope does not read compact archives: add its file again with this layout")
         done = []
         for key, kind in keys.items():
             with self.file(build_id, kind) as path:
@@ -702,17 +719,20 @@ class Store(Closing):
 
 
 class Content(Closing):
-    """The bytes of a file of a store, to be sent; `path` is where they lie, if they lie in a file."""
+    """The bytes of a file of a store, to be sent; `path` is where they lie, if they lie in a file.
 
-    def __init__(self, objects: Objects, status: Stat) -> None:
-        self._objects, self._key = objects, status.key
-        self.size, self.modified, self.tag = status.size, status.modified, status.tag
+    `encoding` is "gzip" for bytes that the client has to decompress.
+    """
+
+    def __init__(self, objects: Objects, status: Stat, *, encoding: str = "") -> None:
+        self._objects, self._key, self._tag = objects, status.key, status.tag
+        self.size, self.modified, self.tag, self.encoding = status.size, status.modified, status.tag, encoding
         self.path = objects.path(status.key)
         self._stack = ExitStack()
 
     @classmethod
-    def of_file(cls, path: Path, stack: ExitStack) -> Content:
-        """Those of a file that goes when `stack` is closed."""
+    def of_file(cls, path: Path, stack: ExitStack, stored: Stat | None = None) -> Content:
+        """Those of a file that is removed when `stack` is closed, decompressed from the object `stored`."""
         from whence.store.folder import Folder
 
         folder = Folder(path.parent)
@@ -720,11 +740,13 @@ class Content(Closing):
         assert status is not None
         made = cls(folder, status)
         made._stack = stack
+        if stored is not None:  # the same bytes each time they are decompressed
+            made.modified, made.tag = stored.modified, f"{stored.tag}-plain"
         return made
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
         """Bytes [start, end). Raises OSError, also when the file was replaced meanwhile."""
-        return self._objects.read_range(self._key, start, self.size if end is None else end, self.tag)
+        return self._objects.read_range(self._key, start, self.size if end is None else end, self._tag)
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The same, a piece at a time."""
@@ -744,11 +766,6 @@ def describe(known: Meta, looked: Looked) -> None:
     known.debug_id = names.debug_id_of(known.build_id, little_endian=looked.little_endian)
     if looked.alt:
         known.alt = looked.alt if is_id(looked.alt) else ""
-
-
-def has_archive_copy(known: Meta) -> bool:
-    """Whether others find a copy of the archive."""
-    return any(kind_of_copy(key, known.build_id) == ARCHIVE for key in known.copies)
 
 
 def hashes_of(known: Meta) -> tuple[str, ...]:

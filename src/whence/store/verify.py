@@ -83,6 +83,8 @@ def _of_kind(store: Store, build_id: str, kind: str, known: Meta | None) -> Iter
             yield from (
                 StoreProblem(build_id, kind, fault) for fault in faults_of(path, build_id, kind, by_hash=by_hash)
             )
+    except WhenceError as error:  # the compressed archive is damaged
+        yield StoreProblem(build_id, kind, without_file(error))
     except OSError as error:
         yield StoreProblem(build_id, kind, error.strerror or str(error))
 

@@ -21,9 +21,9 @@ def main() -> None:
     questions = sys.stdin.buffer
     with open(os.dup(1), "wb") as answers:
         os.dup2(2, 1)  # nothing else gets among the answers
-        root, jobs, compress, compact, by_hash, layouts, sources, folders, wait = json.loads(questions.readline())
+        root, jobs, compress, by_hash, layouts, sources, folders, wait = json.loads(questions.readline())
         terms = Terms(by_hash, tuple(layouts), tuple(sources), tuple(folders), wait)
-        with Store(root, jobs=jobs, compress=compress, compact=compact) as store:
+        with Store(root, jobs=jobs, compress=compress) as store:
             taker = Taker(store, terms)
             for line in questions:
                 answers.write(json.dumps(_answer(taker, *json.loads(line))).encode() + b"\n")

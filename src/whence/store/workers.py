@@ -41,8 +41,8 @@ class Stopped(BaseException):
 class Worker:
     """Takes ELF files into the store in a folder, in a process of its own. For one thread at a time."""
 
-    def __init__(self, root: str, *, jobs: int | None, compress: bool, compact: bool, terms: Terms) -> None:
-        self._setting = [root, jobs, compress, compact, *values_of(terms)]
+    def __init__(self, root: str, *, jobs: int | None, compress: bool, terms: Terms) -> None:
+        self._setting = [root, jobs, compress, *values_of(terms)]
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self._lock = threading.Lock()  # of what starts a process and what ends it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from tests.forge.lidia import OVERFLOW, Forged, compact, shared
+from tests.forge.lidia import OVERFLOW, Forged
 
 MEGABYTE = 1 << 20
 
@@ -25,17 +25,6 @@ def shared_lengths(ranges: int = 50_000, size: int = LONG) -> bytes:
     first, starts = len(OVERFLOW) + 4, size // 16
     rows = [(16 * row, 16, 0, first + 4 * (row % starts), 0, 0, 0, 0, 0) for row in range(ranges)]
     return Forged(rows, strings).bytes()
-
-
-def shared_beginnings(strings: int = 20_000) -> bytes:
-    """A compact archive in which every other block of strings is the same bytes: one of 64 KiB, and 15 like it."""
-    long = 1 << 16
-    first = shared([(0, b"a" * long), *[(long, b"")] * 15])[8:]
-    blocks = -(-strings // 16)
-    start = 4 * (blocks + 1)
-    directory = [start if block % 2 == 0 else start + len(first) for block in range(blocks + 1)]
-    rows = [(16 * row, 16, 0, row, 0, 0, 0, 0, 0) for row in range(strings)]
-    return compact(rows, struct.pack(f"<{blocks + 1}I", *directory) + first, strings)
 
 
 def deep() -> bytes:

@@ -1,23 +1,9 @@
 """What is in an archive: one row after the other, and walks over all of it that find the rules it breaks."""
 
 import cython
-from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.kernels.bytes import u16, u32, uleb
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.signals import handle_signals
-from cython.cimports.whence.lidia.kernels.packed import (
-    DIRECTORY_ENTRY,
-    FIELD_END,
-    PACKED_ROWS,
-    SHARED_STRINGS,
-    Packed,
-    SharedStrings,
-    blocks_of,
-    directory_words,
-    shared_text,
-)
 from cython.cimports.whence.lidia.kernels.queries import (
     CALL_FILE,
     DEPTH,
@@ -27,13 +13,10 @@ from cython.cimports.whence.lidia.kernels.queries import (
     LENGTH_PREFIX,
     LINE_COUNT,
     LINE_INDEX,
-    MOST_TEXT,
     RANGE_FIELDS,
-    START_FIELDS,
     View,
     call_column,
     call_discriminator,
-    discriminator_field,
     end_of,
     entry_field,
     field,
@@ -42,9 +25,7 @@ from cython.cimports.whence.lidia.kernels.queries import (
     load,
     size_of,
     source_of,
-    start_field,
     start_of,
-    unpack,
     vaddr_of,
     view_of,
 )
@@ -92,12 +73,7 @@ class StoredRows:
 
     def text(self, offset: cython.ulonglong):
         """The text at an offset of the strings as it is stored; None when it does not lie inside."""
-        size: cython.longlong
-        room: cython.uchar[MOST_TEXT]
-        if self._view.compact:
-            size = shared_text(cython.address(self._view.shared), offset, room, MOST_TEXT)
-            return None if size < 0 else cython.cast(cython.p_char, room)[:size]
-        size = size_of(self._v, offset)
+        size: cython.longlong = size_of(self._v, offset)
         if size < 0:
             return None
         if size == 0:
@@ -120,119 +96,6 @@ class StoredRows:
     def start(self, function: cython.ulonglong, file: cython.ulonglong, line: cython.ulonglong):
         """On which line a function starts; 0 where it is not known."""
         return start_of(self._v, function, file, line)
-
-    def start_row(self, row: cython.Py_ssize_t):
-        """Function, file and line of a row of starts; None when there is no such row."""
-        if row < 0 or row >= self._view.starts:
-            return None
-        return tuple([start_field(self._v, row, number) for number in range(START_FIELDS)])
-
-    def discriminator_numbers(self):
-        """The line entries that have a discriminator, and the ranges whose calls have one: two lists."""
-        row: cython.Py_ssize_t
-        first: cython.Py_ssize_t = self._view.line_discriminators
-        rows: list = []
-        for row in range(first + self._view.call_discriminators):
-            rows.append(discriminator_field(self._v, row, 0))
-        return rows[:first], rows[first:]
-
-    def vaddrs(self):
-        """The vaddr of every range, a Column. MemoryError."""
-        column = Column("Q")
-        index: cython.Py_ssize_t
-        if not column.reserve(self._view.count):
-            raise MemoryError
-        for index in range(self._view.count):
-            column.push_u64(vaddr_of(self._v, index))
-        return column
-
-    def packed_faults(self):
-        """The blocks that do not hold together in a compact archive's tables of VAs, ranges, line entries, starts,
-        columns and discriminators, and in its strings: of each where its directory has the first one, or -1."""
-        belong(self._view.compact)
-        return (
-            place_of(packed_fault(cython.address(self._view.packed_vaddrs))),
-            place_of(packed_fault(cython.address(self._view.packed_ranges))),
-            place_of(packed_fault(cython.address(self._view.packed_lines))),
-            place_of(packed_fault(cython.address(self._view.packed_starts)) if self._view.starts else -1),
-            place_of(packed_fault(cython.address(self._view.packed_columns)) if self._view.packed_columns.data else -1),
-            place_of(
-                packed_fault(cython.address(self._view.packed_discriminators))
-                if self._view.packed_discriminators.data
-                else -1
-            ),
-            place_of(shared_fault(cython.address(self._view.shared))),
-        )
-
-
-@cython.cfunc
-def place_of(block: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where a directory has a block; -1 for none."""
-    return block * DIRECTORY_ENTRY if block >= 0 else -1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def packed_fault(t: cython.pointer(Packed)) -> cython.Py_ssize_t:
-    """The first block of a packed table that breaks a rule: blocks follow each other from the directory to the last
-    word, each as long as its rows need, and its fields end in order, none with more than 64 bits. -1 when none does."""
-    blocks: cython.Py_ssize_t = blocks_of(t.rows)
-    block: cython.Py_ssize_t
-    place: cython.ulonglong = directory_words(blocks)
-    rows: cython.Py_ssize_t
-    number: cython.int
-    before: cython.uint
-    end: cython.uint
-    for block in range(blocks):
-        if u32(t.data + DIRECTORY_ENTRY * block, False) != place or place + t.head > t.words:
-            return block
-        ends = t.data + 8 * place + t.fields * t.width
-        before = 0
-        for number in range(t.fields):
-            end = u16(ends + FIELD_END * number, False)
-            if end < before or end - before > 64:
-                return block
-            before = end
-        rows = min(t.rows - block * PACKED_ROWS, PACKED_ROWS)
-        place += t.head + (rows * before + 63) // 64
-    if u32(t.data + DIRECTORY_ENTRY * blocks, False) != place or place != t.words:
-        return blocks
-    return -1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def shared_fault(s: cython.pointer(SharedStrings)) -> cython.Py_ssize_t:
-    """The first block of strings that breaks a rule: blocks follow each other from the directory to the end, each ends
-    with its last string, its first string is whole and none shares more than the one before it has. -1 when none
-    does."""
-    blocks: cython.ulonglong = (s.count + SHARED_STRINGS - 1) // SHARED_STRINGS
-    block: cython.ulonglong
-    place: cython.ulonglong = (blocks + 1) * DIRECTORY_ENTRY
-    stop: cython.ulonglong
-    number: cython.ulonglong
-    shared: cython.ulonglong
-    more: cython.ulonglong
-    size: cython.ulonglong
-    for block in range(blocks):
-        stop = u32(s.data + DIRECTORY_ENTRY * (block + 1), False)
-        if u32(s.data + DIRECTORY_ENTRY * block, False) != place or stop > s.size or stop < place:
-            return block
-        size = 0
-        for number in range(block * SHARED_STRINGS, min((block + 1) * SHARED_STRINGS, s.count)):
-            shared = uleb(s.data, cython.address(place), stop)
-            more = uleb(s.data, cython.address(place), stop)
-            if place > stop or shared > size or more > stop - place:
-                return block
-            size = shared + more
-            place += more
-        if place != stop:
-            return block
-    if u32(s.data + DIRECTORY_ENTRY * blocks, False) != s.size:
-        return blocks
-    return -1
 
 
 @cython.final
@@ -269,12 +132,8 @@ class Inspection:
         self.empty = self.unordered = self.name_outside = self.lines_outside = self.untidy = -1
         if data.shape[0]:
             view_of(cython.address(v), cython.address(data[0]), data.shape[0], sections)
-        try:
-            with cython.nogil:
-                unpack(cython.address(v), data.shape[0])
-                self._walk(cython.address(v))
-        finally:
-            free(v.unpacked)
+        with cython.nogil:
+            self._walk(cython.address(v))
         self.inlined = v.count - self.functions
 
     @property
@@ -337,9 +196,7 @@ class Inspection:
                     if number != FUNCTION and number != FILE and number != CALL_FILE:
                         continue
                     name = field(v, index, number)
-                    if v.compact:
-                        missing = name >= v.shared.count
-                    elif v.nul:
+                    if v.nul:
                         missing = name >= closed and (name > 0 or v.string_size > 0)
                     else:
                         missing = size_of(v, name) < 0

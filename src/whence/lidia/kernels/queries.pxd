@@ -4,17 +4,12 @@
 # Everything read from the archive is checked where it is used. What a chain of frames is, queries.py says.
 
 from cpython.object cimport PyObject
-from libc.stdlib cimport malloc
 from libc.string cimport memchr
 
 from whence.kernels.bytes cimport u16, u32, u64
 from whence.kernels.columns cimport Column
 from whence.kernels.hashtable cimport HashTable
 from whence.kernels.vector cimport Bytes
-from whence.lidia.kernels.packed cimport (
-    PACKED_ROWS, Packed, Row, SharedStrings, blocks_before, find_row, least_of, no_row, open_packed, packed_column,
-    packed_field, packed_fits, packed_last, row_field, shared_fit, shared_text, unpack_table,
-)
 
 cpdef enum:  # fields of a range
     LENGTH = 0
@@ -65,19 +60,7 @@ cdef enum:
     MOST_TEXT = 65536  # bytes of a name that are read: longer ones are cut
     FREE_STEPS = 20000  # a search may step back so far without links
     FEW_STEPS = 64  # and so far once all searches together have stepped as often as there are ranges
-    # How much of an archive's bytes its tables may take when they are unpacked; those of real programs take 2.7 times theirs
-    UNPACKED_TIMES = 8
-    UNPACKED_ALLOWANCE = 65536
-    SAMPLED = PACKED_ROWS  # many vaddrs are searched for among every so many VAs first: those stay near the processor
-
-
-# What a function that reads tables is compiled for: each of the two forms has its own, so that nothing is asked about the
-# form from one field to the next. An argument of these types carries no value.
-ctypedef char plain_t
-ctypedef short packed_t
-ctypedef fused Form:
-    plain_t
-    packed_t
+    SAMPLED = 64  # many vaddrs are searched for among every so many VAs first: those stay near the processor
 
 
 cdef extern from *:
@@ -114,19 +97,6 @@ cdef struct View:
     int column_width
     bint nul
     bint tidy  # functions lie apart: a search ends at the first
-    bint compact  # these strings are what is read, not those above
-    bint packed  # these four tables, too
-    Packed packed_vaddrs
-    Packed packed_ranges
-    Packed packed_lines
-    Packed packed_starts
-    Packed packed_columns
-    Packed packed_discriminators
-    SharedStrings shared  # names are numbers of them
-    Row vaddr_row  # that one thread read last
-    Row range_row
-    Row line_row
-    unsigned char *unpacked  # the tables of a compact archive that many are asked of, or NULL
     unsigned int *up  # links to enclosing ranges, or NULL
     unsigned long long *sample
     Py_ssize_t samples
@@ -138,86 +108,27 @@ cdef inline bint _lies_inside(Py_ssize_t offset, Py_ssize_t count, Py_ssize_t wi
     return 0 <= offset <= size and 0 <= count <= (size - offset) // width
 
 
-cdef inline bint _open_packed(
-    Packed *t, const unsigned char *base, Py_ssize_t size, object place, Py_ssize_t rows, int fields, int width
-) except -1:
-    """Open the packed table at `place` (offset, size) of the bytes; False where it does not lie inside or fit."""
-    cdef Py_ssize_t offset = place[0], length = place[1]
-    if not _lies_inside(offset, length, 1, size) or not packed_fits(rows, fields, width, length):
-        return False
-    open_packed(t, base + offset, rows, fields, width, length)
-    return True
-
-
-cdef inline bint open_compact(View *v, const unsigned char *base, Py_ssize_t size, object sections) except -1:
-    """Open the packed tables and the strings of a compact archive; False where one of them does not lie inside."""
-    cdef Py_ssize_t ranges = sections.ranges
-    cdef unsigned long long count = sections.string_count, string_size = sections.string_size
-    if not (
-        _open_packed(&v.packed_vaddrs, base, size, sections.va_place, ranges, 1, sections.va_width)
-        and _open_packed(&v.packed_ranges, base, size, sections.range_place, ranges, RANGE_FIELDS, sections.field_width)
-        and _open_packed(
-            &v.packed_lines, base, size, sections.line_place, sections.entries, LINE_FIELDS, sections.line_width
-        )
-        and (
-            not sections.starts
-            or _open_packed(&v.packed_starts, base, size, sections.start_place, sections.starts, START_FIELDS, 4)
-        )
-        and (
-            not sections.column_width
-            or _open_packed(&v.packed_columns, base, size, sections.column_place, sections.entries + ranges, 1, 4)
-        )
-        and (
-            not sections.line_discriminators + sections.call_discriminators
-            or _open_packed(
-                &v.packed_discriminators, base, size, sections.discriminator_place,
-                sections.line_discriminators + sections.call_discriminators, DISCRIMINATOR_FIELDS, 4,
-            )
-        )
-        and _lies_inside(sections.string_offset, sections.string_size, 1, size)
-        and shared_fit(count, string_size)
-    ):
-        return False
-    v.shared.data = base + <Py_ssize_t>sections.string_offset
-    v.shared.size = string_size
-    v.shared.count = count
-    v.compact = v.packed = True
-    no_row(&v.vaddr_row)
-    no_row(&v.range_row)
-    no_row(&v.line_row)
-    return True
-
-
 cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, object sections) except -1:
     """Fill a view whose memory is zero. `sections` is a layout.ArchiveSections of the `size` bytes at `base`; ValueError where
     they do not lie inside."""
     cdef Py_ssize_t ranges = sections.ranges, runs = sections.runs
     cdef int column_width = sections.column_width
     cdef int va_width = sections.va_width, width = sections.field_width, line_width = sections.line_width
-    cdef bint compact = sections.compact
-    if compact and not open_compact(v, base, size, sections):
-        raise ValueError("packed sections outside of the archive")
     if (
         va_width not in (2, 4, 8) or width not in (2, 4, 8) or line_width not in (2, 4, 8)
-        or (not compact and not _lies_inside(sections.va_offset, ranges, va_width, size))
-        or (not compact and not _lies_inside(sections.range_offset, ranges, RANGE_FIELDS * width, size))
+        or not _lies_inside(sections.va_offset, ranges, va_width, size)
+        or not _lies_inside(sections.range_offset, ranges, RANGE_FIELDS * width, size)
         or not _lies_inside(sections.string_offset, sections.string_size, 1, size)
-        or (not compact and not _lies_inside(sections.line_offset, sections.entries, LINE_FIELDS * line_width, size))
+        or not _lies_inside(sections.line_offset, sections.entries, LINE_FIELDS * line_width, size)
         or (sections.sources and not _lies_inside(sections.source_offset, ranges, 1, size))
         or (runs and not _lies_inside(sections.run_offset, runs, 5, size))
-        or (
-            not compact and sections.starts
-            and not _lies_inside(sections.start_offset, sections.starts, START_SIZE, size)
-        )
+        or (sections.starts and not _lies_inside(sections.start_offset, sections.starts, START_SIZE, size))
         or column_width not in (0, 1, 2, 4)
-        or (column_width and not compact and not _lies_inside(sections.column_offset, sections.entries + ranges, column_width, size))
+        or (column_width and not _lies_inside(sections.column_offset, sections.entries + ranges, column_width, size))
         or sections.line_discriminators < 0
-        or (
-            not compact
-            and not _lies_inside(
-                sections.discriminator_offset, sections.line_discriminators + sections.call_discriminators,
-                DISCRIMINATOR_SIZE, size,
-            )
+        or not _lies_inside(
+            sections.discriminator_offset, sections.line_discriminators + sections.call_discriminators,
+            DISCRIMINATOR_SIZE, size,
         )
         or sections.call_discriminators < 0
     ):
@@ -247,41 +158,6 @@ cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, obj
     return 0
 
 
-cdef inline void unpack(View *v, Py_ssize_t stored) noexcept nogil:
-    """Unpack the tables of a compact archive of `stored` bytes where that takes few times as many and they hold
-    together; else they are read as they lie. The rows are those of the documented form then, in `unpacked`, which is to
-    be released."""
-    cdef unsigned char *at
-    cdef Py_ssize_t vaddrs = v.count * v.va_width, ranges = v.count * RANGE_FIELDS * v.width
-    cdef Py_ssize_t starts = v.starts * START_SIZE, lines = <Py_ssize_t>v.lines * LINE_FIELDS * v.line_width
-    cdef Py_ssize_t columns = v.packed_columns.rows * v.column_width
-    cdef Py_ssize_t discriminators = v.packed_discriminators.rows * DISCRIMINATOR_SIZE
-    cdef Py_ssize_t size = vaddrs + ranges + starts + lines + columns + discriminators
-    if not v.packed or size > UNPACKED_TIMES * stored + UNPACKED_ALLOWANCE:
-        return
-    at = v.unpacked = <unsigned char *>malloc(size + 1)
-    if at == NULL:
-        return
-    v.vaddrs, v.range, v.start, v.line = at, at + vaddrs, at + vaddrs + ranges, at + vaddrs + ranges + starts
-    if unpack_table(&v.packed_lines, <unsigned char *>v.line, 2):  # as nearly all fit, and are read the sooner for it
-        v.line_width = 2
-    elif not unpack_table(&v.packed_lines, <unsigned char *>v.line, v.line_width):
-        return
-    at += vaddrs + ranges + starts + lines
-    if columns and unpack_table(&v.packed_columns, at, v.column_width):
-        v.column = at
-        v.packed_columns.data = NULL
-    if discriminators and unpack_table(&v.packed_discriminators, at + columns, DISCRIMINATOR_SIZE // DISCRIMINATOR_FIELDS):
-        v.discriminator = at + columns
-        v.packed_discriminators.data = NULL
-    at = v.unpacked
-    v.packed = not (
-        unpack_table(&v.packed_vaddrs, at, v.va_width)
-        and unpack_table(&v.packed_ranges, at + vaddrs, v.width)
-        and (not starts or unpack_table(&v.packed_starts, at + vaddrs + ranges, START_SIZE // START_FIELDS))
-    )
-
-
 cdef inline unsigned long long load(const unsigned char *at, int width) noexcept nogil:
     """A little-endian number of 2, 4 or 8 bytes."""
     if width == 2:
@@ -291,20 +167,9 @@ cdef inline unsigned long long load(const unsigned char *at, int width) noexcept
     return u64(at, False)
 
 
-cdef inline unsigned long long vaddr_in(View *v, Py_ssize_t index, Form form) noexcept nogil:
-    """The vaddr that a range begins with."""
-    if Form is packed_t:
-        return packed_field(&v.packed_vaddrs, index, 0)
-    else:
-        return load(v.vaddrs + index * v.va_width, v.va_width)
-
-
 cdef inline unsigned long long vaddr_of(View *v, Py_ssize_t index) noexcept nogil:
-    """The same of either form, for one thread at a time."""
-    if not v.packed:
-        return vaddr_in(v, index, <plain_t>0)
-    find_row(&v.packed_vaddrs, index, &v.vaddr_row)
-    return row_field(&v.vaddr_row, 0)
+    """The vaddr that a range begins with."""
+    return load(v.vaddrs + index * v.va_width, v.va_width)
 
 
 cdef inline void load_every(
@@ -324,41 +189,16 @@ cdef inline void load_every(
 
 
 cdef inline void read_extents(
-    View *v, Py_ssize_t first, Py_ssize_t count, unsigned long long *vaddrs, unsigned long long *lengths, Form form
+    View *v, Py_ssize_t first, Py_ssize_t count, unsigned long long *vaddrs, unsigned long long *lengths
 ) noexcept nogil:
-    """VAs and lengths of ranges in a row, SAMPLED at most from a multiple of it on."""
-    if Form is packed_t:
-        packed_column(&v.packed_vaddrs, first, count, 0, vaddrs)
-        packed_column(&v.packed_ranges, first, count, LENGTH, lengths)
-    else:
-        load_every(v.vaddrs + first * v.va_width, v.va_width, v.va_width, count, vaddrs)
-        load_every(
-            v.range + (first * RANGE_FIELDS + LENGTH) * v.width, RANGE_FIELDS * v.width, v.width, count, lengths
-        )
-
-
-cdef inline void range_row(View *v, Py_ssize_t index, Row *out, Form form) noexcept nogil:
-    """Find the row of a range; `out` has no row yet, or that of another one."""
-    if Form is packed_t:
-        find_row(&v.packed_ranges, index, out)
-
-
-cdef inline unsigned long long range_field(
-    View *v, Py_ssize_t index, const Row *row, int number, Form form
-) noexcept nogil:
-    """A field of a range whose row was found."""
-    if Form is packed_t:
-        return row_field(row, number)
-    else:
-        return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
+    """VAs and lengths of adjacent ranges."""
+    load_every(v.vaddrs + first * v.va_width, v.va_width, v.va_width, count, vaddrs)
+    load_every(v.range + (first * RANGE_FIELDS + LENGTH) * v.width, RANGE_FIELDS * v.width, v.width, count, lengths)
 
 
 cdef inline unsigned long long field(View *v, Py_ssize_t index, int number) noexcept nogil:
-    """A field of a range of either form, for one thread at a time."""
-    if not v.packed:
-        return range_field(v, index, NULL, number, <plain_t>0)
-    find_row(&v.packed_ranges, index, &v.range_row)
-    return row_field(&v.range_row, number)
+    """A field of a range."""
+    return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
 
 
 cdef inline unsigned long long end_at(unsigned long long vaddr, unsigned long long length) noexcept nogil:
@@ -384,71 +224,40 @@ cdef inline int source_of(View *v, Py_ssize_t index) noexcept nogil:
     return v.run_start[4 * v.runs + low - 1] if low else 0
 
 
-cdef inline unsigned long long start_in(View *v, Py_ssize_t row, int number, Form form) noexcept nogil:
-    """Function, file or line of a row of starts, 32 bits."""
-    if Form is packed_t:
-        return <unsigned int>packed_field(&v.packed_starts, row, number)
-    else:
-        return load(v.start + START_SIZE * row + 4 * number, 4)
+cdef inline unsigned int start_field(View *v, Py_ssize_t row, int number) noexcept nogil:
+    """Function, file or line of a row of starts."""
+    return u32(v.start + START_SIZE * row + 4 * number, False)
 
 
-cdef inline unsigned long long start_field(View *v, Py_ssize_t row, int number) noexcept nogil:
-    """The same of either form."""
-    return start_in(v, row, number, <packed_t>0) if v.packed else start_in(v, row, number, <plain_t>0)
-
-
-cdef inline unsigned long long declared_at(View *v, Py_ssize_t row, Form form) noexcept nogil:
+cdef inline unsigned long long declared_at(View *v, Py_ssize_t row) noexcept nogil:
     """Function and file of a row of starts, as one number."""
-    return start_in(v, row, 0, form) << 32 | start_in(v, row, 1, form)
+    return <unsigned long long>start_field(v, row, 0) << 32 | start_field(v, row, 1)
 
 
-cdef inline unsigned int start_line(
-    View *v, unsigned long long function, unsigned long long file, unsigned long long line, Form form
+cdef inline unsigned int start_of(
+    View *v, unsigned long long function, unsigned long long file, unsigned long long line
 ) noexcept nogil:
     """The line a function of a file starts on, for a frame of it at `line`; 0 when it is not known.
 
     Where a file has several functions of that name it is the last one that starts at or before the line."""
     cdef unsigned long long wanted = function << 32 | file, here
     cdef Py_ssize_t low = 0, high = v.starts, middle
-    cdef Row row
     if function > <unsigned int>-1 or file > <unsigned int>-1:
         return 0
-    if Form is packed_t:  # the rows of the function are in few blocks: nearly always in one
-        middle = blocks_before(&v.packed_starts, function + 1)
-        high = middle * PACKED_ROWS if middle * PACKED_ROWS < high else high
-        low = middle - 1
-        if low > 0 and least_of(&v.packed_starts, low) == function:
-            low = blocks_before(&v.packed_starts, function) - 1
-        low = low * PACKED_ROWS if low > 0 else 0
-        no_row(&row)
     while low < high:
         middle = (low + high) >> 1
-        if Form is packed_t:
-            find_row(&v.packed_starts, middle, &row)
-            here = <unsigned int>row_field(&row, 0)
-            here = here << 32 | <unsigned int>row_field(&row, 1) if here == function else here << 32
-        else:
-            here = declared_at(v, middle, form)
-        if here < wanted or (here == wanted and start_in(v, middle, 2, form) <= line):
+        here = declared_at(v, middle)
+        if here < wanted or (here == wanted and start_field(v, middle, 2) <= line):
             low = middle + 1
         else:
             high = middle
-    if low and declared_at(v, low - 1, form) == wanted:
-        return <unsigned int>start_in(v, low - 1, 2, form)
-    if low == v.starts or declared_at(v, low, form) != wanted:
+    if low and declared_at(v, low - 1) == wanted:
+        return start_field(v, low - 1, 2)
+    if low == v.starts or declared_at(v, low) != wanted:
         return 0
-    if low + 1 < v.starts and declared_at(v, low + 1, form) == wanted:
+    if low + 1 < v.starts and declared_at(v, low + 1) == wanted:
         return 0
-    return <unsigned int>start_in(v, low, 2, form)
-
-
-cdef inline unsigned int start_of(
-    View *v, unsigned long long function, unsigned long long file, unsigned long long line
-) noexcept nogil:
-    """The same of either form."""
-    if v.packed:
-        return start_line(v, function, file, line, <packed_t>0)
-    return start_line(v, function, file, line, <plain_t>0)
+    return start_field(v, low, 2)
 
 
 cdef enum:
@@ -456,45 +265,31 @@ cdef enum:
     ENTRY_OUTSIDE = -2  # the range's entries are not in the tables
 
 
-cdef inline unsigned long long line_field(View *v, unsigned long long entry, int number, Form form) noexcept nogil:
-    """The offset (0) or the line (1) of a line entry that there is."""
-    if Form is packed_t:
-        return packed_field(&v.packed_lines, entry, number)
-    else:
-        return load(v.line + (entry * LINE_FIELDS + number) * v.line_width, v.line_width)
-
-
 cdef inline unsigned long long entry_field(View *v, unsigned long long entry, int number) noexcept nogil:
-    """The same of either form, for one thread at a time."""
-    if not v.packed:
-        return line_field(v, entry, number, <plain_t>0)
-    find_row(&v.packed_lines, entry, &v.line_row)
-    return row_field(&v.line_row, number)
+    """The offset (0) or the line (1) of a line entry that there is."""
+    return load(v.line + (entry * LINE_FIELDS + number) * v.line_width, v.line_width)
 
 
-cdef inline long long entry_of(
-    View *v, Py_ssize_t index, const Row *row, unsigned long long offset, Form form
-) noexcept nogil:
-    """The number of the line entry for an offset from the vaddr of a range whose row was found; NO_ENTRY or
-    ENTRY_OUTSIDE where there is none."""
-    cdef unsigned long long first = range_field(v, index, row, LINE_INDEX, form), low = 0, middle
-    cdef unsigned long long count = range_field(v, index, row, LINE_COUNT, form), high = count
+cdef inline long long entry_of(View *v, Py_ssize_t index, unsigned long long offset) noexcept nogil:
+    """The number of the line entry for an offset from the vaddr of a range; NO_ENTRY or ENTRY_OUTSIDE without one."""
+    cdef unsigned long long first = field(v, index, LINE_INDEX), low = 0, middle
+    cdef unsigned long long count = field(v, index, LINE_COUNT), high = count
     if count == 0:
         return NO_ENTRY
     if first > v.lines or count > v.lines - first:
         return ENTRY_OUTSIDE
     while low < high:
         middle = (low + high) >> 1
-        if line_field(v, first + middle, 0, form) <= offset:
+        if entry_field(v, first + middle, 0) <= offset:
             low = middle + 1
         else:
             high = middle
     return <long long>(first + low) - 1 if low else NO_ENTRY
 
 
-cdef inline unsigned int line_of(View *v, long long entry, Form form) noexcept nogil:
+cdef inline unsigned int line_of(View *v, long long entry) noexcept nogil:
     """The line of an entry; 0 without one."""
-    return <unsigned int>line_field(v, entry, 1, form) if entry >= 0 else 0
+    return <unsigned int>entry_field(v, entry, 1) if entry >= 0 else 0
 
 
 cdef inline unsigned int column_at(View *v, unsigned long long number) noexcept nogil:
@@ -503,15 +298,11 @@ cdef inline unsigned int column_at(View *v, unsigned long long number) noexcept 
         return 0
     if v.column_width == 1:
         return v.column[number]
-    if v.packed_columns.data != NULL:
-        return <unsigned int>packed_field(&v.packed_columns, number, 0)
     return <unsigned int>load(v.column + number * v.column_width, v.column_width)
 
 
 cdef inline unsigned int discriminator_field(View *v, Py_ssize_t row, int number) noexcept nogil:
     """The number (0) or the discriminator (1) of a row that there is."""
-    if v.packed_discriminators.data != NULL:
-        return <unsigned int>packed_field(&v.packed_discriminators, row, number)
     return u32(v.discriminator + DISCRIMINATOR_SIZE * row + 4 * number, False)
 
 
@@ -551,8 +342,6 @@ cdef inline long long size_of(View *v, unsigned long long offset) noexcept nogil
     """The size of the text at an offset of the strings, MOST_TEXT at most; -1 when it does not lie inside."""
     cdef unsigned long long left, size
     cdef const void *end
-    if v.compact:
-        return shared_text(&v.shared, offset, NULL, MOST_TEXT)
     if offset >= v.string_size:
         return 0 if offset == 0 else -1
     left = v.string_size - offset
@@ -594,29 +383,20 @@ cdef inline void expect_block(View *v, Py_ssize_t low) noexcept nogil:
         whence_prefetch(v.up + low)
 
 
-cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr, Form form) noexcept nogil:
+cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr) noexcept nogil:
     """The last range whose vaddr is at or below the address, or -1."""
     cdef Py_ssize_t low = 0, left = v.count, half
-    if Form is plain_t:
-        if v.va_width == 4 and vaddr > <unsigned int>-1:
-            return v.count - 1
+    if v.va_width == 4 and vaddr > <unsigned int>-1:
+        return v.count - 1
     if v.sample != NULL:
         low = last_not_above(v.sample, v.samples, vaddr) * SAMPLED
         if low < 0:
             return -1
-        if Form is plain_t:
-            expect_block(v, low)
-    elif Form is packed_t:
-        low = (blocks_before(&v.packed_vaddrs, vaddr + 1 if ~vaddr else vaddr) - 1) * SAMPLED
-        if low < 0:
-            return -1
-    if Form is packed_t or v.sample != NULL:
+        expect_block(v, low)
         left = v.count - low if v.count - low < SAMPLED else SAMPLED
-    if Form is packed_t:
-        return packed_last(&v.packed_vaddrs, low, left, vaddr)
     while left > 0:
         half = left >> 1
-        if vaddr_in(v, low + half, form) <= vaddr:
+        if vaddr_of(v, low + half) <= vaddr:
             low += half + 1
             left -= half + 1
         else:
@@ -624,9 +404,7 @@ cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr, Form form) 
     return low - 1
 
 
-cdef inline int chain_at(
-    View *v, Py_ssize_t index, unsigned long long vaddr, unsigned int *out, Form form
-) noexcept nogil:
+cdef inline int chain_at(View *v, Py_ssize_t index, unsigned long long vaddr, unsigned int *out) noexcept nogil:
     """The ranges that are the frames of `vaddr`, innermost first, into `out` (room for MOST_FRAMES); returns how many.
 
     `index` is its last_range. Without links the search steps back range by range: at most FREE_STEPS, or FEW_STEPS once
@@ -634,22 +412,13 @@ cdef inline int chain_at(
     """
     cdef int found = 0
     cdef unsigned long long depth = <unsigned long long>-1, mine, start
-    cdef Row row, place
     cdef Py_ssize_t steps = 0
     cdef Py_ssize_t most = FREE_STEPS if v.stepped < v.count else FEW_STEPS
     cdef unsigned int *links = v.up
-    if Form is packed_t:
-        no_row(&row)
-        no_row(&place)
     while index >= 0 and found < MOST_FRAMES:
-        range_row(v, index, &row, form)
-        mine = range_field(v, index, &row, DEPTH, form)
-        if Form is packed_t:
-            find_row(&v.packed_vaddrs, index, &place)
-            start = row_field(&place, 0)
-        else:
-            start = vaddr_in(v, index, form)
-        if mine < depth and start <= vaddr and vaddr < end_at(start, range_field(v, index, &row, LENGTH, form)):
+        mine = field(v, index, DEPTH)
+        start = vaddr_of(v, index)
+        if mine < depth and start <= vaddr and vaddr < end_at(start, field(v, index, LENGTH)):
             out[found] = <unsigned int>index
             found += 1
             depth = mine
@@ -741,16 +510,12 @@ cdef class Archive:
     cdef object _load_frames(self)
     cdef object _text(self, unsigned long long offset, bint function)
     cdef object _decoded(self, unsigned long long offset)
-    cdef int find_chain(self, unsigned long long vaddr, unsigned int *chain, Form form) except -1
-    cdef object _lookup(self, unsigned long long vaddr, Form form)
-    cdef object _unpacked(self, unsigned long long number)
-    cdef object _frame_of(self, Content *content, Form form)
-    cdef object _find_chains(
-        self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form
-    )
+    cdef int find_chain(self, unsigned long long vaddr, unsigned int *chain) except -1
+    cdef object _lookup(self, unsigned long long vaddr)
+    cdef object _frame_of(self, Content *content)
+    cdef object _find_chains(self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back)
     cdef object _describe(
-        self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, Form form,
-        bint discriminators,
+        self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back, bint discriminators
     )
 
 
@@ -780,7 +545,6 @@ cdef class Texts:
     cdef Archive archive
     cdef readonly Py_ssize_t functions
     cdef readonly unsigned long long written
-    cdef readonly bint too_many
     cdef readonly Column linkage
     cdef Column function
     cdef Column file
@@ -790,8 +554,7 @@ cdef class Texts:
     cdef Bytes readable
 
     cdef object _number(self, Column offsets, Column rows)
-    cdef object _find_texts(self, unsigned long long most)
-    cdef long long _unpack(self, unsigned long long number) except -1
+    cdef object _find_texts(self)
     cdef object _add_up(self, Column rows)
     cdef const unsigned char* text_at(self, Py_ssize_t row, unsigned long long* size) noexcept nogil
     cdef int show(self, Py_ssize_t row, const unsigned char* text, unsigned int size) except -1

@@ -34,7 +34,6 @@ from cython.cimports.whence.kernels.hashtable import (
 )
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import U64s, push_bytes, release, reserve
-from cython.cimports.whence.lidia.kernels.packed import Row, no_row, packed_fits, shared_fit, shared_text
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the vaddr of a line that is none
@@ -191,7 +190,7 @@ def sized(column: Column, count: cython.Py_ssize_t) -> cython.p_char:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def find_links(v: cython.pointer(View), ends: cython.pointer(U64s), form: Form) -> cython.bint:
+def find_links(v: cython.pointer(View), ends: cython.pointer(U64s)) -> cython.bint:
     """Fill `up` and `sample`. `ends` is where the ranges end that hold the last one: that one, and up its links. False
     when there is no memory for them."""
     top: cython.uint = NONE
@@ -205,7 +204,7 @@ def find_links(v: cython.pointer(View), ends: cython.pointer(U64s), form: Form) 
     for block in range(v.samples):
         first = block * SAMPLED
         count = v.count - first if v.count - first < SAMPLED else SAMPLED
-        read_extents(v, first, count, vaddrs, lengths, form)
+        read_extents(v, first, count, vaddrs, lengths)
         v.sample[block] = vaddrs[0]
         if not reserve(ends, count, 8):
             return False
@@ -230,7 +229,6 @@ def forget(v: cython.pointer(View)) -> cython.void:
     """Release what `Archive.link` learnt."""
     free(v.up)
     free(v.sample)
-    free(v.unpacked)
 
 
 @cython.cfunc
@@ -282,8 +280,7 @@ class Archive:
         self._demangle = demangle
 
     def link(self):
-        """Find the up links of all ranges, sample the VAs, and unpack packed tables; once. MemoryError when there is no
-        room for links and samples."""
+        """Find the up links of all ranges and sample the VAs; once. MemoryError."""
         linked: View = self._view
         ends: U64s = U64s(cython.NULL, 0, 0)
         room: cython.bint
@@ -294,11 +291,7 @@ class Archive:
         linked.sample = cython.cast(cython.p_ulonglong, malloc((linked.samples + 1) * 8))
         room = linked.up != cython.NULL and linked.sample != cython.NULL
         with cython.nogil:
-            unpack(cython.address(linked), self._bytes.shape[0])
-            if linked.packed:
-                room = room and find_links(cython.address(linked), cython.address(ends), cython.cast(packed_t, 0))
-            else:
-                room = room and find_links(cython.address(linked), cython.address(ends), cython.cast(plain_t, 0))
+            room = room and find_links(cython.address(linked), cython.address(ends))
         release(cython.address(ends))
         if not room or self.view != cython.address(self._view):  # no memory; or another thread was first
             forget(cython.address(linked))
@@ -335,10 +328,7 @@ class Archive:
     @cython.cfunc
     def _decoded(self, offset: cython.ulonglong):
         """The text at an offset as it is stored; None when it does not lie in the strings."""
-        size: cython.longlong
-        if self._view.compact:
-            return self._unpacked(offset)
-        size = size_of(self.view, offset)
+        size: cython.longlong = size_of(self.view, offset)
         if size < 0:
             return None
         if size == 0:
@@ -348,14 +338,7 @@ class Archive:
         return raw[:size].decode("utf-8", "surrogateescape")
 
     @cython.cfunc
-    def _unpacked(self, number: cython.ulonglong):
-        """The same of a compact archive."""
-        room: cython.uchar[MOST_TEXT]
-        size: cython.longlong = shared_text(cython.address(self._view.shared), number, room, MOST_TEXT)
-        return None if size < 0 else cython.cast(cython.p_char, room)[:size].decode("utf-8", "surrogateescape")
-
-    @cython.cfunc
-    def _frame_of(self, content: cython.pointer(Content), form: Form):
+    def _frame_of(self, content: cython.pointer(Content)):
         """The frame of such content; None on a fault."""
         if content.kept:
             found = self._frames.get(content.key, content.more)
@@ -374,7 +357,7 @@ class Archive:
         put(found, 2, content.line)
         put(found, 3, content.inlined)
         put(found, 4, self._sources[content.source if content.source < len(self._sources) else 0])
-        put(found, 5, start_line(self.view, content.function, content.file, content.line, form))
+        put(found, 5, start_of(self.view, content.function, content.file, content.line))
         put(found, 6, content.column)
         put(found, 7, content.discriminator)
         untrack(found)
@@ -392,7 +375,7 @@ class Archive:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def find_chain(self, vaddr: cython.ulonglong, chain: cython.p_uint, form: Form) -> cython.int:
+    def find_chain(self, vaddr: cython.ulonglong, chain: cython.p_uint) -> cython.int:
         """The ranges that are the frames of one address, innermost first, into `chain` (room for MOST_FRAMES); returns
         how many. MemoryError."""
         count: cython.int
@@ -400,11 +383,11 @@ class Archive:
         self._lookups += 1
         if self._lookups == self._few:
             self.link()
-        index = last_range(self.view, vaddr, form)
-        count = chain_at(self.view, index, vaddr, chain, form)
+        index = last_range(self.view, vaddr)
+        count = chain_at(self.view, index, vaddr, chain)
         if count < 0:
             self.link()
-            count = chain_at(self.view, index, vaddr, chain, form)
+            count = chain_at(self.view, index, vaddr, chain)
         return count if count > 0 else 0
 
     def watch(self, changed: object):
@@ -418,64 +401,53 @@ class Archive:
         None on a fault, which `fault` and `fault_index` then describe, and when the bytes are not those of the file.
         TypeError for what is no integer.
         """
-        frames: object
         number: cython.ulonglong = PyLong_AsUnsignedLongLong(PyNumber_Index(vaddr))
         if number == NEVER and PyErr_Occurred() != cython.NULL:
             PyErr_Clear()  # OverflowError
             return ()
-        if self.view.packed:
-            frames = self._lookup(number, cython.cast(packed_t, 0))
-        else:
-            frames = self._lookup(number, cython.cast(plain_t, 0))
+        frames = self._lookup(number)
         if self._changed is not None and PyObject_CallNoArgs(self._changed) != 0:
             return None
         return frames
 
     @cython.cfunc
-    def _lookup(self, vaddr: cython.ulonglong, form: Form):
+    def _lookup(self, vaddr: cython.ulonglong):
         chain: cython.uint[MOST_FRAMES]
         contents: Content[MOST_FRAMES]
         content: cython.pointer(Content)
         around: cython.pointer(Content)
-        count: cython.int = self.find_chain(vaddr, chain, form)
+        count: cython.int = self.find_chain(vaddr, chain)
         view: cython.pointer(View) = self.view
+        index: cython.uint
         level: cython.int
         entry: cython.longlong
-        row: Row
         if count == 0:
             return ()
-        no_row(cython.address(row))
         for level in range(count):
+            index = chain[level]
             content = contents + level
-            range_row(view, chain[level], cython.address(row), form)
             if level == 0:
-                entry = entry_of(view, chain[0], cython.address(row), vaddr - vaddr_in(view, chain[0], form), form)
+                entry = entry_of(view, index, vaddr - vaddr_of(view, index))
                 if entry == ENTRY_OUTSIDE:
-                    self.fault = LINES_OUTSIDE
-                    self.fault_index = chain[0]
+                    self.fault, self.fault_index = LINES_OUTSIDE, index
                     return None
-                content.file = range_field(view, chain[0], cython.address(row), FILE, form)
-                content.line = line_of(view, entry, form)
+                content.file, content.line = field(view, index, FILE), line_of(view, entry)
                 content.column, content.discriminator = line_column(view, entry), line_discriminator(view, entry)
             if level + 1 < count:  # the frame around it is at its call
                 around = content + 1
-                around.file = range_field(view, chain[level], cython.address(row), CALL_FILE, form)
-                around.line = cython.cast(
-                    cython.uint, range_field(view, chain[level], cython.address(row), CALL_LINE, form)
-                )
-                around.column = call_column(view, chain[level])
-                around.discriminator = call_discriminator(view, chain[level])
-            content.function = range_field(view, chain[level], cython.address(row), FUNCTION, form)
-            content.inlined = range_field(view, chain[level], cython.address(row), DEPTH, form) != 0
-            content.source = source_of(view, chain[level])
+                around.file = field(view, index, CALL_FILE)
+                around.line = cython.cast(cython.uint, field(view, index, CALL_LINE))
+                around.column, around.discriminator = call_column(view, index), call_discriminator(view, index)
+            content.function = field(view, index, FUNCTION)
+            content.inlined = field(view, index, DEPTH) != 0
+            content.source = source_of(view, index)
             set_key(content)
             self._frames.expect(content.key, content.more)
         frames = PyTuple_New(count)
         for level in range(count):
-            frame = self._frame_of(contents + level, form)
+            frame = self._frame_of(contents + level)
             if frame is None:
-                self.fault = NAME_OUTSIDE
-                self.fault_index = chain[level]
+                self.fault, self.fault_index = NAME_OUTSIDE, chain[level]
                 return None
             put(frames, level, frame)
         untrack(frames)
@@ -491,22 +463,12 @@ class Archive:
         found: FrameColumns = FrameColumns()
         if vaddrs.shape[0] > self.count // 256:
             self.link()
-        if self.view.packed:
-            self._find_chains(found, vaddrs, back, cython.cast(packed_t, 0))
-            self._describe(found, vaddrs, back, cython.cast(packed_t, 0), discriminators)
-        else:
-            self._find_chains(found, vaddrs, back, cython.cast(plain_t, 0))
-            self._describe(found, vaddrs, back, cython.cast(plain_t, 0), discriminators)
+        self._find_chains(found, vaddrs, back)
+        self._describe(found, vaddrs, back, discriminators)
         return found
 
     @cython.cfunc
-    def _find_chains(
-        self,
-        found: FrameColumns,
-        vaddrs: cython.const[cython.ulonglong][::1],
-        back: cython.ulonglong,
-        form: Form,
-    ):
+    def _find_chains(self, found: FrameColumns, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
         """Find the ranges of each address: `starts`, `range_index` and `unknown`."""
         view: cython.pointer(View)
         ranges: Column = found.range_index
@@ -532,13 +494,8 @@ class Archive:
                         if not room:
                             break
                         vaddr -= back
-                        count = chain_at(
-                            view,
-                            last_range(view, vaddr, form),
-                            vaddr,
-                            cython.cast(cython.p_uint, ranges.vector.items) + ranges.vector.count,
-                            form,
-                        )
+                        chain = cython.cast(cython.p_uint, ranges.vector.items) + ranges.vector.count
+                        count = chain_at(view, last_range(view, vaddr), vaddr, chain)
                         if count < 0:
                             break
                     ranges.vector.count += count
@@ -555,7 +512,6 @@ class Archive:
         found: FrameColumns,
         vaddrs: cython.const[cython.ulonglong][::1],
         back: cython.ulonglong,
-        form: Form,
         discriminators: cython.bint,
     ):
         """Fill in the columns of the ranges that were found."""
@@ -575,7 +531,6 @@ class Archive:
         entry: cython.longlong
         call_line: cython.uint = 0  # of the frame before
         call_file: cython.ulonglong = 0
-        here: Row
         room: cython.bint = True
         column: cython.p_uint = cython.NULL
         discriminator: cython.p_uint = cython.NULL
@@ -583,22 +538,18 @@ class Archive:
             column = cython.cast(cython.p_uint, sized(found.column, frames))
             if discriminators:
                 discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
-        no_row(cython.address(here))
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             for row in range(vaddrs.shape[0]):
                 handle_signals(cython.address(work), 16)
                 for to in range(starts[row], starts[row + 1]):
                     index = ranges[to]
-                    range_row(view, index, cython.address(here), form)
                     if to == starts[row]:
-                        entry = entry_of(
-                            view, index, cython.address(here), vaddrs[row] - back - vaddr_in(view, index, form), form
-                        )
+                        entry = entry_of(view, index, vaddrs[row] - back - vaddr_of(view, index))
                         if entry == ENTRY_OUTSIDE:
                             room = faulty.push_u32(cython.cast(cython.uint, row)) and room
-                        lines[to] = line_of(view, entry, form)
-                        file[to] = range_field(view, index, cython.address(here), FILE, form)
+                        lines[to] = line_of(view, entry)
+                        file[to] = field(view, index, FILE)
                         if column != cython.NULL:
                             column[to] = line_column(view, entry)
                         if discriminator != cython.NULL:
@@ -609,14 +560,12 @@ class Archive:
                             column[to] = call_column(view, ranges[to - 1])
                         if discriminator != cython.NULL:
                             discriminator[to] = call_discriminator(view, ranges[to - 1])
-                    function[to] = range_field(view, index, cython.address(here), FUNCTION, form)
-                    inlined[to] = range_field(view, index, cython.address(here), DEPTH, form) != 0
+                    function[to] = field(view, index, FUNCTION)
+                    inlined[to] = field(view, index, DEPTH) != 0
                     source[to] = cython.cast(cython.uchar, source_of(view, index))
                     if to + 1 < starts[row + 1]:
-                        call_file = range_field(view, index, cython.address(here), CALL_FILE, form)
-                        call_line = cython.cast(
-                            cython.uint, range_field(view, index, cython.address(here), CALL_LINE, form)
-                        )
+                        call_file = field(view, index, CALL_FILE)
+                        call_line = cython.cast(cython.uint, field(view, index, CALL_LINE))
         if not room:
             raise MemoryError
 
@@ -673,17 +622,6 @@ class Archive:
             release_slots(cython.address(table))
             free(known)
         return out
-
-
-def fits_packed(rows: cython.longlong, fields: cython.int, width: cython.int, size: cython.longlong) -> bool:
-    """Whether a packed table of so many rows has room for its directory and the heads of its blocks in `size` bytes."""
-    belong(1 <= fields <= RANGE_FIELDS)
-    return packed_fits(rows, fields, width, size)
-
-
-def fits_shared(count: cython.ulonglong, size: cython.ulonglong) -> bool:
-    """Whether so many strings have room for their directory and their lengths in `size` bytes."""
-    return shared_fit(count, size)
 
 
 # Queries and answers in text
@@ -799,12 +737,10 @@ class Texts:
 
     `functions` counts the first kind, `written` the bytes that the texts of all frames have together. `linkage` has the
     rows of functions that begin like linkage names. A text lies in the archive's strings (MOST_TEXT bytes of it at
-    most; one outside is empty) or, once `replace` was called, in `readable`; those of a compact archive are unpacked
-    there. `too_many`: not all of them were, as they would have had more bytes than were allowed.
+    most; one outside is empty) or, once `replace` was called, in `readable`.
     """
 
-    def __cinit__(self, archive: Archive, frames: FrameColumns, most: cython.ulonglong = NEVER):
-        """Those of a compact archive have about `most` bytes in all, no more. MemoryError."""
+    def __cinit__(self, archive: Archive, frames: FrameColumns):
         self.archive = archive
         self.offset, self.start = Column("Q", True), Column("Q", True)
         self.size, self.linkage = Column("I", True), Column("I", True)
@@ -812,7 +748,7 @@ class Texts:
         self._number(frames.function, self.function)
         self.functions = self.offset.vector.count
         self._number(frames.file, self.file)
-        self._find_texts(most)
+        self._find_texts()
         self._add_up(self.function)
         self._add_up(self.file)
 
@@ -850,7 +786,7 @@ class Texts:
         release_slots(cython.address(table))
 
     @cython.cfunc
-    def _find_texts(self, most: cython.ulonglong):
+    def _find_texts(self):
         """Fill `start`, `size` and `linkage`."""
         view: cython.pointer(View) = self.archive.view
         count: cython.Py_ssize_t = self.offset.vector.count
@@ -861,41 +797,16 @@ class Texts:
         row: cython.Py_ssize_t
         found: cython.Py_ssize_t = 0
         length: cython.longlong
-        text: cython.pointer(cython.const[cython.uchar])
         for row in range(count):
-            if view.compact:
-                start[row] = WHENCE_READABLE | cython.cast(cython.ulonglong, self.readable.count)
-                length = 0
-                if cython.cast(cython.ulonglong, self.readable.count) > most:
-                    self.too_many = True
-                elif offset[row] or row < self.functions:
-                    length = self._unpack(offset[row])
-                text = self.readable.items + (self.readable.count - length)
-            else:
-                length = size_of(view, offset[row])
-                if length < 0 or (row >= self.functions and offset[row] == 0):
-                    length = 0  # outside; no file, also where the strings begin with another text
-                start[row] = offset[row] + (0 if view.nul else LENGTH_PREFIX)
-                text = view.string + start[row]
+            length = size_of(view, offset[row])
+            if length < 0 or (row >= self.functions and offset[row] == 0):
+                length = 0  # outside; no file, also where the strings begin with another text
+            start[row] = offset[row] + (0 if view.nul else LENGTH_PREFIX)
             size[row] = cython.cast(cython.uint, length)
-            if row < self.functions and length > 2 and is_linkage_name(text):
+            if row < self.functions and length > 2 and is_linkage_name(view.string + start[row]):
                 linkage[found] = cython.cast(cython.uint, row)
                 found += 1
         self.linkage.vector.count = found
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _unpack(self, number: cython.ulonglong) -> cython.longlong:
-        """Append a string of a compact archive to `readable`; returns its size, 0 for one that is not there."""
-        size: cython.longlong
-        if not reserve(cython.address(self.readable), MOST_TEXT, 1):
-            raise MemoryError
-        size = shared_text(
-            cython.address(self.archive.view.shared), number, self.readable.items + self.readable.count, MOST_TEXT
-        )
-        size = max(size, 0)
-        self.readable.count += size
-        return size
 
     @cython.cfunc
     def _add_up(self, rows: Column):

@@ -34,11 +34,10 @@ from cython.cimports.whence.lidia.kernels.queries import (
     last_not_above,
     line_column,
     line_of,
-    plain_t,
     size_of,
     source_of,
     start_of,
-    vaddr_in,
+    vaddr_of,
 )
 
 ROOM = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes that are not given back from one text to the next
@@ -474,7 +473,6 @@ class Replies:
         `form` has what stands behind a function's name, what stands between two frames, and the number of the source
         that is debug info."""
         gap, between, dwarf = form
-        belong(not archive.view.compact)  # whose strings are not stored as they are written
         belong(not any(byte in QUOTED_NEVER for byte in module))
         self._archive, self._module, self._writer = archive, module, FrameWriter()
         self._bare = not any(byte in BARE_NEVER for byte in module)
@@ -598,7 +596,7 @@ class Replies:
         vaddr: cython.ulonglong = self._address(cython.cast(cython.p_uchar, question), len(question))
         if vaddr == NO_ADDRESS:
             return None
-        count: cython.int = self._archive.find_chain(vaddr, chain, cython.cast(plain_t, 0))
+        count: cython.int = self._archive.find_chain(vaddr, chain)
         symbol = self._symbol(vaddr)
         writer._out.count = 0
         if count == 0:
@@ -609,8 +607,7 @@ class Replies:
             self._file(0, file)
             writer._literal(b":0:0\n\n")
             return self._taken()
-        offset: cython.ulonglong = vaddr - vaddr_in(view, chain[0], cython.cast(plain_t, 0))
-        entry = entry_of(view, chain[0], cython.NULL, offset, cython.cast(plain_t, 0))
+        entry = entry_of(view, chain[0], vaddr - vaddr_of(view, chain[0]))
         if entry == ENTRY_OUTSIDE:
             return None
         for level in range(count):
@@ -626,11 +623,7 @@ class Replies:
             if not self._file(field(view, inner, CALL_FILE if level else FILE), file):
                 return None
             writer._literal(b":")
-            writer._decimal(
-                cython.cast(cython.uint, field(view, inner, CALL_LINE))
-                if level
-                else line_of(view, entry, cython.cast(plain_t, 0))
-            )
+            writer._decimal(cython.cast(cython.uint, field(view, inner, CALL_LINE)) if level else line_of(view, entry))
             writer._literal(b":")
             writer._decimal(call_column(view, inner) if level else line_column(view, entry))
             writer._literal(b"\n")
