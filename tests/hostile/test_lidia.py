@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.forge.lidia import Forged
 from tests.hostile import bounded, interrupted
 from tests.hostile.inputs.lidia import deep, shared_lengths, shared_lines, shared_name
+from whence.lidia import compressed
 
 Make = Callable[[], bytes]
 
@@ -74,3 +76,22 @@ def test_ctrl_c_ends_a_long_dump(tmp_path: Path) -> None:
     path = tmp_path / "long.lidia"
     path.write_bytes(Forged(rows).bytes())
     interrupted(["whence", "lidia", "dump", path])
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_a_compressed_archive_that_grows_beyond_the_limit_is_refused(codec: str, tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    with open(path, "wb") as out, compressed.compressed(out, codec) as file:
+        file.write(Forged([(0x1000, 16, 0, 0, 0, 0, 0, 0, 0)]).bytes())
+        for _ in range(200):
+            file.write(bytes(1 << 20))
+    outcome = bounded(["whence", "lidia", "verify", path], seconds=3, megabytes=100)
+    assert outcome.code == 3
+    assert "decompressed bytes take more than 100 times its" in outcome.error
+
+
+def test_a_gzip_file_of_empty_members_ends_in_an_error(tmp_path: Path) -> None:
+    path = written(tmp_path, gzip.compress(b"", mtime=0) * 20_000)
+    outcome = bounded(["whence", "lidia", "verify", path], seconds=3, megabytes=60)
+    assert outcome.code == 3
+    assert "the file is empty" in outcome.error
