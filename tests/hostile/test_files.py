@@ -120,6 +120,10 @@ def cases() -> Iterator[Case]:
     yield Case(lidia.deep, "lidia dump FILE", 3, 60, (0,), ("depth 4294967295",), output=10_000)
     yield Case(lidia.deep, "lidia dump --json FILE", 3, 60, (0,), ('"depth": 4294967295',))
     yield Case(lidia.shared_lines, "lidia dump FILE", 6, 150, (3,), ("line entries of ranges take more than",))
+    for codec in ("gzip", "zstd"):
+        says = "decompressed bytes take more than 100 times its"
+        yield Case(partial(lidia.bomb, codec), "lidia verify FILE", 3, 100, (3,), (says,))
+    yield Case(lidia.empty_members, "lidia verify FILE", 3, 60, (3,), ("the file is empty",))
 
     # Go's execution traces: many small generations, texts that every event repeats, lines without an end
     for make in (gotrace.generations, gotrace.empty_generations):

@@ -181,8 +181,11 @@ class ConfinedParser:
                 process, line = self._mother
                 self._mother = None
                 line.close()  # which ends it
-                with contextlib.suppress(subprocess.TimeoutExpired):
+                try:
                     process.wait(5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
 
     @property
     def _line(self) -> socket.socket | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import struct
 
 from tests.forge.lidia import OVERFLOW, Forged
+from whence.lidia import compressed
 
 MEGABYTE = 1 << 20
 
@@ -40,3 +43,17 @@ def shared_lines(ranges: int = 5_000, entries: int = 20_000) -> bytes:
 
 def many_ranges(ranges: int = 400_000) -> bytes:
     return Forged([(16 * row, 16, 0, 0, 0, 0, 0, 0, 0) for row in range(ranges)]).bytes()
+
+
+def bomb(codec: str) -> bytes:
+    """A compressed archive with 200 MiB of zeros at its end."""
+    out = io.BytesIO()
+    with compressed.compressed(out, codec) as file:
+        file.write(Forged([(0x1000, 16, 0, 0, 0, 0, 0, 0, 0)]).bytes())
+        for _ in range(200):
+            file.write(bytes(1 << 20))
+    return out.getvalue()
+
+
+def empty_members() -> bytes:
+    return gzip.compress(b"", mtime=0) * 20_000
