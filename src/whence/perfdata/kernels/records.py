@@ -34,7 +34,7 @@ from cython.cimports.whence.kernels.hashtable import (
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
 from cython.cimports.whence.perfdata.kernels import constants as c
-from cython.cimports.whence.perfdata.kernels.records import Event
+from cython.cimports.whence.perfdata.kernels.records import Event, Sample
 
 MOST_DEPTH = cython.declare(cython.Py_ssize_t, 8192 + 1024)  # a chain and branches of records of 64 KB
 FIRST_PAGE = cython.declare(cython.ulonglong, 4096)  # no code lies there: what chains have of it is junk, left as it is
@@ -351,37 +351,45 @@ class Records:
 
     def _sample(self, at, end, misc, where):
         """One sample, its fields in the order of the kernel's perf_output_sample."""
-        big: cython.bint = self.big
+        sample: Sample
         body: cython.p_const_uchar = at
-        event: cython.uint = 0
-        row: cython.int
-        kind: cython.ulonglong
-        ip: cython.ulonglong = 0
-        thread: cython.ulonglong = 0
-        time: cython.ulonglong = 0
-        period: cython.ulonglong = 0
-        cpu: cython.uint = NO_CPU
-        count: cython.ulonglong
-        user: cython.ulonglong = NO_USER
-        stack: cython.uint = 0
-        values: cython.p_const_uchar = cython.NULL
-        each: cython.int = 0
-        entries: cython.ulonglong = 0
-        cookie: cython.ulonglong = 0
-        mode: cython.int = misc & c.MODE
         if self.event_count == 0:
             self.damaged += 1
             return
+        memset(cython.address(sample), 0, cython.sizeof(Sample))
+        sample.event = self._event_in(at, end)
+        sample.described = cython.address(self.events[sample.event])
+        at = self._read_head(cython.address(sample), at, end)
+        if at != cython.NULL:
+            at = self._read_values(cython.address(sample), at, end)
+        if at != cython.NULL:
+            at = self._read_chain(cython.address(sample), at, end, misc & c.MODE)
+        if at != cython.NULL:
+            at = self._read_user(cython.address(sample), at, end, where + c.RECORD_HEADER, body)
+        if at != cython.NULL:
+            at = self._skip_rest(cython.address(sample), at, end)
+        if at == cython.NULL:
+            self.damaged += 1
+        elif not self._keep_sample(cython.address(sample)):
+            self.failed = True
+
+    def _event_in(self, at, end):
+        """Return the event of a sample by the id in it; the first event where the id is missing or unknown."""
+        row: cython.int
         if self.id_at >= 0 and end - at >= self.id_at + 8:
-            row = self._event_of(u64(at + self.id_at, big))
+            row = self._event_of(u64(at + self.id_at, self.big))
             if row >= 0 and self.id_event.items[row] < self.event_count:
-                event = self.id_event.items[row]
-            elif self.event_count > 1:
+                return self.id_event.items[row]
+            if self.event_count > 1:
                 self.unknown_ids += 1
-        described: cython.pointer[Event] = cython.address(self.events[event])
-        kind = described.sample_type
-        period = described.period
-        count = 8 * (
+        return 0
+
+    def _read_head(self, sample, at, end):
+        """Read the fields of fixed size, IDENTIFIER to PERIOD. Returns where the next field begins, NULL for a sample
+        that is cut, like the methods that follow."""
+        big: cython.bint = self.big
+        kind: cython.ulonglong = sample.described.sample_type
+        size: cython.Py_ssize_t = 8 * (
             (kind & c.HAS_IDENTIFIER != 0)
             + (kind & c.HAS_IP != 0)
             + (kind & c.HAS_TID != 0)
@@ -392,172 +400,178 @@ class Records:
             + (kind & c.HAS_CPU != 0)
             + (kind & c.HAS_PERIOD != 0)
         )
-        if cython.cast(cython.ulonglong, end - at) < count:
-            self.damaged += 1
-            return
+        sample.period = sample.described.period
+        sample.cpu = NO_CPU
+        sample.user = NO_USER
+        if end - at < size:
+            return cython.NULL
         if kind & c.HAS_IDENTIFIER:
             at += 8
         if kind & c.HAS_IP:
-            ip = u64(at, big)
+            sample.ip = u64(at, big)
             at += 8
         if kind & c.HAS_TID:
-            thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 4, big)
+            sample.thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 4, big)
             at += 8
         if kind & c.HAS_TIME:
-            time = u64(at, big)
+            sample.time = u64(at, big)
             at += 8
-        if kind & c.HAS_ADDR:
-            at += 8
-        if kind & c.HAS_ID:
-            at += 8
-        if kind & c.HAS_STREAM_ID:
-            at += 8
+        at += 8 * ((kind & c.HAS_ADDR != 0) + (kind & c.HAS_ID != 0) + (kind & c.HAS_STREAM_ID != 0))
         if kind & c.HAS_CPU:
-            cpu = u32(at, big)
+            sample.cpu = u32(at, big)
             at += 8
         if kind & c.HAS_PERIOD:
-            period = u64(at, big)
+            sample.period = u64(at, big)
             at += 8
-        if kind & c.HAS_READ:
-            values = at
-            each = 8 * (1 + (described.read_format & c.READ_ID != 0) + (described.read_format & c.READ_LOST != 0))
-            entries = 1
-            count = 8 * (
-                (described.read_format & c.READ_ENABLED != 0) + (described.read_format & c.READ_RUNNING != 0)
-            )  # between n and the values of a group; in a single one behind the value
-            if described.read_format & c.READ_GROUP:
-                if end - at < 8:
-                    self.damaged += 1
-                    return
-                entries = u64(at, big)
-                at += 8
-                values = at + count
-            if (
-                cython.cast(cython.ulonglong, end - at) < count
-                or entries > (cython.cast(cython.ulonglong, end - at) - count) // each
-            ):
-                self.damaged += 1
-                return
-            at += count + entries * each
+        return at
+
+    def _read_values(self, sample, at, end):
+        """Read where the counters' values are (READ)."""
+        form: cython.ulonglong = sample.described.read_format
+        times: cython.Py_ssize_t = self._between(sample.described)
+        if not sample.described.sample_type & c.HAS_READ:
+            return at
+        sample.values = at
+        sample.value_size = 8 * (1 + (form & c.READ_ID != 0) + (form & c.READ_LOST != 0))
+        sample.value_count = 1
+        if form & c.READ_GROUP:
+            # u64 count, the times, the values; a single value has its times after it
+            if end - at < 8:
+                return cython.NULL
+            sample.value_count = u64(at, self.big)
+            at += 8
+            sample.values = at + times
+        if end - at < times or sample.value_count > cython.cast(cython.size_t, end - at - times) // sample.value_size:
+            return cython.NULL
+        return at + times + sample.value_count * sample.value_size
+
+    def _read_chain(self, sample, at, end, mode):
+        """Read the call chain (CALLCHAIN, RAW, BRANCH_STACK) into `chain`; without one, the instruction's address."""
+        big: cython.bint = self.big
+        kind: cython.ulonglong = sample.described.sample_type
+        branches: cython.ulonglong = sample.described.branch_type
+        count: cython.ulonglong
         self.depth = 0
         self.user_at = -1
         self.exact = True
         self.mode = mode
         if kind & c.HAS_CALLCHAIN:
             if end - at < 8:
-                self.damaged += 1
-                return
+                return cython.NULL
             count = u64(at, big)
             at += 8
             if count > cython.cast(cython.ulonglong, end - at) >> 3:
-                self.damaged += 1
-                return
+                return cython.NULL
             if count >= 2 and u64(at + 8 * (count - 2), big) == ALL_ONES - c.CONTEXT_USER_DEFERRED + 1:
-                cookie = u64(at + 8 * (count - 1), big)
+                sample.cookie = u64(at + 8 * (count - 1), big)
                 self._walk(at, count - 2)
             else:
                 self._walk(at, count)
             at += 8 * count
         if self.depth == 0 and kind & c.HAS_IP:
-            self._put(ip, mode, True)
+            self._put(sample.ip, mode, True)
         if kind & c.HAS_RAW:
             if end - at < 4 or u32(at, big) > cython.cast(cython.ulonglong, end - at - 4):
-                self.damaged += 1
-                return
+                return cython.NULL
             at += 4 + cython.cast(cython.Py_ssize_t, u32(at, big))
         if kind & c.HAS_BRANCH_STACK:
             if end - at < 8:
-                self.damaged += 1
-                return
+                return cython.NULL
             count = u64(at, big)
             at += 8
-            if described.branch_type & c.BRANCH_HW_INDEX:
+            if branches & c.BRANCH_HW_INDEX:
                 at += 8
             if at > end or count > cython.cast(cython.ulonglong, end - at) // 24:
-                self.damaged += 1
-                return
-            if described.branch_type & c.BRANCH_CALL_STACK and count:
+                return cython.NULL
+            if branches & c.BRANCH_CALL_STACK and count:
                 self._branches(at, count)
             at += 24 * count
-            if described.branch_type & c.BRANCH_COUNTERS:
+            if branches & c.BRANCH_COUNTERS:
                 at += 8 * count
+        return at
+
+    def _read_user(self, sample, at, end, where, body):
+        """Read where the registers and the copy of the stack are (REGS_USER, STACK_USER): the body is at `where` in the
+        stream."""
+        kind: cython.ulonglong = sample.described.sample_type
+        count: cython.ulonglong
         if kind & (c.HAS_REGS_USER | c.HAS_STACK_USER) and at <= end:
-            user = where + cython.cast(cython.ulonglong, at - body) + c.RECORD_HEADER
+            sample.user = where + cython.cast(cython.ulonglong, at - body)
         if kind & c.HAS_REGS_USER:
-            at = self._skip_registers(at, end, described.user_registers)
+            at = self._skip_registers(at, end, sample.described.user_registers)
         if kind & c.HAS_STACK_USER and end - at >= 8:
-            count = u64(at, big)
+            count = u64(at, self.big)
             at += 8
             if count > cython.cast(cython.ulonglong, end - at):
-                self.damaged += 1
-                return
+                return cython.NULL
             at += count
             if count:
                 at += 8
-        if kind & (c.HAS_WEIGHT | c.HAS_WEIGHT_STRUCT):
-            at += 8
-        if kind & c.HAS_DATA_SRC:
-            at += 8
-        if kind & c.HAS_TRANSACTION:
-            at += 8
+        return at
+
+    def _skip_rest(self, sample, at, end):
+        """Skip the fields after the copy of the stack, WEIGHT to AUX."""
+        kind: cython.ulonglong = sample.described.sample_type
+        at += 8 * (
+            (kind & (c.HAS_WEIGHT | c.HAS_WEIGHT_STRUCT) != 0)
+            + (kind & c.HAS_DATA_SRC != 0)
+            + (kind & c.HAS_TRANSACTION != 0)
+        )
         if kind & c.HAS_REGS_INTR:
-            at = self._skip_registers(at, end, described.inner_registers)
-        if kind & c.HAS_PHYS_ADDR:
-            at += 8
-        if kind & c.HAS_CGROUP:
-            at += 8
-        if kind & c.HAS_DATA_PAGE_SIZE:
-            at += 8
-        if kind & c.HAS_CODE_PAGE_SIZE:
-            at += 8
+            at = self._skip_registers(at, end, sample.described.inner_registers)
+        at += 8 * (
+            (kind & c.HAS_PHYS_ADDR != 0)
+            + (kind & c.HAS_CGROUP != 0)
+            + (kind & c.HAS_DATA_PAGE_SIZE != 0)
+            + (kind & c.HAS_CODE_PAGE_SIZE != 0)
+        )
         if kind & c.HAS_AUX:
-            if end - at < 8 or u64(at, big) > cython.cast(cython.ulonglong, end - at - 8):
-                self.damaged += 1
-                return
-            at += 8 + u64(at, big)
-        if at > end:
-            self.damaged += 1
-            return
+            if end - at < 8 or u64(at, self.big) > cython.cast(cython.ulonglong, end - at - 8):
+                return cython.NULL
+            at += 8 + u64(at, self.big)
+        return at if at <= end else cython.NULL
+
+    def _keep_sample(self, sample):
+        """Add a sample, or a row for each counter that it read. False when there is no memory."""
+        stack: cython.uint = 0
         if self.timeless:
             self.clock += 1
-        if not kind & c.HAS_TIME:
-            time = self.clock
-        elif time != ALL_ONES:
-            self.clock = time
-        if not self._add_stack(cython.cast(cython.uint, thread >> 32), cython.address(stack)):
-            self.failed = True
-            return
-        if cookie:
-            if (
-                not push_u64(cython.address(self.waiting_cookie), cookie)
-                or not push_u64(cython.address(self.waiting_thread), thread)
-                or not push_u32(
-                    cython.address(self.waiting_sample), cython.cast(cython.uint, self.sample_time.vector.count)
-                )
-            ):
-                self.failed = True
-                return
-        if values == cython.NULL or not described.read_format & c.READ_ID:
-            if not self._add_sample(time, thread, cpu, event, stack, period, user):
-                self.failed = True
-            return
-        # values that were read count as periods: of each event what came since its last value
-        for count in range(entries):
-            ip = u64(values, big)
-            row = self._event_of(
-                u64(values + 8 + (0 if described.read_format & c.READ_GROUP else self._between(described)), big)
-            )
-            values += each
+        if not sample.described.sample_type & c.HAS_TIME:
+            sample.time = self.clock
+        elif sample.time != ALL_ONES:
+            self.clock = sample.time
+        if not self._add_stack(cython.cast(cython.uint, sample.thread >> 32), cython.address(stack)):
+            return False
+        if sample.cookie and not (
+            push_u64(cython.address(self.waiting_cookie), sample.cookie)
+            and push_u64(cython.address(self.waiting_thread), sample.thread)
+            and push_u32(cython.address(self.waiting_sample), cython.cast(cython.uint, self.sample_time.vector.count))
+        ):
+            return False
+        if sample.values == cython.NULL or not sample.described.read_format & c.READ_ID:
+            return self._add_sample(sample, stack)
+        return self._add_values(sample, stack)
+
+    def _add_values(self, sample, stack):
+        """Add a sample for each event whose counter it read: the period is what was counted since the last value."""
+        described: cython.pointer[Event] = sample.described
+        id_offset: cython.int = 8 + (0 if described.read_format & c.READ_GROUP else self._between(described))
+        index: cython.ulonglong
+        value: cython.ulonglong
+        row: cython.int
+        for index in range(sample.value_count):
+            value = u64(sample.values, self.big)
+            row = self._event_of(u64(sample.values + id_offset, self.big))
+            sample.values += sample.value_size
             if row < 0:
                 self.unknown_ids += 1
                 continue
-            period = ip - self.id_last.items[row]
-            self.id_last.items[row] = ip
-            event = self.id_event.items[row]
-            if period and event < self.event_count:
-                if not self._add_sample(time, thread, cpu, event, stack, period, user):
-                    self.failed = True
-                    return
+            sample.period = value - self.id_last.items[row]
+            self.id_last.items[row] = value
+            sample.event = self.id_event.items[row]
+            if sample.period and sample.event < self.event_count and not self._add_sample(sample, stack):
+                return False
+        return True
 
     def _between(self, event):
         """How many bytes of times lie between the value and the id of a single reading."""
@@ -569,15 +583,15 @@ class Records:
             return end + 1
         return at + 8 + (8 * count if u64(at, self.big) else 0)
 
-    def _add_sample(self, time, thread, cpu, event, stack, period, user):
+    def _add_sample(self, sample, stack):
         return (
-            self.sample_time.push_u64(time)
-            and self.sample_thread.push_u64(thread)
-            and self.sample_cpu.push_u32(cpu)
-            and self.sample_event.push_u32(event)
+            self.sample_time.push_u64(sample.time)
+            and self.sample_thread.push_u64(sample.thread)
+            and self.sample_cpu.push_u32(sample.cpu)
+            and self.sample_event.push_u32(sample.event)
             and self.sample_stack.push_u32(stack)
-            and self.sample_period.push_u64(period)
-            and (not self.keeps_user or self.sample_user.push_u64(user))
+            and self.sample_period.push_u64(sample.period)
+            and (not self.keeps_user or self.sample_user.push_u64(sample.user))
         )
 
     # call chains
