@@ -951,6 +951,48 @@ def read_frames(
     return to
 
 
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_event(
+    cursor: cython.pointer(Cursor), layout: Layout, to: cython.p_uchar, room_end: cython.p_uchar,
+    keep_padding: cython.bint, fault_kind: cython.p_int, fault: cython.p_int,
+) -> cython.p_uchar:  # fmt: skip
+    """Write the event that begins in the line at hand; returns where the next one goes. `fault_kind` is the type that a
+    fault is about, 0 where it is about none."""
+    name: Token
+    second: cython.ulonglong = 0
+    kind: cython.int = read_name(cursor, layout, cython.address(name))
+    fault_kind[0] = kind
+    if kind == 0:
+        cursor.where = name.start
+        fault[0] = c.BAD_NAME
+        return to
+    to[0] = cython.cast(cython.uchar, kind)
+    to = read_arguments(
+        name.stop,
+        cursor,
+        layout,
+        kind,
+        cython.cast(cython.int, name.stop - name.start) + 1,
+        layout.counts[kind],
+        to + 1,
+        keep_padding,
+        cython.address(second),
+        fault,
+    )
+    if fault[0] != c.FINE:
+        return to
+    if layout.flags[kind] & c.IS_STACK:
+        fault_kind[0] = 0
+        return read_frames(cursor, layout, second, to, room_end, keep_padding, fault)
+    if layout.flags[kind] & c.HAS_DATA:
+        if take_full_line(cursor):
+            return read_data(cursor.line, cursor.stop, to, room_end, keep_padding, cython.address(cursor.where), fault)
+        fault[0] = c.CUT
+    return to
+
+
 def to_wire(
     data: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
@@ -976,12 +1018,9 @@ def to_wire(
     room_end: cython.p_uchar = begin + out.shape[0]
     to: cython.p_uchar = begin
     done: cython.p_uchar = begin
-    kind: cython.int = 0
     fault_kind: cython.int = 0
-    second: cython.ulonglong = 0
     mark: cython.p_const_uchar = base + start
     mark_lines: cython.Py_ssize_t = 0
-    name: Token
     cursor: Cursor
     cursor.at = base + start
     cursor.end = base + stop
@@ -1007,45 +1046,15 @@ def to_wire(
             if room_end - to < ROOM:
                 fault = c.FULL
                 break
-            kind = read_name(cython.address(cursor), layout, cython.address(name))
-            if kind == 0:
-                cursor.where = name.start
-                fault = c.BAD_NAME
-                break
-            fault_kind = kind
-            to[0] = cython.cast(cython.uchar, kind)
-            to = read_arguments(
-                name.stop,
+            to = read_event(
                 cython.address(cursor),
                 layout,
-                kind,
-                cython.cast(cython.int, name.stop - name.start) + 1,
-                layout.counts[kind],
-                to + 1,
+                to,
+                room_end,
                 keep_padding,
-                cython.address(second),
+                cython.address(fault_kind),
                 cython.address(fault),
             )
-            if fault != c.FINE:
-                break
-            if layout.flags[kind] & c.IS_STACK:
-                fault_kind = 0
-                to = read_frames(
-                    cython.address(cursor), layout, second, to, room_end, keep_padding, cython.address(fault)
-                )
-            elif layout.flags[kind] & c.HAS_DATA:
-                if not take_full_line(cython.address(cursor)):
-                    fault = c.CUT
-                else:
-                    to = read_data(
-                        cursor.line,
-                        cursor.stop,
-                        to,
-                        room_end,
-                        keep_padding,
-                        cython.address(cursor.where),
-                        cython.address(fault),
-                    )
             if fault != c.FINE:
                 break
             events += 1
