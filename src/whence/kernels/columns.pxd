@@ -13,3 +13,15 @@ cdef class Column:
     cdef bint reserve(self, Py_ssize_t more) noexcept nogil
     cdef inline bint push_u64(self, unsigned long long value) noexcept nogil
     cdef inline bint push_u32(self, unsigned int value) noexcept nogil
+
+
+cdef inline unsigned long long* u64s(Column column) noexcept nogil:
+    return <unsigned long long*>column.vector.items
+
+
+cdef inline unsigned int* u32s(Column column) noexcept nogil:
+    return <unsigned int*>column.vector.items
+
+
+cdef inline unsigned char* u8s(Column column) noexcept nogil:
+    return <unsigned char*>column.vector.items

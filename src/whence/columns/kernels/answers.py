@@ -23,7 +23,7 @@ from cython.cimports.whence.columns.kernels.arrow import (
 from cython.cimports.whence.columns.kernels.batch import NOTHING, Elements, RecordBatch
 from cython.cimports.whence.columns.kernels.texts import TextRow, TextSet
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u8s, u32s, u64s
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
     fill_slot,
@@ -106,10 +106,7 @@ class AnswerStore:
     def __repr__(self):
         return f"<AnswerStore: {len(self)}, {self.function.count} frames>"
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add(self, file: cython.uint, address: cython.ulonglong) -> cython.bint:
+    def _add(self, file, address):
         """Append an answer without frames. False: no memory."""
         done: cython.bint = push_u32(cython.address(self.file), file)
         done = push_u64(cython.address(self.address), address) and done
@@ -117,10 +114,7 @@ class AnswerStore:
         done = push_u32(cython.address(self.frames), 0) and done
         return push_bytes(cython.address(self.reason), b"\0", 1) and done
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _grow_table(self) -> cython.bint:
+    def _grow_table(self):
         at: cython.Py_ssize_t
         if not make_slots(cython.address(self.table), 4 * self.file.count):
             return False
@@ -145,10 +139,10 @@ class AnswerStore:
         belong(codes.vector.count == count and codes.typecode == "I")
         if not out.reserve(count):
             raise MemoryError
-        answers = cython.cast(cython.p_uint, out.vector.items)
-        addresses = cython.cast(cython.p_ulonglong, elements.address.vector.items)
-        status = cython.cast(cython.p_uchar, elements.status.vector.items)
-        code = cython.cast(cython.p_uint, codes.vector.items)
+        answers = u32s(out)
+        addresses = u64s(elements.address)
+        status = u8s(elements.status)
+        code = u32s(codes)
         with cython.nogil:
             for at in range(count):
                 if status[at]:
@@ -201,14 +195,12 @@ class AnswerStore:
             if is_crowded(cython.address(table)):
                 room = make_slots(cython.address(table), 4 * files.vector.count)
                 for row in range(files.vector.count if room else 0):
-                    put_item(
-                        cython.address(table), mix(cython.cast(cython.p_uint, files.vector.items)[row], self.seed), row
-                    )
+                    put_item(cython.address(table), mix(u32s(files)[row], self.seed), row)
             if room:
                 slot = first_slot(cython.address(table), mix(file, self.seed))
                 while table.slots[slot]:
                     row = table.slots[slot] - 1
-                    if cython.cast(cython.p_uint, files.vector.items)[row] == file:
+                    if u32s(files)[row] == file:
                         break
                     slot = next_slot(cython.address(table), slot)
                 if table.slots[slot] == 0:
@@ -242,8 +234,8 @@ class AnswerStore:
         out: Column = Column("I")
         if not out.reserve(count):
             raise MemoryError
-        numbers = cython.cast(cython.p_uint, out.vector.items)
-        linkages = cython.cast(cython.p_uint, texts.linkage.vector.items)
+        numbers = u32s(out)
+        linkages = u32s(texts.linkage)
         for row in range(count):
             text = texts.text_at(row, cython.address(size))
             kind = PLAIN
@@ -259,16 +251,7 @@ class AnswerStore:
         out.vector.count = count
         return out
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _show(
-        self,
-        number: cython.Py_ssize_t,
-        text: cython.pointer(cython.const[cython.uchar]),
-        size: cython.ulonglong,
-        kind: cython.uint,
-        show: object,
-    ) -> cython.int:
+    def _show(self, number, text, size, kind, show):
         """Say what is shown in place of a new text: nothing if `show` raises."""
         at: cython.ulonglong
         plain: cython.bint = kind == PLAIN
@@ -282,19 +265,14 @@ class AnswerStore:
             self._show_as(number, show(text[:size], kind == LINKAGE))
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _show_as(self, number: cython.Py_ssize_t, text: bytes) -> cython.int:
+    def _show_as(self, number, text):
         shown: cython.Py_ssize_t = self.texts.number_of(text, len(text), SHOWN)
         if shown < 0 or not self._grow_texts():
             raise MemoryError
         self.shown_text.items[number] = cython.cast(cython.uint, shown)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _grow_texts(self) -> cython.bint:
+    def _grow_texts(self):
         """Have a row for each text. False: no memory."""
         while self.shown_at.count < self.texts.row.count:
             if not (
@@ -323,10 +301,10 @@ class AnswerStore:
         answer: cython.uint
         first: cython.Py_ssize_t = self.function.count
         done: cython.bint = True
-        starts = cython.cast(cython.p_uint, frames.starts.vector.items)
-        which = cython.cast(cython.p_uint, answers.vector.items)
-        function = cython.cast(cython.p_uint, texts.function.vector.items)
-        file = cython.cast(cython.p_uint, texts.file.vector.items)
+        starts = u32s(frames.starts)
+        which = u32s(answers)
+        function = u32s(texts.function)
+        file = u32s(texts.file)
         belong(answers.typecode == "I" and frames.starts.vector.count == count + 1)
         belong(texts.function.vector.count == total and texts.file.vector.count == total)
         belong(start_line.shape[0] == total and numbers.shape[0] == len(texts))
@@ -341,10 +319,7 @@ class AnswerStore:
                 done = push_u32(cython.address(self.function), numbers[function[at]]) and done
                 done = push_u32(cython.address(self.source_file), numbers[file[at]]) and done
                 done = push_u32(cython.address(self.start_line), start_line[at]) and done
-                done = (
-                    push_u32(cython.address(self.line), cython.cast(cython.p_uint, frames.line.vector.items)[at])
-                    and done
-                )
+                done = push_u32(cython.address(self.line), u32s(frames.line)[at]) and done
             done = push_bytes(cython.address(self.inlined), frames.inlined.vector.items, total) and done
             done = push_bytes(cython.address(self.source), frames.source.vector.items, total) and done
             if done:
@@ -359,7 +334,7 @@ class AnswerStore:
     def refuse(self, answers: Column, reason: cython.uchar):
         """Give answers a reason in place of frames."""
         at: cython.Py_ssize_t
-        which = cython.cast(cython.p_uint, answers.vector.items)
+        which = u32s(answers)
         belong(answers.typecode == "I")
         for at in range(answers.vector.count):
             belong(FIRST_ANSWER <= which[at] < self.file.count)
@@ -376,9 +351,9 @@ class AnswerStore:
         belong(0 <= known < NO_ID and 0 <= reasons <= 255)
         if not out.reserve((known + 1) * width):
             raise MemoryError
-        counts = cython.cast(cython.p_ulonglong, out.vector.items)
-        which = cython.cast(cython.p_uint, answers.vector.items)
-        code = cython.cast(cython.p_uint, codes.vector.items)
+        counts = u64s(out)
+        which = u32s(answers)
+        code = u32s(codes)
         out.vector.count = (known + 1) * width
         with cython.nogil:
             for at in range((known + 1) * width):
@@ -400,11 +375,10 @@ class AnswerStore:
             found[1] += self.frames.items[at] > 0
         return out
 
-    @cython.cfunc
-    def _check(self, answers: Column):
+    def _check(self, answers):
         at: cython.Py_ssize_t
         most: cython.uint = 0
-        which = cython.cast(cython.p_uint, answers.vector.items)
+        which = u32s(answers)
         belong(answers.typecode == "I")
         for at in range(answers.vector.count):
             if which[at] > most:
@@ -428,8 +402,8 @@ class AnswerStore:
         chosen: Column = Column("I")
         done: cython.bint = True
         self._check(answers)
-        found = cython.cast(cython.p_uint, answers.vector.items)
-        status = cython.cast(cython.p_uchar, elements.status.vector.items)
+        found = u32s(answers)
+        status = u8s(elements.status)
         belong(answers.vector.count == len(elements))
         with cython.nogil:
             for at in range(answers.vector.count):
@@ -460,10 +434,10 @@ class AnswerStore:
         belong(answers.vector.count == len(elements))
         if not which.reserve(elements.rows) or not first.reserve(elements.rows):
             raise MemoryError
-        found = cython.cast(cython.p_uint, answers.vector.items)
-        starts = cython.cast(cython.p_uint, elements.starts.vector.items)
-        frame = cython.cast(cython.p_uint, which.vector.items)
-        of = cython.cast(cython.p_uint, first.vector.items)
+        found = u32s(answers)
+        starts = u32s(elements.starts)
+        frame = u32s(which)
+        of = u32s(first)
         with cython.nogil:
             for row in range(elements.rows):
                 if not elements.lists:
@@ -488,7 +462,7 @@ class AnswerStore:
         width: cython.int = 6 if answers is None else 7
         at: int64_t
         belong(frames.typecode == "I" and len(names) >= width and len(words) == 2)
-        which = cython.cast(cython.p_uint, frames.vector.items)
+        which = u32s(frames)
         for at in range(count):
             belong(which[at] == NO_TEXT or which[at] < self.function.count)
         if not (
@@ -543,10 +517,10 @@ class AnswerStore:
         if offsets == cython.NULL:
             raise MemoryError
         batch.shared.array.children[0].buffers[1] = offsets
-        starts = cython.cast(cython.p_uint, elements.starts.vector.items)
-        found = cython.cast(cython.p_uint, answers.vector.items)
-        its = cython.cast(cython.p_uint, of.vector.items)
-        reason = cython.cast(cython.p_uint, chosen.vector.items)
+        starts = u32s(elements.starts)
+        found = u32s(answers)
+        its = u32s(of)
+        reason = u32s(chosen)
         offsets[0] = 0
         for row in range(rows):
             low: cython.Py_ssize_t = starts[row] if elements.lists else row
@@ -568,19 +542,11 @@ class AnswerStore:
         batch._read_names()
         return batch
 
-    @cython.cfunc
-    def _fill_columns(
-        self,
-        schema: cython.pointer(cython.pointer(ArrowSchema)),
-        array: cython.pointer(cython.pointer(ArrowArray)),
-        frames: Column,
-        names: tuple,
-        words: tuple,
-    ):
+    def _fill_columns(self, schema, array, frames, names, words):
         """Make the six columns of frames."""
         count: int64_t = frames.vector.count
         sources: cython.uint = len(words[0])
-        which = cython.cast(cython.p_uint, frames.vector.items)
+        which = u32s(frames)
         self._fill_texts(schema[FUNCTION], array[FUNCTION], frames, self.function.items, names[FUNCTION])
         self._fill_texts(schema[FILE], array[FILE], frames, self.source_file.items, names[FILE])
         if not (
@@ -608,15 +574,7 @@ class AnswerStore:
             fill_bytes(array[SOURCE], self.source.items, which, 0, sources)
         give_dictionary(schema[SOURCE], array[SOURCE], words[0])
 
-    @cython.cfunc
-    def _fill_texts(
-        self,
-        schema: cython.pointer(ArrowSchema),
-        array: cython.pointer(ArrowArray),
-        frames: Column,
-        texts: cython.p_uint,
-        name: str,
-    ):
+    def _fill_texts(self, schema, array, frames, texts, name):
         """Make a column of texts with a dictionary of those that it shows; the empty text is null."""
         count: int64_t = frames.vector.count
         at: int64_t
@@ -634,7 +592,7 @@ class AnswerStore:
         data: cython.p_char
         room: cython.bint = True
         shown: Column = Column("I")
-        which = cython.cast(cython.p_uint, frames.vector.items)
+        which = u32s(frames)
         self.shown += 1
         if self.shown == 0:  # after 2^32 columns: no mark is left of earlier ones
             for at in range(self.shown_at.count):
@@ -682,25 +640,17 @@ class AnswerStore:
         size = 0
         offsets[0] = 0
         for at in range(places):
-            text = cython.cast(cython.p_uint, shown.vector.items)[at]
+            text = u32s(shown)[at]
             row = self.texts.at(text)
             memcpy(data + size, self.texts.text.items + row.start, row.size)
             size += row.size
             offsets[at + 1] = cython.cast(int32_t, size)
 
-    @cython.cfunc
-    def _fill_reasons(
-        self,
-        schema: cython.pointer(ArrowSchema),
-        array: cython.pointer(ArrowArray),
-        answers: Column,
-        name: str,
-        words: tuple,
-    ):
+    def _fill_reasons(self, schema, array, answers, name, words):
         """Make the column of reasons: null where there is none."""
         count: int64_t = answers.vector.count
         known: cython.uint = len(words)
-        which = cython.cast(cython.p_uint, answers.vector.items)
+        which = u32s(answers)
         if not (new_schema(schema, b"c", name.encode(), 0) and new_array(array, count, 2, 0)):
             raise MemoryError
         if not has_buffers(array, 1):

@@ -22,7 +22,7 @@ from cython.cimports.whence.columns.kernels.arrow import (
 )
 from cython.cimports.whence.columns.kernels.texts import TextSet
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u8s, u32s, u64s
 
 from whence._base.errors import WrongUse
 
@@ -82,7 +82,6 @@ class RecordBatch:
                 raise ValueError("the Arrow array has not as many columns as its schema")
         self._read_names()
 
-    @cython.cfunc
     def _read_names(self):
         """Take the names from the schema. WrongUse for one that is not of a record batch."""
         schema: cython.pointer(ArrowSchema) = cython.address(self.shared.schema)
@@ -134,9 +133,7 @@ class RecordBatch:
             schema = schema.dictionary
         return schema.format.decode()
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def position(self, name: str) -> cython.Py_ssize_t:
+    def position(self, name):
         """The place of a column among the children. KeyError."""
         if name not in self.names:
             raise KeyError(name)
@@ -379,8 +376,7 @@ class Elements:
         if batch is not None:
             self._take(batch, name)
 
-    @cython.cfunc
-    def _take(self, batch: RecordBatch, name: str):
+    def _take(self, batch, name):
         place: cython.Py_ssize_t = batch.position(name)
         belong(batch.shared.array.release != cython.NULL)  # not a schema alone
         schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[place]
@@ -401,7 +397,7 @@ class Elements:
         inner = array.children[0]
         if not self.starts.reserve(self.rows + 1):
             raise MemoryError
-        starts = cython.cast(cython.p_uint, self.starts.vector.items)
+        starts = u32s(self.starts)
         self.starts.vector.count = self.rows + 1
         starts[0] = 0
         low = list_start(array, format, first) if self.rows else 0
@@ -413,17 +409,9 @@ class Elements:
             starts[row + 1] = cython.cast(cython.uint, list_start(array, format, first + row + 1) - low)
             if not is_valid(array, first + row):  # a null list may have children
                 for at in range(starts[row], starts[row + 1]):
-                    cython.cast(cython.p_uchar, self.status.vector.items)[at] = NOTHING
+                    u8s(self.status)[at] = NOTHING
 
-    @cython.cfunc
-    def _read(
-        self,
-        schema: cython.pointer(ArrowSchema),
-        array: cython.pointer(ArrowArray),
-        first: int64_t,
-        count: int64_t,
-        name: str,
-    ):
+    def _read(self, schema, array, first, count, name):
         """Fill `address` and `status` with `count` elements, from row `first` of the buffers on."""
         values: cython.p_ulonglong
         status: cython.p_uchar
@@ -436,8 +424,8 @@ class Elements:
         must_be_numbers(cython.cast(bytes, format), name)
         if not self.address.reserve(count) or not self.status.reserve(count):
             raise MemoryError
-        values = cython.cast(cython.p_ulonglong, self.address.vector.items)
-        status = cython.cast(cython.p_uchar, self.status.vector.items)
+        values = u64s(self.address)
+        status = u8s(self.status)
         if dictionary:
             inner = array.dictionary
         with cython.nogil:
@@ -471,8 +459,8 @@ class Elements:
         at: cython.Py_ssize_t
         row: cython.uint = 0
         out: Column = Column("I")
-        starts = cython.cast(cython.p_uint, self.starts.vector.items)
-        which = cython.cast(cython.p_uint, elements.vector.items)
+        starts = u32s(self.starts)
+        which = u32s(elements)
         belong(elements.typecode == "I")
         if not self.lists:
             return elements
@@ -492,11 +480,11 @@ class Elements:
         row: cython.Py_ssize_t = 0
         of: cython.Py_ssize_t
         count: cython.Py_ssize_t = self.address.vector.count
-        values = cython.cast(cython.p_ulonglong, self.address.vector.items)
-        status = cython.cast(cython.p_uchar, self.status.vector.items)
-        starts = cython.cast(cython.p_uint, self.starts.vector.items)
-        of_start = cython.cast(cython.p_ulonglong, start.address.vector.items)
-        of_offset = cython.cast(cython.p_ulonglong, offset.address.vector.items)
+        values = u64s(self.address)
+        status = u8s(self.status)
+        starts = u32s(self.starts)
+        of_start = u64s(start.address)
+        of_offset = u64s(offset.address)
         alike: cython.bint = len(start) == count and start.lists == self.lists
         belong(len(start) == len(offset) and (alike or len(start) == self.rows))
         for at in range(count):
@@ -505,10 +493,7 @@ class Elements:
             of = at if alike else row
             if status[at] != ASKED:
                 continue
-            if (
-                cython.cast(cython.p_uchar, start.status.vector.items)[of]
-                or cython.cast(cython.p_uchar, offset.status.vector.items)[of]
-            ):
+            if u8s(start.status)[of] or u8s(offset.status)[of]:
                 status[at] = NO_ADDRESS
             else:
                 values[at] = values[at] - of_start[of] + of_offset[of]
@@ -517,9 +502,9 @@ class Elements:
         """Make return addresses addresses of their calls: one byte less, for all or for all but the first of a list."""
         at: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
-        values = cython.cast(cython.p_ulonglong, self.address.vector.items)
-        status = cython.cast(cython.p_uchar, self.status.vector.items)
-        starts = cython.cast(cython.p_uint, self.starts.vector.items)
+        values = u64s(self.address)
+        status = u8s(self.status)
+        starts = u32s(self.starts)
         leaves: cython.bint = callers_only
         if leaves and not self.lists:
             return
@@ -581,7 +566,7 @@ def identities(batch: RecordBatch, name: str, elements: Elements, known: TextSet
     low: int64_t
     row: cython.Py_ssize_t
     at: cython.Py_ssize_t
-    starts = cython.cast(cython.p_uint, elements.starts.vector.items)
+    starts = u32s(elements.starts)
     out: Column = Column("I")
     spread: Column
     codes: cython.p_uint
@@ -602,10 +587,10 @@ def identities(batch: RecordBatch, name: str, elements: Elements, known: TextSet
     spread = Column("I")
     if not spread.reserve(len(elements)):
         raise MemoryError
-    codes = cython.cast(cython.p_uint, out.vector.items)
+    codes = u32s(out)
     for row in range(elements.rows):
         for at in range(starts[row], starts[row + 1]):
-            cython.cast(cython.p_uint, spread.vector.items)[at] = codes[row]
+            u32s(spread)[at] = codes[row]
     spread.vector.count = len(elements)
     return spread
 
@@ -630,7 +615,7 @@ def read_identities(
     outer: cython.char = schema.format[0]
     if not out.reserve(count):
         raise MemoryError
-    codes = cython.cast(cython.p_uint, out.vector.items)
+    codes = u32s(out)
     out.vector.count = count
     if format == b"n":
         memset(codes, 0xFF, 4 * count)
@@ -644,7 +629,7 @@ def read_identities(
         raise MemoryError
     inner.vector.count = array.dictionary.length
     number_texts(
-        cython.cast(cython.p_uint, inner.vector.items), known, array.dictionary, format, array.dictionary.offset,
+        u32s(inner), known, array.dictionary, format, array.dictionary.offset,
         array.dictionary.length,
     )  # fmt: skip
     with cython.nogil:
@@ -652,7 +637,7 @@ def read_identities(
             codes[row] = NO_ID
             if integer_at(array, outer, first + row, cython.address(index)):
                 if index < cython.cast(cython.ulonglong, inner.vector.count):
-                    codes[row] = cython.cast(cython.p_uint, inner.vector.items)[index]
+                    codes[row] = u32s(inner)[index]
 
 
 @cython.cfunc

@@ -50,19 +50,10 @@ class TextSet:
         """About how many bytes they take."""
         return self.text.count + self.row.count * 32
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def at(self, number: cython.Py_ssize_t) -> cython.pointer(TextRow):
+    def at(self, number):
         return cython.cast(cython.pointer(TextRow), self.row.items) + number
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def number_of(
-        self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong, kind: cython.uint
-    ) -> cython.Py_ssize_t:
+    def number_of(self, text, size, kind):
         """The number of a text of a kind, which is added if it is not there; -1: no memory."""
         table: cython.pointer(HashTable) = cython.address(self.table)
         hash: cython.ulonglong = mix_bytes(text, size, self.seed) ^ kind

@@ -3,20 +3,7 @@
 from array import array
 
 import cython
-from cython.cimports.whence.gotrace.kernels.constants import (
-    BAD_TYPE,
-    BAD_UVARINT,
-    CUT,
-    END_OF_GENERATION,
-    EVENT_BATCH,
-    EXPERIMENTAL_BATCH,
-    FINE,
-    FULL,
-    HAS_DATA,
-    IS_STACK,
-    NO_EVENT,
-    OUT_OF_BATCH,
-)
+from cython.cimports.whence.gotrace.kernels import constants as c
 from cython.cimports.whence.gotrace.kernels.layout import Layout
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     read_uvarint,
@@ -68,12 +55,12 @@ def scan(
     Returns (where it stopped, always between batches; rows; fault; where the fault is). CUT: the last batch goes on
     past `stop`. FULL: `out` has no more room.
     """
-    fault: cython.int = FINE
+    fault: cython.int = c.FINE
     room: cython.Py_ssize_t = out.room
     row: cython.Py_ssize_t = 0
     belong(start >= 0)
     if start >= stop or stop > data.shape[0]:
-        return (start, 0, FINE, start)
+        return (start, 0, c.FINE, start)
     base: cython.p_const_uchar = cython.address(data[0])
     at: cython.p_const_uchar = base + start
     end: cython.p_const_uchar = base + stop
@@ -88,37 +75,37 @@ def scan(
         while at < end:
             mark = at
             if row >= room:
-                fault = FULL
+                fault = c.FULL
                 break
             kind = at[0]
-            if layout.counts[kind] == NO_EVENT or not (
-                kind == EVENT_BATCH or kind == EXPERIMENTAL_BATCH or kind == END_OF_GENERATION
+            if layout.counts[kind] == c.NO_EVENT or not (
+                kind == c.EVENT_BATCH or kind == c.EXPERIMENTAL_BATCH or kind == c.END_OF_GENERATION
             ):
-                fault = OUT_OF_BATCH
+                fault = c.OUT_OF_BATCH
                 break
             at += 1
             # EventBatch: generation, thread, time, size. ExperimentalBatch: the experiment before them.
-            skip = 1 if kind == EXPERIMENTAL_BATCH else 0
-            numbers = 0 if kind == END_OF_GENERATION else 4 + skip
+            skip = 1 if kind == c.EXPERIMENTAL_BATCH else 0
+            numbers = 0 if kind == c.END_OF_GENERATION else 4 + skip
             header[1] = 0
             for i in range(5):
                 header[i] = 0
             for i in range(numbers):
                 got = read_uvarint(at, end, cython.address(header[i]))
                 if got <= 0:
-                    fault = CUT if got == 0 else BAD_UVARINT
+                    fault = c.CUT if got == 0 else c.BAD_UVARINT
                     break
                 at += got
-            if fault != FINE:
+            if fault != c.FINE:
                 break
             if header[numbers - 1 if numbers else 0] > cython.cast(cython.ulonglong, end - at):
-                fault = CUT
+                fault = c.CUT
                 break
             out.kinds[row] = kind
             out.starts[row] = mark - base
             out.bodies[row] = at - base
             if numbers:
-                if kind == EVENT_BATCH:
+                if kind == c.EVENT_BATCH:
                     out.kinds[row] = at[0] if header[3] else 0
                 at += header[numbers - 1]
             out.ends[row] = at - base
@@ -126,9 +113,9 @@ def scan(
             out.threads[row] = header[skip + 1]
             out.times[row] = header[skip + 2]
             row += 1
-    if fault != FINE:
-        return (mark - base, row, fault, (mark if fault == OUT_OF_BATCH else at) - base)
-    return (at - base, row, FINE, at - base)
+    if fault != c.FINE:
+        return (mark - base, row, fault, (mark if fault == c.OUT_OF_BATCH else at) - base)
+    return (at - base, row, c.FINE, at - base)
 
 
 def frame(
@@ -144,13 +131,13 @@ def frame(
     Returns (where it stopped, always between events; rows; events; fault; where the fault is). CUT: an event goes on
     past `stop`. FULL: `starts` is full.
     """
-    fault: cython.int = FINE
+    fault: cython.int = c.FINE
     room: cython.Py_ssize_t = starts.shape[0]
     row: cython.Py_ssize_t = 0
     events: cython.Py_ssize_t = 0
     belong(start >= 0)
     if start >= stop or stop > data.shape[0]:
-        return (start, 0, 0, FINE, start)
+        return (start, 0, 0, c.FINE, start)
     base: cython.p_const_uchar = cython.address(data[0])
     at: cython.p_const_uchar = base + start
     end: cython.p_const_uchar = base + stop
@@ -163,40 +150,40 @@ def frame(
         while at < end:
             mark = at
             kind = at[0]
-            if layout.counts[kind] == NO_EVENT:
-                fault = BAD_TYPE
+            if layout.counts[kind] == c.NO_EVENT:
+                fault = c.BAD_TYPE
                 break
             if row >= room:
-                fault = FULL
+                fault = c.FULL
                 break
             at += 1
             left = layout.counts[kind]
-            while left and fault == FINE:
+            while left and fault == c.FINE:
                 value = take(cython.address(at), end, cython.address(fault))
                 left -= 1
-                if layout.flags[kind] & IS_STACK and left == 0:
+                if layout.flags[kind] & c.IS_STACK and left == 0:
                     second = value
-            if fault == FINE and layout.flags[kind] & IS_STACK:
+            if fault == c.FINE and layout.flags[kind] & c.IS_STACK:
                 if second > cython.cast(cython.ulonglong, end - at) // 4:
-                    fault = OUT_OF_BATCH
+                    fault = c.OUT_OF_BATCH
                 left = 4 * second
-                while left and fault == FINE:
+                while left and fault == c.FINE:
                     take(cython.address(at), end, cython.address(fault))
                     left -= 1
-            elif fault == FINE and layout.flags[kind] & HAS_DATA:
+            elif fault == c.FINE and layout.flags[kind] & c.HAS_DATA:
                 value = take(cython.address(at), end, cython.address(fault))
-                if fault == FINE and value > cython.cast(cython.ulonglong, end - at):
-                    fault = OUT_OF_BATCH
-                if fault == FINE:
+                if fault == c.FINE and value > cython.cast(cython.ulonglong, end - at):
+                    fault = c.OUT_OF_BATCH
+                if fault == c.FINE:
                     at += value
-            if fault != FINE:
-                if fault == OUT_OF_BATCH:
-                    fault = CUT
+            if fault != c.FINE:
+                if fault == c.OUT_OF_BATCH:
+                    fault = c.CUT
                 break
-            if kind == EVENT_BATCH or kind == EXPERIMENTAL_BATCH or kind == END_OF_GENERATION:
+            if kind == c.EVENT_BATCH or kind == c.EXPERIMENTAL_BATCH or kind == c.END_OF_GENERATION:
                 starts[row] = mark - base
                 row += 1
             events += 1
-    if fault != FINE:
-        return (mark - base, row, events, fault, (at if fault == BAD_UVARINT else mark) - base)
-    return (at - base, row, events, FINE, at - base)
+    if fault != c.FINE:
+        return (mark - base, row, events, fault, (at if fault == c.BAD_UVARINT else mark) - base)
+    return (at - base, row, events, c.FINE, at - base)

@@ -2,15 +2,7 @@
 
 import cython
 from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
-from cython.cimports.whence.gotrace.kernels.constants import (
-    BAD_TYPE,
-    CUT,
-    FINE,
-    FULL,
-    IS_TIMED,
-    NO_EVENT,
-    NOT_TIMED,
-)
+from cython.cimports.whence.gotrace.kernels import constants as c
 from cython.cimports.whence.gotrace.kernels.layout import Layout
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     take,
@@ -57,7 +49,7 @@ class Decoder:
     ) -> tuple:
         """Fill columns from where the last call ended. Returns (rows, fault): FULL is where to go on, with new columns;
         of other faults `where` is the offset. `batch` is the one it stopped in."""
-        fault: cython.int = FINE
+        fault: cython.int = c.FINE
         batch: cython.Py_ssize_t = self.batch
         begin: cython.Py_ssize_t = self.begin
         last: cython.Py_ssize_t = self.bodies.shape[0]
@@ -79,9 +71,9 @@ class Decoder:
         kind: cython.int
         count: cython.int
         if batch >= last or stamps.shape[0] < room or args.shape[0] < 4 * room or self.data.shape[0] == 0 or room == 0:
-            return (0, FINE)
+            return (0, c.FINE)
         if self.ends.shape[0] < last or self.times.shape[0] < last or first_rows.shape[0] < last:
-            return (0, FINE)
+            return (0, c.FINE)
         data = cython.address(self.data[0])
         counts = self.layout.counts
         flags = self.layout.flags
@@ -92,7 +84,7 @@ class Decoder:
             while batch < last:
                 stop = self.ends[batch]
                 if stop > cython.cast(cython.ulonglong, self.data.shape[0]) or self.bodies[batch] > stop:
-                    fault = CUT
+                    fault = c.CUT
                     break
                 end = data + stop
                 if begin:
@@ -104,14 +96,14 @@ class Decoder:
                 first_rows[batch] = row
                 while at < end:
                     if row >= room:
-                        fault = FULL
+                        fault = c.FULL
                         mark = at
                         break
                     mark = at
                     kind = at[0]
                     count = counts[kind]
-                    if not flags[kind] & IS_TIMED:
-                        fault = BAD_TYPE if count == NO_EVENT else NOT_TIMED
+                    if not flags[kind] & c.IS_TIMED:
+                        fault = c.BAD_TYPE if count == c.NO_EVENT else c.NOT_TIMED
                         break
                     at += 1
                     time += take(cython.address(at), end, cython.address(fault))
@@ -127,7 +119,7 @@ class Decoder:
                                 third = take(cython.address(at), end, cython.address(fault))
                                 if count > 4:
                                     fourth = take(cython.address(at), end, cython.address(fault))
-                    if fault != FINE:
+                    if fault != c.FINE:
                         break
                     types[row] = cython.cast(cython.uchar, kind)
                     stamps[row] = time
@@ -137,7 +129,7 @@ class Decoder:
                     place[3] = fourth
                     place += 4
                     row += 1
-                if fault != FINE:
+                if fault != c.FINE:
                     break
                 batch += 1
         self.batch = batch

@@ -5,15 +5,7 @@ at types, or only at some events, pays for nothing else.
 """
 
 import cython
-from cython.cimports.whence.gotrace.kernels.constants import (
-    BAD_TYPE,
-    BAD_UVARINT,
-    CUT,
-    FINE,
-    HAS_DATA,
-    IS_STACK,
-    NO_EVENT,
-)
+from cython.cimports.whence.gotrace.kernels import constants as c
 from cython.cimports.whence.gotrace.kernels.layout import Layout
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     put_padded,
@@ -256,42 +248,42 @@ class Stream:
             end = base + self._stop
             kind = at[0]
             count = self._layout.counts[kind]
-            if count == NO_EVENT:
-                self.feed.fail(BAD_TYPE, self._at, kind)
+            if count == c.NO_EVENT:
+                self.feed.fail(c.BAD_TYPE, self._at, kind)
                 raise ValueError("the feed goes on behind a fault")
             at += 1
             event = Event.__new__(Event)
-            fault = FINE
+            fault = c.FINE
             for i in range(count):
                 got = read_uvarint(at, end, cython.address(event._numbers[i]))
                 if got <= 0:
-                    fault = CUT if got == 0 else BAD_UVARINT
+                    fault = c.CUT if got == 0 else c.BAD_UVARINT
                     break
                 at += got
-            if fault == FINE and self._layout.flags[kind] & (IS_STACK | HAS_DATA):
-                if self._layout.flags[kind] & IS_STACK:
+            if fault == c.FINE and self._layout.flags[kind] & (c.IS_STACK | c.HAS_DATA):
+                if self._layout.flags[kind] & c.IS_STACK:
                     fault = read_frames(event, cython.address(at), end)
                 else:
                     got = read_uvarint(at, end, cython.address(value))
                     if got <= 0:
-                        fault = CUT if got == 0 else BAD_UVARINT
+                        fault = c.CUT if got == 0 else c.BAD_UVARINT
                     elif value > cython.cast(cython.ulonglong, end - at - got):
-                        fault = CUT
+                        fault = c.CUT
                     else:
                         at += got
                         event.data = cython.cast(cython.p_const_char, at)[:value]
                         at += value
-            if fault == CUT:
+            if fault == c.CUT:
                 self.refill(True)
                 continue
-            if fault != FINE:
+            if fault != c.FINE:
                 self.feed.fail(fault, at - base, kind)
                 raise ValueError("the feed goes on behind a fault")
             event.version = self.version
             event.type = kind
             event._count = count
             if self._keep:
-                event.padding = padding_of(base + self._at + 1, event, (self._layout.flags[kind] & HAS_DATA) != 0)
+                event.padding = padding_of(base + self._at + 1, event, (self._layout.flags[kind] & c.HAS_DATA) != 0)
             self._at = at - base
             return event
 
@@ -319,20 +311,20 @@ def read_frames(event: Event, at: cython.pointer(cython.p_const_uchar), end: cyt
     got: cython.int
     i: cython.int
     if left == 0:
-        return FINE
+        return c.FINE
     if left > cython.cast(cython.ulonglong, end - at[0]) // 4:
-        return CUT
+        return c.CUT
     numbers: list = []
     while left:
         for i in range(4):
             got = read_uvarint(at[0], end, cython.address(value))
             if got <= 0:
-                return CUT if got == 0 else BAD_UVARINT
+                return c.CUT if got == 0 else c.BAD_UVARINT
             at[0] += got
             numbers.append(value)
         left -= 1
     event._frames = tuple(numbers)
-    return FINE
+    return c.FINE
 
 
 @cython.cfunc

@@ -2,21 +2,7 @@
 
 import cython
 from cython.cimports.libc.string import memcpy
-from cython.cimports.whence.gotrace.kernels.constants import (
-    BAD_UVARINT,
-    BY_GOROUTINE,
-    BY_TIME,
-    DROP,
-    FINE,
-    GO_RUNNING,
-    GO_SYSCALL,
-    IF_HERE,
-    IS_TIMED,
-    KINDS,
-    LEAVES,
-    NOT_TIMED,
-    OUT_OF_BATCH,
-)
+from cython.cimports.whence.gotrace.kernels import constants as c
 from cython.cimports.whence.gotrace.kernels.layout import Layout
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     read_uvarint,
@@ -43,9 +29,9 @@ class EventFilter:
 
     def __cinit__(self, layout: Layout, rules: bytes, moves: bytes, goroutines, since, until):
         kind: cython.int
-        if len(rules) != KINDS or len(moves) != KINDS:
-            raise ValueError(f"there are rules and moves for each of {KINDS} types")
-        for kind in range(KINDS):
+        if len(rules) != c.KINDS or len(moves) != c.KINDS:
+            raise ValueError(f"there are rules and moves for each of {c.KINDS} types")
+        for kind in range(c.KINDS):
             self.rules[kind] = rules[kind]
             self.moves[kind] = moves[kind]
         self.layout = layout
@@ -68,12 +54,12 @@ class EventFilter:
         `time` is that of the batch, `running` the goroutine on its thread at the start (0: none). Returns (bytes
         written, events kept, events dropped, goroutine at the end, fault, where).
         """
-        fault: cython.int = FINE
+        fault: cython.int = c.FINE
         kept: cython.Py_ssize_t = 0
         dropped: cython.Py_ssize_t = 0
         belong(begin >= 0)
         if begin >= stop or stop > data.shape[0] or out.shape[0] < stop - begin + 16:
-            return (0, 0, 0, running, FINE, begin)
+            return (0, 0, 0, running, c.FINE, begin)
         counts: cython.p_const_uchar = self.layout.counts
         flags: cython.p_const_uchar = self.layout.flags
         base: cython.p_const_uchar = cython.address(data[0])
@@ -96,8 +82,8 @@ class EventFilter:
         with cython.nogil:
             while at < end:
                 kind = at[0]
-                if not flags[kind] & IS_TIMED:
-                    fault = NOT_TIMED
+                if not flags[kind] & c.IS_TIMED:
+                    fault = c.NOT_TIMED
                     break
                 count = counts[kind]
                 at += 1
@@ -105,12 +91,12 @@ class EventFilter:
                 for i in range(count):
                     got = read_uvarint(at, end, cython.address(args[i]))
                     if got <= 0:
-                        fault = OUT_OF_BATCH if got == 0 else BAD_UVARINT
+                        fault = c.OUT_OF_BATCH if got == 0 else c.BAD_UVARINT
                         break
                     at += got
                     if i == 0:
                         rest = at
-                if fault != FINE:
+                if fault != c.FINE:
                     break
                 now += args[0]
                 owed += args[0]
@@ -119,15 +105,15 @@ class EventFilter:
                 if move < 4:
                     running = args[1 + move]
                     owner = running
-                elif move == LEAVES:
+                elif move == c.LEAVES:
                     running = 0
-                elif move == IF_HERE and args[2] == thread and is_running(args[3]):
+                elif move == c.IF_HERE and args[2] == thread and is_running(args[3]):
                     running = args[1]
                 rule = self.rules[kind]
-                wanted = rule & DROP == 0
-                if wanted and rule & BY_TIME and not (self.since <= now < self.until):
+                wanted = rule & c.DROP == 0
+                if wanted and rule & c.BY_TIME and not (self.since <= now < self.until):
                     wanted = False
-                if wanted and rule & BY_GOROUTINE:
+                if wanted and rule & c.BY_GOROUTINE:
                     wanted = among(owner, self.goroutines)
                 if not wanted:
                     dropped += 1
@@ -147,7 +133,7 @@ class EventFilter:
 @cython.inline
 def is_running(status: cython.ulonglong) -> cython.bint:
     """Whether a goroutine of this status has a thread."""
-    return status == GO_RUNNING or status == GO_SYSCALL
+    return status == c.GO_RUNNING or status == c.GO_SYSCALL
 
 
 @cython.cfunc
@@ -191,9 +177,9 @@ def attribute(
             move = moves[types[row]]
             if move < 4:
                 running = args[4 * row + move]
-            elif move == IF_HERE and args[4 * row + 1] == thread and is_running(args[4 * row + 2]):
+            elif move == c.IF_HERE and args[4 * row + 1] == thread and is_running(args[4 * row + 2]):
                 running = args[4 * row]
             out[row] = running
-            if move == LEAVES:
+            if move == c.LEAVES:
                 running = 0
     return running

@@ -11,7 +11,7 @@ The pieces of type 0, which no event has, are those of a frame and of data.
 
 import cython
 from cython.cimports.libc.string import memcpy
-from cython.cimports.whence.gotrace.kernels.constants import IS_TIMED, KINDS, NO_EVENT, PIECE, PIECES, SLOTS, TYPES
+from cython.cimports.whence.gotrace.kernels import constants as c
 
 
 @cython.cfunc
@@ -25,7 +25,7 @@ def name_slot(name: cython.p_const_uchar, size: cython.Py_ssize_t) -> cython.int
         + name[size - 1] * 34
         + name[size - 3] * 185
         + cython.cast(cython.int, size) * 213
-    ) & (SLOTS - 1)
+    ) & (c.SLOTS - 1)
 
 
 @cython.final
@@ -35,14 +35,14 @@ class Layout:
 
     def __cinit__(self):
         kind: cython.int
-        for kind in range(KINDS):
-            self.counts[kind] = NO_EVENT
+        for kind in range(c.KINDS):
+            self.counts[kind] = c.NO_EVENT
 
     def add(self, kind: cython.int, name: bytes, count: cython.int, flags: cython.int, words: list) -> None:
         """An event of `count` arguments; `words` come before its numbers, the first with its name."""
         slot: cython.int
-        fits: cython.bint = 0 <= count < PIECES and (count > 0 or not flags & IS_TIMED)
-        if not 0 < kind < TYPES or not 4 <= len(name) < PIECE or not fits or not 0 <= flags < KINDS:
+        fits: cython.bint = 0 <= count < c.PIECES and (count > 0 or not flags & c.IS_TIMED)
+        if not 0 < kind < c.TYPES or not 4 <= len(name) < c.PIECE or not fits or not 0 <= flags < c.KINDS:
             raise ValueError(f"no room for event {kind}, {name!r}")
         slot = name_slot(name, len(name))
         if self.slots[slot]:
@@ -56,12 +56,12 @@ class Layout:
         """The words before the numbers of a type's line; of type 0, before those of a frame and before data."""
         index: cython.int
         row: cython.int
-        if not 0 <= kind < TYPES or len(words) > PIECES or any(len(word) > PIECE for word in words):
+        if not 0 <= kind < c.TYPES or len(words) > c.PIECES or any(len(word) > c.PIECE for word in words):
             raise ValueError(f"no room for the words of event {kind}")
         for index in range(len(words)):
             word: bytes = words[index]
-            row = kind * PIECES + index
-            memcpy(cython.address(self.pieces[row * PIECE]), cython.cast(cython.p_const_char, word), len(word))
+            row = kind * c.PIECES + index
+            memcpy(cython.address(self.pieces[row * c.PIECE]), cython.cast(cython.p_const_char, word), len(word))
             self.sizes[row] = len(word)
 
     def type_of(self, name: bytes) -> int:

@@ -8,29 +8,7 @@ is left for the next call.
 
 import cython
 from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
-from cython.cimports.whence.gotrace.kernels.constants import (
-    BAD_NAME,
-    BAD_NUMBER,
-    BAD_PADDING,
-    BAD_QUOTE,
-    BAD_TYPE,
-    BAD_UVARINT,
-    CUT,
-    DATA_PIECE,
-    EXTRA,
-    FINE,
-    FRAME_NUMBERS,
-    FULL,
-    HAS_DATA,
-    IS_STACK,
-    NO_ARGUMENT,
-    NO_DATA,
-    NO_EQUALS,
-    NO_EVENT,
-    PIECE,
-    PIECES,
-    WRONG_ARGUMENT,
-)
+from cython.cimports.whence.gotrace.kernels import constants as c
 from cython.cimports.whence.gotrace.kernels.layout import Layout, name_slot
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     WHENCE_32_BITS,
@@ -276,16 +254,16 @@ def put_unquoted(
     character: cython.uint = 0
     characters: cython.Py_ssize_t = 0
     if end - at < 2 or (end - 1)[0] != at[0]:
-        fault[0] = BAD_QUOTE
+        fault[0] = c.BAD_QUOTE
         return to
     quote = at[0]
     at += 1
     end -= 1
     if quote == ord("`"):
         if memchr(at, 96, end - at) != cython.NULL:
-            fault[0] = BAD_QUOTE
+            fault[0] = c.BAD_QUOTE
         elif room_end - to < end - at:
-            fault[0] = FULL
+            fault[0] = c.FULL
         else:
             while at < end:
                 if at[0] != ord("\r"):
@@ -294,23 +272,23 @@ def put_unquoted(
                 at += 1
         return to
     if quote != ord('"') and quote != ord("'"):
-        fault[0] = BAD_QUOTE
+        fault[0] = c.BAD_QUOTE
         return to
     while at < end:
         if room_end - to < 8:
-            fault[0] = FULL
+            fault[0] = c.FULL
             return to
         if quote == ord("'") and characters == 1:
-            fault[0] = BAD_QUOTE
+            fault[0] = c.BAD_QUOTE
             return to
         characters += 1
         if at[0] == ord("\\"):
             at = escaped(at + 1, end, quote, cython.address(to))
             if at == cython.NULL:
-                fault[0] = BAD_QUOTE
+                fault[0] = c.BAD_QUOTE
                 return to
         elif at[0] == quote or at[0] == ord("\n"):
-            fault[0] = BAD_QUOTE
+            fault[0] = c.BAD_QUOTE
             return to
         else:
             size = 1 if at[0] < ONE_BYTE_END else utf8_character(at, end - at, cython.address(character))
@@ -341,7 +319,7 @@ def quote(
 
 def unquote(data: cython.const[cython.uchar][::1], out: cython.uchar[::1]) -> int:
     """What all of `data` stands for as a Go literal, into `out`; returns the bytes written, -1 when it is not one."""
-    fault: cython.int = FINE
+    fault: cython.int = c.FINE
     begin: cython.p_uchar = cython.address(out[0])
     if data.shape[0] == 0:
         return -1
@@ -349,7 +327,7 @@ def unquote(data: cython.const[cython.uchar][::1], out: cython.uchar[::1]) -> in
     done: cython.p_uchar
     with cython.nogil:
         done = put_unquoted(at, at + data.shape[0], begin, begin + out.shape[0], cython.address(fault))
-    return done - begin if fault == FINE else -1
+    return done - begin if fault == c.FINE else -1
 
 
 # A line, read the general way
@@ -437,19 +415,19 @@ def read_argument(
     done: cython.p_const_uchar
     where[0] = token.start
     if token.start == token.stop:
-        fault[0] = NO_ARGUMENT
+        fault[0] = c.NO_ARGUMENT
         return at
     equals = cython.cast(cython.p_const_uchar, memchr(token.start, 61, token.stop - token.start))
     if equals == cython.NULL:
-        fault[0] = NO_EQUALS
+        fault[0] = c.NO_EQUALS
         return at
     if equals + 1 - token.start != size or memcmp(token.start, word, size) != 0:
-        fault[0] = WRONG_ARGUMENT
+        fault[0] = c.WRONG_ARGUMENT
         return at
     where[0] = equals + 1
     done = read_decimal(equals + 1, token.stop, value)
     if done != token.stop:
-        fault[0] = BAD_NUMBER
+        fault[0] = c.BAD_NUMBER
         return at
     zeros[0] = leading_zeros(equals + 1, token.stop)
     return done
@@ -479,16 +457,16 @@ def read_data(
     length: cython.ulonglong
     where[0] = line
     if equals == cython.NULL:
-        fault[0] = NO_DATA
+        fault[0] = c.NO_DATA
         return to
     name = next_token(line, equals)
     where[0] = name.start
     if name.stop - name.start != 4 or memcmp(name.start, b"data", 4) != 0:
-        fault[0] = NO_DATA
+        fault[0] = c.NO_DATA
         return to
     name = next_token(name.stop, equals)
     if name.start != equals:
-        fault[0] = NO_DATA
+        fault[0] = c.NO_DATA
         return to
     at = equals + 1
     end = stop
@@ -509,15 +487,15 @@ def read_data(
         else:
             break
     if room_end - to < 32:
-        fault[0] = FULL
+        fault[0] = c.FULL
         return to
     done = put_unquoted(at, end, room, room_end, fault)
-    if fault[0] != FINE:
+    if fault[0] != c.FINE:
         return to
     length = done - room
     if keep_padding and extra:
         if extra + whence_uvarint_size(length) > 10:
-            fault[0] = BAD_PADDING
+            fault[0] = c.BAD_PADDING
             return to
         to = put_padded(to, length, extra)
     else:
@@ -613,7 +591,7 @@ def put_number(
     """Read a number from at[0] on, write it in decimal at `to`; returns where the next byte goes. CUT, BAD_UVARINT."""
     got: cython.int = read_uvarint(at[0], end, value)
     if got <= 0:
-        fault[0] = CUT if got == 0 else BAD_UVARINT
+        fault[0] = c.CUT if got == 0 else c.BAD_UVARINT
         return to
     at[0] += got
     if keep_padding:
@@ -640,12 +618,12 @@ def put_frames(
     value: cython.ulonglong = 0
     while frame < count:
         if room_end - to < ROOM:
-            fault[0] = FULL
+            fault[0] = c.FULL
             return to
-        for index in range(FRAME_NUMBERS):
-            memcpy(to, cython.address(layout.pieces[PIECE * index]), PIECE)
+        for index in range(c.FRAME_NUMBERS):
+            memcpy(to, cython.address(layout.pieces[c.PIECE * index]), c.PIECE)
             to = put_number(to + layout.sizes[index], at, end, cython.address(value), keep_padding, fault)
-            if fault[0] != FINE:
+            if fault[0] != c.FINE:
                 return to
         frame += 1
     return to
@@ -669,14 +647,14 @@ def put_data(
     got: cython.int = read_uvarint(at[0], end, cython.address(size))
     extra: cython.int
     if got <= 0:
-        fault[0] = CUT if got == 0 else BAD_UVARINT
+        fault[0] = c.CUT if got == 0 else c.BAD_UVARINT
         return to
     if size > cython.cast(cython.ulonglong, end - at[0] - got):
-        fault[0] = CUT
+        fault[0] = c.CUT
         return to
     at[0] += got
-    memcpy(to, cython.address(layout.pieces[PIECE * DATA_PIECE]), PIECE)
-    to += layout.sizes[DATA_PIECE]
+    memcpy(to, cython.address(layout.pieces[c.PIECE * c.DATA_PIECE]), c.PIECE)
+    to += layout.sizes[c.DATA_PIECE]
     if keep_padding:
         extra = got - whence_uvarint_size(size)
         while extra > 0:
@@ -685,7 +663,7 @@ def put_data(
             extra -= 1
     to = put_quoted(at[0], at[0] + size, to, room_end, cython.address(changes[0]), changes.shape[0])
     if to == cython.NULL or to == room_end:
-        fault[0] = FULL
+        fault[0] = c.FULL
         return room_end
     at[0] += size
     return to
@@ -705,12 +683,12 @@ def from_wire(
     Returns (where it stopped, always between events; bytes written; events; fault; where the fault is). FINE: the bytes
     are used up. CUT: the last event goes on past `stop`. FULL: `out` has no room for the next event.
     """
-    fault: cython.int = FINE
+    fault: cython.int = c.FINE
     offset: cython.Py_ssize_t = start
     events: cython.Py_ssize_t = 0
     belong(start >= 0)
     if start >= stop or stop > data.shape[0] or changes.shape[0] == 0:
-        return (start, 0, 0, FINE, start)
+        return (start, 0, 0, c.FINE, start)
     base: cython.p_const_uchar = cython.address(data[0])
     at: cython.p_const_uchar = base + start
     end: cython.p_const_uchar = base + stop
@@ -733,41 +711,41 @@ def from_wire(
             mark = at
             done = to
             if room_end - to < ROOM:
-                fault = FULL
+                fault = c.FULL
                 break
             kind = at[0]
             count = counts[kind]
-            if count == NO_EVENT:
-                fault = BAD_TYPE
+            if count == c.NO_EVENT:
+                fault = c.BAD_TYPE
                 break
             at += 1
-            piece = cython.address(layout.pieces[kind * PIECES * PIECE])
-            size = cython.address(layout.sizes[kind * PIECES])
-            memcpy(to, piece, PIECE)
+            piece = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
+            size = cython.address(layout.sizes[kind * c.PIECES])
+            memcpy(to, piece, c.PIECE)
             to += size[0]
             for index in range(count):
                 if index:
-                    memcpy(to, piece + PIECE * index, PIECE)
+                    memcpy(to, piece + c.PIECE * index, c.PIECE)
                     to += size[index]
                 to = put_number(to, cython.address(at), end, cython.address(value), keep_padding, cython.address(fault))
-                if fault != FINE:
+                if fault != c.FINE:
                     break
                 if index == 1:
                     second = value
-            if fault == FINE and flags[kind] & IS_STACK:
+            if fault == c.FINE and flags[kind] & c.IS_STACK:
                 to = put_frames(
                     to, room_end, cython.address(at), end, second, layout, keep_padding, cython.address(fault)
                 )
-            elif fault == FINE and flags[kind] & HAS_DATA:
+            elif fault == c.FINE and flags[kind] & c.HAS_DATA:
                 to = put_data(
                     to, room_end, cython.address(at), end, layout, changes, keep_padding, cython.address(fault)
                 )
-            if fault != FINE:
+            if fault != c.FINE:
                 break
             to[0] = 10
             to += 1
             events += 1
-        if fault != FINE:
+        if fault != c.FINE:
             offset = at - base
             at = mark
             to = done
@@ -850,8 +828,8 @@ def read_arguments(
 
     The words before arguments start with a space, except the first, in which the argument's name starts at `skip`.
     """
-    words: cython.p_const_uchar = cython.address(layout.pieces[kind * PIECES * PIECE])
-    sizes: cython.p_const_uchar = cython.address(layout.sizes[kind * PIECES])
+    words: cython.p_const_uchar = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
+    sizes: cython.p_const_uchar = cython.address(layout.sizes[kind * c.PIECES])
     i: cython.int
     size: cython.int
     zeros: cython.int
@@ -860,7 +838,7 @@ def read_arguments(
     done: cython.p_const_uchar
     word: cython.p_const_uchar
     for i in range(count):
-        word = words + PIECE * i
+        word = words + c.PIECE * i
         size = sizes[i]
         zeros = 0
         done = cython.NULL
@@ -885,7 +863,7 @@ def read_arguments(
                 cython.address(cursor.where),
                 fault,
             )
-            if fault[0] != FINE:
+            if fault[0] != c.FINE:
                 cursor.argument = i
                 return to
         at = done
@@ -898,7 +876,7 @@ def read_arguments(
             if zeros + whence_uvarint_size(value) > 10:
                 cursor.argument = i
                 cursor.where = at
-                fault[0] = BAD_PADDING
+                fault[0] = c.BAD_PADDING
                 return to
             to = put_padded(to, value, zeros)
         else:
@@ -907,7 +885,7 @@ def read_arguments(
         i = space_size(at, cursor.stop)
         if i == 0:
             cursor.where = at
-            fault[0] = EXTRA
+            fault[0] = c.EXTRA
             return to
         at += i
     return to
@@ -929,14 +907,14 @@ def read_name(cursor: cython.pointer(Cursor), layout: Layout, name: cython.point
     if name.stop == name.start or (name.stop < cursor.stop and name.stop[0] != ord(" ")):
         name[0] = next_token(cursor.line, cursor.stop)
     size = name.stop - name.start
-    if size < 4 or size >= PIECE:
+    if size < 4 or size >= c.PIECE:
         return 0
     kind = layout.slots[name_slot(name.start, size)]
-    if kind == 0 or layout.counts[kind] == NO_EVENT:
+    if kind == 0 or layout.counts[kind] == c.NO_EVENT:
         return 0
     # The first piece is the name, followed by " dt=" or whatever comes first.
-    piece = cython.address(layout.pieces[kind * PIECES * PIECE])
-    if memcmp(name.start, piece, size) != 0 or (layout.sizes[kind * PIECES] != size and piece[size] != ord(" ")):
+    piece = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
+    if memcmp(name.start, piece, size) != 0 or (layout.sizes[kind * c.PIECES] != size and piece[size] != ord(" ")):
         return 0
     return kind
 
@@ -958,18 +936,60 @@ def read_frames(
     ignored: cython.ulonglong = 0
     while frame < count:
         if room_end - to < ROOM:
-            fault[0] = FULL
+            fault[0] = c.FULL
             return to
         if not take_full_line(cursor):
-            fault[0] = CUT
+            fault[0] = c.CUT
             return to
         # The line of a frame starts with a tab, its word with a newline and a tab: "pc=" is at 2.
         to = read_arguments(
-            cursor.line, cursor, layout, 0, 2, FRAME_NUMBERS, to, keep_padding, cython.address(ignored), fault
+            cursor.line, cursor, layout, 0, 2, c.FRAME_NUMBERS, to, keep_padding, cython.address(ignored), fault
         )
-        if fault[0] != FINE:
+        if fault[0] != c.FINE:
             return to
         frame += 1
+    return to
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_event(
+    cursor: cython.pointer(Cursor), layout: Layout, to: cython.p_uchar, room_end: cython.p_uchar,
+    keep_padding: cython.bint, fault_kind: cython.p_int, fault: cython.p_int,
+) -> cython.p_uchar:  # fmt: skip
+    """Write the event that begins in the line at hand; returns where the next one goes. `fault_kind` is the type that a
+    fault is about, 0 where it is about none."""
+    name: Token
+    second: cython.ulonglong = 0
+    kind: cython.int = read_name(cursor, layout, cython.address(name))
+    fault_kind[0] = kind
+    if kind == 0:
+        cursor.where = name.start
+        fault[0] = c.BAD_NAME
+        return to
+    to[0] = cython.cast(cython.uchar, kind)
+    to = read_arguments(
+        name.stop,
+        cursor,
+        layout,
+        kind,
+        cython.cast(cython.int, name.stop - name.start) + 1,
+        layout.counts[kind],
+        to + 1,
+        keep_padding,
+        cython.address(second),
+        fault,
+    )
+    if fault[0] != c.FINE:
+        return to
+    if layout.flags[kind] & c.IS_STACK:
+        fault_kind[0] = 0
+        return read_frames(cursor, layout, second, to, room_end, keep_padding, fault)
+    if layout.flags[kind] & c.HAS_DATA:
+        if take_full_line(cursor):
+            return read_data(cursor.line, cursor.stop, to, room_end, keep_padding, cython.address(cursor.where), fault)
+        fault[0] = c.CUT
     return to
 
 
@@ -988,22 +1008,19 @@ def to_wire(
     event type and the number of the argument it is about). FINE: the bytes are used up. CUT: an event goes on past
     `stop` (or, without `last`, a line does). FULL: `out` has no room for the next event.
     """
-    fault: cython.int = FINE
+    fault: cython.int = c.FINE
     events: cython.Py_ssize_t = 0
     belong(start >= 0)
     if start >= stop or stop > data.shape[0]:
-        return (start, 0, 0, 0, FINE, start, 0, 0)
+        return (start, 0, 0, 0, c.FINE, start, 0, 0)
     base: cython.p_const_uchar = cython.address(data[0])
     begin: cython.p_uchar = cython.address(out[0])
     room_end: cython.p_uchar = begin + out.shape[0]
     to: cython.p_uchar = begin
     done: cython.p_uchar = begin
-    kind: cython.int = 0
     fault_kind: cython.int = 0
-    second: cython.ulonglong = 0
     mark: cython.p_const_uchar = base + start
     mark_lines: cython.Py_ssize_t = 0
-    name: Token
     cursor: Cursor
     cursor.at = base + start
     cursor.end = base + stop
@@ -1022,55 +1039,25 @@ def to_wire(
             if not take_full_line(cython.address(cursor)):
                 # Only lines that say nothing were left, or a line that goes on.
                 if cursor.at < cursor.end:
-                    fault = CUT
+                    fault = c.CUT
                 mark = cursor.at
                 mark_lines = cursor.lines
                 break
             if room_end - to < ROOM:
-                fault = FULL
+                fault = c.FULL
                 break
-            kind = read_name(cython.address(cursor), layout, cython.address(name))
-            if kind == 0:
-                cursor.where = name.start
-                fault = BAD_NAME
-                break
-            fault_kind = kind
-            to[0] = cython.cast(cython.uchar, kind)
-            to = read_arguments(
-                name.stop,
+            to = read_event(
                 cython.address(cursor),
                 layout,
-                kind,
-                cython.cast(cython.int, name.stop - name.start) + 1,
-                layout.counts[kind],
-                to + 1,
+                to,
+                room_end,
                 keep_padding,
-                cython.address(second),
+                cython.address(fault_kind),
                 cython.address(fault),
             )
-            if fault != FINE:
-                break
-            if layout.flags[kind] & IS_STACK:
-                fault_kind = 0
-                to = read_frames(
-                    cython.address(cursor), layout, second, to, room_end, keep_padding, cython.address(fault)
-                )
-            elif layout.flags[kind] & HAS_DATA:
-                if not take_full_line(cython.address(cursor)):
-                    fault = CUT
-                else:
-                    to = read_data(
-                        cursor.line,
-                        cursor.stop,
-                        to,
-                        room_end,
-                        keep_padding,
-                        cython.address(cursor.where),
-                        cython.address(fault),
-                    )
-            if fault != FINE:
+            if fault != c.FINE:
                 break
             events += 1
-    if fault != FINE:
+    if fault != c.FINE:
         to = done
     return (mark - base, to - begin, events, mark_lines, fault, cursor.where - base, fault_kind, cursor.argument)

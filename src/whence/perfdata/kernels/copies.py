@@ -9,9 +9,9 @@ import cython
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.kernels.bytes import u64
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u32s, u64s
 from cython.cimports.whence.kernels.signals import handle_signals
-from cython.cimports.whence.perfdata.kernels.constants import ABI_32, ABI_64, ABI_NONE, SOURCE_SHIFT
+from cython.cimports.whence.perfdata.kernels import constants as c
 from cython.cimports.whence.perfdata.kernels.copies import Reading
 from cython.cimports.whence.perfdata.kernels.records import Records
 
@@ -74,7 +74,7 @@ class Copies:
                         good = self.rest.push_u32(samples[row])
                     else:
                         good = self.sample.push_u32(samples[row])
-                        if wanted and one.abi != ABI_NONE:
+                        if wanted and one.abi != c.ABI_NONE:
                             good = (
                                 good
                                 and self.pc.push_u64(u64(one.registers + 8 * picked[0], records.big))
@@ -131,8 +131,8 @@ def keep(
         raise MemoryError
     begin = 0
     base = addresses.vector.count
-    pcs = cython.cast(cython.p_ulonglong, found.vector.items)
-    out = cython.cast(cython.p_ulonglong, addresses.vector.items) + base
+    pcs = u64s(found)
+    out = u64s(addresses) + base
     with cython.nogil:
         for row in range(samples.shape[0]):
             for frame in range(begin, ends[row]):
@@ -150,7 +150,7 @@ def keep(
 @cython.inline
 def inside(starts: Column, size: cython.ulonglong) -> cython.ulonglong:
     """The part of a size that ends in the address space, from the last of some addresses on."""
-    start: cython.ulonglong = cython.cast(cython.p_ulonglong, starts.vector.items)[starts.vector.count - 1]
+    start: cython.ulonglong = u64s(starts)[starts.vector.count - 1]
     return size if start + size >= start else 0 - start - 1
 
 
@@ -160,9 +160,9 @@ def inside(starts: Column, size: cython.ulonglong) -> cython.ulonglong:
 @cython.inline
 def is_of(records: Records, sample: cython.uint, other: cython.uint) -> cython.bint:
     """Whether two samples are of one event and stream."""
-    user: cython.p_ulonglong = cython.cast(cython.p_ulonglong, records.sample_user.vector.items)
-    event: cython.p_uint = cython.cast(cython.p_uint, records.sample_event.vector.items)
-    return (user[sample] ^ user[other]) >> SOURCE_SHIFT == 0 and event[sample] == event[other]
+    user: cython.p_ulonglong = u64s(records.sample_user)
+    event: cython.p_uint = u32s(records.sample_event)
+    return (user[sample] ^ user[other]) >> c.SOURCE_SHIFT == 0 and event[sample] == event[other]
 
 
 @cython.cfunc
@@ -173,21 +173,21 @@ def read(
     stack_limit: cython.ulonglong, out: cython.pointer[Reading],
 ) -> cython.void:  # fmt: skip
     """What a sample has; of its stack nothing where the size is not that of what lies there."""
-    user: cython.ulonglong = cython.cast(cython.p_ulonglong, records.sample_user.vector.items)[sample]
-    at: cython.ulonglong = user & ((cython.cast(cython.ulonglong, 1) << SOURCE_SHIFT) - 1)
+    user: cython.ulonglong = u64s(records.sample_user)[sample]
+    at: cython.ulonglong = user & ((cython.cast(cython.ulonglong, 1) << c.SOURCE_SHIFT) - 1)
     total: cython.ulonglong = data.shape[0]
     here: cython.p_const_uchar
     size: cython.ulonglong
     left: cython.ulonglong
     big: cython.bint = records.big
     memset(out, 0, cython.sizeof(Reading))
-    out.abi = ABI_NONE
+    out.abi = c.ABI_NONE
     if user == NO_USER or at > total or total - at < cython.cast(cython.ulonglong, 8 * (registers + 1)):
         return
     here = cython.address(data[at])
     out.abi = u64(here, big)
-    if out.abi != ABI_NONE and out.abi != ABI_32:
-        out.abi = ABI_64
+    if out.abi != c.ABI_NONE and out.abi != c.ABI_32:
+        out.abi = c.ABI_64
     out.registers = here + 8
     left = total - at - 8 * (registers + 1)
     here += 8 * (registers + 1)

@@ -16,6 +16,20 @@ cdef struct Event:  # a perf_event_attr, as far as it says how records lie
     int time_from_end  # of a trailer; 0: it has none
     int thread_from_end
 
+cdef struct Sample:  # the fields of a sample that are used
+    unsigned int event
+    Event* described
+    unsigned long long ip
+    unsigned long long thread
+    unsigned long long time
+    unsigned long long period
+    unsigned int cpu
+    const unsigned char* values  # of counters; NULL: none was read
+    int value_size
+    unsigned long long value_count
+    unsigned long long cookie  # of the user's part of the call chain, which a later record has; 0: of no such part
+    unsigned long long user  # where its registers are
+
 cdef struct Texts:  # bytes, each once
     Bytes data
     U64s end
@@ -83,10 +97,26 @@ cdef class Records:
     cdef bint _grow_stacks(self) noexcept nogil
     cdef bint _add_place(self, unsigned long long address, unsigned char mode, unsigned int* number) noexcept nogil
     cdef void _sample(self, const unsigned char* at, const unsigned char* end, int misc, unsigned long long where) noexcept nogil
-    cdef bint _add_sample(
-        self, unsigned long long time, unsigned long long thread, unsigned int cpu, unsigned int event,
-        unsigned int stack, unsigned long long period, unsigned long long user,
+    cdef unsigned int _event_in(self, const unsigned char* at, const unsigned char* end) noexcept nogil
+    cdef const unsigned char* _read_head(
+        self, Sample* sample, const unsigned char* at, const unsigned char* end
     ) noexcept nogil
+    cdef const unsigned char* _read_values(
+        self, Sample* sample, const unsigned char* at, const unsigned char* end
+    ) noexcept nogil
+    cdef const unsigned char* _read_chain(
+        self, Sample* sample, const unsigned char* at, const unsigned char* end, int mode
+    ) noexcept nogil
+    cdef const unsigned char* _read_user(
+        self, Sample* sample, const unsigned char* at, const unsigned char* end, unsigned long long where,
+        const unsigned char* body,
+    ) noexcept nogil
+    cdef const unsigned char* _skip_rest(
+        self, Sample* sample, const unsigned char* at, const unsigned char* end
+    ) noexcept nogil
+    cdef bint _keep_sample(self, Sample* sample) noexcept nogil
+    cdef bint _add_values(self, Sample* sample, unsigned int stack) noexcept nogil
+    cdef bint _add_sample(self, Sample* sample, unsigned int stack) noexcept nogil
     cdef void _other(self, int kind, int misc, const unsigned char* at, const unsigned char* end) noexcept nogil
     cdef bint _add_lost(
         self, unsigned long long count, unsigned long long time, unsigned long long thread

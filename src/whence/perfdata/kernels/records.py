@@ -18,7 +18,7 @@ from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcmp, memset
 from cython.cimports.whence.kernels.bytes import u16, u32, u64
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u8s, u32s, u64s
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
     fill_slot,
@@ -33,91 +33,8 @@ from cython.cimports.whence.kernels.hashtable import (
 )
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
-from cython.cimports.whence.perfdata.kernels.constants import (
-    BRANCH_CALL_STACK,
-    BRANCH_COUNTERS,
-    BRANCH_HW_INDEX,
-    BROKEN,
-    CALLCHAIN_DEFERRED,
-    COMM,
-    COMM_IS_EXEC,
-    CONTEXT_GUEST,
-    CONTEXT_GUEST_KERNEL,
-    CONTEXT_GUEST_USER,
-    CONTEXT_HYPERVISOR,
-    CONTEXT_KERNEL,
-    CONTEXT_MOST,
-    CONTEXT_USER,
-    CONTEXT_USER_DEFERRED,
-    CUT,
-    FINE,
-    FINISHED_INIT,
-    FINISHED_ROUND,
-    FORK,
-    FORK_IS_MADE_UP,
-    HAS_ADDR,
-    HAS_AUX,
-    HAS_BRANCH_STACK,
-    HAS_CALLCHAIN,
-    HAS_CGROUP,
-    HAS_CODE_PAGE_SIZE,
-    HAS_CPU,
-    HAS_DATA_PAGE_SIZE,
-    HAS_DATA_SRC,
-    HAS_ID,
-    HAS_IDENTIFIER,
-    HAS_IP,
-    HAS_PERIOD,
-    HAS_PHYS_ADDR,
-    HAS_RAW,
-    HAS_READ,
-    HAS_REGS_INTR,
-    HAS_REGS_USER,
-    HAS_STACK_USER,
-    HAS_STREAM_ID,
-    HAS_TID,
-    HAS_TIME,
-    HAS_TRANSACTION,
-    HAS_WEIGHT,
-    HAS_WEIGHT_STRUCT,
-    IN_GUEST_KERNEL,
-    IN_GUEST_USER,
-    IN_HYPERVISOR,
-    IN_KERNEL,
-    IN_USER,
-    KSYMBOL,
-    LOST,
-    LOST_SAMPLES,
-    MAP_BUILD_ID,
-    MAP_CODE,
-    MAP_DATA,
-    MAP_HAS_BUILD_ID,
-    MAP_IS_DATA,
-    MAP_KERNEL,
-    MMAP,
-    MMAP2,
-    MMAP2_ABOUT,
-    MODE,
-    NO_MEMORY,
-    OWN,
-    PROT_EXECUTE,
-    READ_ENABLED,
-    READ_GROUP,
-    READ_ID,
-    READ_LOST,
-    READ_RUNNING,
-    RECORD_HEADER,
-    SAMPLE,
-    STEP_COMM,
-    STEP_EXEC,
-    STEP_FORK,
-    STEP_FORK_EMPTY,
-    STEP_MAP,
-    STEP_UNMAP,
-    TYPES,
-    USER_TYPES,
-)
-from cython.cimports.whence.perfdata.kernels.records import Event
+from cython.cimports.whence.perfdata.kernels import constants as c
+from cython.cimports.whence.perfdata.kernels.records import Event, Sample
 
 MOST_DEPTH = cython.declare(cython.Py_ssize_t, 8192 + 1024)  # a chain and branches of records of 64 KB
 FIRST_PAGE = cython.declare(cython.ulonglong, 4096)  # no code lies there: what chains have of it is junk, left as it is
@@ -221,20 +138,20 @@ class Records:
             event.period = rows[FIELDS * at + 5] >> 1
             # TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER: 8 bytes each
             size = 8 * (
-                (kind & HAS_ID != 0)
-                + (kind & HAS_STREAM_ID != 0)
-                + (kind & HAS_CPU != 0)
-                + (kind & HAS_IDENTIFIER != 0)
+                (kind & c.HAS_ID != 0)
+                + (kind & c.HAS_STREAM_ID != 0)
+                + (kind & c.HAS_CPU != 0)
+                + (kind & c.HAS_IDENTIFIER != 0)
             )
-            if kind & HAS_TIME:
+            if kind & c.HAS_TIME:
                 size += 8
                 event.time_from_end = size
                 self.timeless = False
-            if kind & HAS_TID:
+            if kind & c.HAS_TID:
                 size += 8
                 event.thread_from_end = size
             event.trailer_size = size
-            if kind & (HAS_REGS_USER | HAS_STACK_USER):
+            if kind & (c.HAS_REGS_USER | c.HAS_STACK_USER):
                 self.keeps_user = True
         self.event_count = count
         self.id_at = id_at
@@ -281,7 +198,7 @@ class Records:
     @property
     def record_counts(self) -> list:
         """How many records of each type there were."""
-        return [self.counts[at] for at in range(TYPES)]
+        return [self.counts[at] for at in range(c.TYPES)]
 
     def add_text(self, text: bytes) -> int:
         """The number of a text."""
@@ -298,7 +215,7 @@ class Records:
         number: cython.uint = 0
         belong(name < self.texts.end.count - 1)
         if not self._add_map(start, size, offset, name, 0, flags, cython.address(number)) or not self._add_step(
-            time, STEP_MAP, cython.cast(cython.ulonglong, pid) << 32, number
+            time, c.STEP_MAP, cython.cast(cython.ulonglong, pid) << 32, number
         ):
             raise MemoryError
         return number
@@ -306,8 +223,8 @@ class Records:
     def flag_maps(self, named: cython.const[cython.uchar][::1], flag: cython.uint) -> None:
         """Add a flag to the maps of some names: `named` has a byte for each text, not 0 where it is one of them."""
         at: cython.Py_ssize_t
-        names: cython.p_uint = cython.cast(cython.p_uint, self.map_name.vector.items)
-        flags: cython.p_uint = cython.cast(cython.p_uint, self.map_flags.vector.items)
+        names: cython.p_uint = u32s(self.map_name)
+        flags: cython.p_uint = u32s(self.map_flags)
         belong(named.shape[0] == self.texts.end.count - 1)
         for at in range(self.map_flags.vector.count):
             if named[names[at]]:
@@ -326,48 +243,48 @@ class Records:
 
         Returns where it stopped and why: FINE, CUT, OWN (at the record), BROKEN. MemoryError.
         """
-        stop: cython.int = FINE
+        stop: cython.int = c.FINE
         kind: cython.uint
         misc: cython.int
         size: cython.Py_ssize_t
         at: cython.Py_ssize_t = begin
         belong(0 <= begin <= end <= data.shape[0])
         if begin == end:
-            return begin, FINE
+            return begin, c.FINE
         first: cython.p_const_uchar = cython.address(data[0])
         big: cython.bint = self.big
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             while at < end:
-                if end - at < RECORD_HEADER:
-                    stop = CUT
+                if end - at < c.RECORD_HEADER:
+                    stop = c.CUT
                     break
                 kind = u32(first + at, big)
                 misc = u16(first + at + 4, big)
                 size = u16(first + at + 6, big)
-                if size < RECORD_HEADER:
-                    stop = BROKEN
+                if size < c.RECORD_HEADER:
+                    stop = c.BROKEN
                     break
                 if size > end - at:
-                    stop = CUT
+                    stop = c.CUT
                     break
                 handle_signals(cython.address(work), size)
-                if kind < TYPES:
+                if kind < c.TYPES:
                     self.counts[kind] += 1
                 else:
                     self.counts[0] += 1
-                if kind == SAMPLE:
-                    self._sample(first + at + RECORD_HEADER, first + at + size, misc, base + at)
-                elif kind < USER_TYPES:
-                    self._other(kind, misc, first + at + RECORD_HEADER, first + at + size)
-                elif kind != FINISHED_ROUND and kind != FINISHED_INIT:
-                    stop = OWN
+                if kind == c.SAMPLE:
+                    self._sample(first + at + c.RECORD_HEADER, first + at + size, misc, base + at)
+                elif kind < c.USER_TYPES:
+                    self._other(kind, misc, first + at + c.RECORD_HEADER, first + at + size)
+                elif kind != c.FINISHED_ROUND and kind != c.FINISHED_INIT:
+                    stop = c.OWN
                     break
                 if self.failed:
-                    stop = NO_MEMORY
+                    stop = c.NO_MEMORY
                     break
                 at += size
-        if stop == NO_MEMORY:
+        if stop == c.NO_MEMORY:
             raise MemoryError
         return at, stop
 
@@ -399,7 +316,7 @@ class Records:
             if table.slots[slot] == 0:
                 left += 1
                 continue
-            stacks: cython.p_uint = cython.cast(cython.p_uint, self.sample_stack.vector.items)
+            stacks: cython.p_uint = u32s(self.sample_stack)
             self.depth = 0
             self._copy(stacks[self.waiting_sample.items[at]])
             self._copy(self.later_stack.items[row])
@@ -412,24 +329,18 @@ class Records:
         release_slots(table)
         return left
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _copy(self, stack: cython.uint) -> cython.void:
+    def _copy(self, stack):
         """The places of a stack behind those in `chain`."""
-        first: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.stack_first.vector.items)
-        items: cython.p_uint = cython.cast(cython.p_uint, self.stack_item.vector.items)
+        first: cython.p_ulonglong = u64s(self.stack_first)
+        items: cython.p_uint = u32s(self.stack_item)
         at: cython.ulonglong
         for at in range(first[stack], first[stack + 1]):
             if self.depth < MOST_DEPTH:
-                self.chain[self.depth] = cython.cast(cython.p_ulonglong, self.place_address.vector.items)[items[at]]
-                self.modes[self.depth] = cython.cast(cython.p_uchar, self.place_mode.vector.items)[items[at]]
+                self.chain[self.depth] = u64s(self.place_address)[items[at]]
+                self.modes[self.depth] = u8s(self.place_mode)[items[at]]
                 self.depth += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _event_of(self, id: cython.ulonglong) -> cython.int:
+    def _event_of(self, id):
         """The row of an id; -1 for an unknown one."""
         slot: cython.ulonglong = first_slot(cython.address(self.id_slots), mix(id, self.seed))
         while self.id_slots.slots[slot]:
@@ -438,275 +349,263 @@ class Records:
             slot = next_slot(cython.address(self.id_slots), slot)
         return -1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _sample(
-        self, at: cython.p_const_uchar, end: cython.p_const_uchar, misc: cython.int, where: cython.ulonglong
-    ) -> cython.void:
+    def _sample(self, at, end, misc, where):
         """One sample, its fields in the order of the kernel's perf_output_sample."""
-        big: cython.bint = self.big
+        sample: Sample
         body: cython.p_const_uchar = at
-        event: cython.uint = 0
-        row: cython.int
-        kind: cython.ulonglong
-        ip: cython.ulonglong = 0
-        thread: cython.ulonglong = 0
-        time: cython.ulonglong = 0
-        period: cython.ulonglong = 0
-        cpu: cython.uint = NO_CPU
-        count: cython.ulonglong
-        user: cython.ulonglong = NO_USER
-        stack: cython.uint = 0
-        values: cython.p_const_uchar = cython.NULL
-        each: cython.int = 0
-        entries: cython.ulonglong = 0
-        cookie: cython.ulonglong = 0
-        mode: cython.int = misc & MODE
         if self.event_count == 0:
             self.damaged += 1
             return
-        if self.id_at >= 0 and end - at >= self.id_at + 8:
-            row = self._event_of(u64(at + self.id_at, big))
-            if row >= 0 and self.id_event.items[row] < self.event_count:
-                event = self.id_event.items[row]
-            elif self.event_count > 1:
-                self.unknown_ids += 1
-        described: cython.pointer[Event] = cython.address(self.events[event])
-        kind = described.sample_type
-        period = described.period
-        count = 8 * (
-            (kind & HAS_IDENTIFIER != 0)
-            + (kind & HAS_IP != 0)
-            + (kind & HAS_TID != 0)
-            + (kind & HAS_TIME != 0)
-            + (kind & HAS_ADDR != 0)
-            + (kind & HAS_ID != 0)
-            + (kind & HAS_STREAM_ID != 0)
-            + (kind & HAS_CPU != 0)
-            + (kind & HAS_PERIOD != 0)
-        )
-        if cython.cast(cython.ulonglong, end - at) < count:
+        memset(cython.address(sample), 0, cython.sizeof(Sample))
+        sample.event = self._event_in(at, end)
+        sample.described = cython.address(self.events[sample.event])
+        at = self._read_head(cython.address(sample), at, end)
+        if at != cython.NULL:
+            at = self._read_values(cython.address(sample), at, end)
+        if at != cython.NULL:
+            at = self._read_chain(cython.address(sample), at, end, misc & c.MODE)
+        if at != cython.NULL:
+            at = self._read_user(cython.address(sample), at, end, where + c.RECORD_HEADER, body)
+        if at != cython.NULL:
+            at = self._skip_rest(cython.address(sample), at, end)
+        if at == cython.NULL:
             self.damaged += 1
-            return
-        if kind & HAS_IDENTIFIER:
+        elif not self._keep_sample(cython.address(sample)):
+            self.failed = True
+
+    def _event_in(self, at, end):
+        """Return the event of a sample by the id in it; the first event where the id is missing or unknown."""
+        row: cython.int
+        if self.id_at >= 0 and end - at >= self.id_at + 8:
+            row = self._event_of(u64(at + self.id_at, self.big))
+            if row >= 0 and self.id_event.items[row] < self.event_count:
+                return self.id_event.items[row]
+            if self.event_count > 1:
+                self.unknown_ids += 1
+        return 0
+
+    def _read_head(self, sample, at, end):
+        """Read the fields of fixed size, IDENTIFIER to PERIOD. Returns where the next field begins, NULL for a sample
+        that is cut, like the methods that follow."""
+        big: cython.bint = self.big
+        kind: cython.ulonglong = sample.described.sample_type
+        size: cython.Py_ssize_t = 8 * (
+            (kind & c.HAS_IDENTIFIER != 0)
+            + (kind & c.HAS_IP != 0)
+            + (kind & c.HAS_TID != 0)
+            + (kind & c.HAS_TIME != 0)
+            + (kind & c.HAS_ADDR != 0)
+            + (kind & c.HAS_ID != 0)
+            + (kind & c.HAS_STREAM_ID != 0)
+            + (kind & c.HAS_CPU != 0)
+            + (kind & c.HAS_PERIOD != 0)
+        )
+        sample.period = sample.described.period
+        sample.cpu = NO_CPU
+        sample.user = NO_USER
+        if end - at < size:
+            return cython.NULL
+        if kind & c.HAS_IDENTIFIER:
             at += 8
-        if kind & HAS_IP:
-            ip = u64(at, big)
+        if kind & c.HAS_IP:
+            sample.ip = u64(at, big)
             at += 8
-        if kind & HAS_TID:
-            thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 4, big)
+        if kind & c.HAS_TID:
+            sample.thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 4, big)
             at += 8
-        if kind & HAS_TIME:
-            time = u64(at, big)
+        if kind & c.HAS_TIME:
+            sample.time = u64(at, big)
             at += 8
-        if kind & HAS_ADDR:
+        at += 8 * ((kind & c.HAS_ADDR != 0) + (kind & c.HAS_ID != 0) + (kind & c.HAS_STREAM_ID != 0))
+        if kind & c.HAS_CPU:
+            sample.cpu = u32(at, big)
             at += 8
-        if kind & HAS_ID:
+        if kind & c.HAS_PERIOD:
+            sample.period = u64(at, big)
             at += 8
-        if kind & HAS_STREAM_ID:
+        return at
+
+    def _read_values(self, sample, at, end):
+        """Read where the counters' values are (READ)."""
+        form: cython.ulonglong = sample.described.read_format
+        times: cython.Py_ssize_t = self._between(sample.described)
+        if not sample.described.sample_type & c.HAS_READ:
+            return at
+        sample.values = at
+        sample.value_size = 8 * (1 + (form & c.READ_ID != 0) + (form & c.READ_LOST != 0))
+        sample.value_count = 1
+        if form & c.READ_GROUP:
+            # u64 count, the times, the values; a single value has its times after it
+            if end - at < 8:
+                return cython.NULL
+            sample.value_count = u64(at, self.big)
             at += 8
-        if kind & HAS_CPU:
-            cpu = u32(at, big)
-            at += 8
-        if kind & HAS_PERIOD:
-            period = u64(at, big)
-            at += 8
-        if kind & HAS_READ:
-            values = at
-            each = 8 * (1 + (described.read_format & READ_ID != 0) + (described.read_format & READ_LOST != 0))
-            entries = 1
-            count = 8 * (
-                (described.read_format & READ_ENABLED != 0) + (described.read_format & READ_RUNNING != 0)
-            )  # between n and the values of a group; in a single one behind the value
-            if described.read_format & READ_GROUP:
-                if end - at < 8:
-                    self.damaged += 1
-                    return
-                entries = u64(at, big)
-                at += 8
-                values = at + count
-            if (
-                cython.cast(cython.ulonglong, end - at) < count
-                or entries > (cython.cast(cython.ulonglong, end - at) - count) // each
-            ):
-                self.damaged += 1
-                return
-            at += count + entries * each
+            sample.values = at + times
+        if end - at < times or sample.value_count > cython.cast(cython.size_t, end - at - times) // sample.value_size:
+            return cython.NULL
+        return at + times + sample.value_count * sample.value_size
+
+    def _read_chain(self, sample, at, end, mode):
+        """Read the call chain (CALLCHAIN, RAW, BRANCH_STACK) into `chain`; without one, the instruction's address."""
+        big: cython.bint = self.big
+        kind: cython.ulonglong = sample.described.sample_type
+        branches: cython.ulonglong = sample.described.branch_type
+        count: cython.ulonglong
         self.depth = 0
         self.user_at = -1
         self.exact = True
         self.mode = mode
-        if kind & HAS_CALLCHAIN:
+        if kind & c.HAS_CALLCHAIN:
             if end - at < 8:
-                self.damaged += 1
-                return
+                return cython.NULL
             count = u64(at, big)
             at += 8
             if count > cython.cast(cython.ulonglong, end - at) >> 3:
-                self.damaged += 1
-                return
-            if count >= 2 and u64(at + 8 * (count - 2), big) == ALL_ONES - CONTEXT_USER_DEFERRED + 1:
-                cookie = u64(at + 8 * (count - 1), big)
+                return cython.NULL
+            if count >= 2 and u64(at + 8 * (count - 2), big) == ALL_ONES - c.CONTEXT_USER_DEFERRED + 1:
+                sample.cookie = u64(at + 8 * (count - 1), big)
                 self._walk(at, count - 2)
             else:
                 self._walk(at, count)
             at += 8 * count
-        if self.depth == 0 and kind & HAS_IP:
-            self._put(ip, mode, True)
-        if kind & HAS_RAW:
+        if self.depth == 0 and kind & c.HAS_IP:
+            self._put(sample.ip, mode, True)
+        if kind & c.HAS_RAW:
             if end - at < 4 or u32(at, big) > cython.cast(cython.ulonglong, end - at - 4):
-                self.damaged += 1
-                return
+                return cython.NULL
             at += 4 + cython.cast(cython.Py_ssize_t, u32(at, big))
-        if kind & HAS_BRANCH_STACK:
+        if kind & c.HAS_BRANCH_STACK:
             if end - at < 8:
-                self.damaged += 1
-                return
+                return cython.NULL
             count = u64(at, big)
             at += 8
-            if described.branch_type & BRANCH_HW_INDEX:
+            if branches & c.BRANCH_HW_INDEX:
                 at += 8
             if at > end or count > cython.cast(cython.ulonglong, end - at) // 24:
-                self.damaged += 1
-                return
-            if described.branch_type & BRANCH_CALL_STACK and count:
+                return cython.NULL
+            if branches & c.BRANCH_CALL_STACK and count:
                 self._branches(at, count)
             at += 24 * count
-            if described.branch_type & BRANCH_COUNTERS:
+            if branches & c.BRANCH_COUNTERS:
                 at += 8 * count
-        if kind & (HAS_REGS_USER | HAS_STACK_USER) and at <= end:
-            user = where + cython.cast(cython.ulonglong, at - body) + RECORD_HEADER
-        if kind & HAS_REGS_USER:
-            at = self._skip_registers(at, end, described.user_registers)
-        if kind & HAS_STACK_USER and end - at >= 8:
-            count = u64(at, big)
+        return at
+
+    def _read_user(self, sample, at, end, where, body):
+        """Read where the registers and the copy of the stack are (REGS_USER, STACK_USER): the body is at `where` in the
+        stream."""
+        kind: cython.ulonglong = sample.described.sample_type
+        count: cython.ulonglong
+        if kind & (c.HAS_REGS_USER | c.HAS_STACK_USER) and at <= end:
+            sample.user = where + cython.cast(cython.ulonglong, at - body)
+        if kind & c.HAS_REGS_USER:
+            at = self._skip_registers(at, end, sample.described.user_registers)
+        if kind & c.HAS_STACK_USER and end - at >= 8:
+            count = u64(at, self.big)
             at += 8
             if count > cython.cast(cython.ulonglong, end - at):
-                self.damaged += 1
-                return
+                return cython.NULL
             at += count
             if count:
                 at += 8
-        if kind & (HAS_WEIGHT | HAS_WEIGHT_STRUCT):
-            at += 8
-        if kind & HAS_DATA_SRC:
-            at += 8
-        if kind & HAS_TRANSACTION:
-            at += 8
-        if kind & HAS_REGS_INTR:
-            at = self._skip_registers(at, end, described.inner_registers)
-        if kind & HAS_PHYS_ADDR:
-            at += 8
-        if kind & HAS_CGROUP:
-            at += 8
-        if kind & HAS_DATA_PAGE_SIZE:
-            at += 8
-        if kind & HAS_CODE_PAGE_SIZE:
-            at += 8
-        if kind & HAS_AUX:
-            if end - at < 8 or u64(at, big) > cython.cast(cython.ulonglong, end - at - 8):
-                self.damaged += 1
-                return
-            at += 8 + u64(at, big)
-        if at > end:
-            self.damaged += 1
-            return
+        return at
+
+    def _skip_rest(self, sample, at, end):
+        """Skip the fields after the copy of the stack, WEIGHT to AUX."""
+        kind: cython.ulonglong = sample.described.sample_type
+        at += 8 * (
+            (kind & (c.HAS_WEIGHT | c.HAS_WEIGHT_STRUCT) != 0)
+            + (kind & c.HAS_DATA_SRC != 0)
+            + (kind & c.HAS_TRANSACTION != 0)
+        )
+        if kind & c.HAS_REGS_INTR:
+            at = self._skip_registers(at, end, sample.described.inner_registers)
+        at += 8 * (
+            (kind & c.HAS_PHYS_ADDR != 0)
+            + (kind & c.HAS_CGROUP != 0)
+            + (kind & c.HAS_DATA_PAGE_SIZE != 0)
+            + (kind & c.HAS_CODE_PAGE_SIZE != 0)
+        )
+        if kind & c.HAS_AUX:
+            if end - at < 8 or u64(at, self.big) > cython.cast(cython.ulonglong, end - at - 8):
+                return cython.NULL
+            at += 8 + u64(at, self.big)
+        return at if at <= end else cython.NULL
+
+    def _keep_sample(self, sample):
+        """Add a sample, or a row for each counter that it read. False when there is no memory."""
+        stack: cython.uint = 0
         if self.timeless:
             self.clock += 1
-        if not kind & HAS_TIME:
-            time = self.clock
-        elif time != ALL_ONES:
-            self.clock = time
-        if not self._add_stack(cython.cast(cython.uint, thread >> 32), cython.address(stack)):
-            self.failed = True
-            return
-        if cookie:
-            if (
-                not push_u64(cython.address(self.waiting_cookie), cookie)
-                or not push_u64(cython.address(self.waiting_thread), thread)
-                or not push_u32(
-                    cython.address(self.waiting_sample), cython.cast(cython.uint, self.sample_time.vector.count)
-                )
-            ):
-                self.failed = True
-                return
-        if values == cython.NULL or not described.read_format & READ_ID:
-            if not self._add_sample(time, thread, cpu, event, stack, period, user):
-                self.failed = True
-            return
-        # values that were read count as periods: of each event what came since its last value
-        for count in range(entries):
-            ip = u64(values, big)
-            row = self._event_of(
-                u64(values + 8 + (0 if described.read_format & READ_GROUP else self._between(described)), big)
-            )
-            values += each
+        if not sample.described.sample_type & c.HAS_TIME:
+            sample.time = self.clock
+        elif sample.time != ALL_ONES:
+            self.clock = sample.time
+        if not self._add_stack(cython.cast(cython.uint, sample.thread >> 32), cython.address(stack)):
+            return False
+        if sample.cookie and not (
+            push_u64(cython.address(self.waiting_cookie), sample.cookie)
+            and push_u64(cython.address(self.waiting_thread), sample.thread)
+            and push_u32(cython.address(self.waiting_sample), cython.cast(cython.uint, self.sample_time.vector.count))
+        ):
+            return False
+        if sample.values == cython.NULL or not sample.described.read_format & c.READ_ID:
+            return self._add_sample(sample, stack)
+        return self._add_values(sample, stack)
+
+    def _add_values(self, sample, stack):
+        """Add a sample for each event whose counter it read: the period is what was counted since the last value."""
+        described: cython.pointer[Event] = sample.described
+        id_offset: cython.int = 8 + (0 if described.read_format & c.READ_GROUP else self._between(described))
+        index: cython.ulonglong
+        value: cython.ulonglong
+        row: cython.int
+        for index in range(sample.value_count):
+            value = u64(sample.values, self.big)
+            row = self._event_of(u64(sample.values + id_offset, self.big))
+            sample.values += sample.value_size
             if row < 0:
                 self.unknown_ids += 1
                 continue
-            period = ip - self.id_last.items[row]
-            self.id_last.items[row] = ip
-            event = self.id_event.items[row]
-            if period and event < self.event_count:
-                if not self._add_sample(time, thread, cpu, event, stack, period, user):
-                    self.failed = True
-                    return
+            sample.period = value - self.id_last.items[row]
+            self.id_last.items[row] = value
+            sample.event = self.id_event.items[row]
+            if sample.period and sample.event < self.event_count and not self._add_sample(sample, stack):
+                return False
+        return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _between(self, event: cython.pointer[Event]) -> cython.int:
+    def _between(self, event):
         """How many bytes of times lie between the value and the id of a single reading."""
-        return 8 * ((event.read_format & READ_ENABLED != 0) + (event.read_format & READ_RUNNING != 0))
+        return 8 * ((event.read_format & c.READ_ENABLED != 0) + (event.read_format & c.READ_RUNNING != 0))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _skip_registers(
-        self, at: cython.p_const_uchar, end: cython.p_const_uchar, count: cython.int
-    ) -> cython.p_const_uchar:
+    def _skip_registers(self, at, end, count):
         """Behind registers: the ABI, and unless that is 0, so many words."""
         if end - at < 8:
             return end + 1
         return at + 8 + (8 * count if u64(at, self.big) else 0)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add_sample(
-        self, time: cython.ulonglong, thread: cython.ulonglong, cpu: cython.uint, event: cython.uint,
-        stack: cython.uint, period: cython.ulonglong, user: cython.ulonglong,
-    ) -> cython.bint:  # fmt: skip
+    def _add_sample(self, sample, stack):
         return (
-            self.sample_time.push_u64(time)
-            and self.sample_thread.push_u64(thread)
-            and self.sample_cpu.push_u32(cpu)
-            and self.sample_event.push_u32(event)
+            self.sample_time.push_u64(sample.time)
+            and self.sample_thread.push_u64(sample.thread)
+            and self.sample_cpu.push_u32(sample.cpu)
+            and self.sample_event.push_u32(sample.event)
             and self.sample_stack.push_u32(stack)
-            and self.sample_period.push_u64(period)
-            and (not self.keeps_user or self.sample_user.push_u64(user))
+            and self.sample_period.push_u64(sample.period)
+            and (not self.keeps_user or self.sample_user.push_u64(sample.user))
         )
 
     # call chains
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _put(self, address: cython.ulonglong, mode: cython.int, exact: cython.bint) -> cython.void:
+    def _put(self, address, mode, exact):
         if self.depth >= MOST_DEPTH:
             return
-        if mode == IN_USER and self.user_at < 0:
+        if mode == c.IN_USER and self.user_at < 0:
             self.user_at = self.depth
         self.chain[self.depth] = address if exact or address < FIRST_PAGE else address - 1
         self.modes[self.depth] = cython.cast(cython.uchar, mode)
         self.depth += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _walk(self, at: cython.p_const_uchar, count: cython.ulonglong) -> cython.void:
+    def _walk(self, at, count):
         """The entries of a call chain behind those there are."""
         address: cython.ulonglong
         below: cython.ulonglong
@@ -719,7 +618,7 @@ class Records:
             while count and depth < MOST_DEPTH and not self.exact and (depth == 0 or self.user_at >= 0):
                 address = u64(at, big)
                 below = 0 - address
-                if 0 < below <= CONTEXT_MOST:
+                if 0 < below <= c.CONTEXT_MOST:
                     break
                 chain[depth] = address if address < FIRST_PAGE else address - 1
                 modes[depth] = cython.cast(cython.uchar, self.mode)
@@ -733,44 +632,38 @@ class Records:
             at += 8
             count -= 1
             below = 0 - address
-            if 0 < below <= CONTEXT_MOST:
+            if 0 < below <= c.CONTEXT_MOST:
                 self.exact = True
-                if below == CONTEXT_KERNEL:
-                    self.mode = IN_KERNEL
-                elif below == CONTEXT_USER or below == CONTEXT_USER_DEFERRED:
-                    self.mode = IN_USER
-                elif below == CONTEXT_HYPERVISOR:
-                    self.mode = IN_HYPERVISOR
-                elif below == CONTEXT_GUEST or below == CONTEXT_GUEST_KERNEL:
-                    self.mode = IN_GUEST_KERNEL
-                elif below == CONTEXT_GUEST_USER:
-                    self.mode = IN_GUEST_USER
+                if below == c.CONTEXT_KERNEL:
+                    self.mode = c.IN_KERNEL
+                elif below == c.CONTEXT_USER or below == c.CONTEXT_USER_DEFERRED:
+                    self.mode = c.IN_USER
+                elif below == c.CONTEXT_HYPERVISOR:
+                    self.mode = c.IN_HYPERVISOR
+                elif below == c.CONTEXT_GUEST or below == c.CONTEXT_GUEST_KERNEL:
+                    self.mode = c.IN_GUEST_KERNEL
+                elif below == c.CONTEXT_GUEST_USER:
+                    self.mode = c.IN_GUEST_USER
                 continue
             self._put(address, self.mode, self.exact)
             self.exact = False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _branches(self, at: cython.p_const_uchar, count: cython.ulonglong) -> cython.void:
+    def _branches(self, at, count):
         """The user's part of a stack by the branches that called (LBR), in place of the call chain's own."""
         if self.user_at >= 0:
             self.depth = self.user_at + 1  # the innermost, where the code was
         else:
-            self._put(u64(at + 8, self.big), IN_USER, True)  # where the last call led
+            self._put(u64(at + 8, self.big), c.IN_USER, True)  # where the last call led
         while count:
-            self._put(u64(at, self.big), IN_USER, True)
+            self._put(u64(at, self.big), c.IN_USER, True)
             at += 24
             count -= 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add_place(self, address: cython.ulonglong, mode: cython.uchar, number: cython.p_uint) -> cython.bint:
+    def _add_place(self, address, mode, number):
         table: cython.pointer[HashTable] = cython.address(self.place_slots)
         hash: cython.ulonglong = mix(address ^ (cython.cast(cython.ulonglong, mode) << 60), self.seed)
-        addresses: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.place_address.vector.items)
-        modes: cython.p_uchar = cython.cast(cython.p_uchar, self.place_mode.vector.items)
+        addresses: cython.p_ulonglong = u64s(self.place_address)
+        modes: cython.p_uchar = u8s(self.place_mode)
         at: cython.uint
         slot: cython.ulonglong
         if is_crowded(table):
@@ -788,16 +681,13 @@ class Records:
             slot = next_slot(table, slot)
         if not self.place_mode.reserve(1) or not self.place_address.push_u64(address):
             return False
-        cython.cast(cython.p_uchar, self.place_mode.vector.items)[self.place_mode.vector.count] = mode
+        u8s(self.place_mode)[self.place_mode.vector.count] = mode
         self.place_mode.vector.count += 1
         number[0] = cython.cast(cython.uint, self.place_address.vector.count - 1)
         fill_slot(table, slot, number[0])
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _chain_hash(self) -> cython.ulonglong:
+    def _chain_hash(self):
         """A keyed hash of the addresses in `chain`, two at a time, for two multiplications run side by side."""
         one: cython.ulonglong = self.seed
         other: cython.ulonglong = ~self.seed
@@ -813,10 +703,7 @@ class Records:
             one = (one ^ self.chain[at]) * key
         return mix(one ^ (one >> 31), self.seed) ^ other
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _grow_stacks(self) -> cython.bint:
+    def _grow_stacks(self):
         at: cython.uint
         table: cython.pointer[HashTable] = cython.address(self.stack_slots)
         if not make_slots(table, 2 * self.stack_hash.count + 2):
@@ -825,10 +712,7 @@ class Records:
             put_item(table, self.stack_hash.items[at], at)
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add_stack(self, pid: cython.uint, number: cython.p_uint) -> cython.bint:
+    def _add_stack(self, pid, number):
         """The number of the stack of a process that is in `chain`."""
         table: cython.pointer[HashTable] = cython.address(self.stack_slots)
         hash: cython.ulonglong = self._chain_hash() ^ pid
@@ -846,14 +730,14 @@ class Records:
         while table.slots[slot]:
             at = table.slots[slot] - 1
             if self.stack_hash.items[at] == hash:
-                first = cython.cast(cython.p_ulonglong, self.stack_first.vector.items)
+                first = u64s(self.stack_first)
                 if (
                     cython.cast(cython.Py_ssize_t, first[at + 1] - first[at]) == self.depth
-                    and cython.cast(cython.p_uint, self.stack_pid.vector.items)[at] == pid
+                    and u32s(self.stack_pid)[at] == pid
                 ):
-                    items = cython.cast(cython.p_uint, self.stack_item.vector.items) + first[at]
-                    addresses = cython.cast(cython.p_ulonglong, self.place_address.vector.items)
-                    modes = cython.cast(cython.p_uchar, self.place_mode.vector.items)
+                    items = u32s(self.stack_item) + first[at]
+                    addresses = u64s(self.place_address)
+                    modes = u8s(self.place_mode)
                     i = 0
                     while i < self.depth and (
                         addresses[items[i]] == self.chain[i] and modes[items[i]] == self.modes[i]
@@ -878,10 +762,7 @@ class Records:
 
     # everything else
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add_text(self, data: cython.p_const_uchar, size: cython.Py_ssize_t, number: cython.p_uint) -> cython.bint:
+    def _add_text(self, data, size, number):
         table: cython.pointer[HashTable] = cython.address(self.texts.slots)
         ends: cython.p_ulonglong = self.texts.end.items
         all: cython.p_uchar = self.texts.data.items
@@ -909,13 +790,7 @@ class Records:
         fill_slot(table, slot, number[0])
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add_map(
-        self, start: cython.ulonglong, size: cython.ulonglong, offset: cython.ulonglong, name: cython.uint,
-        about: cython.uint, flags: cython.uint, number: cython.p_uint,
-    ) -> cython.bint:  # fmt: skip
+    def _add_map(self, start, size, offset, name, about, flags, number):
         table: cython.pointer[HashTable] = cython.address(self.map_slots)
         slot: cython.ulonglong
         at: cython.uint
@@ -939,12 +814,12 @@ class Records:
         while table.slots[slot]:
             at = table.slots[slot] - 1
             if (
-                cython.cast(cython.p_ulonglong, self.map_start.vector.items)[at] == start
-                and cython.cast(cython.p_ulonglong, self.map_size.vector.items)[at] == size
-                and cython.cast(cython.p_ulonglong, self.map_offset.vector.items)[at] == offset
-                and cython.cast(cython.p_uint, self.map_name.vector.items)[at] == name
-                and cython.cast(cython.p_uint, self.map_about.vector.items)[at] == about
-                and cython.cast(cython.p_uint, self.map_flags.vector.items)[at] == flags
+                u64s(self.map_start)[at] == start
+                and u64s(self.map_size)[at] == size
+                and u64s(self.map_offset)[at] == offset
+                and u32s(self.map_name)[at] == name
+                and u32s(self.map_about)[at] == about
+                and u32s(self.map_flags)[at] == flags
             ):
                 self.map_start.vector.count = count
                 self.map_size.vector.count = count
@@ -959,21 +834,13 @@ class Records:
         fill_slot(table, slot, count)
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _map_hash(self, at: cython.uint) -> cython.ulonglong:
-        hash: cython.ulonglong = mix(cython.cast(cython.p_ulonglong, self.map_start.vector.items)[at], self.seed)
-        hash = mix(hash ^ cython.cast(cython.p_ulonglong, self.map_offset.vector.items)[at], self.seed)
-        hash ^= cython.cast(cython.p_uint, self.map_name.vector.items)[at]
-        return mix(hash ^ cython.cast(cython.p_ulonglong, self.map_size.vector.items)[at], self.seed)
+    def _map_hash(self, at):
+        hash: cython.ulonglong = mix(u64s(self.map_start)[at], self.seed)
+        hash = mix(hash ^ u64s(self.map_offset)[at], self.seed)
+        hash ^= u32s(self.map_name)[at]
+        return mix(hash ^ u64s(self.map_size)[at], self.seed)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add_step(
-        self, time: cython.ulonglong, kind: cython.uint, a: cython.ulonglong, b: cython.ulonglong
-    ) -> cython.bint:
+    def _add_step(self, time, kind, a, b):
         return (
             self.step_time.push_u64(time)
             and self.step_kind.push_u32(kind)
@@ -981,12 +848,7 @@ class Records:
             and self.step_b.push_u64(b)
         )
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _other(
-        self, kind: cython.int, misc: cython.int, at: cython.p_const_uchar, end: cython.p_const_uchar
-    ) -> cython.void:
+    def _other(self, kind, misc, at, end):
         """A record of the kernel that is no sample; those that mean nothing here are only counted."""
         big: cython.bint = self.big
         event: cython.uint = 0
@@ -1010,7 +872,7 @@ class Records:
                 thread = cython.cast(cython.ulonglong, u32(end - described.thread_from_end, big)) << 32
                 thread |= u32(end - described.thread_from_end + 4, big)
             end -= described.trailer_size
-        elif (kind == FORK) and end - at >= 24:
+        elif (kind == c.FORK) and end - at >= 24:
             time = u64(at + 16, big)
         else:
             time = self.clock
@@ -1021,49 +883,49 @@ class Records:
             time = 0
         if time > self.clock:
             self.clock = time
-        if kind == MMAP or kind == MMAP2:
+        if kind == c.MMAP or kind == c.MMAP2:
             self._map_record(kind, misc, at, end, time)
-        elif kind == COMM and end - at >= 8:
+        elif kind == c.COMM and end - at >= 8:
             size = 0
             while at + 8 + size < end and at[8 + size]:
                 size += 1
             thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 4, big)
             good = self._add_text(at + 8, size, cython.address(number))
-            if good and misc & COMM_IS_EXEC:
-                good = self._add_step(time, STEP_EXEC, thread, 0)
-            good = good and self._add_step(time, STEP_COMM, thread, number)
-        elif kind == FORK and end - at >= 24:
+            if good and misc & c.COMM_IS_EXEC:
+                good = self._add_step(time, c.STEP_EXEC, thread, 0)
+            good = good and self._add_step(time, c.STEP_COMM, thread, number)
+        elif kind == c.FORK and end - at >= 24:
             # u32 pid, ppid, tid, ptid; u64 time
             thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 8, big)
             good = self._add_step(
                 time,
-                STEP_FORK_EMPTY if misc & FORK_IS_MADE_UP else STEP_FORK,
+                c.STEP_FORK_EMPTY if misc & c.FORK_IS_MADE_UP else c.STEP_FORK,
                 thread,
                 cython.cast(cython.ulonglong, u32(at + 4, big)) << 32 | u32(at + 12, big),
             )
-        elif kind == KSYMBOL and end - at >= 16:
+        elif kind == c.KSYMBOL and end - at >= 16:
             size = 0
             while at + 16 + size < end and at[16 + size]:
                 size += 1
             good = self._add_text(at + 16, size, cython.address(number)) and self._add_map(
-                u64(at, big), u32(at + 8, big), 0, number, 0, MAP_KERNEL | MAP_CODE, cython.address(number)
+                u64(at, big), u32(at + 8, big), 0, number, 0, c.MAP_KERNEL | c.MAP_CODE, cython.address(number)
             )
             # u16 type, u16 flags; bit 0 of the flags: it is gone
             good = good and self._add_step(
-                time, STEP_UNMAP if u16(at + 14, big) & 1 else STEP_MAP, KERNEL_THREAD, number
+                time, c.STEP_UNMAP if u16(at + 14, big) & 1 else c.STEP_MAP, KERNEL_THREAD, number
             )
-        elif kind == LOST and end - at >= 16:
+        elif kind == c.LOST and end - at >= 16:
             good = self._add_lost(u64(at + 8, big), time, thread)
-        elif kind == LOST_SAMPLES and end - at >= 8:
+        elif kind == c.LOST_SAMPLES and end - at >= 8:
             good = self._add_lost(u64(at, big), time, thread)
-        elif kind == CALLCHAIN_DEFERRED and end - at >= 16:
+        elif kind == c.CALLCHAIN_DEFERRED and end - at >= 16:
             if u64(at + 8, big) > cython.cast(cython.ulonglong, end - at - 16) >> 3:
                 self.damaged += 1
                 return
             self.depth = 0
             self.user_at = -1
             self.exact = True
-            self.mode = IN_USER
+            self.mode = c.IN_USER
             self._walk(at + 16, u64(at + 8, big))
             good = (
                 self._add_stack(cython.cast(cython.uint, thread >> 32), cython.address(number))
@@ -1074,22 +936,13 @@ class Records:
         if not good:
             self.failed = True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add_lost(self, count: cython.ulonglong, time: cython.ulonglong, thread: cython.ulonglong) -> cython.bint:
+    def _add_lost(self, count, time, thread):
         return self.lost_count.push_u64(count) and self.lost_time.push_u64(time) and self.lost_thread.push_u64(thread)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _map_record(
-        self, kind: cython.int, misc: cython.int, at: cython.p_const_uchar, end: cython.p_const_uchar,
-        time: cython.ulonglong,
-    ) -> cython.void:  # fmt: skip
+    def _map_record(self, kind, misc, at, end, time):
         big: cython.bint = self.big
-        fixed: cython.Py_ssize_t = 32 if kind == MMAP else 32 + MMAP2_ABOUT + 8
-        mode: cython.int = misc & MODE
+        fixed: cython.Py_ssize_t = 32 if kind == c.MMAP else 32 + c.MMAP2_ABOUT + 8
+        mode: cython.int = misc & c.MODE
         flags: cython.uint = 0
         name: cython.uint = 0
         about: cython.uint = 0
@@ -1105,24 +958,24 @@ class Records:
             self.failed = True
             return
         thread = cython.cast(cython.ulonglong, u32(at, big)) << 32 | u32(at + 4, big)
-        if kind == MMAP:
-            if misc & MAP_IS_DATA:
-                flags |= MAP_DATA
+        if kind == c.MMAP:
+            if misc & c.MAP_IS_DATA:
+                flags |= c.MAP_DATA
         else:
-            if misc & MAP_HAS_BUILD_ID:
-                flags |= MAP_BUILD_ID
-            if not u32(at + 32 + MMAP2_ABOUT, big) & PROT_EXECUTE:
-                flags |= MAP_DATA
-            if not self._add_text(at + 32, MMAP2_ABOUT, cython.address(about)):
+            if misc & c.MAP_HAS_BUILD_ID:
+                flags |= c.MAP_BUILD_ID
+            if not u32(at + 32 + c.MMAP2_ABOUT, big) & c.PROT_EXECUTE:
+                flags |= c.MAP_DATA
+            if not self._add_text(at + 32, c.MMAP2_ABOUT, cython.address(about)):
                 self.failed = True
                 return
-        if mode == IN_KERNEL or (mode == 0 and thread >> 32 == NO_CPU):
-            flags |= MAP_KERNEL
-            flags &= ~MAP_DATA
+        if mode == c.IN_KERNEL or (mode == 0 and thread >> 32 == NO_CPU):
+            flags |= c.MAP_KERNEL
+            flags &= ~c.MAP_DATA
             thread = KERNEL_THREAD
-        elif mode == IN_GUEST_KERNEL or mode == IN_GUEST_USER or mode == IN_HYPERVISOR:
+        elif mode == c.IN_GUEST_KERNEL or mode == c.IN_GUEST_USER or mode == c.IN_HYPERVISOR:
             return
         if not self._add_map(
             u64(at + 8, big), u64(at + 16, big), u64(at + 24, big), name, about, flags, cython.address(number)
-        ) or not self._add_step(time, STEP_MAP, thread, number):
+        ) or not self._add_step(time, c.STEP_MAP, thread, number):
             self.failed = True

@@ -18,7 +18,7 @@ import cython
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcmp, memset
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u8s, u32s, u64s
 from cython.cimports.whence.kernels.hashtable import (
     WHENCE_GOLDEN,
     HashTable,
@@ -35,25 +35,7 @@ from cython.cimports.whence.kernels.hashtable import (
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.sort import sort_indexes
 from cython.cimports.whence.kernels.vector import U32s, push, push_u32, push_u64, release, reserve
-from cython.cimports.whence.perfdata.kernels.constants import (
-    END,
-    FULL,
-    IN_KERNEL,
-    IN_USER,
-    MAP_CODE,
-    MAP_DATA,
-    MAP_GENERATED,
-    NO_NUMBER,
-    SETTING_SHIFT,
-    SOURCE_BITS,
-    SOURCE_SHIFT,
-    STEP_COMM,
-    STEP_EXEC,
-    STEP_FORK,
-    STEP_FORK_EMPTY,
-    STEP_MAP,
-    STEP_UNMAP,
-)
+from cython.cimports.whence.perfdata.kernels import constants as c
 from cython.cimports.whence.perfdata.kernels.records import Records
 from cython.cimports.whence.perfdata.kernels.replay import SEEN_BITS, Node, Process, Seen, Thread
 
@@ -134,7 +116,7 @@ class Replay:
     def run(self) -> None:
         """Go over all samples."""
         samples: cython.Py_ssize_t = self.sample_order.count
-        raw: cython.p_uint = cython.cast(cython.p_uint, self.records.sample_stack.vector.items)
+        raw: cython.p_uint = u32s(self.records.sample_stack)
         sample: cython.uint
         number: cython.uint = 0
         process: cython.Py_ssize_t = NO_PROCESS
@@ -168,13 +150,13 @@ class Replay:
         below keeps streams and events apart.
         """
         count: cython.Py_ssize_t = self.sample_order.count
-        user: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_user.vector.items)
+        user: cython.p_ulonglong = u64s(self.records.sample_user)
         sample: cython.uint
         process: cython.Py_ssize_t = NO_PROCESS
-        event: cython.p_uint = cython.cast(cython.p_uint, self.records.sample_event.vector.items)
+        event: cython.p_uint = u32s(self.records.sample_event)
         row: cython.pointer[Process]
         key: cython.ulonglong
-        found: cython.longlong = END
+        found: cython.longlong = c.END
         belong(samples is not None and samples.takes(4) and settings is not None and settings.takes(8))
         belong(samples is not settings and samples.vector.count == settings.vector.count)
         belong(self.records.sample_user.vector.count >= count)
@@ -189,7 +171,7 @@ class Replay:
                     break
                 if user[sample] != NO_USER:
                     if samples.vector.count >= most:
-                        found = FULL
+                        found = c.FULL
                         break
                     row = self._row(process)
                     if row.setting == 0 or row.set != row.changed:
@@ -198,10 +180,10 @@ class Replay:
                         row.set = row.changed
                         found = sample
                         break
-                    key = (cython.cast(cython.ulonglong, row.setting) << SETTING_SHIFT) | (
-                        user[sample] >> SOURCE_SHIFT << SOURCE_BITS
+                    key = (cython.cast(cython.ulonglong, row.setting) << c.SETTING_SHIFT) | (
+                        user[sample] >> c.SOURCE_SHIFT << c.SOURCE_BITS
                     )
-                    key |= event[sample] & (1 << SOURCE_BITS) - 1
+                    key |= event[sample] & (1 << c.SOURCE_BITS) - 1
                     if not samples.push_u32(sample) or not settings.push_u64(key):
                         self.failed = True
                         break
@@ -228,33 +210,27 @@ class Replay:
         self.unwound_count = count
         self.has_unwound = count.shape[0] > 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _go_to(self, sample: cython.uint, process: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def _go_to(self, sample, process):
         """Take the steps before a sample. Returns the row of its process; `process` is that of the sample before."""
         steps: cython.Py_ssize_t = self.step_order.count
-        step_time: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.step_time.vector.items)
-        time: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_time.vector.items)[sample]
-        thread: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_thread.vector.items)[sample]
+        step_time: cython.p_ulonglong = u64s(self.records.step_time)
+        time: cython.ulonglong = u64s(self.records.sample_time)[sample]
+        thread: cython.ulonglong = u64s(self.records.sample_thread)[sample]
         while self.step_at < steps and step_time[self.step_order.items[self.step_at]] <= time:
             self._step(self.step_order.items[self.step_at])
             self.step_at += 1
         if process < 0 or self._row(process).pid != thread >> 32:
             process = self._process(cython.cast(cython.uint, thread >> 32))
         if process >= 0 and self._row(process).before:
-            self._see_program(cython.cast(cython.p_uint, self.records.sample_stack.vector.items)[sample], process)
+            self._see_program(u32s(self.records.sample_stack)[sample], process)
         return process
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _resolve_unwound(self, sample: cython.uint, process: cython.Py_ssize_t, number: cython.p_uint) -> cython.bint:
+    def _resolve_unwound(self, sample, process, number):
         """The stack of a sample whose user code was unwound: its places outside of user code, then those addresses."""
-        stack: cython.uint = cython.cast(cython.p_uint, self.records.sample_stack.vector.items)[sample]
-        first: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.stack_first.vector.items)
-        items: cython.p_uint = cython.cast(cython.p_uint, self.records.stack_item.vector.items)
-        modes: cython.p_uchar = cython.cast(cython.p_uchar, self.records.place_mode.vector.items)
+        stack: cython.uint = u32s(self.records.sample_stack)[sample]
+        first: cython.p_ulonglong = u64s(self.records.stack_first)
+        items: cython.p_uint = u32s(self.records.stack_item)
+        modes: cython.p_uchar = u8s(self.records.place_mode)
         pid: cython.uint = self._row(process).pid
         now: cython.ulonglong = self._row(process).epoch  # which no other process has
         address: cython.ulonglong
@@ -262,7 +238,7 @@ class Replay:
         at: cython.ulonglong
         self.scratch.count = 0
         for at in range(first[stack], first[stack + 1]):
-            if modes[items[at]] != IN_USER and not (
+            if modes[items[at]] != c.IN_USER and not (
                 self._place(items[at], pid, process, number) and push_u32(cython.address(self.scratch), number[0])
             ):
                 return False
@@ -289,8 +265,7 @@ class Replay:
         process: cython.Py_ssize_t = self._process(pid)
         return self._listed(self._row(process).code) if process >= 0 else []
 
-    @cython.cfunc
-    def _listed(self, node: cython.uint) -> list:
+    def _listed(self, node):
         waiting: list = []
         out: list = []
         while node or waiting:
@@ -303,54 +278,40 @@ class Replay:
                 node = self._node(node).right
         return out
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add(self, sample: cython.uint, stack: cython.uint) -> cython.void:
+    def _add(self, sample, stack):
         labels: cython.uint = 0
         number: cython.uint = 0
-        period: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_period.vector.items)[sample]
+        period: cython.ulonglong = u64s(self.records.sample_period)[sample]
         if period > MOST:
             period = MOST
         if not (
             self._labels(
-                cython.cast(cython.p_ulonglong, self.records.sample_thread.vector.items)[sample],
-                cython.cast(cython.p_uint, self.records.sample_cpu.vector.items)[sample],
+                u64s(self.records.sample_thread)[sample],
+                u32s(self.records.sample_cpu)[sample],
                 cython.address(labels),
             )
             and self._sample(
                 stack,
                 labels,
-                cython.cast(cython.p_uint, self.records.sample_event.vector.items)[sample],
+                u32s(self.records.sample_event)[sample],
                 period,
                 cython.address(number),
             )
             and self.event_sample.push_u32(number)
-            and self.event_time.push_u64(cython.cast(cython.p_ulonglong, self.records.sample_time.vector.items)[sample])
+            and self.event_time.push_u64(u64s(self.records.sample_time)[sample])
             and self.event_period.push_u64(period)
         ):
             self.failed = True
 
     # processes and threads
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _row(self, process: cython.Py_ssize_t) -> cython.pointer[Process]:
+    def _row(self, process):
         return cython.cast(cython.pointer[Process], self.processes.items) + process
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _node(self, node: cython.uint) -> cython.pointer[Node]:
+    def _node(self, node):
         return cython.cast(cython.pointer[Node], self.nodes.items) + node
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _process(self, pid: cython.uint) -> cython.Py_ssize_t:
+    def _process(self, pid):
         """The row of a process, which may be new; -1 when there is no memory."""
         table: cython.pointer[HashTable] = cython.address(self.process_slots)
         slot: cython.ulonglong
@@ -382,10 +343,7 @@ class Replay:
         fill_slot(table, slot, self.processes.count - 1)
         return self.processes.count - 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _thread(self, thread: cython.ulonglong) -> cython.Py_ssize_t:
+    def _thread(self, thread):
         """The row of a thread, which may be new; -1 when there is no memory."""
         table: cython.pointer[HashTable] = cython.address(self.thread_slots)
         rows: cython.pointer[Thread] = cython.cast(cython.pointer[Thread], self.threads.items)
@@ -411,21 +369,18 @@ class Replay:
         fill_slot(table, slot, self.threads.count - 1)
         return self.threads.count - 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _step(self, step: cython.uint) -> cython.void:
+    def _step(self, step):
         """What a step changes."""
-        kind: cython.uint = cython.cast(cython.p_uint, self.records.step_kind.vector.items)[step]
-        a: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.step_a.vector.items)[step]
-        b: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.step_b.vector.items)[step]
+        kind: cython.uint = u32s(self.records.step_kind)[step]
+        a: cython.ulonglong = u64s(self.records.step_a)[step]
+        b: cython.ulonglong = u64s(self.records.step_b)[step]
         pid: cython.uint = cython.cast(cython.uint, a >> 32)
         process: cython.Py_ssize_t
         parent: cython.Py_ssize_t
         thread: cython.Py_ssize_t
         comm: cython.uint
         before: cython.uint
-        if kind == STEP_COMM:
+        if kind == c.STEP_COMM:
             thread = self._thread(a)
             if thread < 0:
                 self.failed = True
@@ -436,15 +391,15 @@ class Replay:
         if process < 0:
             self.failed = True
             return
-        if kind == STEP_MAP or kind == STEP_UNMAP:
-            self._map(process, cython.cast(cython.uint, b), kind == STEP_MAP)
-        elif kind == STEP_EXEC:
+        if kind == c.STEP_MAP or kind == c.STEP_UNMAP:
+            self._map(process, cython.cast(cython.uint, b), kind == c.STEP_MAP)
+        elif kind == c.STEP_EXEC:
             before = self._row(process).root
             self._forget(process)
             self._row(process).before = before
-        elif kind == STEP_FORK_EMPTY and pid != b >> 32:
+        elif kind == c.STEP_FORK_EMPTY and pid != b >> 32:
             self._forget(process)
-        elif kind == STEP_FORK:
+        elif kind == c.STEP_FORK:
             parent = self._thread(b)
             comm = 0 if parent < 0 else cython.cast(cython.pointer[Thread], self.threads.items)[parent].comm
             thread = self._thread(a)
@@ -464,24 +419,18 @@ class Replay:
             self.owners += 1
             self._row(parent).owner = self.owners
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _see_program(self, stack: cython.uint, process: cython.Py_ssize_t) -> cython.void:
+    def _see_program(self, stack, process):
         """Forget the program before an exec once code of the new one ran. Until then the kernel, in execve, has the
         registers of the old one."""
-        first: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.stack_first.vector.items)
-        items: cython.p_uint = cython.cast(cython.p_uint, self.records.stack_item.vector.items)
-        modes: cython.p_uchar = cython.cast(cython.p_uchar, self.records.place_mode.vector.items)
-        if first[stack] < first[stack + 1] and modes[items[first[stack]]] == IN_USER:
+        first: cython.p_ulonglong = u64s(self.records.stack_first)
+        items: cython.p_uint = u32s(self.records.stack_item)
+        modes: cython.p_uchar = u8s(self.records.place_mode)
+        if first[stack] < first[stack + 1] and modes[items[first[stack]]] == c.IN_USER:
             self.epoch += 1
             self._row(process).before = 0
             self._row(process).epoch = self._row(process).changed = self.epoch
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _forget(self, process: cython.Py_ssize_t) -> cython.void:
+    def _forget(self, process):
         """The process has no maps any more."""
         self.owners += 1
         self.epoch += 1
@@ -491,15 +440,12 @@ class Replay:
 
     # maps
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _map(self, process: cython.Py_ssize_t, map: cython.uint, there: cython.bint) -> cython.void:
+    def _map(self, process, map, there):
         """A map comes to lie where others may have been; or it goes."""
         if map >= self.records.map_start.vector.count:
             return
-        start: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.map_start.vector.items)[map]
-        end: cython.ulonglong = start + cython.cast(cython.p_ulonglong, self.records.map_size.vector.items)[map]
+        start: cython.ulonglong = u64s(self.records.map_start)[map]
+        end: cython.ulonglong = start + u64s(self.records.map_size)[map]
         owner: cython.uint = self._row(process).owner
         left: cython.uint
         right: cython.uint = 0
@@ -509,9 +455,7 @@ class Replay:
             end = NO_USER  # it reaches to the last address
         if end == start:
             return
-        is_code = (
-            process != self.kernel and cython.cast(cython.p_uint, self.records.map_flags.vector.items)[map] & MAP_CODE
-        )
+        is_code = process != self.kernel and u32s(self.records.map_flags)[map] & c.MAP_CODE
         root: cython.uint = self._row(process).code if is_code else self._row(process).root
         left_to_look: cython.int = MOST_LOOKED_AT
         is_quiet: cython.bint  # whether nobody unwinds by what changes: not the first generated code, not other maps
@@ -535,22 +479,12 @@ class Replay:
         if not is_quiet:
             self._row(process).changed = self.epoch
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _is_data(self, process: cython.Py_ssize_t, map: cython.uint) -> cython.bint:
+    def _is_data(self, process, map):
         """Whether a map has no code, and never will: where a process has generated code, it may come to lie there."""
-        flags: cython.uint = cython.cast(cython.p_uint, self.records.map_flags.vector.items)[map]
-        return flags & MAP_DATA and (self._row(process).code == 0 or not flags & MAP_GENERATED)
+        flags: cython.uint = u32s(self.records.map_flags)[map]
+        return flags & c.MAP_DATA and (self._row(process).code == 0 or not flags & c.MAP_GENERATED)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _has_code(
-        self, process: cython.Py_ssize_t, node: cython.uint, start: cython.ulonglong, end: cython.ulonglong,
-        left: cython.p_int,
-    ) -> cython.bint:  # fmt: skip
+    def _has_code(self, process, node, start, end, left):
         """Whether a map that is not of data reaches into a range. Where more maps than `left` do: True."""
         while node:
             if left[0] <= 0:
@@ -568,10 +502,7 @@ class Replay:
                 node = self._node(node).right
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _is_taken(self, root: cython.uint, start: cython.ulonglong, end: cython.ulonglong) -> cython.bint:
+    def _is_taken(self, root, start, end):
         """Whether a map of a tree reaches into a range."""
         while root:
             if end <= self._node(root).start:
@@ -582,12 +513,7 @@ class Replay:
                 break
         return root != 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _new_node(
-        self, start: cython.ulonglong, end: cython.ulonglong, map: cython.uint, owner: cython.uint
-    ) -> cython.uint:
+    def _new_node(self, start, end, map, owner):
         node: cython.pointer[Node] = cython.cast(
             cython.pointer[Node], push(cython.address(self.nodes), cython.sizeof(Node))
         )
@@ -602,10 +528,7 @@ class Replay:
         node.owner = owner
         return cython.cast(cython.uint, self.nodes.count - 1)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _owned(self, node: cython.uint, owner: cython.uint) -> cython.uint:
+    def _owned(self, node, owner):
         """A node that this version may change: itself, or a copy. 0 stays 0."""
         copy: cython.uint
         if node == 0 or self._node(node).owner == owner:
@@ -617,10 +540,7 @@ class Replay:
             self._node(copy).right = self._node(node).right
         return copy
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _merge(self, left: cython.uint, right: cython.uint, owner: cython.uint) -> cython.uint:
+    def _merge(self, left, right, owner):
         """One tree of two, all of the left one before all of the right one."""
         child: cython.uint
         if left == 0:
@@ -639,12 +559,7 @@ class Replay:
             self._node(right).left = child
         return right
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _split(
-        self, node: cython.uint, at: cython.ulonglong, owner: cython.uint, left: cython.p_uint, right: cython.p_uint
-    ) -> cython.void:
+    def _split(self, node, at, owner, left, right):
         """Two trees: what starts before an address, and what does not."""
         inner: cython.uint = 0
         outer: cython.uint = 0
@@ -663,12 +578,7 @@ class Replay:
             left[0] = outer
             right[0] = node
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _cut_last(
-        self, node: cython.uint, at: cython.ulonglong, owner: cython.uint, end: cython.p_ulonglong, map: cython.p_uint
-    ) -> cython.uint:
+    def _cut_last(self, node, at, owner, end, map):
         """The tree, its last range ending at an address at most; where it ended, and the map, where it was longer."""
         child: cython.uint
         node = self._owned(node, owner)
@@ -683,13 +593,7 @@ class Replay:
             self._node(node).end = at
         return node
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _cleared(
-        self, root: cython.uint, start: cython.ulonglong, end: cython.ulonglong, owner: cython.uint,
-        right: cython.p_uint,
-    ) -> cython.uint:  # fmt: skip
+    def _cleared(self, root, start, end, owner, right):
         """What lies before a range, and (in `right`) behind it; maps that reach into it are cut."""
         left: cython.uint = 0
         middle: cython.uint = 0
@@ -707,10 +611,7 @@ class Replay:
             right[0] = self._merge(self._new_node(end, tail, map, owner), right[0], owner)
         return left
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _find(self, root: cython.uint, address: cython.ulonglong) -> cython.uint:
+    def _find(self, root, address):
         """The node that has an address; 0 for none."""
         node: cython.pointer[Node]
         while root:
@@ -725,29 +626,19 @@ class Replay:
 
     # locations, stacks and labels
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _place(
-        self, place: cython.uint, pid: cython.uint, process: cython.Py_ssize_t, number: cython.p_uint
-    ) -> cython.bint:
+    def _place(self, place, pid, process, number):
         """The location of a place now."""
-        address: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.place_address.vector.items)[place]
-        mode: cython.uint = cython.cast(cython.p_uchar, self.records.place_mode.vector.items)[place]
+        address: cython.ulonglong = u64s(self.records.place_address)[place]
+        mode: cython.uint = u8s(self.records.place_mode)[place]
         found: cython.uint
-        if mode == IN_USER:
+        if mode == c.IN_USER:
             return self._user(address, pid, process, number)
-        if mode == IN_KERNEL:
+        if mode == c.IN_KERNEL:
             found = self._find(self._row(self.kernel).root, address)
-            return self._location(self._node(found).map if found else NO_NUMBER, KERNEL_PID, address, number)
-        return self._location(NO_NUMBER, OTHER_MODES | mode, address, number)
+            return self._location(self._node(found).map if found else c.NO_NUMBER, KERNEL_PID, address, number)
+        return self._location(c.NO_NUMBER, OTHER_MODES | mode, address, number)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _user(
-        self, address: cython.ulonglong, pid: cython.uint, process: cython.Py_ssize_t, number: cython.p_uint
-    ) -> cython.bint:
+    def _user(self, address, pid, process, number):
         """The location of an address in user code now."""
         map: cython.uint
         known: cython.uint
@@ -755,35 +646,26 @@ class Replay:
         found: cython.uint = self._find(self._row(process).root, address)
         if found == 0 and self._row(process).before:
             found = self._find(self._row(process).before, address)
-        flags = MAP_GENERATED if found == 0 else self._flags_of(found)
-        if flags & MAP_GENERATED and self._row(process).code:
+        flags = c.MAP_GENERATED if found == 0 else self._flags_of(found)
+        if flags & c.MAP_GENERATED and self._row(process).code:
             known = self._find(self._row(process).code, address)
             if known:
                 return self._location(self._node(known).map, 0, address, number)
         if found == 0:
-            return self._location(NO_NUMBER, pid, address, number)
+            return self._location(c.NO_NUMBER, pid, address, number)
         map = self._node(found).map
-        if not flags & MAP_GENERATED:
+        if not flags & c.MAP_GENERATED:
             pid = 0
         return self._location(map, pid, address, number)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _flags_of(self, node: cython.uint) -> cython.uint:
-        return cython.cast(cython.p_uint, self.records.map_flags.vector.items)[self._node(node).map]
+    def _flags_of(self, node):
+        return u32s(self.records.map_flags)[self._node(node).map]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _location(
-        self, map: cython.uint, pid: cython.uint, address: cython.ulonglong, number: cython.p_uint
-    ) -> cython.bint:
+    def _location(self, map, pid, address, number):
         table: cython.pointer[HashTable] = cython.address(self.location_slots)
-        maps: cython.p_uint = cython.cast(cython.p_uint, self.location_map.vector.items)
-        pids: cython.p_uint = cython.cast(cython.p_uint, self.location_pid.vector.items)
-        addresses: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.location_address.vector.items)
+        maps: cython.p_uint = u32s(self.location_map)
+        pids: cython.p_uint = u32s(self.location_pid)
+        addresses: cython.p_ulonglong = u64s(self.location_address)
         slot: cython.ulonglong
         at: cython.uint
         if is_crowded(table):
@@ -808,10 +690,7 @@ class Replay:
         fill_slot(table, slot, number[0])
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _stack(self, number: cython.p_uint) -> cython.bint:
+    def _stack(self, number):
         """The number of the stack in `scratch`."""
         table: cython.pointer[HashTable] = cython.address(self.stack_slots)
         size: cython.Py_ssize_t = self.scratch.count
@@ -828,14 +707,14 @@ class Replay:
         slot = first_slot(table, hash)
         while table.slots[slot]:
             at = table.slots[slot] - 1
-            first = cython.cast(cython.p_ulonglong, self.stack_first.vector.items)
+            first = u64s(self.stack_first)
             if (
                 self.stack_hash.items[at] == hash
                 and cython.cast(cython.Py_ssize_t, first[at + 1] - first[at]) == size
                 and (
                     size == 0
                     or memcmp(
-                        cython.cast(cython.p_uint, self.stack_item.vector.items) + first[at],
+                        u32s(self.stack_item) + first[at],
                         self.scratch.items,
                         4 * size,
                     )
@@ -856,14 +735,11 @@ class Replay:
         fill_slot(table, slot, number[0])
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _resolve(self, stack: cython.uint, process: cython.Py_ssize_t, number: cython.p_uint) -> cython.bint:
+    def _resolve(self, stack, process, number):
         """What a stack of places is now; remembered until the process's maps or the kernel's change."""
         now: cython.ulonglong = self._row(process).epoch
-        first: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.stack_first.vector.items)
-        items: cython.p_uint = cython.cast(cython.p_uint, self.records.stack_item.vector.items)
+        first: cython.p_ulonglong = u64s(self.records.stack_first)
+        items: cython.p_uint = u32s(self.records.stack_item)
         pid: cython.uint = self._row(process).pid
         at: cython.ulonglong
         if self._row(self.kernel).epoch > now:
@@ -883,17 +759,14 @@ class Replay:
         self.memo_stack.items[stack] = number[0]
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _labels(self, thread: cython.ulonglong, cpu: cython.uint, number: cython.p_uint) -> cython.bint:
+    def _labels(self, thread, cpu, number):
         """The number of a set of labels: a thread, its name now, a CPU."""
         table: cython.pointer[HashTable] = cython.address(self.set_slots)
         row: cython.Py_ssize_t = self._thread(thread)
         comm: cython.uint
-        threads: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.set_thread.vector.items)
-        comms: cython.p_uint = cython.cast(cython.p_uint, self.set_comm.vector.items)
-        cpus: cython.p_uint = cython.cast(cython.p_uint, self.set_cpu.vector.items)
+        threads: cython.p_ulonglong = u64s(self.set_thread)
+        comms: cython.p_uint = u32s(self.set_comm)
+        cpus: cython.p_uint = u32s(self.set_cpu)
         slot: cython.ulonglong
         at: cython.uint
         if row < 0:
@@ -922,19 +795,13 @@ class Replay:
         fill_slot(table, slot, number[0])
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _sample(
-        self, stack: cython.uint, labels: cython.uint, event: cython.uint, period: cython.ulonglong,
-        number: cython.p_uint,
-    ) -> cython.bint:  # fmt: skip
+    def _sample(self, stack, labels, event, period, number):
         """Add a sample to the equal ones before it."""
         table: cython.pointer[HashTable] = cython.address(self.sample_slots)
-        stacks: cython.p_uint = cython.cast(cython.p_uint, self.sample_stack.vector.items)
-        sets: cython.p_uint = cython.cast(cython.p_uint, self.sample_set.vector.items)
-        events: cython.p_uint = cython.cast(cython.p_uint, self.sample_event.vector.items)
-        periods: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.sample_period.vector.items)
+        stacks: cython.p_uint = u32s(self.sample_stack)
+        sets: cython.p_uint = u32s(self.sample_set)
+        events: cython.p_uint = u32s(self.sample_event)
+        periods: cython.p_ulonglong = u64s(self.sample_period)
         slot: cython.ulonglong
         at: cython.uint
         if is_crowded(table):
@@ -946,7 +813,7 @@ class Replay:
         while table.slots[slot]:
             at = table.slots[slot] - 1
             if stacks[at] == stack and sets[at] == labels and events[at] == event:
-                cython.cast(cython.p_ulonglong, self.sample_count.vector.items)[at] += 1
+                u64s(self.sample_count)[at] += 1
                 periods[at] = period + periods[at] if period < MOST - periods[at] else MOST
                 number[0] = at
                 return True
@@ -963,11 +830,7 @@ class Replay:
         fill_slot(table, slot, number[0])
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _set_hash(self, thread: cython.ulonglong, comm: cython.uint, cpu: cython.uint) -> cython.ulonglong:
+    def _set_hash(self, thread, comm, cpu):
         return mix(thread ^ mix(cython.cast(cython.ulonglong, comm) << 32 | cpu, self.seed), self.seed)
 
 
@@ -988,13 +851,13 @@ def grouped(samples: Column, settings: Column) -> tuple:
         raise MemoryError
     with cython.nogil:
         for at in range(samples.vector.count):
-            key = cython.cast(cython.p_ulonglong, settings.vector.items)[order.items[at]]
-            if at == 0 or key != cython.cast(cython.p_ulonglong, numbers.vector.items)[numbers.vector.count - 1]:
+            key = u64s(settings)[order.items[at]]
+            if at == 0 or key != u64s(numbers)[numbers.vector.count - 1]:
                 good = good and numbers.push_u64(key) and ends.push_u64(at)
-            good = good and out.push_u32(cython.cast(cython.p_uint, samples.vector.items)[order.items[at]])
+            good = good and out.push_u32(u32s(samples)[order.items[at]])
             if not good:
                 break
-            cython.cast(cython.p_ulonglong, ends.vector.items)[ends.vector.count - 1] = at + 1
+            u64s(ends)[ends.vector.count - 1] = at + 1
     release(cython.address(order))
     if not good:
         raise MemoryError
@@ -1015,7 +878,7 @@ def ordered(keys: Column, out: cython.pointer[U32s]) -> cython.bint:
     with cython.nogil:
         for at in range(count):
             out.items[at] = cython.cast(cython.uint, at)
-        moved = sort_indexes(cython.cast(cython.p_ulonglong, keys.vector.items), out.items, other, count)
+        moved = sort_indexes(u64s(keys), out.items, other, count)
     out.count = count
     if moved:
         free(out.items)

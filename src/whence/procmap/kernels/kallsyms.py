@@ -7,7 +7,7 @@ w and W), and what is not so, is passed over.
 import cython
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcmp
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u64s
 from cython.cimports.whence.kernels.sort import sort_indexes
 
 MOST_DIGITS = cython.declare(cython.Py_ssize_t, 16)
@@ -53,7 +53,7 @@ class FunctionLines:
     def _put(self, starts: Column, names: Column) -> cython.bint:
         """The rows in ascending order, the first of each address. False when there is no memory."""
         count: cython.Py_ssize_t = starts.vector.count
-        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, starts.vector.items)
+        keys: cython.p_ulonglong = u64s(starts)
         order: cython.p_uint = cython.cast(cython.p_uint, malloc(4 * (count + 1)))
         other: cython.p_uint = cython.cast(cython.p_uint, malloc(4 * (count + 1)))
         rows: cython.p_uint = order
@@ -69,9 +69,7 @@ class FunctionLines:
                     if row and keys[rows[row]] == keys[rows[row - 1]]:
                         continue
                     good = (
-                        good
-                        and self.start.push_u64(keys[rows[row]])
-                        and self.name_at.push_u64(cython.cast(cython.p_ulonglong, names.vector.items)[rows[row]])
+                        good and self.start.push_u64(keys[rows[row]]) and self.name_at.push_u64(u64s(names)[rows[row]])
                     )
         free(order)
         free(other)

@@ -6,7 +6,7 @@ the line and may hold spaces. A line that is not so is counted, its offset kept,
 
 import cython
 from cython.cimports.whence.kernels.bytes import hex_digit, is_digit
-from cython.cimports.whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
+from cython.cimports.whence.procmap.kernels import constants as c
 
 
 @cython.cfunc
@@ -118,10 +118,10 @@ def parse_maps(
                 position = hex_number(data, position, line_end, cython.address(end))
             position = separator(data, position, line_end, b" ")
             if position >= 0 and position + 4 <= line_end:
-                bits |= READ if data[position] == b"r" else 0
-                bits |= WRITE if data[position + 1] == b"w" else 0
-                bits |= EXECUTE if data[position + 2] == b"x" else 0
-                bits |= SHARED if data[position + 3] == b"s" else 0
+                bits |= c.READ if data[position] == b"r" else 0
+                bits |= c.WRITE if data[position + 1] == b"w" else 0
+                bits |= c.EXECUTE if data[position + 2] == b"x" else 0
+                bits |= c.SHARED if data[position + 3] == b"s" else 0
                 position = separator(data, position + 4, line_end, b" ")
             else:
                 position = -1

@@ -6,7 +6,7 @@ from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.kernels.bytes import put_uleb
 from cython.cimports.whence.kernels.checks import are_inside, belong
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u8s
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.samples.kernels.fields import LENGTH, varint_size
 
@@ -29,11 +29,11 @@ def texts(tag: bytes, values: list) -> Column:
             size = len(kept)
         if not out.reserve(key_size + 10 + size):
             raise MemoryError
-        to = cython.cast(cython.p_uchar, out.vector.items) + out.vector.count
+        to = u8s(out) + out.vector.count
         memcpy(to, key, key_size)
         to = put_uleb(to + key_size, size)
         memcpy(to, raw, size)
-        out.vector.count = to + size - cython.cast(cython.p_uchar, out.vector.items)
+        out.vector.count = to + size - u8s(out)
     return out
 
 
@@ -106,7 +106,7 @@ def samples(
             if not good or not out.reserve(inside + 20):
                 good = False
                 break
-            to = cython.cast(cython.p_uchar, out.vector.items) + out.vector.count
+            to = u8s(out) + out.vector.count
             to = put_uleb(put_uleb(to, sample_key), inside)
             if begin < end:
                 to = put_uleb(put_uleb(to, location_key), places)
@@ -119,7 +119,7 @@ def samples(
             for at in range(label_first[label_set[row]], label_first[label_set[row] + 1]):
                 to[0] = label_bytes[at]
                 to += 1
-            out.vector.count = to - cython.cast(cython.p_uchar, out.vector.items)
+            out.vector.count = to - u8s(out)
     belong(good)
     return out
 
@@ -172,7 +172,7 @@ def locations(
             if not out.reserve(inside + 20):
                 good = False
                 break
-            to = cython.cast(cython.p_uchar, out.vector.items) + out.vector.count
+            to = u8s(out) + out.vector.count
             to = put_uleb(put_uleb(to, key), inside)
             to = put_field(put_field(to, id_key, row + 1), mapping_key, mapping[row] + 1)
             to = put_field(to, address_key, address[row])
@@ -180,7 +180,7 @@ def locations(
                 within = field_size(function_key, function[at]) + field_size(line_key, line[at])
                 to = put_uleb(put_uleb(to, lines_key), within)
                 to = put_field(put_field(to, function_key, function[at]), line_key, line[at])
-            out.vector.count = to - cython.cast(cython.p_uchar, out.vector.items)
+            out.vector.count = to - u8s(out)
     if not good:
         raise MemoryError
     return out

@@ -6,7 +6,7 @@ Location i has chain[i]; chain c has the frames in rows [first[c], first[c + 1])
 import cython
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u32s
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
     fill_slot,
@@ -106,8 +106,8 @@ def functions_of(
         and make_slots(cython.address(table), frames)
     )
     if room:
-        number_of: cython.p_uint = cython.cast(cython.p_uint, numbers.vector.items)
-        row_of: cython.p_uint = cython.cast(cython.p_uint, samples.vector.items)
+        number_of: cython.p_uint = u32s(numbers)
+        row_of: cython.p_uint = u32s(samples)
         with cython.nogil:
             for row in range(cython.cast(cython.uint, frames)):
                 number_of[row] = 0

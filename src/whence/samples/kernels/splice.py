@@ -5,7 +5,7 @@ Nothing here knows pprof or OTLP: `wire` names the fields, and says how much roo
 
 import cython
 from cython.cimports.libc.string import memcpy
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, u8s
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.samples.kernels.fields import (
     LENGTH,
@@ -18,6 +18,112 @@ from cython.cimports.whence.samples.kernels.fields import (
 )
 
 LARGEST_FIELD = cython.declare(cython.uint, (1 << 29) - 1)
+FLAGS = cython.declare(cython.int, 4)  # bits of a mapping's flags
+
+Splice = cython.struct(
+    data=cython.p_const_uchar,
+    target=cython.p_uchar,
+    size=cython.Py_ssize_t,  # bytes of target that are written
+    location=cython.uint,
+    line=cython.uint,
+    line_function=cython.uint,
+    line_line=cython.uint,
+    mapping=cython.uint,
+    flag=cython.uint,
+    functions=cython.p_const_ulonglong,
+    lines=cython.p_const_ulonglong,
+)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def copy(splice: cython.pointer[Splice], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+    """Copy data[start:end] as it is."""
+    memcpy(splice.target + splice.size, splice.data + start, end - start)
+    splice.size += end - start
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def put(splice: cython.pointer[Splice], value: cython.ulonglong) -> cython.void:
+    """Write a varint."""
+    splice.size = put_varint(splice.target, splice.size, value)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def line_size(splice: cython.pointer[Splice], row: cython.ulonglong) -> cython.Py_ssize_t:
+    """Return the size of the message of a new line."""
+    size: cython.Py_ssize_t = varint_size(splice.line_function << 3) + varint_size(splice.functions[row])
+    if splice.lines[row]:
+        size += varint_size(splice.line_line << 3) + varint_size(splice.lines[row])
+    return size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_location(
+    splice: cython.pointer[Splice], field: cython.pointer[Field], first: cython.ulonglong, end: cython.ulonglong
+) -> cython.Py_ssize_t:
+    """Write a location with the lines [first, end) in place of its own. If a field in it is invalid, return the offset
+    of that field and set field.fault."""
+    inner: Field
+    row: cython.ulonglong
+    size: cython.Py_ssize_t = 0
+    offset: cython.Py_ssize_t = field.start
+    while offset < field.end:
+        read_field(splice.data, offset, field.end, cython.address(inner))
+        if inner.fault:
+            field.fault = inner.fault
+            return offset
+        if inner.number != splice.line:
+            size += inner.end - offset
+        offset = inner.end
+    for row in range(first, end):
+        size += varint_size(splice.line << 3) + varint_size(line_size(splice, row)) + line_size(splice, row)
+    put(splice, splice.location << 3 | LENGTH)
+    put(splice, size)
+    offset = field.start
+    while offset < field.end:
+        read_field(splice.data, offset, field.end, cython.address(inner))
+        if inner.number != splice.line:
+            copy(splice, offset, inner.end)
+        offset = inner.end
+    for row in range(first, end):
+        put(splice, splice.line << 3 | LENGTH)
+        put(splice, line_size(splice, row))
+        put(splice, splice.line_function << 3 | VARINT)
+        put(splice, splice.functions[row])
+        if splice.lines[row]:
+            put(splice, splice.line_line << 3 | VARINT)
+            put(splice, splice.lines[row])
+    return field.end
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_mapping(splice: cython.pointer[Splice], field: cython.pointer[Field], flags: cython.uchar) -> cython.void:
+    """Write a mapping, and a true field for each set bit of `flags` after its own."""
+    bit: cython.int
+    size: cython.Py_ssize_t = field.end - field.start
+    for bit in range(FLAGS):
+        if flags >> bit & 1:
+            size += varint_size((splice.flag + bit) << 3) + 1
+    put(splice, splice.mapping << 3 | LENGTH)
+    put(splice, size)
+    copy(splice, field.start, field.end)
+    for bit in range(FLAGS):
+        if flags >> bit & 1:
+            put(splice, (splice.flag + bit) << 3 | VARINT)
+            put(splice, 1)
 
 
 @cython.ccall
@@ -42,38 +148,29 @@ def splice(
     Mapping j (field `new.mapping`, 0: there are none) gets a true field `new.flag` + k for each set bit k of flags[j].
     Everything else is copied as it lies. It goes into `out`, a column of bytes that has none yet. MemoryError.
     """
-    location_number: cython.uint = new.location
-    line_number: cython.uint = new.line
-    function_tag: cython.uint = new.line_function << 3 | VARINT
-    source_line_tag: cython.uint = new.line_line << 3 | VARINT
-    mapping_number: cython.uint = new.mapping
-    flag_number: cython.uint = new.flag
     first: cython.const[cython.ulonglong][::1] = new.first
     functions: cython.const[cython.ulonglong][::1] = new.functions
     lines: cython.const[cython.ulonglong][::1] = new.lines
     flags: cython.const[cython.uchar][::1] = new.flags
+    state: Splice
     field: Field
-    inner: Field
     offset: cython.Py_ssize_t = start
-    to: cython.Py_ssize_t = 0
-    kept: cython.Py_ssize_t
-    size: cython.Py_ssize_t
+    stopped: cython.Py_ssize_t
     pending: cython.Py_ssize_t = start  # what was passed over and not yet copied
     location: cython.Py_ssize_t = -1
     mapping: cython.Py_ssize_t = -1
-    inside: cython.Py_ssize_t
     k: cython.ulonglong
-    bit: cython.int
-    extra: cython.ulonglong
+    work: cython.Py_ssize_t = 0
     field.fault = 0
-    inner.fault = 0
     if data.shape[0] == 0 or start >= stop or first.shape[0] == 0:
         return 0, 0, 0
+    state.location, state.line, state.mapping, state.flag = new.location, new.line, new.mapping, new.flag
+    state.line_function, state.line_line = new.line_function, new.line_line
     if (
         start < 0
         or stop > data.shape[0]
         or functions.shape[0] != lines.shape[0]
-        or max(location_number, line_number, mapping_number, flag_number + 3) > LARGEST_FIELD
+        or max(state.location, state.line, state.mapping, state.flag + FLAGS - 1) > LARGEST_FIELD
     ):
         return 0, NO_ROOM, 0
     for k in range(first.shape[0] - 1):
@@ -85,83 +182,39 @@ def splice(
         return 0, NO_ROOM, 0
     if not out.reserve(splice_room(stop - start, first.shape[0], lines.shape[0], flags.shape[0])):
         raise MemoryError
-    base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
-    target: cython.p_uchar = cython.cast(cython.p_uchar, out.vector.items)
-    work: cython.Py_ssize_t = 0
+    state.data = cython.address(data[0])
+    state.target = u8s(out)
+    state.size = 0
+    state.functions = cython.address(functions[0]) if functions.shape[0] else cython.NULL
+    state.lines = cython.address(lines[0]) if lines.shape[0] else cython.NULL
     with cython.nogil:
         while offset < stop:
             handle_signals(cython.address(work), 4)
-            read_field(base, offset, stop, cython.address(field))
+            read_field(state.data, offset, stop, cython.address(field))
             if field.fault:
                 break
-            if field.number == location_number and field.wire == LENGTH:
+            stopped = field.end
+            if field.number == state.location and field.wire == LENGTH:
                 location += 1
                 if location + 1 < first.shape[0] and first[location] < first[location + 1]:
-                    memcpy(target + to, base + pending, offset - pending)
-                    to += offset - pending
-                    size = 0
-                    inside = field.start
-                    while inside < field.end:
-                        read_field(base, inside, field.end, cython.address(inner))
-                        if inner.fault:
-                            break
-                        if inner.number != line_number:
-                            size += inner.end - inside
-                        inside = inner.end
-                    if inner.fault:
-                        field.fault = inner.fault
-                        offset = inside
-                        break
-                    for k in range(first[location], first[location + 1]):
-                        kept = varint_size(function_tag) + varint_size(functions[k])
-                        if lines[k]:
-                            kept += varint_size(source_line_tag) + varint_size(lines[k])
-                        size += varint_size(line_number << 3) + varint_size(kept) + kept
-                    to = put_varint(target, to, location_number << 3 | LENGTH)
-                    to = put_varint(target, to, size)
-                    inside = field.start
-                    while inside < field.end:
-                        read_field(base, inside, field.end, cython.address(inner))
-                        if inner.number != line_number:
-                            memcpy(target + to, base + inside, inner.end - inside)
-                            to += inner.end - inside
-                        inside = inner.end
-                    for k in range(first[location], first[location + 1]):
-                        kept = varint_size(function_tag) + varint_size(functions[k])
-                        if lines[k]:
-                            kept += varint_size(source_line_tag) + varint_size(lines[k])
-                        to = put_varint(target, to, line_number << 3 | LENGTH)
-                        to = put_varint(target, to, kept)
-                        to = put_varint(target, to, function_tag)
-                        to = put_varint(target, to, functions[k])
-                        if lines[k]:
-                            to = put_varint(target, to, source_line_tag)
-                            to = put_varint(target, to, lines[k])
+                    copy(cython.address(state), pending, offset)
+                    stopped = put_location(
+                        cython.address(state), cython.address(field), first[location], first[location + 1]
+                    )
                     pending = field.end
-            elif field.number == mapping_number and field.wire == LENGTH:
+            elif field.number == state.mapping and field.wire == LENGTH:
                 mapping += 1
                 if mapping < flags.shape[0] and flags[mapping]:
-                    memcpy(target + to, base + pending, offset - pending)
-                    to += offset - pending
-                    extra = 0
-                    for bit in range(4):
-                        if (flags[mapping] >> bit) & 1:
-                            extra += varint_size((flag_number + bit) << 3) + 1
-                    to = put_varint(target, to, mapping_number << 3 | LENGTH)
-                    to = put_varint(target, to, field.end - field.start + extra)
-                    memcpy(target + to, base + field.start, field.end - field.start)
-                    to += field.end - field.start
-                    for bit in range(4):
-                        if (flags[mapping] >> bit) & 1:
-                            to = put_varint(target, to, (flag_number + bit) << 3 | VARINT)
-                            to = put_varint(target, to, 1)
+                    copy(cython.address(state), pending, offset)
+                    put_mapping(cython.address(state), cython.address(field), flags[mapping])
                     pending = field.end
-            offset = field.end
+            offset = stopped
+            if field.fault:
+                break
         if not field.fault:
-            memcpy(target + to, base + pending, stop - pending)
-            to += stop - pending
-            out.vector.count = to
-    return to, field.fault, offset
+            copy(cython.address(state), pending, stop)
+            out.vector.count = state.size
+    return state.size, field.fault, offset
 
 
 def emit(
