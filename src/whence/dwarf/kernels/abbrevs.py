@@ -14,69 +14,8 @@ looked up in units of other tables. DWARF 5, section 7.5.3.
 import cython
 from cython.cimports.libc.stdlib import calloc, free, qsort
 from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.budget import affordable, spend
-from cython.cimports.whence.dwarf.kernels.constants import (
-    DW_LANG_C,
-    DW_LANG_C11,
-    DW_LANG_C17,
-    DW_LANG_C89,
-    DW_LANG_C99,
-    DW_AT_abstract_origin,
-    DW_AT_call_column,
-    DW_AT_call_file,
-    DW_AT_call_line,
-    DW_AT_declaration,
-    DW_AT_GNU_discriminator,
-    DW_AT_high_pc,
-    DW_AT_low_pc,
-    DW_AT_ranges,
-    DW_AT_sibling,
-    DW_FORM_block,
-    DW_FORM_block1,
-    DW_FORM_block2,
-    DW_FORM_block4,
-    DW_FORM_exprloc,
-    DW_FORM_implicit_const,
-    DW_FORM_indirect,
-    DW_FORM_ref_addr,
-    DW_FORM_string,
-    DW_LANG_C_plus_plus,
-    DW_LANG_C_plus_plus_11,
-    DW_LANG_C_plus_plus_14,
-    DW_LANG_C_plus_plus_17,
-    DW_LANG_C_plus_plus_20,
-    DW_LANG_Mips_Assembler,
-    DW_TAG_array_type,
-    DW_TAG_base_type,
-    DW_TAG_call_site,
-    DW_TAG_call_site_parameter,
-    DW_TAG_class_type,
-    DW_TAG_const_type,
-    DW_TAG_enumeration_type,
-    DW_TAG_enumerator,
-    DW_TAG_formal_parameter,
-    DW_TAG_GNU_call_site,
-    DW_TAG_GNU_call_site_parameter,
-    DW_TAG_GNU_formal_parameter_pack,
-    DW_TAG_GNU_template_parameter_pack,
-    DW_TAG_GNU_template_template_param,
-    DW_TAG_inlined_subroutine,
-    DW_TAG_interface_type,
-    DW_TAG_member,
-    DW_TAG_namespace,
-    DW_TAG_pointer_type,
-    DW_TAG_structure_type,
-    DW_TAG_subprogram,
-    DW_TAG_subrange_type,
-    DW_TAG_subroutine_type,
-    DW_TAG_template_type_parameter,
-    DW_TAG_template_value_parameter,
-    DW_TAG_typedef,
-    DW_TAG_union_type,
-    DW_TAG_variable,
-    DW_TAG_variant,
-    DW_TAG_variant_part,
-)
 from cython.cimports.whence.dwarf.kernels.reading import fixed, form_size, sleb, uleb
 from cython.cimports.whence.dwarf.kernels.units import (
     ABBREV,
@@ -100,7 +39,7 @@ from cython.cimports.whence.kernels.vector import grow
 def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
     """Whether it is C or assembler (DW_LANG_*), where types hold no code."""
     return language in (
-        DW_LANG_C89, DW_LANG_C, DW_LANG_C99, DW_LANG_C11, DW_LANG_C17, DW_LANG_Mips_Assembler
+        c.DW_LANG_C89, c.DW_LANG_C, c.DW_LANG_C99, c.DW_LANG_C11, c.DW_LANG_C17, c.DW_LANG_Mips_Assembler
     )  # fmt: skip
 
 
@@ -111,8 +50,8 @@ def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
 def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
     """Whether an enumeration can have methods. Not in C and C++, where most enumerations are."""
     return not keeps_types_apart(language) and language not in (
-        DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_C_plus_plus_17,
-        DW_LANG_C_plus_plus_20,
+        c.DW_LANG_C_plus_plus, c.DW_LANG_C_plus_plus_11, c.DW_LANG_C_plus_plus_14, c.DW_LANG_C_plus_plus_17,
+        c.DW_LANG_C_plus_plus_20,
     )  # fmt: skip
 
 
@@ -121,23 +60,23 @@ def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
 @cython.exceptval(check=False)
 @cython.inline
 def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
-    if tag == DW_TAG_subprogram:
+    if tag == c.DW_TAG_subprogram:
         return FUNCTION
-    if tag == DW_TAG_inlined_subroutine:
+    if tag == c.DW_TAG_inlined_subroutine:
         return INLINED
     if tag in (
-        DW_TAG_structure_type, DW_TAG_class_type, DW_TAG_union_type, DW_TAG_interface_type, DW_TAG_namespace
+        c.DW_TAG_structure_type, c.DW_TAG_class_type, c.DW_TAG_union_type, c.DW_TAG_interface_type, c.DW_TAG_namespace
     ):  # fmt: skip
         return DEAD if keeps_types_apart(language) else PLAIN
-    if tag == DW_TAG_enumeration_type:
+    if tag == c.DW_TAG_enumeration_type:
         return PLAIN if enumerations_hold_code(language) else DEAD
     if tag in (
-        DW_TAG_formal_parameter, DW_TAG_variable, DW_TAG_base_type, DW_TAG_pointer_type, DW_TAG_typedef,
-        DW_TAG_const_type, DW_TAG_member, DW_TAG_array_type, DW_TAG_subroutine_type, DW_TAG_subrange_type,
-        DW_TAG_enumerator, DW_TAG_call_site, DW_TAG_call_site_parameter, DW_TAG_GNU_call_site,
-        DW_TAG_GNU_call_site_parameter, DW_TAG_template_type_parameter, DW_TAG_template_value_parameter,
-        DW_TAG_variant, DW_TAG_variant_part, DW_TAG_GNU_template_template_param, DW_TAG_GNU_template_parameter_pack,
-        DW_TAG_GNU_formal_parameter_pack,
+        c.DW_TAG_formal_parameter, c.DW_TAG_variable, c.DW_TAG_base_type, c.DW_TAG_pointer_type, c.DW_TAG_typedef,
+        c.DW_TAG_const_type, c.DW_TAG_member, c.DW_TAG_array_type, c.DW_TAG_subroutine_type, c.DW_TAG_subrange_type,
+        c.DW_TAG_enumerator, c.DW_TAG_call_site, c.DW_TAG_call_site_parameter, c.DW_TAG_GNU_call_site,
+        c.DW_TAG_GNU_call_site_parameter, c.DW_TAG_template_type_parameter, c.DW_TAG_template_value_parameter,
+        c.DW_TAG_variant, c.DW_TAG_variant_part, c.DW_TAG_GNU_template_template_param,
+        c.DW_TAG_GNU_template_parameter_pack, c.DW_TAG_GNU_formal_parameter_pack,
     ):  # fmt: skip
         return DEAD  # parameters, variables, types without a body, call sites, template arguments, variants
     return PLAIN
@@ -149,27 +88,27 @@ def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
 @cython.inline
 def slot_of(name: cython.ulonglong, kind: cython.int, with_columns: cython.bint) -> cython.int:
     """The slot an attribute is read into, or -1: functions and inlined calls need more than the others."""
-    if name == DW_AT_sibling:
+    if name == c.DW_AT_sibling:
         return S_SIBLING
     if kind != FUNCTION and kind != INLINED:
         return -1
-    if name == DW_AT_low_pc:
+    if name == c.DW_AT_low_pc:
         return S_LOW
-    if name == DW_AT_high_pc:
+    if name == c.DW_AT_high_pc:
         return S_HIGH
-    if name == DW_AT_ranges:
+    if name == c.DW_AT_ranges:
         return S_RANGES
     if kind == FUNCTION:
-        return S_DECLARATION if name == DW_AT_declaration else -1
-    if name == DW_AT_call_file:
+        return S_DECLARATION if name == c.DW_AT_declaration else -1
+    if name == c.DW_AT_call_file:
         return S_CALL_FILE
-    if name == DW_AT_call_line:
+    if name == c.DW_AT_call_line:
         return S_CALL_LINE
-    if with_columns and name == DW_AT_call_column:
+    if with_columns and name == c.DW_AT_call_column:
         return S_CALL_COLUMN
-    if with_columns and name == DW_AT_GNU_discriminator:
+    if with_columns and name == c.DW_AT_GNU_discriminator:
         return S_CALL_DISCRIMINATOR
-    return S_ORIGIN if name == DW_AT_abstract_origin else -1
+    return S_ORIGIN if name == c.DW_AT_abstract_origin else -1
 
 
 def table_of(tables, file, unit, budget, fault):
@@ -298,7 +237,7 @@ def compile_abbrevs(
         while True:
             name = uleb(data, cython.address(offset), size)
             form = uleb(data, cython.address(offset), size)
-            implicit = sleb(data, cython.address(offset), size) if form == DW_FORM_implicit_const else 0
+            implicit = sleb(data, cython.address(offset), size) if form == c.DW_FORM_implicit_const else 0
             if offset > size:
                 reached[0] = offset
                 return BAD_ABBREVS
@@ -320,11 +259,11 @@ def compile_abbrevs(
                 continue
             if slot >= 0:
                 what = READ
-            elif form in (DW_FORM_exprloc, DW_FORM_block):
+            elif form in (c.DW_FORM_exprloc, c.DW_FORM_block):
                 what = SKIP_BLOCK
-            elif form == DW_FORM_string:
+            elif form == c.DW_FORM_string:
                 what = SKIP_TEXT
-            elif form in (DW_FORM_indirect, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4):
+            elif form in (c.DW_FORM_indirect, c.DW_FORM_block1, c.DW_FORM_block2, c.DW_FORM_block4):
                 what = SKIP_FORM
             else:
                 what = SKIP_LEB
@@ -427,9 +366,9 @@ def refs_stay_in_units(data: cython.const[cython.uchar][::1], tables: cython.ulo
             while True:
                 name = uleb(p, cython.address(offset), size)
                 form = uleb(p, cython.address(offset), size)
-                if form == DW_FORM_implicit_const:
+                if form == c.DW_FORM_implicit_const:
                     sleb(p, cython.address(offset), size)
-                if offset > size or form in (DW_FORM_ref_addr, DW_FORM_indirect):
+                if offset > size or form in (c.DW_FORM_ref_addr, c.DW_FORM_indirect):
                     good = False
                     break
                 if name == 0 and form == 0:

@@ -12,6 +12,7 @@ children. A unit's fault costs what comes after it in the unit; a bad range list
 import cython
 from cython.cimports.libc.stdlib import free, qsort, realloc
 from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.abbrevs import (
     DEAD,
     FUNCTION,
@@ -37,13 +38,6 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     table_of,
 )
 from cython.cimports.whence.dwarf.kernels.budget import begin_unit, found_budget
-from cython.cimports.whence.dwarf.kernels.constants import (
-    DW_FORM_addr,
-    DW_FORM_ref1,
-    DW_FORM_ref_udata,
-    DW_UT_split_type,
-    DW_UT_type,
-)
 from cython.cimports.whence.dwarf.kernels.names import PLAIN_SOURCE, forget_names, free_names, function_name
 from cython.cimports.whence.dwarf.kernels.reading import (
     address_of,
@@ -214,7 +208,7 @@ def walk(
         if not entry.children:
             continue
         if skipped or entry.kind == DEAD or has >> S_DECLARATION & 1:
-            if has >> S_SIBLING & 1 and forms[S_SIBLING] >= DW_FORM_ref1 and forms[S_SIBLING] <= DW_FORM_ref_udata:
+            if has >> S_SIBLING & 1 and forms[S_SIBLING] >= c.DW_FORM_ref1 and forms[S_SIBLING] <= c.DW_FORM_ref_udata:
                 sibling = start + values[S_SIBLING]
                 if sibling > offset and sibling <= end:
                     offset = sibling
@@ -381,7 +375,7 @@ class ScopeReader:
                 ok = 1
                 low = address_of(file, unit, node.low, node.low_form, cython.address(ok))
                 high = node.high
-                if node.high_form == DW_FORM_addr or is_index(node.high_form):
+                if node.high_form == c.DW_FORM_addr or is_index(node.high_form):
                     if ok:
                         high = address_of(file, unit, node.high, node.high_form, cython.address(ok))
                 else:
@@ -602,7 +596,7 @@ class ScopeReader:
                 if units[i] < file.unit_count:
                     unit = cython.address(file.units[cython.cast(u64, units[i]) * WIDTH])
                     handle_signals(cython.address(work), unit[END] - unit[OFFSET])
-                    if unit[FAULT] == 0 and unit[KIND] not in (DW_UT_type, DW_UT_split_type):
+                    if unit[FAULT] == 0 and unit[KIND] not in (c.DW_UT_type, c.DW_UT_split_type):
                         fault = self._read_unit(unit)
                 self.faults.push_u32(fault)
                 self.fault_offsets.push_u64(self.nodes.fault_offset)

@@ -22,54 +22,7 @@ With line 0 skipped, a row of line 0 has the location of the last row before it 
 import cython
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy, memset
-from cython.cimports.whence.dwarf.kernels.constants import (
-    DWARF2,
-    DWARF4,
-    DWARF5,
-    DW_FORM_block,
-    DW_FORM_block1,
-    DW_FORM_block2,
-    DW_FORM_block4,
-    DW_FORM_data1,
-    DW_FORM_data2,
-    DW_FORM_data4,
-    DW_FORM_data8,
-    DW_FORM_data16,
-    DW_FORM_flag,
-    DW_FORM_GNU_str_index,
-    DW_FORM_GNU_strp_alt,
-    DW_FORM_line_strp,
-    DW_FORM_sdata,
-    DW_FORM_sec_offset,
-    DW_FORM_string,
-    DW_FORM_strp,
-    DW_FORM_strp_sup,
-    DW_FORM_strx,
-    DW_FORM_strx1,
-    DW_FORM_strx2,
-    DW_FORM_strx3,
-    DW_FORM_strx4,
-    DW_FORM_udata,
-    DW_LNCT_directory_index,
-    DW_LNCT_path,
-    DW_LNE_define_file,
-    DW_LNE_end_sequence,
-    DW_LNE_set_address,
-    DW_LNE_set_discriminator,
-    DW_LNS_advance_line,
-    DW_LNS_advance_pc,
-    DW_LNS_const_add_pc,
-    DW_LNS_copy,
-    DW_LNS_fixed_advance_pc,
-    DW_LNS_negate_stmt,
-    DW_LNS_set_basic_block,
-    DW_LNS_set_column,
-    DW_LNS_set_epilogue_begin,
-    DW_LNS_set_file,
-    DW_LNS_set_isa,
-    DW_LNS_set_prologue_end,
-    DW_TAG_partial_unit,
-)
+from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.reading import is_dwarf64, is_reserved_length
 from cython.cimports.whence.dwarf.kernels.units import (
     ADDRESS_SIZE,
@@ -122,7 +75,7 @@ NO_MEMORY = cython.declare(cython.int, -3)
 # the form means (of the name itself in .debug_line for DW_FORM_string) or an index.
 FORM_SHIFT = cython.declare(cython.int, 56)
 NUMBER_MASK = cython.declare(u64, (1 << 56) - 1)
-INLINE = cython.declare(u64, cython.cast(u64, DW_FORM_string) << 56)
+INLINE = cython.declare(u64, cython.cast(u64, c.DW_FORM_string) << 56)
 NO_DIRECTORY = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
 LARGEST_CODE = cython.declare(u64, 0xFFFF)  # of content types and forms; what is beyond has no meaning
 STR_OFFSETS_VERSION = cython.declare(cython.int, 5)  # of a .debug_str_offsets that has a header
@@ -333,30 +286,36 @@ def read_table(
             value = 0
             size = 0
             offset[0] = position
-            if form == DW_FORM_string:
+            if form == c.DW_FORM_string:
                 value = position
                 position = string_end(data, position, end)
                 size = 1
-            elif form in (DW_FORM_line_strp, DW_FORM_strp, DW_FORM_strp_sup, DW_FORM_sec_offset, DW_FORM_GNU_strp_alt):
+            elif form in (
+                c.DW_FORM_line_strp,
+                c.DW_FORM_strp,
+                c.DW_FORM_strp_sup,
+                c.DW_FORM_sec_offset,
+                c.DW_FORM_GNU_strp_alt,
+            ):
                 size = header.offset_size
-            elif form in (DW_FORM_udata, DW_FORM_strx, DW_FORM_sdata, DW_FORM_GNU_str_index):
+            elif form in (c.DW_FORM_udata, c.DW_FORM_strx, c.DW_FORM_sdata, c.DW_FORM_GNU_str_index):
                 value = uleb(data, cython.address(position), end)
-            elif form in (DW_FORM_data1, DW_FORM_strx1, DW_FORM_flag):
+            elif form in (c.DW_FORM_data1, c.DW_FORM_strx1, c.DW_FORM_flag):
                 size = 1
-            elif form in (DW_FORM_data2, DW_FORM_strx2):
+            elif form in (c.DW_FORM_data2, c.DW_FORM_strx2):
                 size = 2
-            elif form == DW_FORM_strx3:
+            elif form == c.DW_FORM_strx3:
                 size = 3
-            elif form in (DW_FORM_data4, DW_FORM_strx4):
+            elif form in (c.DW_FORM_data4, c.DW_FORM_strx4):
                 size = 4
-            elif form == DW_FORM_data8:
+            elif form == c.DW_FORM_data8:
                 size = 8
-            elif form == DW_FORM_data16:
+            elif form == c.DW_FORM_data16:
                 size = 16
-            elif form == DW_FORM_block:
+            elif form == c.DW_FORM_block:
                 size = uleb(data, cython.address(position), end)
-            elif form in (DW_FORM_block1, DW_FORM_block2, DW_FORM_block4):
-                value = 1 if form == DW_FORM_block1 else 2 if form == DW_FORM_block2 else 4
+            elif form in (c.DW_FORM_block1, c.DW_FORM_block2, c.DW_FORM_block4):
+                value = 1 if form == c.DW_FORM_block1 else 2 if form == c.DW_FORM_block2 else 4
                 if end - position < value:
                     position = end + 1
                 else:
@@ -367,13 +326,13 @@ def read_table(
             if position > end or size > end - position:
                 return CUT_SHORT
             if 0 < size <= 8 and form not in (
-                DW_FORM_string, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4
+                c.DW_FORM_string, c.DW_FORM_block, c.DW_FORM_block1, c.DW_FORM_block2, c.DW_FORM_block4
             ):  # fmt: skip
                 value = number(data + position, cython.cast(cython.int, size), big)
             position += size
-            if content == DW_LNCT_path:
+            if content == c.DW_LNCT_path:
                 name[entry] = form << FORM_SHIFT | value << 8 >> 8
-            elif content == DW_LNCT_directory_index:
+            elif content == c.DW_LNCT_directory_index:
                 parent[entry] = value
         names.count += 1
         parents.count += 1
@@ -388,7 +347,9 @@ def read_table(
 def is_index(place: u64) -> cython.bint:
     """Whether a place counts strings (DW_FORM_strx and its sizes, GNU_str_index) instead of saying where one is."""
     form: cython.int = cython.cast(cython.int, place >> FORM_SHIFT)
-    return form == DW_FORM_strx or DW_FORM_strx1 <= form <= DW_FORM_strx4 or form == (DW_FORM_GNU_str_index & 0xFF)
+    return (
+        form == c.DW_FORM_strx or c.DW_FORM_strx1 <= form <= c.DW_FORM_strx4 or form == (c.DW_FORM_GNU_str_index & 0xFF)
+    )
 
 
 @cython.cfunc
@@ -414,7 +375,7 @@ def resolve_indexes(
         value = NUMBER_MASK
         if base <= section and entry < (section - base) // size:
             value = number(cython.address(str_offsets[base + entry * size]), size, big)
-        places.items[index] = cython.cast(u64, DW_FORM_strp) << FORM_SHIFT | min(value, NUMBER_MASK)
+        places.items[index] = cython.cast(u64, c.DW_FORM_strp) << FORM_SHIFT | min(value, NUMBER_MASK)
 
 
 # The state machine (6.2.2 to 6.2.5)
@@ -508,11 +469,16 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
                 address = (address + min_instruction * (advance // max_operations)) & mask
                 op_index = advance % max_operations
             emit = 1
-        elif opcode == DW_LNS_set_column:
+        elif opcode == c.DW_LNS_set_column:
             column = cython.cast(cython.uint, uleb(data, cython.address(offset), end))
-        elif opcode == DW_LNS_copy:
+        elif opcode == c.DW_LNS_copy:
             emit = 1
-        elif opcode in (DW_LNS_negate_stmt, DW_LNS_set_basic_block, DW_LNS_set_prologue_end, DW_LNS_set_epilogue_begin):
+        elif opcode in (
+            c.DW_LNS_negate_stmt,
+            c.DW_LNS_set_basic_block,
+            c.DW_LNS_set_prologue_end,
+            c.DW_LNS_set_epilogue_begin,
+        ):
             pass  # is_stmt, basic_block, prologue_end, epilogue_begin: nothing that we keep
         elif opcode == 0:  # an extended opcode (6.2.5.3): its length says where it ends
             size = uleb(data, cython.address(offset), end)
@@ -523,25 +489,25 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
                 continue
             after = offset + size
             opcode = data[offset]
-            if opcode == DW_LNE_end_sequence:
+            if opcode == c.DW_LNE_end_sequence:
                 emit = 2
-            elif opcode == DW_LNE_set_address:
+            elif opcode == c.DW_LNE_set_address:
                 if size == 1 or size > 9:
                     status = BAD_ADDRESS
                     break
                 address = number(data + offset + 1, cython.cast(cython.int, size - 1), big) & mask
                 op_index = 0
-            elif opcode == DW_LNE_define_file:
+            elif opcode == c.DW_LNE_define_file:
                 status = DEFINE_FILE
                 start = offset + 1
                 offset = after
                 break
-            elif opcode == DW_LNE_set_discriminator:
+            elif opcode == c.DW_LNE_set_discriminator:
                 offset += 1
                 discriminator = cython.cast(cython.uint, uleb(data, cython.address(offset), after))
             offset = after
-        elif opcode in (DW_LNS_advance_pc, DW_LNS_const_add_pc):
-            if opcode == DW_LNS_advance_pc:
+        elif opcode in (c.DW_LNS_advance_pc, c.DW_LNS_const_add_pc):
+            if opcode == c.DW_LNS_advance_pc:
                 advance = uleb(data, cython.address(offset), end)
             elif line_range <= 0:
                 status = NO_LINE_RANGE
@@ -554,18 +520,18 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
                 advance += op_index
                 address = (address + min_instruction * (advance // max_operations)) & mask
                 op_index = advance % max_operations
-        elif opcode == DW_LNS_advance_line:
+        elif opcode == c.DW_LNS_advance_line:
             line += cython.cast(cython.uint, sleb(data, cython.address(offset), end))
-        elif opcode == DW_LNS_set_file:
+        elif opcode == c.DW_LNS_set_file:
             file = uleb(data, cython.address(offset), end)
-        elif opcode == DW_LNS_fixed_advance_pc:
+        elif opcode == c.DW_LNS_fixed_advance_pc:
             if end - offset < 2:
                 status = CUT_SHORT
                 break
             address = (address + number(data + offset, 2, big)) & mask
             op_index = 0
             offset += 2
-        elif opcode == DW_LNS_set_isa:
+        elif opcode == c.DW_LNS_set_isa:
             uleb(data, cython.address(offset), end)
         elif opcode <= operand_count_size:  # not a standard opcode we know: the header says how many operands it has
             for i in range(operand_counts[opcode - 1]):
@@ -939,12 +905,12 @@ class LinePrograms:
         if lacks(position, size, 2):
             return self._fault(CUT_OFF, position, 2)
         value = number(data + position, 2, machine.big)
-        if value < DWARF2 or value > DWARF5:
+        if value < c.DWARF2 or value > c.DWARF5:
             return self._fault(BAD_VERSION, position, value)
         header.version = cython.cast(cython.int, value)
         position += 2
         # address_size, segment_selector_size
-        if header.version >= DWARF5:
+        if header.version >= c.DWARF5:
             if lacks(position, size, 2):
                 return self._fault(CUT_OFF, position, 2)
             address_size = data[position]
@@ -964,11 +930,11 @@ class LinePrograms:
         header.program = position + length
         # minimum_instruction_length, maximum_operations_per_instruction, default_is_stmt, line_base, line_range,
         # opcode_base, standard_opcode_lengths
-        if lacks(position, size, 5 if header.version < DWARF4 else 6):
-            return self._fault(CUT_OFF, position, 5 if header.version < DWARF4 else 6)
+        if lacks(position, size, 5 if header.version < c.DWARF4 else 6):
+            return self._fault(CUT_OFF, position, 5 if header.version < c.DWARF4 else 6)
         machine.min_instruction_length = data[position]
         machine.max_operations = 1
-        if header.version >= DWARF4:
+        if header.version >= c.DWARF4:
             position += 1
             if data[position]:
                 machine.max_operations = data[position]
@@ -997,10 +963,10 @@ class LinePrograms:
         found: u64 = 0
         status: cython.int
         tables.directories.count = tables.names.count = tables.parents.count = 0
-        tables.first = 0 if header.version >= DWARF5 else 1
+        tables.first = 0 if header.version >= c.DWARF5 else 1
         if offset >= header.program:
             status = NO_TABLES
-        elif header.version >= DWARF5:
+        elif header.version >= c.DWARF5:
             status = read_table(
                 machine.data, cython.address(offset), header, machine.big, cython.address(tables.directories),
                 cython.address(tables.parents), cython.address(found),
@@ -1142,7 +1108,7 @@ class LinePrograms:
             for index in range(chosen_rows.shape[0]):
                 unit = cython.address(unit_rows[cython.cast(cython.Py_ssize_t, chosen_rows[index]) * WIDTH])
                 position = unit[STMT_LIST]
-                if not unit[HAS] & HAS_STMT_LIST or unit[TAG] == DW_TAG_partial_unit or position >= size:
+                if not unit[HAS] & HAS_STMT_LIST or unit[TAG] == c.DW_TAG_partial_unit or position >= size:
                     continue
                 length = size - position
                 if length >= 4:
@@ -1190,7 +1156,7 @@ class LinePrograms:
                 memset(program, 0, cython.sizeof(Program))
                 program.sequences = machine.sequences.count
                 # A partial unit names the line program of the units that import it: it only needs its file numbers.
-                if unit[HAS] & HAS_STMT_LIST and unit[TAG] != DW_TAG_partial_unit:
+                if unit[HAS] & HAS_STMT_LIST and unit[TAG] != c.DW_TAG_partial_unit:
                     status = self._read_header(unit[STMT_LIST], unit[ADDRESS_SIZE])
                     if status == DONE:
                         if header.end - header.offset > left:

@@ -17,6 +17,7 @@ that hold none of them are skipped by DW_AT_sibling where there is one.
 import cython
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.abbrevs import (
     READ,
     S_SIBLING,
@@ -28,30 +29,6 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     table_of,
 )
 from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget, spend
-from cython.cimports.whence.dwarf.kernels.constants import (
-    DW_AT_abstract_origin,
-    DW_AT_artificial,
-    DW_AT_decl_file,
-    DW_AT_decl_line,
-    DW_AT_frame_base,
-    DW_AT_linkage_name,
-    DW_AT_MIPS_linkage_name,
-    DW_AT_name,
-    DW_AT_signature,
-    DW_AT_specification,
-    DW_FORM_implicit_const,
-    DW_FORM_ref1,
-    DW_FORM_ref_addr,
-    DW_FORM_ref_sig8,
-    DW_FORM_ref_udata,
-    DW_LANG_C_plus_plus,
-    DW_LANG_C_plus_plus_11,
-    DW_LANG_C_plus_plus_14,
-    DW_LANG_C_plus_plus_17,
-    DW_LANG_C_plus_plus_20,
-    DW_LANG_C_plus_plus_23,
-    DW_LANG_Rust,
-)
 from cython.cimports.whence.dwarf.kernels.reading import (
     name_of,
     number,
@@ -114,8 +91,8 @@ BYTES_PER_NAME = cython.declare(cython.ulonglong, 16)  # of a DIE whose name is 
 def is_qualified(language: u64) -> cython.bint:
     """Whether it is C++ or Rust, whose functions are named with the scopes that they lie in."""
     return language in (
-        DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_C_plus_plus_17,
-        DW_LANG_C_plus_plus_20, DW_LANG_C_plus_plus_23, DW_LANG_Rust,
+        c.DW_LANG_C_plus_plus, c.DW_LANG_C_plus_plus_11, c.DW_LANG_C_plus_plus_14, c.DW_LANG_C_plus_plus_17,
+        c.DW_LANG_C_plus_plus_20, c.DW_LANG_C_plus_plus_23, c.DW_LANG_Rust,
     )  # fmt: skip
 
 
@@ -271,14 +248,14 @@ def follow(
         while True:
             name = uleb(own.abbrev.at, cython.address(spec), spec_end)
             form = uleb(own.abbrev.at, cython.address(spec), spec_end)
-            implicit = sleb(own.abbrev.at, cython.address(spec), spec_end) if form == DW_FORM_implicit_const else 0
+            implicit = sleb(own.abbrev.at, cython.address(spec), spec_end) if form == c.DW_FORM_implicit_const else 0
             if spec > spec_end or (name == 0 and form == 0) or not spend(budget, 1):
                 break
             if name not in (
-                DW_AT_name, DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_abstract_origin, DW_AT_specification,
-                DW_AT_decl_file, DW_AT_decl_line,
-            ) and (name != DW_AT_signature or names != cython.NULL):  # fmt: skip
-                if name in (DW_AT_frame_base, DW_AT_artificial):
+                c.DW_AT_name, c.DW_AT_linkage_name, c.DW_AT_MIPS_linkage_name, c.DW_AT_abstract_origin,
+                c.DW_AT_specification, c.DW_AT_decl_file, c.DW_AT_decl_line,
+            ) and (name != c.DW_AT_signature or names != cython.NULL):  # fmt: skip
+                if name in (c.DW_AT_frame_base, c.DW_AT_artificial):
                     bare = 0
                 skip_form(own.info.at, cython.address(offset), unit[END], form, unit, own.big)
                 continue
@@ -287,21 +264,21 @@ def follow(
             )
             if offset > unit[END]:
                 break
-            if name in (DW_AT_linkage_name, DW_AT_MIPS_linkage_name):
+            if name in (c.DW_AT_linkage_name, c.DW_AT_MIPS_linkage_name):
                 if names != cython.NULL and not linkage and names.style != SHORT:
                     linkage = name_of(own, other, unit, value, form)
-            elif name == DW_AT_decl_file:
+            elif name == c.DW_AT_decl_file:
                 if names != cython.NULL and not has & HAS_DECL_FILE and value >> 32 == 0:
                     has |= HAS_DECL_FILE
                     decl_file = value
                     if die >> ALT_BIT & 1 or not same_files(unit, names.current):
                         decl_file |= cython.cast(u64, unit - own.units) // WIDTH << FILE_UNIT_SHIFT
                         decl_file |= cython.cast(u64, 1) << (ALT_FILE_BIT if die >> ALT_BIT & 1 else OTHER_FILE_BIT)
-            elif name == DW_AT_decl_line:
+            elif name == c.DW_AT_decl_line:
                 if not has & HAS_DECL_LINE:
                     has |= HAS_DECL_LINE
                     decl_line = value
-            elif name == DW_AT_name:
+            elif name == c.DW_AT_name:
                 if not found:
                     found = name_of(own, other, unit, value, form)
                     named = die
@@ -309,22 +286,22 @@ def follow(
                     if language == 0 and names != cython.NULL:  # dwz: a partial unit is of those that import it
                         language = names.current[LANGUAGE]
             else:
-                if name == DW_AT_signature:
+                if name == c.DW_AT_signature:
                     signature = value
                     value = 0
-                    if form == DW_FORM_ref_sig8:
+                    if form == c.DW_FORM_ref_sig8:
                         value = type_of(alt if die >> ALT_BIT & 1 else file, signature, budget)
-                    if value == 0 and form == DW_FORM_ref_sig8 and not die >> ALT_BIT & 1:
+                    if value == 0 and form == c.DW_FORM_ref_sig8 and not die >> ALT_BIT & 1:
                         value = type_of(types, signature, budget)
                         value |= cython.cast(u64, value != 0) << TYPES_BIT
                     unresolved_refs[0] |= value == 0
                 else:
                     value = target_of(unit, value, form)
-                    if value and die >> TYPES_BIT & 1 and form != DW_FORM_ref_addr:
+                    if value and die >> TYPES_BIT & 1 and form != c.DW_FORM_ref_addr:
                         value |= cython.cast(u64, 1) << TYPES_BIT
                 if value and die >> ALT_BIT & 1:
                     value |= cython.cast(u64, 1) << ALT_BIT
-                if name == DW_AT_specification:
+                if name == c.DW_AT_specification:
                     following = value
                 else:
                     origin = value
@@ -448,7 +425,7 @@ def collect_ancestors(
                 skip_string(data, cython.address(offset), end)
             elif op.what == READ:
                 value = read_form(data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big)
-                if op.slot == S_SIBLING and form >= DW_FORM_ref1 and form <= DW_FORM_ref_udata:
+                if op.slot == S_SIBLING and form >= c.DW_FORM_ref1 and form <= c.DW_FORM_ref_udata:
                     sibling = unit[OFFSET] + value
             else:
                 skip_form(data, cython.address(offset), end, form, unit, file.big)

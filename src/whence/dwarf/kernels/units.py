@@ -20,43 +20,8 @@ code that the linker took from another unit. `Clipper` leaves them out.
 import cython
 from cython.cimports.libc.stdlib import free, malloc, qsort
 from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.budget import LIST_ENTRY, Budget, begin_unit, found_budget, spend
-from cython.cimports.whence.dwarf.kernels.constants import (
-    DW_AT_addr_base,
-    DW_AT_comp_dir,
-    DW_AT_dwo_name,
-    DW_AT_GNU_addr_base,
-    DW_AT_GNU_dwo_id,
-    DW_AT_GNU_dwo_name,
-    DW_AT_GNU_ranges_base,
-    DW_AT_high_pc,
-    DW_AT_language,
-    DW_AT_low_pc,
-    DW_AT_name,
-    DW_AT_ranges,
-    DW_AT_rnglists_base,
-    DW_AT_stmt_list,
-    DW_AT_str_offsets_base,
-    DW_FORM_addr,
-    DW_FORM_implicit_const,
-    DW_FORM_rnglistx,
-    DW_FORM_sec_offset,
-    DW_RLE_base_address,
-    DW_RLE_base_addressx,
-    DW_RLE_end_of_list,
-    DW_RLE_offset_pair,
-    DW_RLE_start_end,
-    DW_RLE_start_length,
-    DW_RLE_startx_endx,
-    DW_RLE_startx_length,
-    DW_TAG_partial_unit,
-    DW_UT_compile,
-    DW_UT_partial,
-    DW_UT_skeleton,
-    DW_UT_split_compile,
-    DW_UT_split_type,
-    DW_UT_type,
-)
 from cython.cimports.whence.dwarf.kernels.reading import (
     address_of,
     entry_of,
@@ -141,7 +106,7 @@ class DwarfSections:
         self.file.unit_count = units.shape[0] // WIDTH
         self.file.units = cython.address(units[0]) if units.shape[0] else cython.NULL
         for row in range(units.shape[0] // WIDTH):
-            if units[row * WIDTH + KIND] in (DW_UT_type, DW_UT_split_type):
+            if units[row * WIDTH + KIND] in (c.DW_UT_type, c.DW_UT_split_type):
                 count += 1
         if count == 0:
             return
@@ -150,7 +115,7 @@ class DwarfSections:
         if not make_slots(types, count):
             raise MemoryError
         for row in range(units.shape[0] // WIDTH):
-            if units[row * WIDTH + KIND] in (DW_UT_type, DW_UT_split_type) and units[row * WIDTH + FAULT] == 0:
+            if units[row * WIDTH + KIND] in (c.DW_UT_type, c.DW_UT_split_type) and units[row * WIDTH + FAULT] == 0:
                 slot = first_slot(types, mix(units[row * WIDTH + SIGNATURE], self.file.seed))
                 while types.slots[slot] and (
                     units[(types.slots[slot] - 1) * WIDTH + SIGNATURE] != units[row * WIDTH + SIGNATURE]
@@ -245,20 +210,20 @@ def read_header(info: SectionBytes, big: cython.int, section: cython.int, offset
         row[KIND] = fixed(info.at, cython.address(offset), end, 1, big)
         row[ADDRESS_SIZE] = fixed(info.at, cython.address(offset), end, 1, big)
         row[ABBREV] = fixed(info.at, cython.address(offset), end, width, big)
-        if row[KIND] in (DW_UT_type, DW_UT_split_type):  # a type unit
+        if row[KIND] in (c.DW_UT_type, c.DW_UT_split_type):  # a type unit
             row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
             fixed(info.at, cython.address(offset), end, width, big)
-        elif row[KIND] in (DW_UT_skeleton, DW_UT_split_compile):  # a skeleton, a split unit
+        elif row[KIND] in (c.DW_UT_skeleton, c.DW_UT_split_compile):  # a skeleton, a split unit
             row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
-        elif row[KIND] not in (DW_UT_compile, DW_UT_partial):
+        elif row[KIND] not in (c.DW_UT_compile, c.DW_UT_partial):
             row[FAULT] = BAD_UNIT_TYPE
             return end
     else:
-        row[KIND] = DW_UT_compile
+        row[KIND] = c.DW_UT_compile
         row[ABBREV] = fixed(info.at, cython.address(offset), end, width, big)
         row[ADDRESS_SIZE] = fixed(info.at, cython.address(offset), end, 1, big)
         if section == TYPES_SECTION:
-            row[KIND] = DW_UT_type
+            row[KIND] = c.DW_UT_type
             row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
             fixed(info.at, cython.address(offset), end, width, big)
     if offset > end:
@@ -314,7 +279,7 @@ def read_root(
         while True:
             name = uleb(file.abbrev.at, cython.address(spec), spec_end)
             form = uleb(file.abbrev.at, cython.address(spec), spec_end)
-            implicit = sleb(file.abbrev.at, cython.address(spec), spec_end) if form == DW_FORM_implicit_const else 0
+            implicit = sleb(file.abbrev.at, cython.address(spec), spec_end) if form == c.DW_FORM_implicit_const else 0
             if spec > spec_end or (name == 0 and form == 0):
                 break
             if not spend(budget, 1):
@@ -327,43 +292,43 @@ def read_root(
                 row[FAULT_AT] = row[DIE]
                 return
             if reading == 0:
-                if name == DW_AT_str_offsets_base:
+                if name == c.DW_AT_str_offsets_base:
                     row[STR_BASE] = value
                     row[HAS] |= HAS_STR_BASE
-                elif name in (DW_AT_addr_base, DW_AT_GNU_addr_base):
+                elif name in (c.DW_AT_addr_base, c.DW_AT_GNU_addr_base):
                     row[ADDR_BASE] = value
-                elif name == DW_AT_rnglists_base:
+                elif name == c.DW_AT_rnglists_base:
                     row[RNG_BASE] = value
                     row[HAS] |= HAS_RNG_BASE
-                elif name == DW_AT_GNU_ranges_base:
+                elif name == c.DW_AT_GNU_ranges_base:
                     row[SKELETON_RANGES_BASE] = value
-                elif name == DW_AT_GNU_dwo_id:
+                elif name == c.DW_AT_GNU_dwo_id:
                     row[SIGNATURE] = value
-                elif name == DW_AT_language:
+                elif name == c.DW_AT_language:
                     row[LANGUAGE] = value
-                elif name == DW_AT_stmt_list:
+                elif name == c.DW_AT_stmt_list:
                     row[STMT_LIST] = value
                     row[HAS] |= HAS_STMT_LIST
-            elif name == DW_AT_name:
+            elif name == c.DW_AT_name:
                 row[NAME] = name_of(file, alt, row, value, form)
-            elif name == DW_AT_comp_dir:
+            elif name == c.DW_AT_comp_dir:
                 row[COMP_DIR] = name_of(file, alt, row, value, form)
-            elif name in (DW_AT_dwo_name, DW_AT_GNU_dwo_name):
+            elif name in (c.DW_AT_dwo_name, c.DW_AT_GNU_dwo_name):
                 row[DWO_NAME] = name_of(file, alt, row, value, form)
-            elif name == DW_AT_low_pc:
+            elif name == c.DW_AT_low_pc:
                 row[LOW] = address_of(file, row, value, form, cython.address(ok))
                 if ok:
                     row[HAS] |= HAS_LOW
-            elif name == DW_AT_high_pc:
+            elif name == c.DW_AT_high_pc:
                 row[HIGH] = value
-                if form == DW_FORM_addr or is_index(form):
+                if form == c.DW_FORM_addr or is_index(form):
                     row[HIGH] = address_of(file, row, value, form, cython.address(ok))
                     row[FAULT_AT] = 1  # an address, not yet a length
                 else:
                     row[FAULT_AT] = 0
                 row[HAS] |= HAS_HIGH
-            elif name == DW_AT_ranges:
-                row[RANGES] = value | (cython.cast(u64, 1) << RANGES_INDEX if form == DW_FORM_rnglistx else 0)
+            elif name == c.DW_AT_ranges:
+                row[RANGES] = value | (cython.cast(u64, 1) << RANGES_INDEX if form == c.DW_FORM_rnglistx else 0)
                 row[HAS] |= HAS_RANGES
     if row[HAS] & HAS_LOW and row[HAS] & HAS_HIGH:
         if row[FAULT_AT] == 0:
@@ -448,7 +413,7 @@ def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglo
             if unit[FAULT] == 0:
                 begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
                 read_root(cython.address(sections.file), cython.address(alt.file), unit, known, cython.address(budget))
-                if unit[KIND] in (DW_UT_type, DW_UT_split_type):
+                if unit[KIND] in (c.DW_UT_type, c.DW_UT_split_type):
                     unit[TAG] = 0
 
 
@@ -557,37 +522,37 @@ def add_rnglists_list(
         kind = fixed(data, cython.address(offset), size, 1, 0)
         start = end = 0
         ok = 1
-        if kind == DW_RLE_end_of_list:
+        if kind == c.DW_RLE_end_of_list:
             return 0 if offset <= size else BAD_RANGE_LIST
         if kind in (
-            DW_RLE_base_addressx,
-            DW_RLE_startx_endx,
-            DW_RLE_startx_length,
+            c.DW_RLE_base_addressx,
+            c.DW_RLE_startx_endx,
+            c.DW_RLE_startx_length,
         ):
             start = uleb(data, cython.address(offset), size)
             start = entry_of(file.addr, unit[ADDR_BASE], start, width, file.big, cython.address(ok))
-            if kind == DW_RLE_startx_endx and ok:
+            if kind == c.DW_RLE_startx_endx and ok:
                 end = uleb(data, cython.address(offset), size)
                 end = entry_of(file.addr, unit[ADDR_BASE], end, width, file.big, cython.address(ok))
-            elif kind == DW_RLE_startx_length:
+            elif kind == c.DW_RLE_startx_length:
                 end = start + uleb(data, cython.address(offset), size)
-        elif kind == DW_RLE_offset_pair:
+        elif kind == c.DW_RLE_offset_pair:
             start = base + uleb(data, cython.address(offset), size)
             end = base + uleb(data, cython.address(offset), size)
             ok = base != none
-        elif kind == DW_RLE_base_address:
+        elif kind == c.DW_RLE_base_address:
             start = fixed(data, cython.address(offset), size, width, file.big)
-        elif kind == DW_RLE_start_end:
+        elif kind == c.DW_RLE_start_end:
             start = fixed(data, cython.address(offset), size, width, file.big)
             end = fixed(data, cython.address(offset), size, width, file.big)
-        elif kind == DW_RLE_start_length:
+        elif kind == c.DW_RLE_start_length:
             start = fixed(data, cython.address(offset), size, width, file.big)
             end = start + uleb(data, cython.address(offset), size)
         else:
             return BAD_RANGE_LIST
         if offset > size:
             return BAD_RANGE_LIST
-        if kind in (DW_RLE_base_addressx, DW_RLE_base_address):
+        if kind in (c.DW_RLE_base_addressx, c.DW_RLE_base_address):
             base = start if ok else none
         elif ok:
             fault = add_code_span(spans, file, unit, start, end, owner)
@@ -600,7 +565,7 @@ def add_range_list(spans, file, unit, value, form, owner):
     ok: cython.int = 1
     if unit[VERSION] < 5:
         return add_ranges_list(spans, file, unit, value, owner)
-    if form == DW_FORM_rnglistx:
+    if form == c.DW_FORM_rnglistx:
         value = unit[RNG_BASE] + entry_of(file.rnglists, unit[RNG_BASE], value, width, file.big, cython.address(ok))
         if not ok:
             return BAD_RANGE_LIST
@@ -750,7 +715,7 @@ class UnitRanges:
                     elif unit[HAS] & HAS_RANGES:
                         fault = add_range_list(
                             cython.address(spans), file, unit, unit[RANGES] << 1 >> 1,
-                            DW_FORM_rnglistx if unit[RANGES] >> RANGES_INDEX else DW_FORM_sec_offset,
+                            c.DW_FORM_rnglistx if unit[RANGES] >> RANGES_INDEX else c.DW_FORM_sec_offset,
                             cython.cast(cython.uint, row),
                         )  # fmt: skip
                         described[row] = RANGES_GIVEN
@@ -792,7 +757,7 @@ class UnitRanges:
         for row in range(count):
             unit = cython.address(units[row * WIDTH])
             flags[row] = (
-                described[row] != RANGES_GIVEN and unit[TAG] not in (0, DW_TAG_partial_unit) and not unit[FAULT]
+                described[row] != RANGES_GIVEN and unit[TAG] not in (0, c.DW_TAG_partial_unit) and not unit[FAULT]
             )
         return found
 

@@ -7,6 +7,7 @@ For the few DIEs that a question about them needs: the ranges of functions, call
 import cython
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.abbrevs import (
     FUNCTION,
     READ,
@@ -21,38 +22,6 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     table_of,
 )
 from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget, spend
-from cython.cimports.whence.dwarf.kernels.constants import (
-    DW_AT_location,
-    DW_FORM_addr,
-    DW_FORM_addrx,
-    DW_FORM_block,
-    DW_FORM_block1,
-    DW_FORM_block2,
-    DW_FORM_block4,
-    DW_FORM_exprloc,
-    DW_FORM_GNU_ref_alt,
-    DW_FORM_GNU_str_index,
-    DW_FORM_GNU_strp_alt,
-    DW_FORM_implicit_const,
-    DW_FORM_line_strp,
-    DW_FORM_loclistx,
-    DW_FORM_ref1,
-    DW_FORM_ref_addr,
-    DW_FORM_ref_sup4,
-    DW_FORM_ref_sup8,
-    DW_FORM_ref_udata,
-    DW_FORM_string,
-    DW_FORM_strp,
-    DW_FORM_strp_sup,
-    DW_FORM_strx,
-    DW_FORM_strx1,
-    DW_FORM_strx4,
-    DW_OP_addr,
-    DW_OP_addrx,
-    DW_OP_GNU_addr_index,
-    DW_OP_plus_uconst,
-    DW_TAG_variable,
-)
 from cython.cimports.whence.dwarf.kernels.dies import N_HIGH, N_LOW, N_RANGES
 from cython.cimports.whence.dwarf.kernels.reading import (
     address_of,
@@ -105,11 +74,11 @@ NUMBER, ADDRESS, NAME, REFERENCE, BLOCK, LIST_INDEX = range(6)  # what the value
 @cython.exceptval(check=False)
 def block_size(data: bytes_at, at: cython.p_ulonglong, end: u64, form: u64, big: cython.int) -> u64:
     """How long the block at `at` is, which moves to its first byte."""
-    if form == DW_FORM_block1:
+    if form == c.DW_FORM_block1:
         return fixed(data, at, end, 1, big)
-    if form == DW_FORM_block2:
+    if form == c.DW_FORM_block2:
         return fixed(data, at, end, 2, big)
-    if form == DW_FORM_block4:
+    if form == c.DW_FORM_block4:
         return fixed(data, at, end, 4, big)
     return uleb(data, at, end)
 
@@ -119,7 +88,7 @@ def block_size(data: bytes_at, at: cython.p_ulonglong, end: u64, form: u64, big:
 @cython.exceptval(check=False)
 @cython.inline
 def is_block(form: u64) -> cython.bint:
-    return form in (DW_FORM_exprloc, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4)
+    return form in (c.DW_FORM_exprloc, c.DW_FORM_block, c.DW_FORM_block1, c.DW_FORM_block2, c.DW_FORM_block4)
 
 
 @cython.cfunc
@@ -137,18 +106,18 @@ def place_of(
         return False
     code = data[offset]
     offset += 1
-    if code == DW_OP_addr:
+    if code == c.DW_OP_addr:
         place[0] = fixed(data, cython.address(offset), end, cython.cast(cython.int, unit[ADDRESS_SIZE]), file.big)
-    elif code == DW_OP_addrx or code == DW_OP_GNU_addr_index:
+    elif code == c.DW_OP_addrx or code == c.DW_OP_GNU_addr_index:
         place[0] = address_of(
-            file, unit, uleb(data, cython.address(offset), end), DW_FORM_addrx, cython.address(ok)
+            file, unit, uleb(data, cython.address(offset), end), c.DW_FORM_addrx, cython.address(ok)
         )  # fmt: skip
     else:
         return False
     if offset < end:
         code = data[offset]
         offset += 1
-        if code != DW_OP_plus_uconst:
+        if code != c.DW_OP_plus_uconst:
             return False
         place[0] += uleb(data, cython.address(offset), end)
     return ok != 0 and offset == end
@@ -215,7 +184,7 @@ class VariableReader:
             name = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
             form = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
             implicit = 0
-            if form == DW_FORM_implicit_const:
+            if form == c.DW_FORM_implicit_const:
                 implicit = sleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
             if spec > file.abbrev.size or (name == 0 and form == 0):
                 break
@@ -237,18 +206,18 @@ class VariableReader:
                     value = address_of(file, unit, value, form, cython.address(ok))
                     kind = ADDRESS
                 elif form in (
-                    DW_FORM_string, DW_FORM_strp, DW_FORM_line_strp, DW_FORM_strp_sup, DW_FORM_GNU_strp_alt,
-                    DW_FORM_strx, DW_FORM_GNU_str_index,
-                ) or DW_FORM_strx1 <= form <= DW_FORM_strx4:  # fmt: skip
+                    c.DW_FORM_string, c.DW_FORM_strp, c.DW_FORM_line_strp, c.DW_FORM_strp_sup, c.DW_FORM_GNU_strp_alt,
+                    c.DW_FORM_strx, c.DW_FORM_GNU_str_index,
+                ) or c.DW_FORM_strx1 <= form <= c.DW_FORM_strx4:  # fmt: skip
                     value = name_of(file, cython.address(self.alt.file), unit, value, form)
                     kind = NAME
                 elif (
-                    DW_FORM_ref1 <= form <= DW_FORM_ref_udata
-                    or form in (DW_FORM_ref_addr, DW_FORM_GNU_ref_alt, DW_FORM_ref_sup4, DW_FORM_ref_sup8)
+                    c.DW_FORM_ref1 <= form <= c.DW_FORM_ref_udata
+                    or form in (c.DW_FORM_ref_addr, c.DW_FORM_GNU_ref_alt, c.DW_FORM_ref_sup4, c.DW_FORM_ref_sup8)
                 ):  # fmt: skip
                     value = target_of(unit, value, form)
                     kind = REFERENCE
-                elif form == DW_FORM_loclistx:
+                elif form == c.DW_FORM_loclistx:
                     kind = LIST_INDEX
             if position > unit[END]:
                 return None
@@ -323,7 +292,7 @@ class VariableReader:
         if has & N_LOW and has & N_HIGH:
             low = address_of(file, unit, values[S_LOW], forms[S_LOW], cython.address(ok))
             high = values[S_HIGH]
-            if forms[S_HIGH] != DW_FORM_addr and not is_index(forms[S_HIGH]):
+            if forms[S_HIGH] != c.DW_FORM_addr and not is_index(forms[S_HIGH]):
                 high += low
             elif ok:
                 high = address_of(file, unit, high, forms[S_HIGH], cython.address(ok))
@@ -456,7 +425,7 @@ class VariableReader:
             entry = entry_of_code(table, code)
             if entry == cython.NULL:
                 break
-            if entry.tag == DW_TAG_variable:
+            if entry.tag == c.DW_TAG_variable:
                 found = self.at_address(unit, entry.spec, cython.address(offset), cython.address(position))
                 if found and not (addresses.push_u64(position) and offsets.push_u64(here)):
                     return False
@@ -492,7 +461,7 @@ class VariableReader:
         while True:
             name = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
             form = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            if form == DW_FORM_implicit_const:
+            if form == c.DW_FORM_implicit_const:
                 sleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
             if spec > file.abbrev.size or (name == 0 and form == 0) or at[0] > end:
                 break
@@ -500,7 +469,7 @@ class VariableReader:
                 at[0] = end + 1
                 break
             form = indirect(data, at, end, form)
-            if name == DW_AT_location and is_block(form):
+            if name == c.DW_AT_location and is_block(form):
                 size = block_size(data, at, end, form, file.big)
                 if at[0] <= end and size <= end - at[0]:
                     found = place_of(file, unit, at[0], at[0] + size, place)

@@ -5,13 +5,7 @@ a record that disagree are damage of that function alone. What a record's fields
 """
 
 import cython
-from cython.cimports.whence.gopclntab.kernels.constants import (
-    FUNC_nameOff,
-    FUNC_npcdata,
-    FUNC_pcfile,
-    FUNC_pcln,
-    FUNC_pcsp,
-)
+from cython.cimports.whence.gopclntab.kernels import constants as c
 from cython.cimports.whence.kernels.bytes import number, u32
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.signals import handle_signals
@@ -84,7 +78,7 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
     belong(min(cu.shape[0], pcinl.shape[0], start_line.shape[0]) >= count >= 0)
     belong((field == 4 or field == 8) and 0 <= functab <= size and 0 <= records <= size)
     belong(count <= (size - functab - field) // (2 * field) and size >= functab + field)
-    belong(FUNC_npcdata <= record.last_at <= MOST_OF_RECORD and record.cu_at <= record.last_at)
+    belong(c.FUNC_npcdata <= record.last_at <= MOST_OF_RECORD and record.cu_at <= record.last_at)
     belong(record.start_at <= record.last_at and (record.pointer == 0 or record.pointer == 4 or record.pointer == 8))
     p = cython.address(data[0])
     work: cython.Py_ssize_t = 0
@@ -121,13 +115,13 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
                     first_bad = i
                 continue
             row = p + records + offset + record.entry_width
-            name[i] = u32(row + FUNC_nameOff, big)
+            name[i] = u32(row + c.FUNC_nameOff, big)
             together += stop - start
             if stop - start > longest:
                 longest = stop - start
-            pcsp[i] = u32(row + FUNC_pcsp, big)
-            pcfile[i] = u32(row + FUNC_pcfile, big)
-            pcln[i] = u32(row + FUNC_pcln, big)
+            pcsp[i] = u32(row + c.FUNC_pcsp, big)
+            pcfile[i] = u32(row + c.FUNC_pcfile, big)
+            pcln[i] = u32(row + c.FUNC_pcln, big)
             cu[i] = u32(row + record.cu_at, big) if record.cu_at >= 0 else 0
             if record.start_at >= 0:
                 start_line[i] = u32(row + record.start_at, big)
@@ -153,7 +147,7 @@ def tree_index(
     The record's pcdata (32 bits each) follow its last word, and its funcdata those: pointers, aligned in the table, or
     32-bit offsets.
     """
-    npcdata: cython.uint = u32(data + offset + FUNC_npcdata, big)
+    npcdata: cython.uint = u32(data + offset + c.FUNC_npcdata, big)
     last: cython.p_const_uchar = data + offset + record.last_at
     nfuncdata: cython.uint = u32(last, big) if record.wide_last else last[3]
     arrays: cython.Py_ssize_t = offset + record.last_at + 4

@@ -14,13 +14,7 @@ lines. Both are counted.
 import cython
 from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.whence.gopclntab.kernels.constants import (
-    MAX_DEPTH,
-    MAX_STANDSTILL,
-    NODE_FIELD,
-    NODE_file,
-    NODE_line,
-)
+from cython.cimports.whence.gopclntab.kernels import constants as c
 from cython.cimports.whence.kernels.bytes import MORE, u16, u32
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
@@ -136,7 +130,7 @@ class PcValues:
             step = cython.cast(cython.uint, read)
             if step == 0:
                 still += 1
-                if still > MAX_STANDSTILL:
+                if still > c.MAX_STANDSTILL:
                     return False
                 continue
             if count >= self.room:
@@ -238,8 +232,8 @@ class InlineTrees:
         self.start_at = trees.shape.start_at
         self.big = big
         belong(self.parent_width in (0, 2, 4) and self.name_at >= 0 and (self.parent_width or self.pc_at >= 0))
-        last: cython.longlong = max(self.name_at, self.start_at, NODE_line if self.parent_width else self.pc_at)
-        belong(self.node_size >= last + NODE_FIELD)
+        last: cython.longlong = max(self.name_at, self.start_at, c.NODE_line if self.parent_width else self.pc_at)
+        belong(self.node_size >= last + c.NODE_FIELD)
 
     @cython.cfunc
     @cython.nogil
@@ -280,7 +274,7 @@ class InlineTrees:
                 shared -= 1
             if shared > 0:
                 break
-            if depth >= MAX_DEPTH or cython.cast(cython.ulonglong, index) >= self.nodes:
+            if depth >= c.MAX_DEPTH or cython.cast(cython.ulonglong, index) >= self.nodes:
                 return -1
             self.chain[depth] = index
             depth += 1
@@ -291,7 +285,7 @@ class InlineTrees:
                 index = cython.cast(cython.short, cython.cast(cython.ushort, u16(node, self.big)))
             else:
                 index = cython.cast(cython.int, u32(node, self.big))
-        if shared + depth > MAX_DEPTH:
+        if shared + depth > c.MAX_DEPTH:
             return -1
         level[0] = shared
         return depth
@@ -762,8 +756,8 @@ class RangeBuilder:
                 number = self.file_numbers.value_at(call_pc) if self.with_files else -1
                 line = self.line_numbers.value_at(call_pc) if self.with_lines else -1
             else:
-                number = cython.cast(cython.int, u32(node + NODE_file, self.big)) if self.with_files else -1
-                line = cython.cast(cython.int, u32(node + NODE_line, self.big)) if self.with_lines else -1
+                number = cython.cast(cython.int, u32(node + c.NODE_file, self.big)) if self.with_files else -1
+                line = cython.cast(cython.int, u32(node + c.NODE_line, self.big)) if self.with_lines else -1
             out.call_files[out.count - 1] = self.file_name(self.cu[f], number)
             out.call_lines[out.count - 1] = cython.cast(cython.uint, line) if line > 0 else 0
         return DONE

@@ -35,103 +35,7 @@ from cython.cimports.whence.kernels.hashtable import (
 )
 from cython.cimports.whence.kernels.sort import sort_indexes
 from cython.cimports.whence.kernels.vector import push, push_bytes, push_u32, push_u64, release, reserve
-from cython.cimports.whence.unwind.kernels.constants import (
-    CFA_EXPRESSION,
-    CFA_HIGH_BITS,
-    CFA_LOW_BITS,
-    CFA_NONE,
-    CFA_REGISTER,
-    CIE_DWARF3,
-    CIE_DWARF4,
-    CIE_GNU,
-    EH_FRAME_HDR_COUNT,
-    EH_FRAME_HDR_ENTRY,
-    EH_FRAME_HDR_POINTER,
-    EH_FRAME_HDR_SIZE,
-    EH_FRAME_HDR_TABLE,
-    EH_FRAME_HDR_VERSION,
-    EH_PE_BASE_BITS,
-    EH_PE_FORMAT_BITS,
-    FAULT_AUGMENTATION,
-    FAULT_AUGMENTATION_END,
-    FAULT_BASE,
-    FAULT_CFA_PART,
-    FAULT_CIE_OUTSIDE,
-    FAULT_COSTLY_RULES,
-    FAULT_COSTLY_RUN,
-    FAULT_CUT_OFF,
-    FAULT_ENCODING,
-    FAULT_INSTRUCTION,
-    FAULT_LEB,
-    FAULT_LONG_CIE,
-    FAULT_LONG_FDE,
-    FAULT_LONG_RANGE,
-    FAULT_MANY_RULES,
-    FAULT_MANY_STATES,
-    FAULT_NO_MEMORY,
-    FAULT_NO_STATE,
-    FAULT_NONE,
-    FAULT_NOT_CIE,
-    FAULT_OMITTED,
-    FAULT_ORDER,
-    FAULT_RANGE,
-    FAULT_RECORD_END,
-    FAULT_RECORD_OUTSIDE,
-    FAULT_REGISTER,
-    FAULT_SIZES,
-    FAULT_VERSION,
-    HOW_EXPRESSION,
-    HOW_OFFSET,
-    HOW_REGISTER,
-    HOW_SAME,
-    HOW_UNDEFINED,
-    HOW_VAL_EXPRESSION,
-    HOW_VAL_OFFSET,
-    LENGTH_ESCAPE,
-    DW_CFA_AARCH64_negate_ra_state,
-    DW_CFA_AARCH64_negate_ra_state_with_pc,
-    DW_CFA_advance_loc,
-    DW_CFA_advance_loc1,
-    DW_CFA_advance_loc2,
-    DW_CFA_advance_loc4,
-    DW_CFA_def_cfa,
-    DW_CFA_def_cfa_expression,
-    DW_CFA_def_cfa_offset,
-    DW_CFA_def_cfa_offset_sf,
-    DW_CFA_def_cfa_register,
-    DW_CFA_def_cfa_sf,
-    DW_CFA_expression,
-    DW_CFA_GNU_args_size,
-    DW_CFA_GNU_negative_offset_extended,
-    DW_CFA_MIPS_advance_loc8,
-    DW_CFA_nop,
-    DW_CFA_offset,
-    DW_CFA_offset_extended,
-    DW_CFA_offset_extended_sf,
-    DW_CFA_register,
-    DW_CFA_remember_state,
-    DW_CFA_restore,
-    DW_CFA_restore_extended,
-    DW_CFA_restore_state,
-    DW_CFA_same_value,
-    DW_CFA_set_loc,
-    DW_CFA_undefined,
-    DW_CFA_val_expression,
-    DW_CFA_val_offset,
-    DW_CFA_val_offset_sf,
-    DW_EH_PE_absptr,
-    DW_EH_PE_aligned,
-    DW_EH_PE_datarel,
-    DW_EH_PE_omit,
-    DW_EH_PE_pcrel,
-    DW_EH_PE_sdata2,
-    DW_EH_PE_sdata8,
-    DW_EH_PE_sleb128,
-    DW_EH_PE_textrel,
-    DW_EH_PE_udata2,
-    DW_EH_PE_udata8,
-    DW_EH_PE_uleb128,
-)
+from cython.cimports.whence.unwind.kernels import constants as c
 
 STATES_LIMIT = 64  # that DW_CFA_remember_state may put aside
 REGISTERS_LIMIT = 256  # that have rules of their own in a row
@@ -186,7 +90,7 @@ class CfiTable:
         self.size = self.view.shape[0]
         self.data = cython.address(self.view[0]) if self.size else cython.NULL
         self.bits = bits
-        self.mask = _ALL if bits == 64 else LENGTH_ESCAPE
+        self.mask = _ALL if bits == 64 else c.LENGTH_ESCAPE
         self.vaddr = cython.cast(cython.ulonglong, vaddr) & self.mask
         self.big = bool(big)
         self.is_debug = bool(is_debug)
@@ -220,15 +124,18 @@ class CfiTable:
         count: cython.ulonglong
         self.header_vaddr = cython.cast(cython.ulonglong, vaddr) & self.mask
         self.header_count = 0
-        if at.shape[0] < EH_FRAME_HDR_SIZE or at[0] != EH_FRAME_HDR_VERSION:
+        if at.shape[0] < c.EH_FRAME_HDR_SIZE or at[0] != c.EH_FRAME_HDR_VERSION:
             return
-        if at[1] != EH_FRAME_HDR_POINTER or at[2] != EH_FRAME_HDR_COUNT or at[3] != EH_FRAME_HDR_TABLE:
+        if at[1] != c.EH_FRAME_HDR_POINTER or at[2] != c.EH_FRAME_HDR_COUNT or at[3] != c.EH_FRAME_HDR_TABLE:
             return
         count = number(cython.address(at[8]), 4, self.big)
-        if count == 0 or count > cython.cast(cython.ulonglong, at.shape[0] - EH_FRAME_HDR_SIZE) // EH_FRAME_HDR_ENTRY:
+        if (
+            count == 0
+            or count > cython.cast(cython.ulonglong, at.shape[0] - c.EH_FRAME_HDR_SIZE) // c.EH_FRAME_HDR_ENTRY
+        ):
             return
         self.header_view = at
-        self.header = cython.address(self.header_view[EH_FRAME_HDR_SIZE])
+        self.header = cython.address(self.header_view[c.EH_FRAME_HDR_SIZE])
         self.header_count = count
 
     def set_code(self, starts, ends):
@@ -252,7 +159,7 @@ class CfiTable:
     @cython.exceptval(check=False)
     def fail(self, code: cython.uint, at: cython.ulonglong, value: cython.ulonglong) -> cython.bint:
         """Note a fault, unless there is one. Always False."""
-        if self.fault.code == FAULT_NONE:
+        if self.fault.code == c.FAULT_NONE:
             self.fault.code = code
             self.fault.at = at
             self.fault.value = value
@@ -265,7 +172,7 @@ class CfiTable:
         """The next number of `size` bytes; 0 and a fault when it is not whole."""
         value: cython.ulonglong
         if self.at > self.stop or self.stop - self.at < cython.cast(cython.ulonglong, size):
-            self.fail(FAULT_CUT_OFF, self.at, cython.cast(cython.ulonglong, size) << 32 | (self.stop - self.at))
+            self.fail(c.FAULT_CUT_OFF, self.at, cython.cast(cython.ulonglong, size) << 32 | (self.stop - self.at))
             return 0
         value = number(self.data + self.at, size, self.big)
         self.at += size
@@ -291,9 +198,9 @@ class CfiTable:
                 self.at = at
                 return value
             if at - begin >= _LEB:
-                self.fail(FAULT_LEB, begin, 0)
+                self.fail(c.FAULT_LEB, begin, 0)
                 return 0
-        self.fail(FAULT_CUT_OFF, at, cython.cast(cython.ulonglong, 1) << 32)
+        self.fail(c.FAULT_CUT_OFF, at, cython.cast(cython.ulonglong, 1) << 32)
         return 0
 
     @cython.cfunc
@@ -314,46 +221,46 @@ class CfiTable:
         self, encoding: cython.uint, address_size: cython.uint, omitted: cython.pointer[cython.bint]
     ) -> cython.ulonglong:
         """A pointer as DW_EH_PE_* say, as a vaddr."""
-        form: cython.uint = encoding & EH_PE_FORMAT_BITS
-        base: cython.uint = encoding & EH_PE_BASE_BITS
+        form: cython.uint = encoding & c.EH_PE_FORMAT_BITS
+        base: cython.uint = encoding & c.EH_PE_BASE_BITS
         size: cython.int
         field: cython.ulonglong
         value: cython.ulonglong
-        omitted[0] = encoding == DW_EH_PE_omit
+        omitted[0] = encoding == c.DW_EH_PE_omit
         if omitted[0]:
             return 0
-        if base == DW_EH_PE_aligned:
+        if base == c.DW_EH_PE_aligned:
             field = (address_size - (self.vaddr + self.at) % address_size) % address_size
             if self.stop - self.at < field:
-                self.fail(FAULT_CUT_OFF, self.at, field << 32 | (self.stop - self.at))
+                self.fail(c.FAULT_CUT_OFF, self.at, field << 32 | (self.stop - self.at))
                 return 0
             self.at += field
             return self.take(address_size)
         field = self.vaddr + self.at
-        if form == DW_EH_PE_absptr:
+        if form == c.DW_EH_PE_absptr:
             value = self.take(address_size)
-        elif form == DW_EH_PE_uleb128:
+        elif form == c.DW_EH_PE_uleb128:
             value = self.take_uleb()
-        elif form == DW_EH_PE_sleb128:
+        elif form == c.DW_EH_PE_sleb128:
             value = cython.cast(cython.ulonglong, self.take_sleb())
-        elif DW_EH_PE_udata2 <= form <= DW_EH_PE_udata8:
-            value = self.take(2 << (form - DW_EH_PE_udata2))
-        elif DW_EH_PE_sdata2 <= form <= DW_EH_PE_sdata8:
-            size = 2 << (form - DW_EH_PE_sdata2)
+        elif c.DW_EH_PE_udata2 <= form <= c.DW_EH_PE_udata8:
+            value = self.take(2 << (form - c.DW_EH_PE_udata2))
+        elif c.DW_EH_PE_sdata2 <= form <= c.DW_EH_PE_sdata8:
+            size = 2 << (form - c.DW_EH_PE_sdata2)
             value = self.take(size)
             if size < 8 and value >> (8 * size - 1):
                 value |= _ALL << (8 * size)
         else:
-            self.fail(FAULT_ENCODING, self.at, encoding)
+            self.fail(c.FAULT_ENCODING, self.at, encoding)
             return 0
-        if base == DW_EH_PE_pcrel:
+        if base == c.DW_EH_PE_pcrel:
             value += field
-        elif base == DW_EH_PE_datarel:
+        elif base == c.DW_EH_PE_datarel:
             value += self.header_vaddr
-        elif base == DW_EH_PE_textrel:
+        elif base == c.DW_EH_PE_textrel:
             value += self.text_base
         elif base:
-            self.fail(FAULT_BASE, self.at, encoding)
+            self.fail(c.FAULT_BASE, self.at, encoding)
             return 0
         return value & self.mask
 
@@ -375,13 +282,13 @@ class CfiTable:
         self.stop = self.size
         size[0] = 4
         length = self.take(4)
-        if length == LENGTH_ESCAPE:
+        if length == c.LENGTH_ESCAPE:
             length = self.take(8)
             size[0] = 8
         if self.fault.code:
             return False
         if length > self.size - self.at:
-            return self.fail(FAULT_RECORD_END, at, length)
+            return self.fail(c.FAULT_RECORD_END, at, length)
         start[0] = self.at
         end[0] = self.at + length
         return True
@@ -400,7 +307,7 @@ class CfiTable:
         before: cython.ulonglong = self.at
         stop: cython.ulonglong = self.stop
         if at >= self.size:
-            self.fail(FAULT_CIE_OUTSIDE, at, 0)
+            self.fail(c.FAULT_CIE_OUTSIDE, at, 0)
             return NONE
         if self.cies.count:  # the last one, most often
             cies = cython.cast(cython.pointer[Cie], self.cies.items)
@@ -409,7 +316,7 @@ class CfiTable:
                 return index
         if is_crowded(cython.address(self.cie_by_offset)):
             if not make_slots(cython.address(self.cie_by_offset), 2 * (self.cies.count + 1)):
-                self.fail(FAULT_NO_MEMORY, 0, 0)
+                self.fail(c.FAULT_NO_MEMORY, 0, 0)
                 return NONE
             cies = cython.cast(cython.pointer[Cie], self.cies.items)
             for index in range(cython.cast(cython.uint, self.cies.count)):
@@ -427,7 +334,7 @@ class CfiTable:
             slot = next_slot(cython.address(self.cie_by_offset), slot)
         new = cython.cast(cython.pointer[Cie], push(cython.address(self.cies), cython.sizeof(Cie)))
         if new == cython.NULL:
-            self.fail(FAULT_NO_MEMORY, 0, 0)
+            self.fail(c.FAULT_NO_MEMORY, 0, 0)
             return NONE
         index = cython.cast(cython.uint, self.cies.count - 1)
         fill_slot(cython.address(self.cie_by_offset), slot, index)
@@ -477,13 +384,13 @@ class CfiTable:
         id = self.take(id_size)
         if self.fault.code:
             return False
-        if id != ((_ALL if id_size == 8 else LENGTH_ESCAPE) if self.is_debug else 0):
-            return self.fail(FAULT_NOT_CIE, at, 0)
+        if id != ((_ALL if id_size == 8 else c.LENGTH_ESCAPE) if self.is_debug else 0):
+            return self.fail(c.FAULT_NOT_CIE, at, 0)
         version = self.take(1)
         if self.fault.code:
             return False
-        if version != CIE_GNU and version != CIE_DWARF3 and not (version == CIE_DWARF4 and self.is_debug):
-            return self.fail(FAULT_VERSION, self.at - 1, version)
+        if version != c.CIE_GNU and version != c.CIE_DWARF3 and not (version == c.CIE_DWARF4 and self.is_debug):
+            return self.fail(c.FAULT_VERSION, self.at - 1, version)
         augmentation = self.at
         while self.take(1):
             pass
@@ -491,29 +398,29 @@ class CfiTable:
             return False
         letters = self.at - 1
         cie.address_size = self.bits // 8
-        if version == CIE_DWARF4:
+        if version == c.CIE_DWARF4:
             cie.address_size = cython.cast(cython.uint, self.take(1))
             if self.take(1) or (cie.address_size != 4 and cie.address_size != 8):
-                return self.fail(FAULT_SIZES, at, cie.address_size)
+                return self.fail(c.FAULT_SIZES, at, cie.address_size)
         cie.code_align = self.take_uleb()
         cie.data_align = self.take_sleb()
-        id = self.take(1) if version == CIE_GNU else self.take_uleb()
+        id = self.take(1) if version == c.CIE_GNU else self.take_uleb()
         if id >= _REGISTER:
-            return self.fail(FAULT_REGISTER, self.at, id)
+            return self.fail(c.FAULT_REGISTER, self.at, id)
         cie.return_column = cython.cast(cython.uint, id)
-        cie.encoding = DW_EH_PE_absptr
-        cie.lsda_encoding = DW_EH_PE_omit
+        cie.encoding = c.DW_EH_PE_absptr
+        cie.lsda_encoding = c.DW_EH_PE_omit
         if self.fault.code:
             return False
         if letters > augmentation:
             if self.data[augmentation] != ord("z"):
-                return self.fail(FAULT_AUGMENTATION, at, augmentation << 32 | (letters - augmentation))
+                return self.fail(c.FAULT_AUGMENTATION, at, augmentation << 32 | (letters - augmentation))
             cie.is_augmented = True
             id = self.take_uleb()
             if self.fault.code:
                 return False
             if id > end - self.at:
-                return self.fail(FAULT_AUGMENTATION_END, at, id)
+                return self.fail(c.FAULT_AUGMENTATION_END, at, id)
             behind = self.at + id
             self.stop = behind
             for augmentation in range(augmentation + 1, letters):
@@ -526,8 +433,9 @@ class CfiTable:
                     id = self.take(1)
                     # only to get behind it: what it counts from doesn't matter
                     self.take_pointer(
-                        cython.cast(cython.uint, id) if id & EH_PE_BASE_BITS == DW_EH_PE_aligned or id == DW_EH_PE_omit
-                        else cython.cast(cython.uint, id & EH_PE_FORMAT_BITS),
+                        cython.cast(cython.uint, id)
+                        if id & c.EH_PE_BASE_BITS == c.DW_EH_PE_aligned or id == c.DW_EH_PE_omit
+                        else cython.cast(cython.uint, id & c.EH_PE_FORMAT_BITS),
                         cie.address_size, cython.address(omitted),
                     )  # fmt: skip
                 elif letter == ord("S"):
@@ -538,7 +446,7 @@ class CfiTable:
                     return False
             self.at = behind
         if end - self.at > _PROGRAM:
-            return self.fail(FAULT_LONG_CIE, at, end - self.at)
+            return self.fail(c.FAULT_LONG_CIE, at, end - self.at)
         cie.program_at = cython.cast(cython.uint, self.at)
         cie.program_end = cython.cast(cython.uint, end)
         return True
@@ -563,7 +471,7 @@ class CfiTable:
         cie: cython.pointer[Cie]
         entry: cython.pointer[Entry]
         if at >= self.size:
-            self.fail(FAULT_RECORD_OUTSIDE, at, 0)
+            self.fail(c.FAULT_RECORD_OUTSIDE, at, 0)
             return NONE
         if not self.record(at, cython.address(start), cython.address(end), cython.address(size)):
             return NONE
@@ -576,7 +484,7 @@ class CfiTable:
         id = self.take(id_size)
         if self.fault.code:
             return NONE
-        if id == ((_ALL if id_size == 8 else LENGTH_ESCAPE) if self.is_debug else 0):
+        if id == ((_ALL if id_size == 8 else c.LENGTH_ESCAPE) if self.is_debug else 0):
             return NONE
         index = self.cie_at(id if self.is_debug else start - id)
         if index == NONE:
@@ -584,30 +492,30 @@ class CfiTable:
         cie = cython.cast(cython.pointer[Cie], self.cies.items) + index
         first = self.take_pointer(cie.encoding, cie.address_size, cython.address(omitted))
         covered = self.take_pointer(
-            cie.encoding & EH_PE_FORMAT_BITS if cie.encoding != DW_EH_PE_omit else DW_EH_PE_omit,
+            cie.encoding & c.EH_PE_FORMAT_BITS if cie.encoding != c.DW_EH_PE_omit else c.DW_EH_PE_omit,
             cie.address_size, cython.address(omitted_size),
         )  # fmt: skip
         if self.fault.code:
             return NONE
         if omitted or omitted_size:
-            self.fail(FAULT_OMITTED, at, 0)
+            self.fail(c.FAULT_OMITTED, at, 0)
             return NONE
         if covered >> (self.bits - 1):
-            self.fail(FAULT_RANGE, at, covered)
+            self.fail(c.FAULT_RANGE, at, covered)
             return NONE
         if covered > NONE:
-            self.fail(FAULT_LONG_RANGE, at, covered)
+            self.fail(c.FAULT_LONG_RANGE, at, covered)
             return NONE
         if cie.is_augmented:
             length = self.take_uleb()
             if self.fault.code == 0 and length > self.stop - self.at:
-                self.fail(FAULT_CUT_OFF, self.at, length << 32 | (self.stop - self.at))
+                self.fail(c.FAULT_CUT_OFF, self.at, length << 32 | (self.stop - self.at))
             if self.fault.code:
                 return NONE
             self.at += length
         entry = cython.cast(cython.pointer[Entry], push(cython.address(self.entries), cython.sizeof(Entry)))
         if entry == cython.NULL:
-            self.fail(FAULT_NO_MEMORY, 0, 0)
+            self.fail(c.FAULT_NO_MEMORY, 0, 0)
             return NONE
         entry.start = first
         entry.end = first + covered
@@ -662,10 +570,10 @@ class CfiTable:
         while self.size >= 4 and at <= self.size - 4:
             if self.open_end and number(self.data + at, 4, False) == 0:
                 break
-            self.fault.code = FAULT_NONE
+            self.fault.code = c.FAULT_NONE
             behind = at
             index = self.entry_at(at, cython.address(behind))
-            if self.fault.code == FAULT_NO_MEMORY:
+            if self.fault.code == c.FAULT_NO_MEMORY:
                 return False
             if self.fault.code and self.problems.count < _PROBLEMS:
                 problem = cython.cast(cython.pointer[Fault], push(cython.address(self.problems), cython.sizeof(Fault)))
@@ -677,7 +585,7 @@ class CfiTable:
             if behind == at:
                 break
             at = behind
-        self.fault.code = FAULT_NONE
+        self.fault.code = c.FAULT_NONE
         count = self.entries.count - first
         entries = cython.cast(cython.pointer[Entry], self.entries.items) + first
         memset(cython.address(keys), 0, cython.sizeof(U64s))
@@ -725,7 +633,7 @@ class CfiTable:
             if (
                 cython.cast(
                     cython.longlong,
-                    cython.cast(cython.int, number(self.header + EH_FRAME_HDR_ENTRY * middle, 4, self.big)),
+                    cython.cast(cython.int, number(self.header + c.EH_FRAME_HDR_ENTRY * middle, 4, self.big)),
                 )
                 <= wanted
             ):
@@ -734,7 +642,7 @@ class CfiTable:
                 high = middle
         if low == 0:
             return NONE
-        place = number(self.header + EH_FRAME_HDR_ENTRY * (low - 1) + 4, 4, self.big)
+        place = number(self.header + c.EH_FRAME_HDR_ENTRY * (low - 1) + 4, 4, self.big)
         if place >> 31:
             place |= _ALL << 32
         place = (place + self.header_vaddr - self.vaddr) & self.mask
@@ -753,9 +661,9 @@ class CfiTable:
             if entries[index].offset == place:
                 return index if entries[index].start <= vaddr < entries[index].end else NONE
             slot = next_slot(cython.address(self.entry_by_offset), slot)
-        self.fault.code = FAULT_NONE
+        self.fault.code = c.FAULT_NONE
         index = self.entry_at(place, cython.address(behind))
-        self.fault.code = FAULT_NONE
+        self.fault.code = c.FAULT_NONE
         if index == NONE:
             return NONE
         fill_slot(cython.address(self.entry_by_offset), slot, index)
@@ -799,7 +707,7 @@ class CfiTable:
             index = self.find_by_header(vaddr)
         if index == NONE:
             if not self.scan():
-                self.fail(FAULT_NO_MEMORY, 0, 0)
+                self.fail(c.FAULT_NO_MEMORY, 0, 0)
                 return NONE
             index = self.find_by_scan(vaddr)
         return index
@@ -841,7 +749,7 @@ class CfiTable:
         if entry.is_compiled:
             return entry.fault == 0
         entry.is_compiled = True
-        self.fault.code = FAULT_NONE
+        self.fault.code = c.FAULT_NONE
         if self.transitions == cython.NULL and not self.make_transitions():
             entry.fault = self.keep_fault()
             return False
@@ -853,7 +761,7 @@ class CfiTable:
             self.scratch[0] = (
                 cython.cast(cython.ulonglong, cie.return_column) << COLUMN_SHIFT
                 | cython.cast(cython.ulonglong, cie.is_signal) << SIGNAL_SHIFT
-                | cython.cast(cython.ulonglong, CFA_NONE) << HOW_SHIFT
+                | cython.cast(cython.ulonglong, c.CFA_NONE) << HOW_SHIFT
             )
             state = self.intern_scratch(STATE_HEAD)
             if state != NONE:
@@ -867,7 +775,7 @@ class CfiTable:
             cie.initial = state
         state = NONE
         if entry.program_end - entry.program_at > _PROGRAM:
-            self.fail(FAULT_LONG_FDE, entry.offset, entry.program_end - entry.program_at)
+            self.fail(c.FAULT_LONG_FDE, entry.offset, entry.program_end - entry.program_at)
         else:
             self.initial = cie.initial
             self.at = entry.program_at
@@ -896,9 +804,9 @@ class CfiTable:
                 return True
         if self.rows.count == self.rows.room:
             if self.rows.count >= cython.cast(cython.Py_ssize_t, NONE - 1):
-                return self.fail(FAULT_NO_MEMORY, 0, 0)
+                return self.fail(c.FAULT_NO_MEMORY, 0, 0)
             if not reserve(cython.address(self.rows), 1, cython.sizeof(Row)):
-                return self.fail(FAULT_NO_MEMORY, 0, 0)
+                return self.fail(c.FAULT_NO_MEMORY, 0, 0)
             row = cython.cast(cython.pointer[Row], self.rows.items) + self.rows.count
         self.rows.count += 1
         row.at = cython.cast(cython.uint, at)
@@ -927,43 +835,45 @@ class CfiTable:
         stop: cython.ulonglong = self.stop
         self.run_left -= cython.cast(cython.longlong, stop - at)
         if self.run_left < 0:
-            self.fail(FAULT_COSTLY_RUN, at, 0)
+            self.fail(c.FAULT_COSTLY_RUN, at, 0)
             return NONE
         while at < stop:
             # what most instructions are, with operands of one byte
             code = data[at]
             at += 1
-            low = code & CFA_LOW_BITS
-            if code & CFA_HIGH_BITS == DW_CFA_advance_loc:
+            low = code & c.CFA_LOW_BITS
+            if code & c.CFA_HIGH_BITS == c.DW_CFA_advance_loc:
                 if entry != NONE:
                     if not self.push_row(first, location, state):
                         return NONE
                     location += low * code_align
                     if location > NONE or code_align > NONE:
-                        self.fail(FAULT_ORDER, at, location)
+                        self.fail(c.FAULT_ORDER, at, location)
                         return NONE
                 continue
-            if code == DW_CFA_def_cfa_offset and at < stop and data[at] < MORE:
+            if code == c.DW_CFA_def_cfa_offset and at < stop and data[at] < MORE:
                 state = self.step(state, TO_CFA_OFFSET, data[at])
                 at += 1
-            elif code & CFA_HIGH_BITS == DW_CFA_offset and at < stop and data[at] < MORE:
+            elif code & c.CFA_HIGH_BITS == c.DW_CFA_offset and at < stop and data[at] < MORE:
                 state = self.step(
-                    state, (SET + HOW_OFFSET) | low << RULE_SHIFT, cython.cast(cython.ulonglong, data[at] * data_align)
+                    state,
+                    (SET + c.HOW_OFFSET) | low << RULE_SHIFT,
+                    cython.cast(cython.ulonglong, data[at] * data_align),
                 )
                 at += 1
-            elif code & CFA_HIGH_BITS == DW_CFA_restore:
+            elif code & c.CFA_HIGH_BITS == c.DW_CFA_restore:
                 state = self.step(state, RESTORE | low << RULE_SHIFT, self.initial)
-            elif code == DW_CFA_nop:
+            elif code == c.DW_CFA_nop:
                 continue
-            elif code == DW_CFA_remember_state:
+            elif code == c.DW_CFA_remember_state:
                 if put_aside >= _STATES:
-                    self.fail(FAULT_MANY_STATES, at - 1, 0)
+                    self.fail(c.FAULT_MANY_STATES, at - 1, 0)
                     return NONE
                 states[put_aside] = state
                 put_aside += 1
-            elif code == DW_CFA_restore_state:
+            elif code == c.DW_CFA_restore_state:
                 if put_aside == 0:
-                    self.fail(FAULT_NO_STATE, at - 1, 0)
+                    self.fail(c.FAULT_NO_STATE, at - 1, 0)
                     return NONE
                 put_aside -= 1
                 state = states[put_aside]
@@ -971,11 +881,11 @@ class CfiTable:
                 self.at = at
                 distance = 0
                 if self.is_advance(cie, code, start + location, cython.address(distance)):
-                    if entry != NONE and self.fault.code == FAULT_NONE:
+                    if entry != NONE and self.fault.code == c.FAULT_NONE:
                         if not self.push_row(first, location, state):
                             return NONE
                         if distance > NONE or location + distance > NONE:
-                            self.fail(FAULT_ORDER, at, distance)
+                            self.fail(c.FAULT_ORDER, at, distance)
                         location += distance
                 else:
                     state = self.other(cie, code, state)
@@ -997,22 +907,22 @@ class CfiTable:
         """Whether an instruction, whose operand is read then, moves the location, and how far. There may be a fault."""
         place: cython.ulonglong
         omitted: cython.bint = False
-        if code == DW_CFA_advance_loc1:
+        if code == c.DW_CFA_advance_loc1:
             distance[0] = self.take(1)
-        elif code == DW_CFA_advance_loc2:
+        elif code == c.DW_CFA_advance_loc2:
             distance[0] = self.take(2)
-        elif code == DW_CFA_advance_loc4:
+        elif code == c.DW_CFA_advance_loc4:
             distance[0] = self.take(4)
-        elif code == DW_CFA_MIPS_advance_loc8:
+        elif code == c.DW_CFA_MIPS_advance_loc8:
             distance[0] = self.take(8)
-        elif code == DW_CFA_set_loc:
+        elif code == c.DW_CFA_set_loc:
             place = self.take_pointer(cie.encoding, cie.address_size, cython.address(omitted))
             distance[0] = place - location  # backwards is too far
             return True
         else:
             return False
         if distance[0] > NONE or cie.code_align > NONE:
-            self.fail(FAULT_ORDER, self.at, distance[0])
+            self.fail(c.FAULT_ORDER, self.at, distance[0])
         distance[0] *= cie.code_align
         return True
 
@@ -1025,76 +935,76 @@ class CfiTable:
         operation: cython.uint = 0
         register: cython.ulonglong = 0
         place: cython.ulonglong = 0
-        if code & CFA_HIGH_BITS == DW_CFA_offset:
-            register = code & CFA_LOW_BITS
-            operation = SET + HOW_OFFSET
+        if code & c.CFA_HIGH_BITS == c.DW_CFA_offset:
+            register = code & c.CFA_LOW_BITS
+            operation = SET + c.HOW_OFFSET
             place = self.take_uleb() * align
-        elif code == DW_CFA_def_cfa:
+        elif code == c.DW_CFA_def_cfa:
             register = self.take_uleb()
             operation = TO_CFA
             place = self.take_uleb()
-        elif code == DW_CFA_def_cfa_sf:
+        elif code == c.DW_CFA_def_cfa_sf:
             register = self.take_uleb()
             operation = TO_CFA
             place = cython.cast(cython.ulonglong, self.take_sleb()) * align
-        elif code == DW_CFA_def_cfa_register:
+        elif code == c.DW_CFA_def_cfa_register:
             register = self.take_uleb()
             operation = TO_CFA_REGISTER
-        elif code == DW_CFA_def_cfa_offset:
+        elif code == c.DW_CFA_def_cfa_offset:
             operation = TO_CFA_OFFSET
             place = self.take_uleb()
-        elif code == DW_CFA_def_cfa_offset_sf:
+        elif code == c.DW_CFA_def_cfa_offset_sf:
             operation = TO_CFA_OFFSET
             place = cython.cast(cython.ulonglong, self.take_sleb()) * align
-        elif code == DW_CFA_def_cfa_expression:
+        elif code == c.DW_CFA_def_cfa_expression:
             operation = TO_CFA_EXPRESSION
             self.expression(cython.address(place))
-        elif code == DW_CFA_GNU_args_size:
+        elif code == c.DW_CFA_GNU_args_size:
             self.take_uleb()
             return state
-        elif code == DW_CFA_AARCH64_negate_ra_state or code == DW_CFA_AARCH64_negate_ra_state_with_pc:
+        elif code == c.DW_CFA_AARCH64_negate_ra_state or code == c.DW_CFA_AARCH64_negate_ra_state_with_pc:
             return state  # those who strip the signature from every address needn't know whether one has it
         elif (
-            DW_CFA_offset_extended <= code <= DW_CFA_register
-            or DW_CFA_expression <= code <= DW_CFA_offset_extended_sf
-            or DW_CFA_val_offset <= code <= DW_CFA_val_expression
-            or code == DW_CFA_GNU_negative_offset_extended
+            c.DW_CFA_offset_extended <= code <= c.DW_CFA_register
+            or c.DW_CFA_expression <= code <= c.DW_CFA_offset_extended_sf
+            or c.DW_CFA_val_offset <= code <= c.DW_CFA_val_expression
+            or code == c.DW_CFA_GNU_negative_offset_extended
         ):
             register = self.take_uleb()
-            if code == DW_CFA_restore_extended:
+            if code == c.DW_CFA_restore_extended:
                 operation = RESTORE
                 place = self.initial
-            elif code == DW_CFA_undefined:
-                operation = SET + HOW_UNDEFINED
-            elif code == DW_CFA_same_value:
-                operation = SET + HOW_SAME
-            elif code == DW_CFA_register:
-                operation = SET + HOW_REGISTER
+            elif code == c.DW_CFA_undefined:
+                operation = SET + c.HOW_UNDEFINED
+            elif code == c.DW_CFA_same_value:
+                operation = SET + c.HOW_SAME
+            elif code == c.DW_CFA_register:
+                operation = SET + c.HOW_REGISTER
                 place = self.take_uleb()
                 if place >= _REGISTER:
-                    self.fail(FAULT_REGISTER, self.at, place)
-            elif code == DW_CFA_offset_extended:
-                operation = SET + HOW_OFFSET
+                    self.fail(c.FAULT_REGISTER, self.at, place)
+            elif code == c.DW_CFA_offset_extended:
+                operation = SET + c.HOW_OFFSET
                 place = self.take_uleb() * align
-            elif code == DW_CFA_offset_extended_sf:
-                operation = SET + HOW_OFFSET
+            elif code == c.DW_CFA_offset_extended_sf:
+                operation = SET + c.HOW_OFFSET
                 place = cython.cast(cython.ulonglong, self.take_sleb()) * align
-            elif code == DW_CFA_GNU_negative_offset_extended:
-                operation = SET + HOW_OFFSET
+            elif code == c.DW_CFA_GNU_negative_offset_extended:
+                operation = SET + c.HOW_OFFSET
                 place = 0 - self.take_uleb() * align
-            elif code == DW_CFA_val_offset:
-                operation = SET + HOW_VAL_OFFSET
+            elif code == c.DW_CFA_val_offset:
+                operation = SET + c.HOW_VAL_OFFSET
                 place = self.take_uleb() * align
-            elif code == DW_CFA_val_offset_sf:
-                operation = SET + HOW_VAL_OFFSET
+            elif code == c.DW_CFA_val_offset_sf:
+                operation = SET + c.HOW_VAL_OFFSET
                 place = cython.cast(cython.ulonglong, self.take_sleb()) * align
             else:
-                operation = SET + (HOW_EXPRESSION if code == DW_CFA_expression else HOW_VAL_EXPRESSION)
+                operation = SET + (c.HOW_EXPRESSION if code == c.DW_CFA_expression else c.HOW_VAL_EXPRESSION)
                 self.expression(cython.address(place))
         else:
-            self.fail(FAULT_INSTRUCTION, self.at - 1, code)
+            self.fail(c.FAULT_INSTRUCTION, self.at - 1, code)
         if register >= _REGISTER:
-            self.fail(FAULT_REGISTER, self.at, register)
+            self.fail(c.FAULT_REGISTER, self.at, register)
         if self.fault.code:
             return NONE
         return self.step(state, operation | cython.cast(cython.uint, register) << RULE_SHIFT, place)
@@ -1114,18 +1024,18 @@ class CfiTable:
         if self.fault.code:
             return False
         if size > self.stop - self.at:
-            return self.fail(FAULT_CUT_OFF, self.at, size << 32 | (self.stop - self.at))
+            return self.fail(c.FAULT_CUT_OFF, self.at, size << 32 | (self.stop - self.at))
         at = self.data + self.at
         self.at += size
         if is_crowded(cython.address(self.expression_by_bytes)):
             if not make_slots(cython.address(self.expression_by_bytes), 2 * (self.expression_places.count + 1)):
-                return self.fail(FAULT_NO_MEMORY, 0, 0)
+                return self.fail(c.FAULT_NO_MEMORY, 0, 0)
             places = cython.cast(cython.p_ulonglong, self.expression_places.items)
             for index in range(self.expression_places.count):
                 known = places[index]
                 put_item(
                     cython.address(self.expression_by_bytes),
-                    mix_bytes(self.expressions.items + (known & LENGTH_ESCAPE), known >> 32, self.seed),
+                    mix_bytes(self.expressions.items + (known & c.LENGTH_ESCAPE), known >> 32, self.seed),
                     index,
                 )
         places = cython.cast(cython.p_ulonglong, self.expression_places.items)
@@ -1133,20 +1043,20 @@ class CfiTable:
         while self.expression_by_bytes.slots[slot]:
             known = places[self.expression_by_bytes.slots[slot] - 1]
             if known >> 32 == size and (
-                size == 0 or memcmp(self.expressions.items + (known & LENGTH_ESCAPE), at, size) == 0
+                size == 0 or memcmp(self.expressions.items + (known & c.LENGTH_ESCAPE), at, size) == 0
             ):
                 place[0] = known
                 return True
             slot = next_slot(cython.address(self.expression_by_bytes), slot)
         self.words_left -= size // 8 + 1
         if self.words_left < 0:
-            return self.fail(FAULT_COSTLY_RULES, self.at, 0)
+            return self.fail(c.FAULT_COSTLY_RULES, self.at, 0)
         place[0] = cython.cast(cython.ulonglong, self.expressions.count) | size << 32
         if size and not push_bytes(cython.address(self.expressions), at, cython.cast(cython.Py_ssize_t, size)):
-            return self.fail(FAULT_NO_MEMORY, 0, 0)
+            return self.fail(c.FAULT_NO_MEMORY, 0, 0)
         new = cython.cast(cython.p_ulonglong, push(cython.address(self.expression_places), 8))
         if new == cython.NULL:
-            return self.fail(FAULT_NO_MEMORY, 0, 0)
+            return self.fail(c.FAULT_NO_MEMORY, 0, 0)
         new[0] = place[0]
         fill_slot(cython.address(self.expression_by_bytes), slot, self.expression_places.count - 1)
         return True
@@ -1162,7 +1072,7 @@ class CfiTable:
             count *= 2
         self.transitions = cython.cast(cython.pointer[Transition], malloc(count * cython.sizeof(Transition)))
         if self.transitions == cython.NULL:
-            return self.fail(FAULT_NO_MEMORY, 0, 0)
+            return self.fail(c.FAULT_NO_MEMORY, 0, 0)
         memset(self.transitions, 0xFF, count * cython.sizeof(Transition))
         self.transition_mask = count - 1
         return True
@@ -1220,16 +1130,18 @@ class CfiTable:
         initial: cython.p_ulonglong
         self.work_left -= STATE_HEAD + 2 * count
         if self.work_left < 0:
-            self.fail(FAULT_COSTLY_RULES, self.at, 0)
+            self.fail(c.FAULT_COSTLY_RULES, self.at, 0)
             return NONE
         memcpy(cython.address(self.scratch[0]), words, 8 * (STATE_HEAD + 2 * count))
         if kind < RESTORE:
             how = words[0] >> HOW_SHIFT & 0xFF
             # gcc's CIEs of riscv64 begin with a register alone: its offset is 0
-            if (kind == TO_CFA_OFFSET and how != CFA_REGISTER) or (kind == TO_CFA_REGISTER and how == CFA_EXPRESSION):
-                self.fail(FAULT_CFA_PART, self.at - 1, 0)
+            if (kind == TO_CFA_OFFSET and how != c.CFA_REGISTER) or (
+                kind == TO_CFA_REGISTER and how == c.CFA_EXPRESSION
+            ):
+                self.fail(c.FAULT_CFA_PART, self.at - 1, 0)
                 return NONE
-            how = CFA_EXPRESSION if kind == TO_CFA_EXPRESSION else CFA_REGISTER
+            how = c.CFA_EXPRESSION if kind == TO_CFA_EXPRESSION else c.CFA_REGISTER
             self.scratch[0] = self.scratch[0] & ~(cython.cast(cython.ulonglong, 0xFF) << HOW_SHIFT) | how << HOW_SHIFT
             if kind != TO_CFA_OFFSET:
                 self.scratch[1] = register
@@ -1256,7 +1168,7 @@ class CfiTable:
                 self.scratch[0] -= 1
         elif is_set:
             if count >= _REGISTERS:
-                self.fail(FAULT_MANY_RULES, self.at, 0)
+                self.fail(c.FAULT_MANY_RULES, self.at, 0)
                 return NONE
             other = 2 * count
             while other > 2 * index:
@@ -1284,7 +1196,7 @@ class CfiTable:
         )
         if is_crowded(table):
             if not make_slots(table, 2 * (self.state_at.count + 1)):
-                self.fail(FAULT_NO_MEMORY, 0, 0)
+                self.fail(c.FAULT_NO_MEMORY, 0, 0)
                 return NONE
             for index in range(self.state_at.count):
                 words = self.words.items + self.state_at.items[index]
@@ -1307,15 +1219,15 @@ class CfiTable:
             slot = next_slot(table, slot)
         self.words_left -= size
         if self.words_left < 0:
-            self.fail(FAULT_COSTLY_RULES, self.at, 0)
+            self.fail(c.FAULT_COSTLY_RULES, self.at, 0)
             return NONE
         if not push_u32(cython.address(self.state_at), cython.cast(cython.uint, self.words.count)):
-            self.fail(FAULT_NO_MEMORY, 0, 0)
+            self.fail(c.FAULT_NO_MEMORY, 0, 0)
             return NONE
         for index in range(size):
             if not push_u64(cython.address(self.words), self.scratch[index]):
                 self.state_at.count -= 1
-                self.fail(FAULT_NO_MEMORY, 0, 0)
+                self.fail(c.FAULT_NO_MEMORY, 0, 0)
                 return NONE
         fill_slot(table, slot, self.state_at.count - 1)
         return cython.cast(cython.uint, self.state_at.count - 1)
@@ -1325,7 +1237,7 @@ class CfiTable:
     def find(self, vaddr):
         """The number of the FDE whose range holds a vaddr, -1 where there is none."""
         index: cython.uint = self.find_entry(cython.cast(cython.ulonglong, vaddr) & self.mask)
-        if index == NONE and self.fault.code == FAULT_NO_MEMORY:
+        if index == NONE and self.fault.code == c.FAULT_NO_MEMORY:
             raise MemoryError
         return -1 if index == NONE else index
 
@@ -1371,7 +1283,7 @@ class CfiTable:
         one = cython.cast(cython.pointer[Entry], self.entries.items) + index
         belong(0 < one.fault <= self.faults.count)
         fault = cython.cast(cython.pointer[Fault], self.faults.items) + (one.fault - 1)
-        if fault.code == FAULT_NO_MEMORY:
+        if fault.code == c.FAULT_NO_MEMORY:
             raise MemoryError
         return fault.code, fault.at, fault.value
 
@@ -1397,18 +1309,18 @@ class CfiTable:
             rules.append(
                 (
                     at[0] >> RULE_SHIFT, kind,
-                    self.expression_bytes(at[1]) if kind == HOW_EXPRESSION or kind == HOW_VAL_EXPRESSION
+                    self.expression_bytes(at[1]) if kind == c.HOW_EXPRESSION or kind == c.HOW_VAL_EXPRESSION
                     else cython.cast(cython.longlong, at[1]),
                 )
             )  # fmt: skip
         return (
-            (how, words[1], self.expression_bytes(words[2]) if how == CFA_EXPRESSION
+            (how, words[1], self.expression_bytes(words[2]) if how == c.CFA_EXPRESSION
              else cython.cast(cython.longlong, words[2])),
             rules,
         )  # fmt: skip
 
     def expression_bytes(self, place: cython.ulonglong):
-        at: cython.ulonglong = place & LENGTH_ESCAPE
+        at: cython.ulonglong = place & c.LENGTH_ESCAPE
         size: cython.ulonglong = place >> 32
         belong(at + size <= cython.cast(cython.ulonglong, self.expressions.count))
         return (self.expressions.items + at)[: cython.cast(cython.Py_ssize_t, size)] if size else b""

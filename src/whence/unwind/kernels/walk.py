@@ -16,24 +16,8 @@ from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
 from cython.cimports.whence.kernels.vector import push, push_u64, release
+from cython.cimports.whence.unwind.kernels import constants as c
 from cython.cimports.whence.unwind.kernels.cfi import NONE, STATE_HEAD, CfiTable, Cie, Entry
-from cython.cimports.whence.unwind.kernels.constants import (
-    CFA_EXPRESSION,
-    CFA_REGISTER,
-    HOW_OFFSET,
-    HOW_REGISTER,
-    HOW_SAME,
-    HOW_UNDEFINED,
-    HOW_VAL_OFFSET,
-    OP_AND,
-    OP_BREG0,
-    OP_BREG31,
-    OP_GE,
-    OP_LIT0,
-    OP_LIT31,
-    OP_PLUS,
-    OP_SHL,
-)
 
 _ONE = cython.declare(cython.ulonglong, 1)
 RULES_LIMIT = cython.declare(cython.ulonglong, 64)  # of a row, that is walked here
@@ -317,13 +301,13 @@ class Walker:
         while at < end:
             code = data[at]
             at += 1
-            if OP_LIT0 <= code <= OP_LIT31 or OP_BREG0 <= code <= OP_BREG31:
+            if c.OP_LIT0 <= code <= c.OP_LIT31 or c.OP_BREG0 <= code <= c.OP_BREG31:
                 if depth >= VALUES_LIMIT:
                     return False
-                if code <= OP_LIT31:
-                    stack[depth] = cython.cast(cython.ulonglong, code - OP_LIT0)
+                if code <= c.OP_LIT31:
+                    stack[depth] = cython.cast(cython.ulonglong, code - c.OP_LIT0)
                 else:
-                    register = cython.cast(cython.ulonglong, code - OP_BREG0)
+                    register = cython.cast(cython.ulonglong, code - c.OP_BREG0)
                     if self.pushes_pc and register == column:
                         stack[depth] = walk.pc
                     elif walk.known[0] >> register & 1:
@@ -336,13 +320,13 @@ class Walker:
             if depth < 2:
                 return False
             depth -= 1
-            if code == OP_AND:
+            if code == c.OP_AND:
                 stack[depth - 1] &= stack[depth]
-            elif code == OP_PLUS:
+            elif code == c.OP_PLUS:
                 stack[depth - 1] = stack[depth - 1] + stack[depth] & self.mask
-            elif code == OP_GE:  # of signed numbers
+            elif code == c.OP_GE:  # of signed numbers
                 stack[depth - 1] = (stack[depth - 1] ^ half) >= (stack[depth] ^ half)
-            elif code == OP_SHL:
+            elif code == c.OP_SHL:
                 if stack[depth] >= cython.cast(cython.ulonglong, self.bits):
                     stack[depth - 1] = 0
                 else:
@@ -393,12 +377,12 @@ class Walker:
         column = words[0] >> 32
         if count > RULES_LIMIT or column >= REGISTERS:
             return WALK_ODD
-        if words[0] >> 16 & 0xFF == CFA_REGISTER:
+        if words[0] >> 16 & 0xFF == c.CFA_REGISTER:
             register = words[1]
             if register >= REGISTERS or not walk.known[register >> 6] >> (register & 63) & 1:
                 return WALK_ODD
             cfa = walk.values[register] + words[2] & self.mask
-        elif words[0] >> 16 & 0xFF != CFA_EXPRESSION or not self.counted(
+        elif words[0] >> 16 & 0xFF != c.CFA_EXPRESSION or not self.counted(
             table, walk, words[2], column, cython.address(cfa)
         ):
             return WALK_ODD
@@ -413,7 +397,7 @@ class Walker:
             how = words[2 * rule] & 0xFF
             if register >= REGISTERS:
                 return WALK_ODD
-            if how == HOW_OFFSET:
+            if how == c.HOW_OFFSET:
                 if not self.load(cfa + words[2 * rule + 1] & self.mask, cython.address(value)):
                     if register == column:
                         return WALK_UNREADABLE
@@ -427,15 +411,15 @@ class Walker:
                             continue
                     known[register >> 6] &= ~(_ONE << (register & 63))
                     continue
-            elif how == HOW_UNDEFINED:
+            elif how == c.HOW_UNDEFINED:
                 if register == column:
                     return WALK_COMPLETE
                 known[register >> 6] &= ~(_ONE << (register & 63))
                 continue
-            elif how == HOW_VAL_OFFSET:
+            elif how == c.HOW_VAL_OFFSET:
                 value = cfa + words[2 * rule + 1] & self.mask
-            elif how == HOW_SAME or how == HOW_REGISTER:
-                other = register if how == HOW_SAME else words[2 * rule + 1]
+            elif how == c.HOW_SAME or how == c.HOW_REGISTER:
+                other = register if how == c.HOW_SAME else words[2 * rule + 1]
                 if other >= REGISTERS or not walk.known[other >> 6] >> (other & 63) & 1:
                     return WALK_ODD
                 value = walk.values[other]

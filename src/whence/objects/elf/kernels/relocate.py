@@ -3,26 +3,7 @@
 import cython
 from cython.cimports.whence.kernels.bytes import number
 from cython.cimports.whence.kernels.signals import handle_signals
-from cython.cimports.whence.objects.elf.kernels.constants import (
-    ADD,
-    ELF32_R_SYM_SHIFT,
-    ELF32_R_TYPE_MASK,
-    ELF32_SYM_SIZE,
-    ELF64_R_SYM_SHIFT,
-    ELF64_SYM_SIZE,
-    KINDS_ROOM,
-    NO_SYMBOL,
-    OPERATION,
-    OUTSIDE,
-    R_X86_64_NONE,
-    RELATIVE,
-    STORE,
-    STORE_ULEB,
-    SUB,
-    SUB_ULEB,
-    UNKNOWN_KIND,
-    WIDTH,
-)
+from cython.cimports.whence.objects.elf.kernels import constants as c
 
 
 @cython.cfunc
@@ -85,7 +66,7 @@ def apply(
     mips64: cython.bint = rules.mips64
     width: cython.longlong = 8 if elf64 else 4
     stride: cython.longlong = width * (3 if explicit else 2)
-    symbol_size: cython.longlong = ELF64_SYM_SIZE if elf64 else ELF32_SYM_SIZE
+    symbol_size: cython.longlong = c.ELF64_SYM_SIZE if elf64 else c.ELF32_SYM_SIZE
     count: cython.longlong = relocations.shape[0] // stride
     symbol_count: cython.longlong = symbols.shape[0] // symbol_size
     applied: cython.longlong = 0
@@ -103,8 +84,8 @@ def apply(
     section: cython.ulonglong
     p: cython.pointer[cython.const[cython.uchar]]
     s: cython.pointer[cython.const[cython.uchar]]
-    if kinds.shape[0] < cython.cast(cython.longlong, KINDS_ROOM):
-        return 0, UNKNOWN_KIND, 0
+    if kinds.shape[0] < cython.cast(cython.longlong, c.KINDS_ROOM):
+        return 0, c.UNKNOWN_KIND, 0
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(count):
@@ -117,28 +98,28 @@ def apply(
             else:
                 info = number(p + width, cython.cast(cython.uint, width), big)
                 if elf64:
-                    symbol = info >> ELF64_R_SYM_SHIFT
+                    symbol = info >> c.ELF64_R_SYM_SHIFT
                     type_ = cython.cast(cython.uint, info)
                 else:
-                    symbol = info >> ELF32_R_SYM_SHIFT
-                    type_ = info & ELF32_R_TYPE_MASK
-            if type_ == R_X86_64_NONE:
+                    symbol = info >> c.ELF32_R_SYM_SHIFT
+                    type_ = info & c.ELF32_R_TYPE_MASK
+            if type_ == c.R_X86_64_NONE:
                 continue
             wrong = 0
             kind = 0
-            if type_ >= KINDS_ROOM or kinds[type_] == 0:
-                wrong = UNKNOWN_KIND
+            if type_ >= c.KINDS_ROOM or kinds[type_] == 0:
+                wrong = c.UNKNOWN_KIND
             else:
                 kind = kinds[type_]
-            bytes_ = kind & WIDTH
+            bytes_ = kind & c.WIDTH
             if wrong == 0 and (
                 offset > cython.cast(cython.ulonglong, content.shape[0])
                 or bytes_ > cython.cast(cython.ulonglong, content.shape[0]) - offset
                 or offset == cython.cast(cython.ulonglong, content.shape[0])
             ):
-                wrong = OUTSIDE
+                wrong = c.OUTSIDE
             if wrong == 0 and symbol >= cython.cast(cython.ulonglong, symbol_count) and symbol:
-                wrong = NO_SYMBOL
+                wrong = c.NO_SYMBOL
             if wrong:
                 if fault == 0:
                     fault = wrong
@@ -161,18 +142,18 @@ def apply(
                     value += info
                 else:
                     value += cython.cast(cython.ulonglong, cython.cast(cython.int, info))  # sign-extended
-            elif bytes_ and (kind & OPERATION == STORE or kind & OPERATION == RELATIVE):
+            elif bytes_ and (kind & c.OPERATION == c.STORE or kind & c.OPERATION == c.RELATIVE):
                 value += number(cython.address(content[offset]), bytes_, big)
-            if kind & OPERATION == RELATIVE:
+            if kind & c.OPERATION == c.RELATIVE:
                 value -= offset
-            elif kind & OPERATION == ADD:
+            elif kind & c.OPERATION == c.ADD:
                 value = number(cython.address(content[offset]), bytes_, big) + value
-            elif kind & OPERATION == SUB:
+            elif kind & c.OPERATION == c.SUB:
                 value = number(cython.address(content[offset]), bytes_, big) - value
-            if kind & OPERATION == STORE_ULEB or kind & OPERATION == SUB_ULEB:
-                if not uleb(content, offset, kind & OPERATION == SUB_ULEB, value):
+            if kind & c.OPERATION == c.STORE_ULEB or kind & c.OPERATION == c.SUB_ULEB:
+                if not uleb(content, offset, kind & c.OPERATION == c.SUB_ULEB, value):
                     if fault == 0:
-                        fault = OUTSIDE
+                        fault = c.OUTSIDE
                         faulty = i
                     continue
             else:

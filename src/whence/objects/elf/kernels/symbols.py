@@ -15,27 +15,7 @@ from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.sort import sort_indexes
 from cython.cimports.whence.kernels.vector import Vector, push, release
-from cython.cimports.whence.objects.elf.kernels.constants import (
-    CODE,
-    ELF32_SYM_SIZE,
-    ELF64_SYM_SIZE,
-    EM_AARCH64,
-    EM_ARM,
-    EM_MIPS,
-    EM_RISCV,
-    NOT_LOADED,
-    SHN_LORESERVE,
-    SHN_UNDEF,
-    SHN_XINDEX,
-    STB_GLOBAL,
-    STB_GNU_UNIQUE,
-    STB_SHIFT,
-    STB_WEAK,
-    STT_FUNC,
-    STT_GNU_IFUNC,
-    STT_MASK,
-    STT_NOTYPE,
-)
+from cython.cimports.whence.objects.elf.kernels import constants as c
 
 from whence.kernels.columns import Column as new_column
 
@@ -87,7 +67,7 @@ def entry(
     s: Symbol
     p: cython.pointer[cython.const[cython.uchar]]
     if elf64:
-        p = cython.address(table[index * ELF64_SYM_SIZE])
+        p = cython.address(table[index * c.ELF64_SYM_SIZE])
         s.name = u32(p, big)
         s.info = p[4]
         s.other = p[5]
@@ -95,16 +75,16 @@ def entry(
         s.value = u64(p + 8, big)
         s.size = u64(p + 16, big)
     else:
-        p = cython.address(table[index * ELF32_SYM_SIZE])
+        p = cython.address(table[index * c.ELF32_SYM_SIZE])
         s.name = u32(p, big)
         s.value = u32(p + 4, big)
         s.size = u32(p + 8, big)
         s.info = p[12]
         s.other = p[13]
         s.section = u16(p + 14, big)
-    if s.section == SHN_XINDEX and (index + 1) * 4 <= extended.shape[0]:
+    if s.section == c.SHN_XINDEX and (index + 1) * 4 <= extended.shape[0]:
         s.section = u32(cython.address(extended[index * 4]), big)
-    elif s.section >= SHN_LORESERVE:
+    elif s.section >= c.SHN_LORESERVE:
         s.section |= RESERVED  # reserved: absolute, common, the processor's own; out of the way of real indexes
     return s
 
@@ -124,7 +104,7 @@ def read(
     info: cython.uchar[::1] = columns.info
     other: cython.uchar[::1] = columns.other
     section: cython.uint[::1] = columns.section
-    rows: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if elf64 else ELF32_SYM_SIZE)
+    rows: cython.longlong = table.shape[0] // (c.ELF64_SYM_SIZE if elf64 else c.ELF32_SYM_SIZE)
     i: cython.longlong
     s: Symbol
     rows = min(rows, name.shape[0], value.shape[0], size.shape[0], info.shape[0], other.shape[0], section.shape[0])
@@ -155,13 +135,13 @@ def is_label(strings: cython.const[cython.uchar][::1], offset: cython.longlong, 
         return second == b"L"
     if strings[offset] != b"$":
         return False
-    if machine != EM_ARM and machine != EM_AARCH64 and machine != EM_RISCV:
+    if machine != c.EM_ARM and machine != c.EM_AARCH64 and machine != c.EM_RISCV:
         return False
     if second != b"a" and second != b"d" and second != b"t" and second != b"x":
         return False
     if left == 2 or strings[offset + 2] == 0 or strings[offset + 2] == b".":
         return True
-    return machine == EM_RISCV and second == b"x" and strings[offset + 2] == b"r"  # $xrv64...: code of another ISA
+    return machine == c.EM_RISCV and second == b"x" and strings[offset + 2] == b"r"  # $xrv64...: code of another ISA
 
 
 @cython.cfunc
@@ -205,8 +185,8 @@ def rank_of(
     return (
         (SIZED if sized else 0)
         | (preference & 7) << PREFERENCE_SHIFT
-        | cython.cast(cython.uint, bind != STB_WEAK) << 21
-        | cython.cast(cython.uint, bind == STB_GLOBAL or bind == STB_GNU_UNIQUE) << 20
+        | cython.cast(cython.uint, bind != c.STB_WEAK) << 21
+        | cython.cast(cython.uint, bind == c.STB_GLOBAL or bind == c.STB_GNU_UNIQUE) << 20
         | cython.cast(cython.uint, UNDERSCORES_LIMIT - underscores) << 14
         | cython.cast(cython.uint, p - offset) << 1
         | cython.cast(cython.uint, not alias)
@@ -261,7 +241,7 @@ class CodeSymbols:
     @cython.exceptval(check=False)
     @cython.inline
     def count(self) -> cython.longlong:
-        return self.entries.shape[0] // (ELF64_SYM_SIZE if self.elf64 else ELF32_SYM_SIZE)
+        return self.entries.shape[0] // (c.ELF64_SYM_SIZE if self.elf64 else c.ELF32_SYM_SIZE)
 
     @cython.cfunc
     @cython.nogil
@@ -274,18 +254,18 @@ class CodeSymbols:
         ppc64's .opd points at the code's address there; in a relocatable file values are relative to their section.
         """
         s: Symbol = entry(self.entries, index, self.elf64, self.big, self.extended)
-        kind: cython.uint = s.info & STT_MASK
+        kind: cython.uint = s.info & c.STT_MASK
         sections: cython.longlong = self.section_start.shape[0]
         start: cython.ulonglong
         stop: cython.ulonglong
         bound: cython.ulonglong = 0
         i: cython.Py_ssize_t
-        if kind != STT_NOTYPE and kind != STT_FUNC and kind != STT_GNU_IFUNC:
+        if kind != c.STT_NOTYPE and kind != c.STT_FUNC and kind != c.STT_GNU_IFUNC:
             return False
-        if s.section == SHN_UNDEF or s.name == 0:
+        if s.section == c.SHN_UNDEF or s.name == 0:
             return False
         start = s.value
-        if (self.machine == EM_ARM or self.machine == EM_MIPS) and kind != STT_NOTYPE:
+        if (self.machine == c.EM_ARM or self.machine == c.EM_MIPS) and kind != c.STT_NOTYPE:
             start &= ~cython.cast(cython.ulonglong, 1)
         if s.section == self.descriptors_section and s.section < sections:
             if start < self.section_start[self.descriptors_section] or self.descriptors.shape[0] < 8:
@@ -295,9 +275,9 @@ class CodeSymbols:
                 return False
             start = u64(cython.address(self.descriptors[start]), self.big)
         elif s.section < sections:
-            if self.section_kind[s.section] == NOT_LOADED:
+            if self.section_kind[s.section] == c.NOT_LOADED:
                 return False
-            if kind == STT_NOTYPE and self.section_kind[s.section] != CODE:
+            if kind == c.STT_NOTYPE and self.section_kind[s.section] != c.CODE:
                 return False
             if self.relative:
                 start += self.section_start[s.section]
@@ -331,7 +311,7 @@ class CodeSymbols:
         """Whether the symbol's name is one: inside the names, not empty, and no assembler's mark."""
         if placed.name >= self.names.shape[0] or self.names[placed.name] == 0:
             return False
-        return placed.info & STT_MASK != STT_NOTYPE or not is_label(self.names, placed.name, self.machine)
+        return placed.info & c.STT_MASK != c.STT_NOTYPE or not is_label(self.names, placed.name, self.machine)
 
 
 @cython.final
@@ -453,7 +433,7 @@ class Candidates:
                 row.end = placed.end
                 row.bound = placed.bound
                 row.name = names_base | placed.name
-                bind = placed.info >> STB_SHIFT
+                bind = placed.info >> c.STB_SHIFT
                 row.rank = rank_of(symbols.names, placed.name, bind, placed.end > placed.vaddr, preference)
                 row.source = source
         if not memory:
@@ -637,10 +617,12 @@ def addressed(
     belong(min(section.shape[0], rows.shape[0]) >= info.shape[0])
     with cython.nogil:
         for i in range(1, info.shape[0]):
-            kind = info[i] & STT_MASK
-            if kind > STT_FUNC and kind != STT_GNU_IFUNC:  # neither STT_NOTYPE, STT_OBJECT, STT_FUNC nor STT_GNU_IFUNC
+            kind = info[i] & c.STT_MASK
+            if (
+                kind > c.STT_FUNC and kind != c.STT_GNU_IFUNC
+            ):  # neither STT_NOTYPE, STT_OBJECT, STT_FUNC nor STT_GNU_IFUNC
                 continue
-            if section[i] == SHN_UNDEF or section[i] >= allocated.shape[0] or not allocated[section[i]]:
+            if section[i] == c.SHN_UNDEF or section[i] >= allocated.shape[0] or not allocated[section[i]]:
                 continue
             rows[found] = cython.cast(cython.uint, i)
             found += 1
