@@ -12,12 +12,14 @@ from __future__ import annotations
 import io
 import os
 from _operator import index
+from array import array
 
 from whence._base.closing import Closing
 from whence._base.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock
 from whence._base.lru import Lru
+from whence.kernels.rows import ascending
 from whence.lidia.compressed import codec_of
 from whence.lidia.compressed import is_archive as is_archive_file
 from whence.lidia.layout import MAGICS
@@ -360,9 +362,6 @@ class Binary(Closing):
 
 def in_order(vaddrs: Sequence[int]) -> Sequence[int]:
     """The distinct vaddrs, ascending."""
-    from array import array
-
-    from whence.kernels.rows import ascending
 
     found = array("Q")
     found.frombytes(ascending(array("Q", vaddrs))[0])

@@ -11,10 +11,13 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence import lidia
 from whence._base.errors import WhenceError, plain
 from whence._base.model import Frame, Frames
 from whence._base.reasons import NAMELESS, NOT_CODE, Missing, Reason, remedy_for
 from whence.demangle import demangle
+from whence.lidia.writer import write
+from whence.objects.elf.function_symbols import aliases
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -137,9 +140,6 @@ def source(producers: Producers, name: str, vaddr: int) -> Step:
 
 def frames_by(producers: Producers, source: str, units: list[int], vaddr: int) -> Frames:
     """The frames of an address by one source."""
-    from whence import lidia
-    from whence.lidia.writer import write
-
     out = io.BytesIO()
     with producers.reading():
         write(producers.ranges(units, near=(vaddr,), only=source), out, crc=False)
@@ -148,8 +148,6 @@ def frames_by(producers: Producers, source: str, units: list[int], vaddr: int) -
 
 
 def other_names(elf: ElfFile, vaddr: int) -> Iterator[Step]:
-    from whence.objects.elf.function_symbols import aliases
-
     try:
         names = aliases(elf, vaddr)
     except WhenceError:

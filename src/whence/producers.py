@@ -16,8 +16,15 @@ from contextlib import contextmanager, suppress
 from whence._base.cores import share
 from whence._base.errors import WhenceError
 from whence._base.forks import cached_property
+from whence._base.reasons import Reason
+from whence.dwarf.ahead import unpack_ahead
+from whence.dwarf.info import DebugInfo
+from whence.kernels.rows import ascending
 from whence.objects.elf.file import ElfFile
+from whence.objects.elf.function_symbols import functions
+from whence.objects.elf.kernels import symbols as symbols_kernel
 from whence.ranges import Ranges, StringSpace
+from whence.ranges.holding import holding
 from whence.ranges.merge import merge
 
 TYPE_CHECKING = False
@@ -72,8 +79,6 @@ class Producers:
         if (dwarf or symtab) and not self._is_enough:
             self.debug_elf = self._take(self.finder.debug_file(elf)) or elf
         if dwarf and ahead is not None and jobs != 1:
-            from whence.dwarf.ahead import unpack_ahead
-
             unpack_ahead(self.debug_elf, ahead, vaddrs)
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
 
@@ -84,9 +89,6 @@ class Producers:
 
     def prepare(self) -> None:
         """Import all that reading the files imports (see ElfFile.prepare)."""
-        import whence.objects.elf.function_symbols
-        import whence.objects.elf.kernels.symbols  # noqa: F401
-
         _ = self.pclntab, self.searches
         for file in (self.elf, *self._opened):
             file.prepare()
@@ -131,8 +133,6 @@ class Producers:
         elf = self.debug_elf
         if elf.section(".debug_info") is None:
             return None
-        from whence.dwarf.info import DebugInfo
-
         held = ref(self)  # else what it opens would stay mapped after close, until garbage is collected
 
         def split_unit(unit: Unit) -> ElfFile | None:
@@ -198,8 +198,6 @@ class Producers:
     ) -> Ranges:  # fmt: skip
         held: memoryview | None = None
         if wanted is not None:
-            from whence.kernels.rows import ascending
-
             held = ascending(array("Q", wanted))[0].numbers()
         elif near is not None:
             held = memoryview(array("Q", sorted(near)))
@@ -216,8 +214,6 @@ class Producers:
             if self.pclntab is not None and only in ("", "gopclntab"):
                 by_go.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
             if self._symtab and only in ("", "symtab"):
-                from whence.objects.elf.function_symbols import functions
-
                 for file in dict.fromkeys((self.debug_elf, self.elf)):
                     by_symbols.append(
                         functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
@@ -254,8 +250,6 @@ class Producers:
 
     def why_unnamed(self) -> Reason:
         """Why an address of the file's code has no frames: the file is stripped, or all but this has a name."""
-        from whence._base.reasons import Reason
-
         if self.dwarf is not None or self.pclntab is not None:
             return Reason.NOT_IN_ARCHIVE
         has_symbols = any(elf.section(".symtab") is not None for elf in (self.elf, self.debug_elf))
@@ -356,8 +350,6 @@ def part_for(table: Ranges, vaddrs: memoryview | None) -> Ranges:
     """The part of a table that answers for vaddrs, which ascend; all of it for None."""
     if vaddrs is None:
         return table
-    from whence.ranges.holding import holding
-
     return holding(table, vaddrs)
 
 
@@ -387,8 +379,6 @@ def may_be_go(elf: ElfFile) -> bool:
     symbols, has no table."""
     if not elf.sections or elf.is_go:
         return True
-    from whence.objects.elf.kernels import symbols as symbols_kernel
-
     try:
         found: bool = symbols_kernel.holds(elf.content(".strtab"), GO_SYMBOLS)
         return found

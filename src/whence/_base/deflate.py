@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
@@ -12,8 +14,6 @@ def fastest_zlib() -> ModuleType:
     try:
         from isal import isal_zlib
     except ImportError:
-        import zlib
-
         return zlib
     module: ModuleType = isal_zlib
     return module

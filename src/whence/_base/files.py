@@ -14,11 +14,13 @@ proc(5)): not when another user put it into a sticky folder that everyone can wr
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
 from contextlib import contextmanager, suppress
 
+from whence._base import rooted
 from whence._base.errors import naming, not_regular, what_it_is
 
 TYPE_CHECKING = False
@@ -116,8 +118,6 @@ def write_all(descriptor: int, data: Buffer) -> None:
 
 def number(name: str) -> int:
     """An error's number. Importing errno takes longer than opening a file, and is seldom needed."""
-    import errno
-
     return int(getattr(errno, name))
 
 
@@ -155,8 +155,6 @@ def open_looked_at(
     """
     name = os.fspath(path)
     if dir_fd is None and "/root/" in name:
-        from whence._base import rooted
-
         root, inside = rooted.split(name)
         if root:
             with rooted.place(root, inside, follow=follow) as found:

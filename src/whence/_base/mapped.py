@@ -7,6 +7,7 @@ system has no SIGBUS (Windows), a mapped file can't be cut, and its time alone i
 
 from __future__ import annotations
 
+import mmap
 import os
 
 try:
@@ -64,8 +65,6 @@ class _Unguarded:
     """What kernels.mapped.Pages does, where there is no such kernel."""
 
     def __init__(self, descriptor: int) -> None:
-        import mmap
-
         self._descriptor = os.dup(descriptor)
         self.mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         self._state = self._now()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 import os
-from typing import NamedTuple
+
+from whence._base.records import NamedTuple
 
 # Remedies that depend on who asks
 AS_ITS_USER = "run as the process's user or as root, or with CAP_SYS_PTRACE"

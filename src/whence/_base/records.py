@@ -17,6 +17,8 @@ are those of both.
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +38,6 @@ else:
         def __new__(mcs, name, bases, space):
             if not bases:
                 return super().__new__(mcs, name, bases, space)
-            from collections import namedtuple
-
             fields = space.get("__annotations__", {})
             defaults = [space.pop(field) for field in fields if field in space]
             made = namedtuple(name, fields, defaults=defaults, module=space["__module__"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import stat
 import sys
 
@@ -54,8 +55,6 @@ class _Guard:
 
     def __call__(self, text: str) -> int:
         if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
-            import re  # compiling takes longer than most commands print
-
             self.write(re.sub(ACTIVE, lambda found: escaped(found[0]), text))
             return len(text)
         return self.write(text)

@@ -26,6 +26,7 @@ from whence.objects.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.objects.machines import machine_name
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
+from whence.ranges.caller_files import caller_files
 from whence.ranges.strings import Arena
 
 TYPE_CHECKING = False
@@ -157,8 +158,6 @@ def archive_producers(
     table = producers.ranges(lines=lines, files=files)
     _refuse_remains(table, producers.errors())
     if files:
-        from whence.ranges.caller_files import caller_files
-
         table = caller_files(table)
     if demangle:
         _demangle(table)

@@ -31,6 +31,7 @@ from whence.locate.identity import comparable
 from whence.locate.search import Opened, Wanted
 from whence.locator.locator import Locator
 from whence.objects.elf.segments import Translation
+from whence.store import Store
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.naming import in_halves, why_nothing
 
@@ -484,8 +485,6 @@ class Namer(Closing):
 def _locator_of(store: str | PathLike[str] | None, cache: str | PathLike[str] | None) -> Locator:
     if store is None:
         return Locator(cache=cache)
-    from whence.store import Store
-
     return Locator(cache=cache, sources=[Store(store, cache=cache).source("columns")])
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from whence.demangle import expansion
 from whence.demangle.kernels.expansion import references
 from whence.demangle.kernels.names import Demangler
 
@@ -44,8 +45,6 @@ def bounded(name: str, most: int = 0) -> bool:
 
 
 def _bounded(name: str, most: int) -> bool:
-    from whence.demangle import expansion
-
     return expansion.bounded(name, most or expansion.MAX_TEXT)
 
 

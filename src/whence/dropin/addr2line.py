@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from whence._base import streams
@@ -115,8 +116,6 @@ def is_target(name: str) -> bool:
     """Whether binutils know a format, or a system's kind, of that name."""
     if name in TARGETS:
         return True
-    import re
-
     return re.fullmatch(TRIPLET, name) is not None
 
 

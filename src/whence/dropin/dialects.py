@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from whence.demangle import demangle
+
 RUST = "_R"  # begins the names of version 0
 CLOSING = re.compile(r"(?<!operator)>(?=>)")
 SHIFT = re.compile(r"operator<<(?=<)")  # followed by arguments of a template, which GNU writes apart
@@ -22,8 +24,6 @@ LAMBDA_OR_BRACKET = re.compile(r"'lambda(\d*)'\(|[()]")
 
 
 def llvm(name: str) -> str:
-    from whence.demangle import demangle
-
     return name if "@" in name else legacy_rust(name) or demangle(name)
 
 
@@ -33,8 +33,6 @@ def llvm_14(name: str) -> str:
 
 
 def gnu(name: str) -> str:
-    from whence.demangle import demangle
-
     base, separator, version = name.partition("@")
     if rust := rust_name(base):
         return demangle(rust) + separator + version

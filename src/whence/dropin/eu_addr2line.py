@@ -29,6 +29,10 @@ from whence.dropin.getopt_long import FLAG, MAY_HAVE_VALUE, NEEDS_VALUE, Option,
 from whence.dropin.modules import OpenModules, address_digits, fault_of
 from whence.dropin.spelling import spelling
 from whence.dropin.symbolizer_protocol import ADDRESS_END, INLINED_BY, Printed, UsageError, discriminated, number, serve
+from whence.procmap import maps
+from whence.procmap.address_mapper import AddressMapper
+from whence.procmap.reader import covering
+from whence.symbolize import Core, Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -282,9 +286,6 @@ class ProcessPlaces:
         self._mappers: dict[str, AddressMapper | None] = {}
 
     def __call__(self, runtime: int) -> tuple[str, int | None]:
-        from whence.procmap.address_mapper import AddressMapper
-        from whence.procmap.reader import covering
-
         mapping = covering(self._mappings, runtime)
         if mapping is None or not mapping.path.startswith("/"):
             return "", None
@@ -305,15 +306,11 @@ def places_of(settings: Settings) -> Callable[[int], tuple[str, int | None]]:
         return lambda vaddr: (settings.module, vaddr)
     kind, value = settings.process
     if kind == "linux-process-map":
-        from whence.procmap import maps
-
         with open_input(value, MapsError) as file:  # of /proc, too, which is read a page at a time
             text = file.read(MAPS_MAX + 1)
         if len(text) > MAPS_MAX:
             raise MapsError("text", None, "", fault=f"longer than {MAPS_MAX:,} bytes", path=value)
         return ProcessPlaces(maps.parse(text, value).mappings)
-    from whence.symbolize import Core, Process
-
     if kind == "core":
         return ProcessPlaces(Core(value).mappings())
     if not value.isdecimal():

@@ -12,6 +12,7 @@ import sys
 from whence._base import streams
 from whence._base.records import NamedTuple
 from whence._version import __version__
+from whence.dropin.markup import filter_markup
 from whence.dropin.symbolizer_protocol import (
     HEX_DIGITS,
     Printed,
@@ -196,8 +197,6 @@ def main() -> int:
         return 1
     responder = Responder(settings)
     if settings.filter_markup:
-        from whence.dropin.markup import filter_markup
-
         return serve(responder, lambda source, out: filter_markup(responder, source, out))
     return 1 if refuses(responder) else serve(responder)
 

@@ -9,6 +9,7 @@ neither of them knows (a stub of the PLT, a function of .gopclntab or MiniDebugI
 from __future__ import annotations
 
 import os
+import re
 import sys
 from array import array
 
@@ -19,8 +20,11 @@ from whence._base.lru import Lru
 from whence._base.model import Frame, FrameStart, Source
 from whence._base.words import STDIN
 from whence.binary import Binary, open_binary
+from whence.dropin.nearest import SymbolIndex
+from whence.dwarf.variables import Variables
 from whence.locator.locator import Locator
 from whence.objects.elf.kernels import constants
+from whence.objects.elf.members import open_member
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -235,8 +239,6 @@ class OpenModule:
         producers = self.binary.producers
         if producers is None or producers.dwarf is None:
             return None
-        from whence.dwarf.variables import Variables
-
         return Variables(producers.dwarf)
 
     def variable(self, vaddr: int) -> tuple[Symbol, tuple[str, int] | None] | None:
@@ -309,8 +311,6 @@ def indexed(elf: ElfFile | None, *tables: str) -> SymbolIndex | None:
     """The first of these symbol tables that a file has and that has symbols; None when there is none."""
     if elf is None:
         return None
-    from whence.dropin.nearest import SymbolIndex
-
     for table in tables:
         try:
             found = SymbolIndex(elf, table)
@@ -370,12 +370,8 @@ class OpenModules:
             return self._path_of_stdin()
         if os.path.exists(name):
             return name, -1
-        import re
-
         path = re.sub(ARCHITECTURE, "", name)
         if path.endswith(")") and "(" in path and not os.path.exists(path):
-            from whence.objects.elf.members import open_member
-
             archive, _, member = path[:-1].rpartition("(")
             return open_member(archive, member)
         return path, -1

@@ -24,6 +24,9 @@ from itertools import accumulate
 from whence._base.forks import cached_property
 from whence._base.records import NamedTuple
 from whence.objects.elf.kernels import constants
+from whence.objects.elf.kernels import symbols as symbols_kernel
+from whence.ranges.kernels import columns as columns_kernel
+from whence.ranges.kernels import order as order_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,10 +56,6 @@ class SymbolIndex:
     """The symbols of one table of a file, in order of address: `starts` has theirs. Costs some 30 nanoseconds each."""
 
     def __init__(self, elf: ElfFile, table: str) -> None:
-        from whence.objects.elf.kernels import symbols as symbols_kernel
-        from whence.ranges.kernels import columns as columns_kernel
-        from whence.ranges.kernels import order as order_kernel
-
         self._symbols = symbols = elf.symbols(table)
         self._sections = elf.sections
         allocated = bytes(section.allocated for section in elf.sections)

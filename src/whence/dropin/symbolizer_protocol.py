@@ -15,6 +15,7 @@ addr2line.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from contextlib import suppress
@@ -511,8 +512,6 @@ class Responder:
 
     def _object(self, said: dict[str, object], module: str) -> bytes:
         """A line of JSON; with --pretty-print some lines."""
-        import json
-
         build_id = module.removeprefix("BUILDID:")
         said["ModuleName"] = build_id.upper() if build_id != module else module
         if self.settings.pretty:

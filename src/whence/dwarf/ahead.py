@@ -8,8 +8,11 @@ names may lie anywhere: unpacking goes on, and the reader waits for no more than
 from __future__ import annotations
 
 from _thread import start_new_thread
+from array import array
 
 from whence._base.errors import WhenceError
+from whence.dwarf.kernels import units
+from whence.dwarf.kernels.abbrevs import refs_stay_in_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,10 +45,6 @@ def begin(elf: ObjectFile, most: int, few: bool) -> Unpacking | None:
 def limit(elf: ObjectFile, info: Unpacking, vaddrs: Sequence[int]) -> None:
     """Have .debug_info unpacked as far as a question about these vaddrs needs it, at least."""
     if 0 < len(vaddrs) <= FEW:
-        from array import array  # which imports collections: unpacking begins before that
-
-        from whence.dwarf.kernels import abbrevs, units  # noqa: F401  (not on the thread)
-
         wanted = elf, info, array("Q", vaddrs)
         try:
             start_new_thread(_limit, wanted)
@@ -58,8 +57,6 @@ def limit(elf: ObjectFile, info: Unpacking, vaddrs: Sequence[int]) -> None:
 def _limit(elf: ObjectFile, info: Unpacking, vaddrs: array[int]) -> None:
     """Have .debug_info unpacked up to the last unit that .debug_aranges names for these vaddrs; all of it where that
     is not enough."""
-    from whence.dwarf.kernels.abbrevs import refs_stay_in_units
-
     needed = info.size
     try:
         found, _ = listed_units(elf.content(".debug_aranges"), elf.order, vaddrs)
@@ -74,9 +71,6 @@ def _limit(elf: ObjectFile, info: Unpacking, vaddrs: array[int]) -> None:
 def listed_units(aranges: memoryview, order: str, vaddrs: array[int]) -> tuple[list[int], int]:
     """The offsets in .debug_info of the units that .debug_aranges names for the vaddrs, in order, and how many units it
     lists; ([], 0) when it does not name one for each."""
-    from array import array
-
-    from whence.dwarf.kernels import units
 
     found = array("Q", bytes(8 * len(vaddrs)))  # offset + 1
     listed = max(0, units.find_units(aranges, order == "big", vaddrs, found))

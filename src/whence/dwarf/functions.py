@@ -41,6 +41,7 @@ from whence.dwarf.split import SplitFiles
 from whence.dwarf.unit_set import Units, UnitSet
 from whence.kernels.rows import above, numbered, put, taken
 from whence.ranges import Ranges, Rows, Scopes, Starts
+from whence.ranges.holding import holding
 from whence.ranges.kernels import overlay as overlay_kernel
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
@@ -128,8 +129,6 @@ class UnitReader:
             overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF, self._sweep)
         if self._wanted.asked is None:
             return out
-        from whence.ranges.holding import holding
-
         return holding(out, self._wanted.asked)
 
     def read_unit(self, index: int) -> tuple[Scopes, Rows]:

@@ -17,8 +17,10 @@ from whence._base.model import Frames
 from whence._base.reasons import Reason
 from whence.demangle import demangle
 from whence.filter.forms import Holds
+from whence.filter.functions import Functions
 from whence.locate.search import Wanted
 from whence.locator.locator import Locator
+from whence.objects.elf.kernels.constants import EM_X86_64, ET_EXEC
 from whence.objects.elf.segments import Translation
 from whence.procmap import maps
 from whence.procmap.mapping import Mapping
@@ -327,8 +329,6 @@ class Places(Closing):
     def _functions_of(self, binary: Names) -> Functions:
         known = self._functions.get(id(binary))
         if known is None:
-            from whence.filter.functions import Functions
-
             known = self._functions[id(binary)] = Functions(binary)
         return known
 
@@ -404,8 +404,6 @@ def elf_of(binary: Names) -> ElfFile | None:
 def may_be_return_address(binary: Names, vaddr: int) -> bool:
     """Whether a call may end at an address. False only where the file has the x86-64 code before it, and that is none:
     there a signal came, and its first instruction may be a function's first."""
-    from whence.objects.elf.kernels.constants import EM_X86_64
-
     elf = elf_of(binary)
     if elf is None or elf.machine != EM_X86_64:
         return True
@@ -421,8 +419,6 @@ def may_be_return_address(binary: Names, vaddr: int) -> bool:
 
 def fixed(binary: Names) -> bool:
     """Whether a program can only be loaded where it was linked."""
-    from whence.objects.elf.kernels.constants import ET_EXEC
-
     elf = elf_of(binary)
     return elf is not None and elf.type == ET_EXEC
 

@@ -46,6 +46,7 @@ from __future__ import annotations
 import struct
 import sys
 
+from whence._base.budget import Budget
 from whence._base.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
 from whence._base.records import Record, values_of
 from whence.lidia.kernels.queries import (
@@ -424,8 +425,6 @@ class ArchiveSections:
 
 def too_many_names(part: str, what: str, stored: int) -> FormatError:
     """The error of names that overlap: more is asked for than the bytes that are stored justify."""
-    from whence._base.budget import Budget
-
     return Budget(part, what, stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError).reached()
 
 

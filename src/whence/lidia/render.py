@@ -15,9 +15,12 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
+from whence._base.model import SOURCES
+from whence._base.reasons import Reason
 from whence.lidia.kernels.queries import Queries, ReadableNames
 from whence.lidia.kernels.render import FrameWriter
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, STRINGS, too_many_names
+from whence.lidia.table import as_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,8 +79,6 @@ class Renderer:
 
     def vaddrs(self, vaddrs: Iterable[int]) -> bytes:
         """The answers to vaddrs; one that has no 64 bits has none."""
-        from whence.lidia.table import as_words
-
         return self.answers(Queries(b"", as_words(vaddrs)))
 
     def answers(self, queries: Queries) -> bytes:
@@ -118,8 +119,5 @@ def render_many(
 def _json_writer() -> FrameWriter:
     """A writer that knows the names of sources, and the reasons of an address that nothing covers and of what is no
     address. Only JSON has them, and an enum of reasons is noticed at start-up."""
-    from whence._base.model import SOURCES
-    from whence._base.reasons import Reason
-
     reasons = (f'"{reason.word}"'.encode() for reason in (Reason.NOT_IN_ARCHIVE, Reason.NOT_AN_ADDRESS))
     return FrameWriter(tuple(source.encode() for source in SOURCES), *reasons)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from whence._base.model import Frame, Frames, Source
+from whence.kernels.rows import numbered, taken
 from whence.lidia.chains import SOURCE_OF_BYTE, ChainTable, words
+from whence.lidia.kernels import chains as chains_kernel
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 
 if TYPE_CHECKING:
@@ -314,9 +317,6 @@ class FrameTable(Sequence[Frames]):
     ) -> tuple[ChainTable, memoryview]:
         """The chains as a table of columns, and which of its chains each address has; the options are those of
         `chains`."""
-        from whence.kernels.rows import taken
-        from whence.lidia.kernels import chains as chains_kernel
-
         columns = self.starts, self.range_index, self.line, self.column, self.discriminator
         run_of, kept, starts = (column.numbers() for column in chains_kernel.runs(*columns))
 
@@ -340,8 +340,6 @@ class FrameTable(Sequence[Frames]):
         self, made: list[str] | None, offsets: memoryview, rows: memoryview, function: bool
     ) -> tuple[list[str], memoryview]:
         """The distinct texts of some rows, whose offsets are given, and which of them each row has."""
-        from whence.kernels.rows import numbered
-
         if made is not None:
             texts, numbers = _numbered(list(map(made.__getitem__, rows)))
             return texts, memoryview(numbers).cast("I")
@@ -430,8 +428,6 @@ def _through(make: Callable[[str], str] | None, texts: list[str]) -> list[str]:
 
 def imported(module: str, what: str, extra: str) -> Any:
     """A module that whence does not require."""
-    from importlib import import_module
-
     try:
         return import_module(module)
     except ImportError as error:

@@ -10,12 +10,16 @@ import io
 import os
 import sys
 from _operator import index as integer
+from array import array
 from contextlib import contextmanager
 
+from whence._base.budget import Budget
 from whence._base.closing import Closing
 from whence._base.errors import LidiaError, WhenceError, naming
 from whence._base.files import open_regular
 from whence._base.mapped import MappedFile
+from whence._base.model import SOURCES, Frame
+from whence._base.source import Source
 from whence.lidia.compressed import codec_of, decompress
 from whence.lidia.kernels.queries import (
     CALL_FILE,
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from whence._base.model import Frame, Frames, Source
+    from whence._base.model import Frames
     from whence.lidia.kernels import inspect as inspect_kernel
     from whence.lidia.kernels.render import Replies
     from whence.lidia.layout import ArchiveSection
@@ -150,7 +154,6 @@ class Table(Closing):
         readable: Callable[[bytes], bytes], gap: bytes, between: bytes,
     ) -> Replies:  # fmt: skip
         """What replies to the usual questions of llvm-symbolizer's callers from a table in memory."""
-        from whence._base.source import Source
         from whence.lidia.kernels.render import Replies
 
         form = gap, between, Source.DWARF.number
@@ -158,8 +161,6 @@ class Table(Closing):
 
     def start_lines(self, frames: FrameColumns) -> array[int]:
         """The line that each such frame's function starts on, in the frame's file; 0 where it is not known."""
-        from array import array
-
         out = array("I", bytes(4 * len(frames.line)))
         self._still_open().starts(frames.function.numbers(), frames.file.numbers(), frames.line.numbers(), out)
         return out
@@ -200,8 +201,6 @@ class Table(Closing):
 
     def vaddrs(self) -> array[int]:
         """The vaddr that each range starts with, in order."""
-        from array import array
-
         section = self.header.va_table
         self._still_open()
         with self._reading():
@@ -243,7 +242,6 @@ class Table(Closing):
 
     def _range(self, index: int) -> Range:
         """A range with its name as it is stored."""
-        from whence._base.model import SOURCES, Source
         from whence.lidia.results import LineTableEntry, Range
 
         rows, mapped = self._rows(), self._mapped
@@ -292,8 +290,6 @@ class Table(Closing):
         return self._ranges(range(len(self)))
 
     def _ranges(self, indexes: range) -> Iterator[Range]:
-        from whence._base.budget import Budget
-
         stored, entry = len(self._data), LINE_FIELDS * self.header.lines.width
         names = Budget(
             RANGE_TABLE, "names of ranges", stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
@@ -404,8 +400,6 @@ class Table(Closing):
 
 def _frame_factory() -> tuple[type[Frame], tuple[Source, ...]]:
     """What frames are made of, imported when the first is."""
-    from whence._base.model import SOURCES, Frame
-
     return Frame, SOURCES
 
 
@@ -480,8 +474,6 @@ def _encoding(strings: memoryview) -> str:
 
 def as_words(vaddrs: Iterable[int]) -> memoryview | array[int]:
     """Addresses as an array of 64-bit words: as they lie where they are such, all ones for one that has no 64 bits."""
-    from array import array
-
     if isinstance(vaddrs, (array, memoryview)) or hasattr(vaddrs, "__array_interface__"):
         view = memoryview(vaddrs)  # type: ignore[arg-type]
         if view.itemsize == 8 and view.format in ("Q", "L") and view.c_contiguous and view.ndim == 1:

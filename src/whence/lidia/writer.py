@@ -26,6 +26,7 @@ from whence._version import __version__
 from whence.lidia.compressed import codec_named, compressed
 from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import strings as strings_kernel
+from whence.lidia.kernels.located import LocatedLines, highest, numbered, packed
 from whence.lidia.layout import (
     COLUMNS,
     DISCRIMINATOR,
@@ -279,8 +280,6 @@ class _Body:
         self.line_width = 4 if survey.most_line > _U16 else 2
         self.lines: encode_kernel.LineTables | located_kernel.LocatedLines
         if ranges.columns is not None and lines and not go:
-            from whence.lidia.kernels.located import LocatedLines
-
             self.lines = self.located = LocatedLines(self.line_width, seed)
             columns.line_index = self.located.add(ranges).numbers()
         else:
@@ -306,8 +305,6 @@ class _Body:
         columns = self.ranges.columns
         if columns is None or self.located is None:
             return []
-        from whence.lidia.kernels.located import highest, numbered, packed
-
         by_line, discriminators = (column.numbers() for column in self.located.line_columns())
         most = max(highest(by_line), highest(columns.call_column))
         width = 4 if most > _U16 else 2 if most > _U8 else 1

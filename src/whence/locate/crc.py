@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from zlib import crc32
 
 from whence._base.files import read_at
 
@@ -13,8 +14,6 @@ POLYNOMIAL = 0xEDB88320
 
 def stored_crc32(descriptor: int, size: int) -> int:
     """The CRC-32 of `size` bytes of a file. What the file does not store (its holes) is computed, not read."""
-    from zlib import crc32
-
     crc = offset = 0
     while offset < size:
         start, end = _stored(descriptor, offset, size)

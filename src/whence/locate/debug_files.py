@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from whence._base import rooted
 from whence._base.errors import ElfError, WhenceError, without_file
 from whence._base.files import open_regular
+from whence.locate.crc import stored_crc32
 from whence.locate.search import FileKind, Outcome, Search
 from whence.objects.elf import ElfFile
 
@@ -277,8 +278,6 @@ def belongs(found: ElfFile, elf: ElfFile, crc: int) -> str:
         return same_id(found, elf.build_id)
     if crc < 0:
         return "" if not elf.build_id else same_id(found, elf.build_id)
-    from whence.locate.crc import stored_crc32
-
     with open_regular(found.path, ElfError) as (descriptor, size):
         actual = stored_crc32(descriptor, size)
     return "" if actual == crc else f"its CRC is {actual:08x}, not {crc:08x}"

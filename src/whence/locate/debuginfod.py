@@ -31,6 +31,7 @@ from whence._base.errors import WhenceError, WrongUse
 from whence._base.files import atomic_write, open_folder, publish
 from whence._base.records import Record
 from whence.locate.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
+from whence.locate.http import Deadline, pool
 
 if TYPE_CHECKING:
     import urllib3
@@ -230,8 +231,6 @@ class Debuginfod(Closing):
 
     def _read(self, url: str, most: int, more: Mapping[str, str] | None) -> bytes:
         """An answer, whole. Raises Refused."""
-        from whence.locate.http import Deadline
-
         headers = {"User-Agent": "whence", **(more or {}), "Accept-Encoding": "identity"}
         self.log(f"debuginfod: GET {url}")
         with Deadline(self.limits.head) as deadline:
@@ -280,8 +279,6 @@ class Debuginfod(Closing):
 
     def _download(self, server: str, build_id: str, kind: str, more: Mapping[str, str] | None) -> Path:
         """The whole file into the cache, from where an earlier try was cut. The shard's lock is held."""
-        from whence.locate.http import Deadline
-
         path = self.cache.path(f"{build_id}.{kind}")
         part, kept = self._part(server, path.name), self._origin(server, path.name)
         url = f"{server}/buildid/{build_id}/{kind}"
@@ -425,8 +422,6 @@ class Debuginfod(Closing):
 
     def _http(self) -> urllib3.PoolManager:
         if self._pool is None:
-            from whence.locate.http import pool
-
             self._pool = pool(self.limits.connect, self.limits.silence)
         return self._pool
 

@@ -13,6 +13,7 @@ Names decide only where a build-id is missing.
 from __future__ import annotations
 
 import os
+import re
 
 # patterns are compiled when a path is first compared: most searches go by build-id
 IMAGE = r"\[(?:guest\.)?kernel(?:\.\w+)*\](?P<symbol>_\w+)?|(?:.*/)?vmlinu[xz][^/]*"
@@ -24,15 +25,11 @@ PACKED = (".tar", ".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")  # 
 
 def is_image(path: str) -> bool:
     """Whether a mapped path is the kernel itself."""
-    import re
-
     return bool(re.fullmatch(IMAGE, path))
 
 
 def module_of(path: str) -> str:
     """The name of a kernel module as the kernel has it; "" for what is none."""
-    import re
-
     found = re.fullmatch(MODULE, path)
     return (found["short"] or found["file"]).replace("-", "_") if found else ""
 

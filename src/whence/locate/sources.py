@@ -21,6 +21,7 @@ from whence._base import rooted
 from whence._base.closing import Closing
 from whence._base.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence._base.files import DELETED_MARK, open_regular
+from whence._base.reasons import NOT_VERIFIED
 from whence.lidia.compressed import SUFFIX_OF, is_archive
 from whence.lidia.table import open as open_archive
 from whence.locate.identity import is_same
@@ -256,8 +257,6 @@ class OwnPath:
             return
         path = wanted.path.removesuffix(DELETED_MARK)
         if path != wanted.path and not wanted.build_id:
-            from whence._base.reasons import NOT_VERIFIED
-
             tried.append(Tried(path, self.how, Outcome.UNVERIFIED, NOT_VERIFIED))
             return
         try:

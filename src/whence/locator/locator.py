@@ -27,15 +27,19 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
+from weakref import finalize
 
 from whence import lidia
 from whence._base.closing import Closing
 from whence._base.errors import Mismatch, WhenceError, WrongUse, without_file
+from whence._base.reasons import GIVE_FILE, Missing, Reason
+from whence.archive.create import archive_producers
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
 from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
 from whence.locate.identity import comparable, key
 from whence.locate.names import PACKED
 from whence.locate.search import ALL_KINDS, FileKind, Opened, Outcome, Search, Wanted
+from whence.locate.segments import has_nobits, placing_segments, skeleton
 from whence.locate.sources import (
     OWN_PATH,
     ArchiveFolders,
@@ -48,6 +52,8 @@ from whence.locate.sources import (
     of_elf,
 )
 from whence.objects.elf import ElfFile
+from whence.objects.elf.segments import Segment
+from whence.producers import Producers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,7 +165,6 @@ class Locator(Closing):
             return path
         import shutil
         from tempfile import mkdtemp
-        from weakref import finalize
 
         from whence.locate.perf_archive import unpack
 
@@ -344,8 +349,6 @@ class Locator(Closing):
                             os.unlink(candidate.path)
                     if outcome is Outcome.BROKEN and broken is None:
                         detail = f"{candidate.how} {candidate.path}: {without_file(error)}"
-                        from whence._base.reasons import Missing, Reason
-
                         broken = Missing(Reason.BROKEN_FILE, detail)
                     continue
                 finally:
@@ -381,8 +384,6 @@ class Locator(Closing):
     def _open_archive(self, candidate: Candidate, wanted: Wanted, demangle: bool | Callable[[str], str]) -> Opened:
         """An archive, and where the code of its file is loaded: as it says, as the cache kept it, or as the file says
         if that is here."""
-        from whence.objects.elf.segments import Segment
-
         binary = candidate.opened(demangle) or open_archive(candidate.path, demangle=demangle)
         try:
             must_be_of(wanted, binary.build_id)
@@ -396,8 +397,6 @@ class Locator(Closing):
             raise
 
     def _segments_of(self, build_id: str, wanted: Wanted) -> Sequence[Segment] | None:
-        from whence.locate.segments import placing_segments
-
         path = None
         if self._make_cache is not None and key(build_id):
             path = self._open_cache().get(f"{key(build_id)}.{SEGMENTS}")
@@ -419,9 +418,6 @@ class Locator(Closing):
         demangle: bool | Callable[[str], str],
     ) -> Opened:
         """An ELF file with all that completes it; where that pays, as an archive in the cache."""
-        from whence.locate.segments import has_nobits, placing_segments
-        from whence.producers import Producers
-
         elf = not_a_core(candidate.elf())
         producers = None
         waiting: dict[str, ElfFile] = {}  # the debug file, until it is asked for
@@ -468,8 +464,6 @@ class Locator(Closing):
         self, candidate: Candidate, wanted: Wanted, places: Callable[[Sequence[Segment]], bool]
     ) -> ElfFile | None:
         """The file that a debug file is of, for debug files lose where code lies in it."""
-        from whence.locate.segments import placing_segments
-
         same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
         own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
         sources: list[FileSource] = [self._given, *own, *self._further, *self._fallback[1:]]
@@ -495,9 +489,6 @@ class Locator(Closing):
     ) -> Binary | None:
         """An archive of an ELF file, made in the cache; None where the cache can't be written to or no archive can be
         made of the file."""
-        from whence.archive.create import archive_producers
-        from whence.locate.segments import skeleton
-
         cache = self._open_cache()
 
         def write_segments(file: BinaryIO) -> None:
@@ -526,15 +517,11 @@ def must_be_of(wanted: Wanted, build_id: str) -> None:
 
 def has_code(elf: ElfFile) -> bool:
     """Whether the bytes of code are in the file."""
-    from whence.locate.segments import has_nobits, placing_segments
-
     code = [one for one in placing_segments(elf) if one.executable]
     return bool(code) and not has_nobits(code)
 
 
 def _why_missing(search: Search, wanted: Wanted) -> Missing:
-    from whence._base.reasons import GIVE_FILE, Missing, Reason
-
     for tried in search.tried:
         if tried.outcome is Outcome.REPLACED:
             return Missing(Reason.BUILD_ID_MISMATCH, str(tried))

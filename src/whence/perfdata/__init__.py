@@ -25,10 +25,14 @@ import os
 import re
 import stat
 from contextlib import ExitStack
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from whence._base.errors import ProfileError
+from whence._base.files import open_input
 from whence.perfdata.magic import MAGIC, MAGIC_BIG
+from whence.perfdata.reading import read
+from whence.perfdata.source import BytesSource, FileSource
 from whence.samples import bounds
 
 if TYPE_CHECKING:
@@ -46,23 +50,15 @@ def is_recording(data: bytes) -> bool:
 
 def from_bytes(data: bytes, budget: Budget | None = None, *, local: bool = True) -> Profile:
     """Return the profile in the bytes of a perf.data; with `local` false no other file is opened. ProfileError."""
-    from whence.perfdata.reading import read
-    from whence.perfdata.source import BytesSource
-
     return read(BytesSource(data), budget or bounds.reading(len(data)), local=local)
 
 
 def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> Profile:
     """The profile in an open file or pipe, of which `head` was read already; `folder` is the one that it lies in. What
     comes through a pipe is put into a temporary file, so that little of it is in memory. OSError, ProfileError."""
-    from whence.perfdata.reading import read
-    from whence.perfdata.source import FileSource
-
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         source = FileSource(file, file.tell() - len(head))
         return read(source, bounds.reading(source.size), folder=folder)
-    from tempfile import TemporaryFile
-
     with TemporaryFile() as copy:
         copy.write(head)
         while data := file.read(COPIED):
@@ -75,10 +71,6 @@ def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> P
 def from_folder(path: str) -> Profile:
     """The profile in the directory form: `data`, and `data.0`, `data.1` ... with bare records (perf record --threads),
     and the kernel's names as they were (perf record --kcore). OSError, ProfileError."""
-    from whence._base.files import open_input
-    from whence.perfdata.reading import read
-    from whence.perfdata.source import FileSource
-
     names = [name for name in os.listdir(path) if PART.fullmatch(name)]
     with ExitStack() as stack:
         sources = [

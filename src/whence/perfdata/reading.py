@@ -7,6 +7,7 @@ import re
 import struct
 from array import array
 from collections.abc import Iterable
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from whence._base.budget import Budget
@@ -14,13 +15,14 @@ from whence._base.errors import ProfileError, without_file
 from whence._base.files import open_regular, read_at
 from whence._base.model import Frame, Frames
 from whence._base.model import Source as NameSource
-from whence.perfdata import attributes, features, header
+from whence.perfdata import attributes, features, header, jitdump
 from whence.perfdata.attributes import Attribute
 from whence.perfdata.compressed import Unpacker
 from whence.perfdata.kernels import constants
 from whence.perfdata.kernels.records import Records
 from whence.perfdata.kernels.replay import Replay, of_kind
 from whence.perfdata.source import MemorySpool, SpoolSource
+from whence.perfdata.stacks import UserStacks
 from whence.samples import bounds
 from whence.samples.kinds import GENERATED
 from whence.samples.model import NO_MAPPING, Label, Lost, Mapping, Profile, Samples, SampleType, Timeline
@@ -162,8 +164,6 @@ class RecordingReader:
             return 0
         if self.spool is None:
             if self.local:
-                from tempfile import TemporaryFile
-
                 self.spool = SpoolSource(TemporaryFile())  # noqa: SIM115 - closed with the source
             else:
                 self.spool = MemorySpool()
@@ -218,8 +218,6 @@ class RecordingReader:
         self.fill(profile, replay)
         self._describe(profile)
         if len(records.sample_user):
-            from whence.perfdata.stacks import UserStacks
-
             profile.unwinding = UserStacks(self)
         return profile
 
@@ -271,8 +269,6 @@ class RecordingReader:
             self._read_jitdump(pid, maps[number][0], int(maps[number]["pid"]))
 
     def _read_jitdump(self, pid: int, path: str, named: int) -> None:
-        from whence.perfdata import jitdump
-
         found = next(
             (one for one in (path, os.path.join(self.folder, os.path.basename(path))) if os.path.isfile(one)), ""
         )

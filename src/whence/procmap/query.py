@@ -17,6 +17,7 @@ read. Names come raw: a newline is a newline. The [vsyscall] page is in the text
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import struct
@@ -50,8 +51,6 @@ class MapsQuery(Closing):
     __slots__ = ("_build_id", "_build_id_at", "_descriptor", "_linked", "_name", "_name_at", "_process", "_request")
 
     def __init__(self, process: str, linked: bool = True) -> None:
-        import ctypes
-
         self._process = process
         self._linked = linked
         self._name = bytearray(_NAME_ROOM)

@@ -14,6 +14,7 @@ file that has no build-id. `file` is an index into `files`, null where there is 
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from bisect import bisect_right
@@ -28,6 +29,7 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.process import command, identify
+from whence.procmap.resolver import Resolver
 
 if TYPE_CHECKING:
     from whence.procmap.resolver import Resolver
@@ -80,8 +82,6 @@ class SnapshotMappings(Record, frozen=True):
     def take(cls, pid: int, resolver: Resolver | None = None) -> SnapshotMappings:
         """Of a live process. Raises ProcessLookupError, PermissionError."""
         if resolver is None:
-            from whence.procmap.resolver import Resolver
-
             own = Resolver()
         else:
             own = resolver
@@ -138,8 +138,6 @@ class SnapshotMappings(Record, frozen=True):
         ]
         head = {"format": FORMAT, "version": VERSION, "pid": self.pid, "command": self.command}
         times = {"start_time": self.start_time, "taken": self.taken}
-        import json
-
         return json.dumps({**head, **times, "files": listed, "mappings": mappings}, indent=1)
 
     @classmethod
@@ -147,8 +145,6 @@ class SnapshotMappings(Record, frozen=True):
         """Read what `to_json` wrote. Raises MapsError when it is something else."""
         if len(text) > SIZE_LIMIT:
             raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB", f"{len(text) >> 20} MiB")
-        import json
-
         try:
             top = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from html import escape
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence import flamegraph
 from whence._base.records import as_dict
+from whence.profiles.arrow import table
+from whence.profiles.binaries import Binaries
+from whence.profiles.coverage import Report
 from whence.profiles.formats import registry as formats
-from whence.samples import model
+from whence.profiles.naming import name
+from whence.profiles.top import top
+from whence.samples import merging, model
+from whence.samples.difference import diff
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,8 +39,8 @@ class Profile(model.Profile):
     def of(cls, tables: model.Profile) -> Profile:
         """The profile that has the tables a reader filled; they are shared, not copied."""
         found = cls()
-        for name, value in as_dict(tables).items():
-            setattr(found, name, value)
+        for part, value in as_dict(tables).items():
+            setattr(found, part, value)
         return found
 
     def symbolize(
@@ -51,10 +59,6 @@ class Profile(model.Profile):
         many files are done and how many there are. Returns how much got names, and what would name the rest. What can't
         be read costs only its own locations.
         """
-        from whence.profiles.binaries import Binaries
-        from whence.profiles.coverage import Report
-        from whence.profiles.naming import name
-
         if isinstance(locator, Binaries):
             return Report(self, name(self, locator, overwrite=overwrite, demangle=demangle, progress=progress))
         with Binaries(locator, once=True) as binaries:
@@ -82,15 +86,10 @@ class Profile(model.Profile):
         its flame graph shows growth in red and decline in blue. ProfileError where the profiles have no sample type in
         common. Both want their names first: see `symbolize`.
         """
-        from whence.samples.difference import diff
-
         return Profile.of(diff(self, base, normalize=normalize))
 
     def _repr_html_(self) -> str:
         """The flame graph, as notebooks show it."""
-        from html import escape
-
-        from whence import flamegraph
 
         page = flamegraph.page(self, nodes=NOTEBOOK_NODES)
         return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 600px; border: 0"></iframe>'
@@ -100,8 +99,6 @@ class Profile(model.Profile):
 
         A table as text; its rows have self, total, function, file, binary and the reason where there is no name.
         """
-        from whence.profiles.top import top
-
         return top(self, rows, sort)
 
     def to_arrow(self) -> pyarrow.Table:
@@ -109,8 +106,6 @@ class Profile(model.Profile):
 
         ImportError where pyarrow is not installed.
         """
-        from whence.profiles.arrow import table
-
         return table(self)
 
     def to_bytes(self, format: str, *, name: str = "", json: bool | None = None) -> bytes:
@@ -120,8 +115,6 @@ class Profile(model.Profile):
 
 def merge(profiles: Iterable[model.Profile]) -> Profile:
     """One profile of all. Each is let go before the next one is taken, so an iterator of many needs little memory."""
-    from whence.samples import merging
-
     return Profile.of(merging.merge(profiles))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import logging
 import sys
+from pathlib import Path
 
 from whence._base.errors import WrongUse
 from whence.locate.debuginfod import checked_server
 from whence.server.access import Access, is_loopback
 from whence.server.settings import RequestLimits, ServerSettings
+from whence.server.uvicorn_headers import protocol
 
 APP = "whence.server.app:from_environment"
 HOSTS = ("granian", "uvicorn")
@@ -50,7 +52,6 @@ def serve(
 
 
 def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int, limits: RequestLimits) -> None:
-    from pathlib import Path
 
     from granian import Granian
     from granian.constants import HTTPModes, Interfaces
@@ -71,8 +72,6 @@ def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int,
 
 def _by_uvicorn(host: str, port: int, tls: tuple[str, str] | None, workers: int, limits: RequestLimits) -> None:
     import uvicorn
-
-    from whence.server.uvicorn_headers import protocol
 
     certificate, key = tls or (None, None)
     uvicorn.run(

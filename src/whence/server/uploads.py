@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from whence._base.errors import Mismatch, WhenceError, WrongUse, plain, without_file
+from whence._base.errors import Mismatch, ProfileError, WhenceError, WrongUse, plain, without_file
 from whence._base.files import write_all
+from whence.samples import wire
+from whence.samples.wire import Messages
 from whence.server.bodies import BodyBudget, BodyPart, Refusal, body_of, chunks_of, media_type_of, storage_refusal
 from whence.server.debuginfod import checked
 from whence.server.settings import SCAN, SYMBOLIZE
@@ -226,8 +228,6 @@ def not_hex() -> Response:
 
 def decoded(data: bytes, fields: MessageFields) -> dict[str, Any]:
     """A protobuf message by the names of its fields; the last of several counts. Raises Refusal."""
-    from whence._base.errors import ProfileError
-    from whence.samples.wire import Messages
 
     def read(message: Messages, fields: MessageFields) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -249,8 +249,6 @@ def decoded(data: bytes, fields: MessageFields) -> dict[str, Any]:
 
 def encoded(answer: dict[str, Any]) -> bytes:
     """ShouldInitiateUploadResponse (1: bool, 2: text), or an empty message."""
-    from whence.samples import wire
-
     reason = str(answer.get("reason", ""))
     wanted = wire.number(1, int(answer.get("shouldInitiateUpload", False)))
     return wanted + (wire.text(2, reason) if reason else b"")

@@ -9,8 +9,11 @@ All members of a package together may unpack to TIMES its bytes and ALLOWANCE mo
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
 import io
+import lzma
 import os
 import tarfile
 import zipfile
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from whence._base.budget import Budget
 from whence._base.errors import FormatError, Unsupported, naming, plain
 from whence.objects.elf.layout import MAGIC as ELF_MAGIC
+from whence.store.packing import unpacking
 
 if TYPE_CHECKING:
     from typing import IO
@@ -195,20 +199,12 @@ def _unpacked(file: BinaryIO) -> IO[bytes]:
     head = file.peek(8)[:8] if hasattr(file, "peek") else b""
     kind = next((kind for magic, kind in PACKED.items() if head.startswith(magic)), "")
     if kind == "gz":
-        import gzip
-
         return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
     if kind == "bz2":
-        import bz2
-
         return bz2.BZ2File(file)
     if kind == "xz":
-        import lzma
-
         return lzma.LZMAFile(file)
     if kind == "zst":
-        from whence.store.packing import unpacking
-
         return unpacking(file)
     return file
 

@@ -7,6 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
+from whence.store.bucket import bucket_at
+from whence.store.folder import Folder
 
 if TYPE_CHECKING:
     from whence.store.objects import Objects
@@ -22,17 +24,11 @@ def objects_at(place: str | os.PathLike[str] | Objects) -> Objects:
     name = os.fspath(place)
     found = SCHEME.match(name)
     if found is None:
-        from whence.store.folder import Folder
-
         if not name:
             raise WrongUse("a store is a folder or an address, not an empty text")
         return Folder(name)
     if found[1] == "file":
-        from whence.store.folder import Folder
-
         return Folder(name.removeprefix("file://"))
     if found[1] not in BUCKETS:
         raise WrongUse(f"a store is a folder or {', '.join(f'{one}://' for one in BUCKETS)}, not {name!r}")
-    from whence.store.bucket import bucket_at
-
     return bucket_at(name)

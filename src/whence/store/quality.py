@@ -19,6 +19,7 @@ from whence.locate.search import FileKind
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels.constants import ET_CORE, SHT_NOBITS, SHT_NOTE
 from whence.objects.machines import machine_name
+from whence.producers import Producers
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
@@ -96,8 +97,6 @@ def looking(path: str | PathLike[str], finder: DebugFiles, jobs: int | None) -> 
 @contextmanager
 def looking_at(elf: ElfFile, finder: DebugFiles, jobs: int | None) -> Iterator[tuple[Looked, Producers]]:
     """The same of a file that is open."""
-    from whence.producers import Producers
-
     if elf.type == ET_CORE:
         raise Unsupported("a core file, not a program").in_file(elf.path)
     must_be_whole(elf)

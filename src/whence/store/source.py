@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WhenceError, without_file
+from whence.locate.cache import Cache
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.locate.sources import Candidate, identify
+from whence.store.fetching import Fetched
 from whence.store.folder import Folder
 from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, file_key, is_id, is_packed
+from whence.store.ranged import RangedBinary
 
 if TYPE_CHECKING:
     from whence.locate.cache import Cache
@@ -49,9 +52,6 @@ class StoreSource:
         self._fetched: Fetched | None = None
         self._unpacked: Fetched | None = None  # archives of a folder
         if cache is not None:
-            from whence.locate.cache import Cache
-            from whence.store.fetching import Fetched
-
             cache = cache if isinstance(cache, Cache) else Cache(cache)
             if isinstance(store.objects, Folder):
                 self._unpacked = Fetched(store, cache, fresh_seconds=0)
@@ -112,8 +112,6 @@ class StoreSource:
         status = self.store.status(build_id, ARCHIVE)
         if status is None or status.size < WORTH_BYTES or is_packed(status.key):
             return None
-        from whence.store.ranged import RangedBinary
-
         return Candidate(
             f"{objects.url}/{status.key}", how, (build_id,), is_archive=True,
             open_archive=lambda demangle: RangedBinary(objects, status, demangle),

@@ -23,18 +23,31 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+from zipfile import BadZipFile
 
+from whence import lidia
 from whence._base.closing import Closing
 from whence._base.errors import Mismatch, WhenceError, WrongUse, without_file
+from whence.binary import open_archive
+from whence.locate.cache import Cache
+from whence.locator.locator import Locator
 from whence.store import meta, names
+from whence.store.archiving import archive_of, make_archive
+from whence.store.fetching import Fetched
+from whence.store.folder import Folder
 from whence.store.index import Index, IndexRow
+from whence.store.intake import Intake
 from whence.store.layouts import copies_for, foreign_keys, kind_of_copy
 from whence.store.leases import Busy, Lease
 from whence.store.meta import GZIP, PLAIN, HeldFile, Meta
 from whence.store.names import ARCHIVE, DEBUGINFO, ELF_KINDS, EXECUTABLE, KINDS, checked_id, file_key, is_id, meta_key
 from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcomes, Paths, Received, decide
+from whence.store.packing import PAYS_BELOW, pack, pack_archive, unpack_object
+from whence.store.places import objects_at
 from whence.store.quality import CHUNK, hash_of, look
-from whence.store.wanted import NoteCount
+from whence.store.source import StoreSource
+from whence.store.sources import bundle, named_files, read
+from whence.store.wanted import NoteCount, mark_used, note, questions
 
 if TYPE_CHECKING:
     from whence.binary import Binary
@@ -74,8 +87,6 @@ class Store(Closing):
         compress: bool = False,
         parser: Parser | None = None,
     ) -> None:
-        from whence.store.places import objects_at
-
         self.objects: Objects = objects_at(place)
         self.url = self.objects.url
         self.jobs, self.compress = jobs, compress
@@ -117,9 +128,6 @@ class Store(Closing):
     def open(self, build_id: str, *, demangle: bool | Callable[[str], str] = False) -> Binary:
         """What names the addresses of a build-id: the archive, else the ELF files. Raises FileNotFoundError,
         WhenceError, OSError."""
-        from whence.binary import open_archive
-        from whence.locator.locator import Locator
-
         with self._archive_to_open(build_id) as path:
             if path is not None:
                 self.used(build_id)
@@ -132,9 +140,6 @@ class Store(Closing):
         """The archive of a build-id, decompressed: in the cache, if there is one; None when it is not there."""
         path = self.objects.path(file_key(build_id, ARCHIVE))
         if path is None and self._cache is not None:
-            from whence.locate.cache import Cache
-            from whence.store.fetching import Fetched
-
             cache = self._cache if isinstance(self._cache, Cache) else Cache(self._cache)
             path = Fetched(self, cache, fresh_seconds=0).path(build_id, ARCHIVE)
         if path is not None:
@@ -162,8 +167,6 @@ class Store(Closing):
             out = Path(folder) / kind
             with open(out, "wb") as file:
                 if names.is_packed(status.key):
-                    from whence.store.packing import unpack_object
-
                     with self._raw(status.key) as source:
                         unpack_object(status.key, source, file, status.size)
                 elif self.objects.fetch(status.key, file) is None:
@@ -243,20 +246,14 @@ class Store(Closing):
         """The store as a source of a Locator. `who` asks: it is written down with what was not found. Files of a bucket
         are kept in `cache`, a Cache or its folder (default: the store's). `say` is called once, with a line, when the
         store can't be asked."""
-        from whence.store.source import StoreSource
-
         return StoreSource(self, who, self._cache if cache is None else cache, say)
 
     def wanted(self) -> Iterable[MissedId]:
         """Build-ids that were asked for and are not there, those asked for most first."""
-        from whence.store.wanted import questions
-
         return questions(self.objects)
 
     def missed(self, build_id: str, who: str, path: str = "", times: int = 1) -> None:
         """Write down that a question had no answer here, so many times. Never raises OSError: it is a note."""
-        from whence.store.wanted import note
-
         with suppress(OSError):
             note(self.objects, build_id, who, path, times, count=self._note_count)
 
@@ -265,8 +262,6 @@ class Store(Closing):
         now = time.monotonic()
         if now - self._used.get(build_id, -USED_SECONDS) < USED_SECONDS:
             return
-        from whence.store.wanted import mark_used
-
         if len(self._used) >= USED_REMEMBERED:
             self._used.clear()
         self._used[build_id] = now
@@ -293,8 +288,6 @@ class Store(Closing):
         the source files below these folders that the debug info names are put, too, as a bundle. What can't be read is
         an Added, too (REFUSED). Raises OSError where the store itself fails.
         """
-        from whence.store.intake import Intake
-
         self._must_be_writable()
         intake = Intake(self, by_hash=by_hash, layouts=layouts, sources=source_folders, report=report, wait=wait)
         try:
@@ -534,8 +527,6 @@ class Store(Closing):
     @contextmanager
     def _packed(self, path: Path) -> Iterator[Path | None]:
         """A file packed, until the block ends; None where that does not pay."""
-        from whence.store.packing import PAYS_BELOW, pack
-
         descriptor, name = tempfile.mkstemp(dir=self._spool())
         try:
             with open(path, "rb") as source, open(descriptor, "wb") as target:
@@ -562,8 +553,6 @@ class Store(Closing):
         those of all that is there, where they are open; `looked_at` is the file that all of it is."""
         if self._is_finished(known) and (known.archive is not None or known.note):
             return False
-        from whence.store.archiving import archive_of, make_archive
-
         lease.keep()
         with ExitStack() as stack:
             kinds = [kind for kind in known.files if kind != ARCHIVE and producers is None]
@@ -604,8 +593,6 @@ class Store(Closing):
 
     def _put_archive(self, build_id: str, path: Path) -> int:
         """Store an archive compressed; returns how many bytes that takes."""
-        from whence.store.packing import pack_archive
-
         descriptor, name = tempfile.mkstemp(dir=self._spool())
         out = Path(name)
         try:
@@ -665,9 +652,6 @@ class Store(Closing):
     def put_sources(self, build_id: str, folders: Iterable[str | os.PathLike[str]]) -> Bundled | None:
         """Put a bundle of the source files that the archive of a build-id names and that lie below these folders, in
         place of an older one of fewer files; None when there is no archive. Raises OSError, WhenceError."""
-        from whence import lidia
-        from whence.store.sources import bundle, named_files
-
         self._must_be_writable()
         with self.file(build_id, ARCHIVE) as path, tempfile.TemporaryDirectory(dir=self._spool()) as folder:
             if path is None:
@@ -684,9 +668,6 @@ class Store(Closing):
 
     def read_source(self, build_id: str, path: str) -> bytes | None:
         """A source file of a build-id's bundle, by the path that the debug info names; None when it is not there."""
-        from zipfile import BadZipFile
-
-        from whence.store.sources import read
 
         try:
             with self._raw(names.sources_key(build_id)) as file:
@@ -697,8 +678,6 @@ class Store(Closing):
     def export(self, build_id: str, folder: str | os.PathLike[str], layouts: Iterable[str] = ()) -> Paths:
         """Write the files of a build-id below a folder, as a store has them, or in these layouts; returns their paths.
         [] when there are none. Raises OSError."""
-        from whence.store.folder import Folder
-
         target, wanted = Folder(folder), list(layouts)
         keys = {key: kind_of_copy(key, build_id) for key in copies_for(wanted, checked_id(build_id))}
         if not wanted:
@@ -733,8 +712,6 @@ class Content(Closing):
     @classmethod
     def of_file(cls, path: Path, stack: ExitStack, stored: Stat | None = None) -> Content:
         """Those of a file that is removed when `stack` is closed, decompressed from the object `stored`."""
-        from whence.store.folder import Folder
-
         folder = Folder(path.parent)
         status = folder.head(path.name)
         assert status is not None

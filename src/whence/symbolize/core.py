@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING
 from whence._base.errors import CHANGED, ElfError, MapsError
 from whence._base.files import stamp_of
 from whence.objects.elf import ElfFile
+from whence.procmap.core import read_core
 from whence.procmap.vdso import SIZE_LIMIT as VDSO_LIMIT
+from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
+from whence.unwind import core_stacks
+from whence.unwind.core import core_goroutines, explain_core_stack
 
 if TYPE_CHECKING:
     from whence.procmap.core import CoreMappings, CoreThread
@@ -60,8 +64,6 @@ class Core(Snapshot):
         self._stamp = stamp_of(path)
 
     def _read(self, elf: ElfFile) -> CoreMappings:
-        from whence.procmap.core import read_core
-
         return read_core(elf, self._programs, self._sysroot)
 
     @contextmanager
@@ -93,8 +95,6 @@ class Core(Snapshot):
         if symbolizer is None:
             with Symbolizer() as own:
                 return self.stacks(own, tids=tids, scan=scan)
-        from whence.unwind import core_stacks
-
         with self._opened() as elf:
             found = core_stacks(elf, self._read(elf), symbolizer.finds, tids=tids, scan=scan)
         frames = named(self, [one.unwound for one in found], symbolizer)
@@ -109,9 +109,6 @@ class Core(Snapshot):
         if symbolizer is None:
             with Symbolizer() as own:
                 return self.goroutines(own, system=system)
-        from whence.symbolize.goroutines import name_goroutines
-        from whence.unwind.core import core_goroutines
-
         with self._opened() as elf:
             found = core_goroutines(elf, self._read(elf), symbolizer.finds)
         return name_goroutines(self, found, symbolizer, system=system)
@@ -119,8 +116,6 @@ class Core(Snapshot):
     def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
         """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
         thread. Raises as `stacks` does."""
-        from whence.unwind.core import explain_core_stack
-
         with self._opened() as elf:
             found = explain_core_stack(elf, self._read(elf), tid, symbolizer.finds, scan=scan)
         if found is None:

@@ -6,6 +6,8 @@ their answers; the bug is logged with its traceback, by the logger `whence`. Tes
 
 from __future__ import annotations
 
+import logging
+
 from whence._base.errors import WhenceError
 from whence._base.reasons import Reason
 
@@ -25,7 +27,5 @@ def reason_of(error: Exception, doing: str, *, log: bool = True) -> tuple[Reason
     if reraise:
         raise error
     if log:
-        import logging  # imported when there is something to log: commands start without it
-
         logging.getLogger("whence").error("internal error while %s", doing, exc_info=error)
     return Reason.INTERNAL_ERROR, f"{type(error).__name__}: {error}"

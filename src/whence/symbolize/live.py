@@ -17,6 +17,8 @@ from whence._base.errors import Unsupported
 from whence.procmap import snapshot as record
 from whence.procmap.mapping import Mapping
 from whence.procmap.resolver import Resolver
+from whence.procmap.threads import threads
+from whence.symbolize.live_stacks import LiveStacks, denied
 from whence.symbolize.process import LivePid, Snapshot
 from whence.symbolize.symbolizer import Symbolizer
 
@@ -72,8 +74,6 @@ class Process(LivePid, Closing):
 
     def threads(self) -> list[Thread]:
         """Where each thread is, without stopping it. Raises ProcessLookupError."""
-        from whence.procmap.threads import threads
-
         return list(threads(self.directory))
 
     def stacks(
@@ -87,8 +87,6 @@ class Process(LivePid, Closing):
         is known without, and `Stack.missing` says why. Raises
         ProcessLookupError.
         """
-        from whence.symbolize.live_stacks import denied
-
         if symbolizer is None:
             with Symbolizer(resolver=self._resolver) as own:
                 return self.stacks(own, tids=tids, scan=scan)
@@ -121,8 +119,6 @@ class Process(LivePid, Closing):
 
         Raises ProcessLookupError, PermissionError.
         """
-        from whence.symbolize.live_stacks import LiveStacks
-
         return LiveStacks(self.pid, self._resolver, symbolizer, scan=scan)
 
     def snapshot(self) -> Snapshot:

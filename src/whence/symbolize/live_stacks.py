@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from whence.procmap.process import shown
 from whence.procmap.snapshot import SnapshotMappings
+from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.unwind.live import LiveProcess, unseen_stacks
@@ -77,8 +78,6 @@ class LiveStacks:
 
     def goroutines(self, *, system: bool = False) -> NamedGoroutines:
         """The goroutines of a Go program with names. Raises OSError when the process is gone."""
-        from whence.symbolize.goroutines import name_goroutines
-
         found = self._live.goroutines()
         return name_goroutines(self.whose(), found, self._symbolizer, system=system)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.objects.machines import machine_name
 from whence.procmap.core import FileEntry, ThreadNotes, mapped_files, thread_notes
+from whence.unwind.explaining import ExplainingUnwinder, rules_of
 from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
@@ -46,8 +47,6 @@ def explain_core_stack(
 
     Raises MapsError for damaged notes.
     """
-    from whence.unwind.explaining import ExplainingUnwinder, rules_of
-
     machine = _machine_of(elf)
     modules = Modules(core.snapshot, finds)
     try:

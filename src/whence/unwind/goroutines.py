@@ -19,6 +19,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.errors import WhenceError
+from whence.dwarf import DebugInfo
+from whence.dwarf.variables import Variables
 from whence.gopclntab.buildinfo import go_release, go_version
 from whence.gopclntab.find import symbol_extent, symbol_value
 from whence.procmap.mapping import Kind
@@ -222,9 +224,6 @@ def _go_module(modules: Modules) -> tuple[Module, int] | None:
 
 def layout_of_debug_info(elf: ObjectFile, allgs: int) -> Layout | None:
     """The offsets of struct g by a program's debug info, from the type of runtime.allgs; None without debug info."""
-    from whence.dwarf import DebugInfo  # other stacks need no debug info
-    from whence.dwarf.variables import Variables
-
     found: dict[str, int] = {}
     with suppress(WhenceError):
         found = Variables(DebugInfo(elf, strings=StringSpace())).member_offsets(allgs, "runtime.g", MEMBERS)

@@ -19,6 +19,7 @@ from whence._base.closing import Closing
 from whence._base.reasons import Missing
 from whence.objects import machines
 from whence.procmap.threads import Thread, find_thread, threads
+from whence.unwind.explaining import ExplainingUnwinder, rules_of
 from whence.unwind.goroutines import Goroutines, read_goroutines
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import CoreCode, Modules
@@ -249,8 +250,6 @@ class LiveProcess(Closing):
 
         Raises OSError as `stacks` does.
         """
-        from whence.unwind.explaining import ExplainingUnwinder, rules_of
-
         self._explains = True
         self._unwinders.clear()
         try:
@@ -336,8 +335,6 @@ class LiveProcess(Closing):
             assert self._modules is not None
             code = CoreCode(self._modules, self._memory)
             if self._explains:
-                from whence.unwind.explaining import ExplainingUnwinder
-
                 self._unwinders[size] = ExplainingUnwinder(machine, code, self._memory)
             else:
                 walker = PlainWalker(machine, "little", code)

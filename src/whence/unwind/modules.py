@@ -12,6 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from whence._base.errors import DwarfError, GopclntabError, ObjectError, WhenceError
+from whence.gopclntab import Pclntab
+from whence.lidia.table import open as open_archive
 from whence.objects.elf import ElfFile
 from whence.objects.machines import EM_ARM
 from whence.procmap.address_mapper import AddressMapper
@@ -106,8 +108,6 @@ class Module:
         """What an archive of the build-id has of the file's call frame information (`lidia create --unwind`)."""
         path = self._find(ARCHIVE) if self.file.build_id else ""
         if path:
-            from whence.lidia.table import open as open_archive
-
             with suppress(OSError, WhenceError):
                 self._archive = open_archive(path)
                 held = self._archive.unwind()
@@ -152,8 +152,6 @@ class Module:
         if self._go is False:
             self._go = None
             if self.elf is not None and any(GO_MARK.search(section.name) for section in self.elf.sections):
-                from whence.gopclntab import Pclntab
-
                 with suppress(ObjectError, GopclntabError):
                     table = Pclntab.find(self.elf)
                     self._go = table.frames() if table is not None else None

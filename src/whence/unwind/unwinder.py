@@ -31,6 +31,7 @@ from whence.unwind.arm import ArmPath, call_before
 from whence.unwind.arm import call_target as arm_call_target
 from whence.unwind.cfi import CfiRow, Cie, Fde, How
 from whence.unwind.expressions import evaluate
+from whence.unwind.gostack import GoStacks
 from whence.unwind.instructions import RETURN_COLUMNS, CodePath
 from whence.unwind.kernels.constants import DW_EH_PE_omit
 from whence.unwind.memory import Memory, Unreadable
@@ -248,8 +249,6 @@ class Unwinder:
             function = self._functions[key]
             if function is not None:
                 if self._go is None:
-                    from whence.unwind.gostack import GoStacks
-
                     self._go = GoStacks(self.machine, self.word, self.is_code)
                 called = self._go.step(function, frame, registers, self.thread_pointer)
                 if called is not None:

@@ -9,6 +9,7 @@ and other threads may read what has been unpacked so far.
 
 from __future__ import annotations
 
+import lzma
 import mmap
 import os
 import sys
@@ -86,8 +87,6 @@ def unpack_zdebug(stored: memoryview, part: str) -> Unpacking:
 def unpack_xz(packed: memoryview, part: str, stored: int) -> bytes:
     """.gnu_debugdata's content. xz says its size only at the end, so output is bounded by the bytes stored alone (fewer
     than the packed ones where the section itself is compressed)."""
-    import lzma
-
     limit = XZ_RATIO * stored + (1 << 20)
     try:
         unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)

@@ -12,10 +12,14 @@ from whence._base.forks import Lock, cached_property
 from whence._base.mapped import MappedFile
 from whence._base.window import ByteOrder
 from whence.objects.elf.code import Range, code_ranges, code_segments, loaded_ranges
+from whence.objects.elf.dynamic import dynamic_symbols, dynamic_tags
 from whence.objects.elf.header import read_header
 from whence.objects.elf.kernels import constants
+from whence.objects.elf.links import read_alt_link, read_debug_link
+from whence.objects.elf.notes import build_id, go_build_id, read_notes
 from whence.objects.elf.sections import Section, read_sections, stored
 from whence.objects.elf.segments import Segment, Translation, read_segments
+from whence.objects.elf.symbols import SymbolTable, read_symbols, symbol_sections
 from whence.objects.interface import DWARF_SECTIONS, ObjectFile, ObjectSection
 
 TYPE_CHECKING = False
@@ -266,15 +270,8 @@ class ElfFile(ObjectFile):
         return found
 
     def prepare(self) -> None:
-        """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
-        import whence.objects.elf.links
-        import whence.objects.elf.notes
-        import whence.objects.elf.symbols
-
-        if not self.sections:
-            import whence.objects.elf.dynamic
-        if self.type == constants.ET_REL:
-            import whence.objects.elf.kernels.relocate
+        """Import what reading the file imports later: a forked child waits forever for what another thread imports."""
+        if self.is_relocatable:
             import whence.objects.elf.relocate
         if self.section(".gnu_debugdata") is not None:
             import lzma  # noqa: F401
@@ -404,8 +401,6 @@ class ElfFile(ObjectFile):
                 with suppress(ElfError):
                     tables.append(bytes(self.content(section)))
         if not self.sections:
-            from whence.objects.elf.dynamic import dynamic_tags
-
             tags = dynamic_tags(self.data, self.header, self.segments)
             offset = self.file_offset_of(tags.get(constants.DT_RELA, -1))
             if offset is not None:
@@ -419,8 +414,6 @@ class ElfFile(ObjectFile):
 
         Without section headers .dynsym is found as a loader finds it, through PT_DYNAMIC.
         """
-        from whence.objects.elf.symbols import SymbolTable, symbol_sections
-
         with self.reading():
             found = symbol_sections(self.sections, table)
             if found is not None:
@@ -428,8 +421,6 @@ class ElfFile(ObjectFile):
                 extended_content = self.content(extended) if extended is not None else self.data[:0]
                 return SymbolTable(self.content(symbols), self.content(names), extended_content, names.part)
             if table == ".dynsym" and not self.sections:
-                from whence.objects.elf.dynamic import dynamic_symbols  # few files have no sections
-
                 return dynamic_symbols(self.data, self.header, self.segments)
             return None
 
@@ -440,8 +431,6 @@ class ElfFile(ObjectFile):
 
     def symbols(self, table: str = ".symtab") -> Symbols:
         """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""
-        from whence.objects.elf.symbols import read_symbols
-
         with self.reading():
             return read_symbols(self.symbol_table(table), self.bits, self.order)
 
@@ -449,8 +438,6 @@ class ElfFile(ObjectFile):
 
     @cached_property
     def _notes(self) -> tuple[Note, ...]:
-        from whence.objects.elf.notes import read_notes
-
         with self.reading():
             found, problems = read_notes(self.data, self.segments, self.sections, self.order)
         self.problems += [problem.in_file(self.path) for problem in problems]
@@ -463,21 +450,15 @@ class ElfFile(ObjectFile):
     @cached_property
     def build_id(self) -> str:
         """The GNU build-id in lowercase hex, "" when there is none."""
-        from whence.objects.elf.notes import build_id
-
         return build_id(self._notes)
 
     @cached_property
     def go_build_id(self) -> str:
-        from whence.objects.elf.notes import go_build_id
-
         return go_build_id(self._notes)
 
     @property
     def debug_link(self) -> DebugLink | None:
         """The file .gnu_debuglink names. Raises ElfError when the section is damaged."""
-        from whence.objects.elf.links import read_debug_link
-
         with self.reading():
             content = self.content(".gnu_debuglink")
             return read_debug_link(content, self.order) if len(content) else None
@@ -485,8 +466,6 @@ class ElfFile(ObjectFile):
     @property
     def alt_link(self) -> AltLink | None:
         """The supplementary file .gnu_debugaltlink names. Raises ElfError when the section is damaged."""
-        from whence.objects.elf.links import read_alt_link
-
         with self.reading():
             content = self.content(".gnu_debugaltlink")
             return read_alt_link(content, self.order) if len(content) else None

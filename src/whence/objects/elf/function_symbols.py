@@ -21,6 +21,7 @@ from whence._base.errors import ElfError, WhenceError
 from whence._base.records import Record
 from whence._base.source import Source
 from whence.objects.elf.kernels import constants
+from whence.objects.elf.kernels.symbols import Candidates, CodeSymbols, SymbolQueries
 from whence.objects.elf.layout import ELF64
 from whence.objects.elf.plt import stubs
 from whence.objects.elf.symbols import SymbolTable
@@ -150,8 +151,6 @@ def functions(
             jumps = stubs(elf)
         except ElfError as error:
             problems.append(error.in_file(elf.path))
-    from whence.objects.elf.kernels.symbols import Candidates, CodeSymbols, SymbolQueries
-
     read: list[tuple[ElfFile, SymbolTable, Source, CodeSymbols]] = []
     for holder, table, source in tables:
         try:

@@ -13,6 +13,7 @@ from array import array
 
 from whence._base.errors import ElfError, ObjectError, Unsupported
 from whence.objects.elf.kernels import constants
+from whence.objects.elf.kernels import relocate as relocate_kernel
 from whence.objects.elf.kernels.constants import (
     ADD,
     KINDS_ROOM,
@@ -158,8 +159,6 @@ class Relocations:
 
         Relocations that break a rule are left out, and the first of each table is a problem.
         """
-        from whence.objects.elf.kernels import relocate as relocate_kernel
-
         header, sections = self._header, self._sections
         tables = self.tables.get(section.index)
         if not tables or not len(content):

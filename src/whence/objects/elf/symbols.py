@@ -14,6 +14,7 @@ from whence._base.records import Record
 from whence._base.window import ByteOrder, cstring
 from whence.objects.elf import layout
 from whence.objects.elf.kernels import constants
+from whence.objects.elf.kernels import symbols as symbols_kernel
 from whence.objects.elf.layout import ELF64
 from whence.objects.elf.sections import Section
 from whence.objects.interface import ObjectSymbols
@@ -32,8 +33,6 @@ class SymbolTable(Record, frozen=True):
 
     def may_have(self, name: str) -> bool:
         """Whether the name is among the names, or the end of one: no entry is read, and nothing is copied."""
-        from whence.objects.elf.kernels import symbols as symbols_kernel
-
         found: bool = symbols_kernel.holds(self.names, name.encode("utf-8", "surrogateescape") + b"\0")
         return found
 
@@ -96,8 +95,6 @@ def symbol_sections(sections: Sequence[Section], name: str) -> tuple[Section, Se
 
 def read_symbols(table: SymbolTable | None, bits: int, order: ByteOrder) -> Symbols:
     """The table as columns; empty ones when there is none. Costs a few nanoseconds a symbol."""
-    from whence.objects.elf.kernels import symbols as symbols_kernel
-
     if table is None:
         empty = memoryview(b"")
         table = SymbolTable(empty, empty, empty)

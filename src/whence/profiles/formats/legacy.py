@@ -22,6 +22,7 @@ runtime/pprof/pprof.go.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -462,8 +463,6 @@ def labels_in(text: str, budget: Budget) -> tuple[Label, ...]:
     >>> labels_in('# labels: {"handler":"/home"}', bounds.reading(0))
     (Label(key='handler', text='/home', number=0, unit=''),)
     """
-    import json  # here: all profiles are looked at by this module
-
     found = LABELS.match(text)
     if found is None:
         return ()

@@ -5,6 +5,7 @@ Text forms of gperftools' family are described in google/pprof (profile/legacy_p
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Literal, NamedTuple
 
@@ -206,8 +207,6 @@ def json_kind(data: bytes) -> str:
 
 def members(text: str) -> set[str]:
     """Names of an object's own members, as far as a cut text shows them."""
-    import json  # which only JSON's forms need
-
     found: set[str] = set()
     depth, offset = 0, 0
     while offset < len(text):

@@ -9,10 +9,26 @@ import io
 import os
 from typing import BinaryIO
 
+from whence import flamegraph, perfdata
 from whence._base.budget import Budget
 from whence._base.errors import WRONG_KIND, ProfileError, empty_file, naming
 from whence._base.files import atomic_write, open_input
-from whence.profiles.formats import gz
+from whence.profiles import arrow, top
+from whence.profiles.formats import (
+    firefox,
+    firefox_read,
+    folded,
+    gz,
+    legacy,
+    otlp,
+    perf,
+    plain_json,
+    pprof,
+    speedscope,
+    speedscope_read,
+    stack_texts,
+    v8,
+)
 from whence.profiles.formats.others import (
     HEAD,
     INSTRUMENTS,
@@ -53,8 +69,6 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
 
     perf.data, pprof, otlp, perf, folded, one of JSON_FORMS, or a form of profiles.formats.legacy or .stack_texts.
     """
-    from whence import perfdata
-
     if perfdata.is_recording(data):
         return perfdata.FORMAT
     if not data or data.isspace():
@@ -69,8 +83,6 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
         return "cpu"
     if not may_be_text(head):
         return "otlp" if otlp_inside(data, budget) else "pprof"
-    from whence.profiles.formats import legacy, stack_texts
-
     text = head.decode("utf-8", "replace")
     old = legacy.kind_of(text) or stack_texts.kind_of(text)
     if old:
@@ -78,8 +90,6 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
     if head.lstrip().removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
         return json_kind(data) or "otlp"
     if head and CONTROLS.isdisjoint(head):
-        from whence.profiles.formats import perf
-
         return "perf" if perf.looks_like(data[: 1 << 20].decode("utf-8", "replace")) else "folded"
     return "otlp" if otlp_inside(data, budget) else "pprof"
 
@@ -110,8 +120,6 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
     """
     folder = os.path.isdir(path) and os.path.isfile(os.path.join(path, "data"))
     if folder:  # perf record --threads makes such
-        from whence import perfdata
-
         with naming(os.fspath(path)):
             profile = perfdata.from_folder(os.fspath(path))
             profile.format = perfdata.FORMAT
@@ -125,8 +133,6 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
 
 def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> Profile:
     """The profile in an open binary file or pipe. A recording of perf's is read in pieces, anything else whole."""
-    from whence import perfdata
-
     head = file.read(perfdata.MAGIC_BYTES)
     if perfdata.is_recording(head) and isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
         profile = perfdata.from_file(file, head, os.fspath(folder))
@@ -153,25 +159,15 @@ def read(data: bytes, *, local: bool = True) -> tuple[Profile, str]:
     data, compressed, budget = gz.opened(data)
     format = recognized(data, budget)
     if format == "perf.data":
-        from whence import perfdata
-
         return perfdata.from_bytes(data, budget, local=local), format
     if format == "pprof":
-        from whence.profiles.formats import pprof
-
         return pprof.read(data, compressed=compressed, budget=budget), format
     if format == "otlp":
-        from whence.profiles.formats import otlp
-
         return otlp.read(data, compressed=compressed, budget=budget), format
-    from whence.profiles.formats import folded, legacy, perf, stack_texts
-
     if format == "cpu":
         return legacy.read_cpu(data, budget), format
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     if format in JSON_FORMS:
-        from whence.profiles.formats import firefox_read, speedscope_read, v8
-
         readers = {"firefox": firefox_read.read, "speedscope": speedscope_read.read, "v8": v8.read}
         return readers[format](text, budget), format
     if format in stack_texts.READERS:
@@ -214,8 +210,6 @@ def renamed(name: str, format: str) -> str:
 def is_binary(profile: Profile, format: str, path: str = "") -> bool:
     """Whether a profile written in a format to a path is something else than text."""
     if format == "otlp":
-        from whence.profiles.formats import otlp
-
         return not (path.endswith(".json") or otlp.is_text(profile))
     return format in BINARY or path.endswith(".gz")
 
@@ -259,47 +253,27 @@ def to_bytes(
     """
     match format:
         case "pprof":
-            from whence.profiles.formats import pprof
-
             return pprof.write(profile)
         case "otlp":
-            from whence.profiles.formats import otlp
-
             return otlp.write(profile, json=json)
         case "otlp-json":
-            from whence.profiles.formats import otlp
-
             return otlp.write(profile, json=True)
         case "top":
-            from whence.profiles import top
-
             found = top.write(profile, top.ROWS if rows is None else rows, sort)
             return utf8(found)
         case "json":
-            from whence.profiles.formats import plain_json
-
             return plain_json.write(profile, name).encode()
         case "arrow":
-            from whence.profiles import arrow
-
             return arrow.write(profile)
         case "firefox":
-            from whence.profiles.formats import firefox, firefox_read
-
             origin = profile.unchanged_origin
             if isinstance(origin, firefox_read.FirefoxOrigin):
                 return firefox_read.renamed(profile, origin).encode()
             return firefox.write(profile, name).encode()
         case "speedscope":
-            from whence.profiles.formats import speedscope
-
             return speedscope.write(profile, name).encode("utf-8", "replace")
         case "flamegraph":
-            from whence import flamegraph
-
             return flamegraph.page_bytes(profile, name)
         case "folded":
-            from whence.profiles.formats import folded
-
             return utf8(folded.write(profile))
     raise ValueError(f"a profile is written as {', '.join(WRITTEN)} or {PAGE}, not {format!r}")
