@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import resource
 import struct
 import sys
 
@@ -55,6 +54,8 @@ NOT_THERE = ("clone3",)  # its flags lie in memory, where a filter can't look: t
 def confine(most_bytes: int, seconds: float) -> None:
     """Take from this process, and from what it starts, all but reading and writing of what is open. Raises OSError
     where a system that has the means refuses them."""
+    import resource  # POSIX only
+
     for kind, most in (
         (resource.RLIMIT_DATA, most_bytes), (resource.RLIMIT_CPU, int(seconds) + 1),
         (resource.RLIMIT_FSIZE, most_bytes), (resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import finalize
 
 from whence._base.errors import WhenceError, without_file
 from whence.locate.cache import Cache
@@ -59,7 +60,8 @@ class StoreSource:
                 self._fetched = Fetched(store, cache)
         self._missing: dict[str, float] = {}
         self._noted: set[str] = set()
-        self._stack = ExitStack()  # of files that were unpacked, or fetched without a cache
+        self._stack = ExitStack()  # of files that were decompressed, or fetched without a cache
+        finalize(self, self._stack.close)
 
     def __repr__(self) -> str:
         return f"<StoreSource {self.store.url}>"

@@ -26,7 +26,6 @@ from whence.procmap import maps
 from whence.procmap.kernels.constants import READ, WRITE
 from whence.procmap.mapping import Mapping
 from whence.procmap.process import read_text, status_numbers, tids_of
-from whence.unwind.kernels import ptrace
 
 GROUP = 64  # threads that are stopped at one moment
 HIGHEST_PRIORITY = -20
@@ -144,9 +143,9 @@ def readable(directory: str) -> Regions:
 def _stop_all(
     pid: int, directory: str, regions: Regions, layouts: Sequence[StackPointer], tids: Collection[int] | None
 ) -> list[StoppedThread]:
-    with suppress(
-        OSError
-    ):  # of this thread alone: others may not keep it from letting go, where the system allows that
+    from whence.unwind.kernels import ptrace  # Linux only
+
+    with suppress(OSError):  # raise this thread's priority where allowed, so that the process is resumed promptly
         os.setpriority(os.PRIO_PROCESS, 0, HIGHEST_PRIORITY)
     flat = array("Q", [number for layout in layouts for number in layout])
     known: set[int] = set()
