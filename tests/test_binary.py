@@ -19,6 +19,7 @@ from tests.forge.elf import Section, Symbol, forge
 from tests.helpers.programs import compiled
 from whence import gotrace, lidia
 from whence._base.errors import ElfError, WhenceError
+from whence._base.options import ReadOptions
 from whence.archive.create import create, create_from_elf
 from whence.cli.main import main
 from whence.demangle import demangle
@@ -105,7 +106,10 @@ def test_other_files_are_looked_for_when_there_is_something_to_look_for(tmp_path
             assert package.wanted == "package of split units"
             assert [one.outcome.code for one in package.tried] == ["absent"] * 2  # beside it, by its build-id
         assert len(made) == 1
-    with ElfFile.open(compiled()) as elf, Producers(elf, finder=finder, dwarf=False, symtab=False) as producers:
+    with (
+        ElfFile.open(compiled()) as elf,
+        Producers(elf, finder=finder, options=ReadOptions(dwarf=False, symtab=False)) as producers,
+    ):
         assert producers.searches == []
     with ElfFile.from_bytes(forge([])) as elf, Producers(elf, finder=finder) as producers:
         assert [one.wanted for one in producers.searches] == ["debug file"]

@@ -19,6 +19,8 @@ from whence._base.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock
 from whence._base.lru import Lru
+from whence._base.options import DEFAULTS, ReadOptions
+from whence._base.records import replaced
 from whence.kernels.rows import ascending
 from whence.lidia.compressed import codec_of
 from whence.lidia.compressed import is_archive as is_archive_file
@@ -30,36 +32,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
-    from typing import Protocol, TypedDict, Unpack
+    from typing import Unpack
 
-    from whence._base.model import Frames, NameStyle, PathStyle
+    from whence._base.model import Frames
+    from whence._base.options import ReadFields
     from whence.explanation import Explanation
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
+    from whence.locator.locator import Locator
     from whence.objects.elf import ElfFile
     from whence.planner import Plan, Planner
     from whence.producers import Finder, Producers
     from whence.reverse import LineSpan
-
-    class Locates(Protocol):
-        """What opens a path that a person named, with all that completes it (whence.locator.locator.Locator)."""
-
-        def open(
-            self, path: str | PathLike[str], *, demangle: bool | Callable[[str], str], **options: Unpack[ElfOptions]
-        ) -> Binary: ...
-
-    class ElfOptions(TypedDict, total=False):
-        """The options of `whence.open` that are about ELF files."""
-
-        dwarf: bool
-        symtab: bool
-        gopclntab: bool
-        jobs: int | None
-        names: NameStyle
-        paths: PathStyle
-        columns: bool
-        skip_line_zero: bool
-        ahead: Sequence[int] | None
 
 
 ADDRESS_END = 1 << 64
@@ -97,15 +81,7 @@ class Binary(Closing):
         elf: ElfFile,
         *,
         debug_files: Finder | None = None,
-        dwarf: bool = True,
-        symtab: bool = True,
-        gopclntab: bool = True,
-        jobs: int | None = None,
-        demangle: bool | Callable[[str], str] = False,
-        names: NameStyle = "qualified",
-        paths: PathStyle = "joined",
-        columns: bool = False,
-        skip_line_zero: bool = False,
+        options: ReadOptions = DEFAULTS,
         ahead: Sequence[int] | None = None,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
@@ -115,15 +91,13 @@ class Binary(Closing):
         being imported.) The other options are those of `whence.open`."""
         from whence.dwarf.ahead import MOST, unpack_ahead
 
-        if ahead is not None and jobs != 1:
+        if ahead is not None and options.jobs != 1:
             unpack_ahead(elf, MOST, ahead)
         from whence.producers import Producers
 
         producers = Producers(
-            elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths, columns=columns, skip_line_zero=skip_line_zero, ahead=None if ahead is None else MOST,
-            vaddrs=ahead or (),
-        )  # fmt: skip
+            elf, finder=debug_files, options=options, ahead=None if ahead is None else MOST, vaddrs=ahead or ()
+        )
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
             producers.close()
@@ -132,7 +106,7 @@ class Binary(Closing):
             from whence.archive import create as build  # noqa: F401
 
             producers.prepare()
-        return cls(producers=producers, path=str(elf.path), demangle=demangle)
+        return cls(producers=producers, path=str(elf.path), demangle=options.demangle)
 
     @property
     def is_archive(self) -> bool:
@@ -420,44 +394,36 @@ def not_a_core(elf: ElfFile) -> ElfFile:
 def open_binary(
     path: str | PathLike[str],
     *,
-    locator: Locates | None = None,
-    demangle: bool | Callable[[str], str] = False,
-    dwarf: bool = True,
-    symtab: bool = True,
-    gopclntab: bool = True,
-    jobs: int | None = None,
-    names: NameStyle = "qualified",
-    paths: PathStyle = "joined",
-    columns: bool = False,
-    skip_line_zero: bool = False,
+    locator: Locator | None = None,
+    options: ReadOptions = DEFAULTS,
+    **changes: Unpack[ReadFields],
 ) -> Binary:
-    """Open an ELF file or an archive (recognized by its magic) for lookups.
+    """Open an object file or an archive, recognized by its content, for lookups.
 
-    `locator` says where debug files and archives of stripped files come from (whence.Locator; without one: debug files
-    in /usr/lib/debug and beside the file). Frames have the names that linkers use (`_ZN3foo3barEv`); with `demangle`
-    readable ones (a function is called in place of whence.demangle.demangle). `dwarf`, `symtab` and `gopclntab` leave
-    a source out when false; `jobs` is the number of threads (default: one a core). `names` says how debug info calls
-    functions ("qualified", "linkage", "short": see whence._base.model.NameStyle), `paths` how it names files ("joined",
-    "once", "relative": _base.model.PathStyle); with `columns` frames have columns and discriminators, too, where debug
-    info has them (more to read and to hold; an archive has those it was created with). With `skip_line_zero` code that
-    the compiler assigns to line 0 has the last line before it in its sequence.
+    Only headers are read now; lookups read what they need.
 
-    Opening reads headers only; what a lookup needs is read then. Raises ElfError, LidiaError, Unsupported (a core
-    file) and OSError.
+    Args:
+        path: an ELF file, or an archive, which may be compressed by gzip or zstd.
+        locator: finds separate debug files and archives of stripped files. Without one, debug files are looked for
+            in /usr/lib/debug and next to the file.
+        options: what to read and how to render it.
+        changes: fields of ReadOptions by name, which replace those of `options`: dwarf, symtab, gopclntab, names,
+            paths, columns, skip_line_zero, demangle, jobs. An archive has its own names, paths and columns, so only
+            `demangle` counts.
+
+    Raises:
+        ElfError, LidiaError: the file is neither, or is damaged.
+        Unsupported: the file is a core file.
+        OSError: the file can't be read.
     """
+    options = replaced(options, **changes)
     if is_archive(path):
-        return open_archive(path, demangle=demangle)
+        return open_archive(path, demangle=options.demangle)
     if locator is not None:
-        return locator.open(
-            path, demangle=demangle, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths, columns=columns, skip_line_zero=skip_line_zero,
-        )  # fmt: skip
+        return locator.open(path, options=options)
     elf = open_elf(path)
     try:
-        return Binary.from_elf(
-            elf, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle, names=names,
-            paths=paths, columns=columns, skip_line_zero=skip_line_zero,
-        )  # fmt: skip
+        return Binary.from_elf(elf, options=options)
     except BaseException:
         elf.close()
         raise

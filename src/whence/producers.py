@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from whence._base.cores import share
 from whence._base.errors import WhenceError
 from whence._base.forks import cached_property
+from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.reasons import Reason
 from whence.dwarf.ahead import unpack_ahead
 from whence.dwarf.info import DebugInfo
@@ -31,7 +32,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from whence._base.model import NameStyle, PathStyle
     from whence._base.reasons import Reason
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
@@ -50,14 +50,7 @@ class Producers:
         elf: ElfFile,
         *,
         finder: Finder | None = None,
-        dwarf: bool = True,
-        symtab: bool = True,
-        gopclntab: bool = True,
-        jobs: int | None = None,
-        names: NameStyle = "qualified",
-        paths: PathStyle = "joined",
-        columns: bool = False,
-        skip_line_zero: bool = False,
+        options: ReadOptions = DEFAULTS,
         ahead: int | None = None,
         vaddrs: Sequence[int] = (),
     ) -> None:
@@ -67,23 +60,20 @@ class Producers:
         self.elf = elf
         self._finder = finder
         self.strings = StringSpace()
-        self.jobs = jobs
+        self.options = options
         self.problems: list[WhenceError] = []
         self._searches: list[Search] = []
-        self._symtab = symtab
         self._told: list[str] | None = None  # the problems, once this was closed
-        self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
-        self._columns, self._skip_line_zero = columns, skip_line_zero
         self._opened: list[ElfFile] = []
         self.debug_elf = elf
-        if (dwarf or symtab) and not self._is_enough:
+        if (options.dwarf or options.symtab) and not self._is_enough:
             self.debug_elf = self._take(self.finder.debug_file(elf)) or elf
-        if dwarf and ahead is not None and jobs != 1:
+        if options.dwarf and ahead is not None and options.jobs != 1:
             unpack_ahead(self.debug_elf, ahead, vaddrs)
-        self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
+        self.dwarf: DebugInfo | None = self._open_dwarf() if options.dwarf else None
 
     def __repr__(self) -> str:
-        kinds = {"DWARF": self.dwarf, ".gopclntab": self.pclntab, "symbols": self._symtab or None}
+        kinds = {"DWARF": self.dwarf, ".gopclntab": self.pclntab, "symbols": self.options.symtab or None}
         found = ", ".join(kind for kind, one in kinds.items() if one is not None)
         return f"<Producers of {self.elf.path or 'bytes in memory'}: {found or 'none'}>"
 
@@ -106,7 +96,7 @@ class Producers:
     def _is_enough(self) -> bool:
         """Whether the file is its own debug file, and there is no finder yet, which would log that."""
         is_made = self._finder is not None and not callable(self._finder)
-        return not is_made and self.elf.has_debug_info and (self._dwarf or self._symtab)
+        return not is_made and self.elf.has_debug_info and (self.options.dwarf or self.options.symtab)
 
     @property
     def searches(self) -> list[Search]:
@@ -146,15 +136,12 @@ class Producers:
             return None if producers is None else producers._package
 
         alt = self._take(self.finder.alt_file(elf)) if elf.section(".gnu_debugaltlink") is not None else None
-        return DebugInfo(
-            elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths,
-            columns=self._columns, skip_line_zero=self._skip_line_zero,
-        )  # fmt: skip
+        return DebugInfo(elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, options=self.options)
 
     @cached_property
     def pclntab(self) -> Pclntab | None:
         """Go's tables; None without any. The first use looks for them."""
-        if not self._gopclntab or not may_be_go(self.elf):
+        if not self.options.gopclntab or not may_be_go(self.elf):
             return None
         from whence.gopclntab import Pclntab
 
@@ -208,12 +195,12 @@ class Producers:
         def read_dwarf() -> None:
             nonlocal by_dwarf
             if self.dwarf is not None and only in ("", "dwarf"):
-                by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines, starts=starts, asked=held)
+                by_dwarf = self.dwarf.ranges(units, jobs=self.options.jobs, lines=lines, starts=starts, asked=held)
 
         def read_others() -> None:
             if self.pclntab is not None and only in ("", "gopclntab"):
                 by_go.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
-            if self._symtab and only in ("", "symtab"):
+            if self.options.symtab and only in ("", "symtab"):
                 for file in dict.fromkeys((self.debug_elf, self.elf)):
                     by_symbols.append(
                         functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
@@ -223,7 +210,7 @@ class Producers:
                             file.done_with(section)
 
         if near is None:  # symbols are read while the units of DWARF are looked at, or unpacked
-            share(range(1 if self.jobs == 1 else 2), [read_dwarf, read_others], lambda _, read: read())
+            share(range(1 if self.options.jobs == 1 else 2), [read_dwarf, read_others], lambda _, read: read())
         else:
             read_dwarf()
             if self.dwarf is not None and not self.dwarf.bare and not self.elf.is_go:  # Go's know where methods start
@@ -257,11 +244,7 @@ class Producers:
 
     def again(self) -> Producers:
         """The same, with nothing read yet."""
-        return Producers(
-            self.elf, finder=self._finder, dwarf=self._dwarf, symtab=self._symtab, gopclntab=self._gopclntab,
-            jobs=self.jobs, names=self._names, paths=self._paths, columns=self._columns,
-            skip_line_zero=self._skip_line_zero,
-        )  # fmt: skip
+        return Producers(self.elf, finder=self._finder, options=self.options)
 
     @property
     def nameless(self) -> bool:

@@ -14,6 +14,7 @@ from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function
 from tests.forge.lines import Step, program, sections
 from tests.helpers.programs import folder
+from whence._base.options import ReadOptions
 from whence.dwarf import DebugInfo
 from whence.dwarf.lines import read_lines
 from whence.objects.elf import ElfFile
@@ -84,7 +85,7 @@ def calls(*columns: tuple[int, int], wanted: bool = True) -> Ranges:
         for number, (column, discriminator) in enumerate(columns)
     ]  # fmt: skip
     debug = Debug(5).unit(Die(d.DW_TAG_compile_unit, [], [helper, function("main", 0x1000, 8 * len(columns), *inside)]))
-    info = DebugInfo(ElfFile.from_bytes(debug.elf()), strings=StringSpace(), columns=wanted)
+    info = DebugInfo(ElfFile.from_bytes(debug.elf()), strings=StringSpace(), options=ReadOptions(columns=wanted))
     found = info.ranges()
     assert not info.problems
     return found

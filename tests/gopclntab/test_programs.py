@@ -14,6 +14,7 @@ import pytest
 import whence
 from tests.helpers import golang
 from tests.helpers.gofacts import Chain, chains
+from whence._base.options import ReadOptions
 from whence.dwarf import DebugInfo
 from whence.gopclntab import Pclntab
 from whence.objects.elf import ElfFile
@@ -351,7 +352,10 @@ def test_dwarf_and_pclntab_give_files_one_name(flags: list[str], tmp_path: Path)
     path = golang.build("small", tmp_path / "small", *flags)
     named = []
     for dwarf in (True, False):
-        with ElfFile.open(path) as elf, Producers(elf, dwarf=dwarf, gopclntab=not dwarf) as producers:
+        with (
+            ElfFile.open(path) as elf,
+            Producers(elf, options=ReadOptions(dwarf=dwarf, gopclntab=not dwarf)) as producers,
+        ):
             table = producers.ranges()
             refs = {*table.file, *table.call_file, *table.starts.file}
             named.append({table.strings.text(ref) for ref in refs})

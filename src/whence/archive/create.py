@@ -15,7 +15,8 @@ from os import PathLike, fspath
 
 from whence._base.errors import ElfError, WhenceError
 from whence._base.files import atomic_write
-from whence._base.records import Record
+from whence._base.options import ReadOptions
+from whence._base.records import Record, replaced
 from whence._base.source import Source
 from whence._version import __version__
 from whence.lidia.compressed import ZSTD, codec_named, compressed, zstd_module
@@ -32,29 +33,45 @@ from whence.ranges.strings import Arena
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from typing import Any, BinaryIO, Literal, TypedDict, Unpack
+    from typing import BinaryIO, Literal, Unpack
 
+    from whence._base.options import ReadFields
     from whence.producers import Finder
 
-    class Options(TypedDict, total=False):
-        """The options of `create`, by name."""
+    class CreateFields(ReadFields, total=False):
+        """The fields of CreateOptions as keyword arguments."""
 
-        crc: bool
         lines: bool
         files: bool
-        symtab: bool
-        gopclntab: bool
-        dwarf: bool
-        compat: Literal["go"] | None
+        crc: bool
         strings: Literal["length", "nul"]
-        demangle: bool
-        columns: bool
         unwind: bool
-        debug_files: Finder | None
-        jobs: int | None
+        compat: Literal["go"] | None
 
 
 PRODUCER = f"whence {__version__}"
+
+
+class CreateOptions(ReadOptions, frozen=True):
+    """What an archive is to hold, besides what is read (ReadOptions).
+
+    demangle: store readable names in place of linkage names.
+    lines, files: store line tables, and the paths of source files.
+    crc: store checksums.
+    strings: how names are delimited, "length" or "nul".
+    unwind: store what unwinds the file's code.
+    compat: "go" writes the bytes of Pyroscope's Go package; of the others, only `symtab` and `gopclntab` count then.
+    """
+
+    lines: bool = True
+    files: bool = True
+    crc: bool = True
+    strings: Literal["length", "nul"] = "length"
+    unwind: bool = False
+    compat: Literal["go"] | None = None
+
+
+CREATE_DEFAULTS = CreateOptions()
 
 
 class Created(Record, frozen=True):
@@ -71,102 +88,86 @@ class Created(Record, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-def create(executable: str | PathLike[str], output: str | PathLike[str], **options: Unpack[Options]) -> Created:
-    """Archive the ELF file `executable` as `output` (written beside it under another name, then renamed).
+def create(
+    executable: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    debug_files: Finder | None = None,
+    options: CreateOptions = CREATE_DEFAULTS,
+    **changes: Unpack[CreateFields],
+) -> Created:
+    """Write the archive of the ELF file `executable` to `output`.
 
-    An `output` that ends in .gz or .zst is compressed by gzip or zstd.
+    The archive is written to a temporary file next to `output`, which is then renamed.
 
-    `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
-    `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
-    delimited ("length" or "nul"), `demangle` stores readable ones (false), `columns` keeps the columns of lines and
-    calls and their discriminators (false), `unwind` what unwinds the file's code (false).
-    `debug_files` finds the file's debug file (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file);
-    `jobs` is the number of threads (None: one a core).
+    Args:
+        output: a path; one that ends in .gz or .zst is compressed by gzip or zstd.
+        debug_files: finds the separate debug file (`Locator.debug_files`); by default, it is looked for in
+            /usr/lib/debug and next to the file.
+        options: what to read and what to store.
+        changes: fields of CreateOptions by name, which replace those of `options`: lines, files, crc, strings, unwind,
+            compat, dwarf, symtab, gopclntab, names, paths, columns, skip_line_zero, demangle, jobs.
 
-    Raises ElfError when the file is not ELF, or is cut off or damaged so that nothing in it names an address; OSError
-    when one of the two can't be opened. Nothing is written then.
+    Raises:
+        ElfError: the file is not an ELF file, or is damaged so that nothing in it names an address.
+        OSError: a file can't be opened.
+
+    Nothing is written if an error is raised.
     """
     with ElfFile.open(executable) as elf:
-        return create_from_elf(elf, fspath(output), **options)
+        return create_from_elf(elf, fspath(output), debug_files=debug_files, options=options, **changes)
 
 
 def create_from_elf(
     elf: ElfFile,
     output: str | PathLike[str] | BinaryIO,
     *,
-    crc: bool = True,
-    lines: bool = True,
-    files: bool = True,
-    symtab: bool = True,
-    gopclntab: bool = True,
-    dwarf: bool = True,
-    compat: Literal["go"] | None = None,
-    strings: Literal["length", "nul"] = "length",
-    demangle: bool = False,
-    columns: bool = False,
-    unwind: bool = False,
     debug_files: Finder | None = None,
-    jobs: int | None = None,
+    options: CreateOptions = CREATE_DEFAULTS,
+    **changes: Unpack[CreateFields],
 ) -> Created:
-    """Archive an open ELF file into a path or a binary writable; the options and errors are those of `create`.
+    """Write the archive of an open ELF file to a path or a binary file object; see `create`.
 
-    A writable is written from where it stands; one that cannot seek, such as a pipe, will do.
+    A file object is written from its current position and need not be seekable.
     """
+    options = replaced(options, **changes)
     began = time.perf_counter()
     output = fspath(output) if isinstance(output, PathLike) else output
     if isinstance(output, str) and codec_named(output) == ZSTD:
         zstd_module()  # raises without zstd, before any work
-    if dwarf and compat is None and jobs != 1:
+    if options.dwarf and options.compat is None and options.jobs != 1:
         elf.unpack_ahead()
-        if crc:
+        if options.crc:
             import google_crc32c  # noqa: F401  # while sections are unpacked: in the end everything would wait for it
-    if compat == "go":
-        table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
+    if options.compat == "go":
+        table = go_table(elf, symtab=options.symtab, gopclntab=options.gopclntab)
         _refuse_remains(table, elf.problems)
-        written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
+        plain = CreateOptions(lines=False, files=False, compat="go")
+        written = _write(table, output, elf.reading, plain)
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
-    with Producers(
-        elf,
-        finder=debug_files,
-        dwarf=dwarf,
-        symtab=symtab,
-        gopclntab=gopclntab,
-        jobs=jobs,
-        columns=columns,
-        ahead=elf.size,
-    ) as producers:
-        return archive_producers(
-            producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, unwind=unwind,
-            began=began,
-        )  # fmt: skip
+    with Producers(elf, finder=debug_files, options=options, ahead=elf.size) as producers:
+        return archive_producers(producers, output, options, began=began)
 
 
 def archive_producers(
     producers: Producers,
     output: str | BinaryIO,
+    options: CreateOptions = CREATE_DEFAULTS,
     *,
-    crc: bool = True,
-    lines: bool = True,
-    files: bool = True,
-    strings: Literal["length", "nul"] = "length",
-    demangle: bool = False,
-    unwind: bool = False,
     began: float | None = None,
 ) -> Created:
-    """Archive all that an ELF file's sources name, into a path or a writable; the options are those of `create`."""
+    """Write the archive of everything that `producers` name to a path or a binary file object."""
     began = time.perf_counter() if began is None else began
-    table = producers.ranges(lines=lines, files=files)
+    table = producers.ranges(lines=options.lines, files=options.files)
     _refuse_remains(table, producers.errors())
-    if files:
+    if options.files:
         table = caller_files(table)
-    if demangle:
+    if options.demangle:
         _demangle(table)
     extra = extra_of(producers.elf)
-    if unwind:
+    if options.unwind:
         extra = extra.replaced(unwind=unwind_of(producers.elf, producers.debug_elf))
-    written = _write(
-        table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, extra=extra,
-    )  # fmt: skip
+    written = _write(table, output, producers.reading, options, extra)
     debug_file = "" if producers.debug_elf is producers.elf else str(producers.debug_elf.path)
     problems = (*producers.all_problems(), *_unnamed(table, written))
     return Created(written, _sources(table), time.perf_counter() - began, debug_file, problems)
@@ -185,14 +186,25 @@ def _unnamed(table: Ranges, written: Written) -> tuple[str, ...]:
 
 
 def _write(
-    table: Ranges, output: str | BinaryIO, reading: Callable[[], AbstractContextManager[None]], **options: Any
+    table: Ranges,
+    output: str | BinaryIO,
+    reading: Callable[[], AbstractContextManager[None]],
+    options: CreateOptions,
+    extra: Extra | None = None,
 ) -> Written:
-    """Write the archive of names that lie in files; no path takes its name when they were cut meanwhile."""
-    if not isinstance(output, str):
+    """Write an archive whose names are still in the files; raise instead of renaming if a file was cut meanwhile."""
+
+    def write_to(out: BinaryIO) -> Written:
         with reading():
-            return write(table, output, **options)
-    with atomic_write(output) as target, compressed(target, codec_named(output)) as out, reading():
-        return write(table, out, **options)
+            return write(
+                table, out, crc=options.crc, lines=options.lines, files=options.files, strings=options.strings,
+                compat=options.compat, extra=extra,
+            )  # fmt: skip
+
+    if not isinstance(output, str):
+        return write_to(output)
+    with atomic_write(output) as target, compressed(target, codec_named(output)) as out:
+        return write_to(out)
 
 
 def extra_of(elf: ElfFile) -> Extra:

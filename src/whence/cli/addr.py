@@ -151,18 +151,17 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
 def completed(elf: ElfFile, vaddrs: Sequence[int], options: Namespace) -> Iterator[Binary]:
     """An ELF file with all that completes it, for a question about these vaddrs (none: nobody knows them yet). What has
     debug info needs no Locator where no option is about one."""
+    from whence._base.options import ReadOptions
     from whence.cli.options import default_finder, locator_of, needs_locator
 
-    columns = options.style != "gnu"
+    read = ReadOptions(columns=options.style != "gnu", jobs=options.jobs)
     if needs_locator(elf, options):
-        with locator_of(options) as locator, closed(locator.complete(elf, columns=columns, ahead=vaddrs)) as binary:
+        with locator_of(options) as locator, closed(locator.complete(elf, options=read, ahead=vaddrs)) as binary:
             yield binary
         return
     from whence.binary import Binary
 
-    with closed(
-        Binary.from_elf(elf, debug_files=default_finder, jobs=options.jobs, columns=columns, ahead=vaddrs)
-    ) as binary:
+    with closed(Binary.from_elf(elf, debug_files=default_finder, options=read, ahead=vaddrs)) as binary:
         yield binary
 
 

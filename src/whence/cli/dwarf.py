@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from itertools import islice
 
+from whence._base.options import ReadOptions
 from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, locator_of
@@ -39,7 +40,9 @@ def run(options: Namespace) -> int:
     with (
         locator_of(options) as locator,
         ElfFile.open(options.file) as elf,
-        Producers(elf, finder=locator.debug_files, symtab=False, gopclntab=False, jobs=locator.jobs) as producers,
+        Producers(
+            elf, finder=locator.debug_files, options=ReadOptions(symtab=False, gopclntab=False, jobs=locator.jobs)
+        ) as producers,
     ):
         info = producers.dwarf
         if info is None or not len(info.units):

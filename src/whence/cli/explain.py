@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
+from whence._base.options import ReadOptions
 from whence._base.streams import complain
 from whence._base.words import address
 from whence.binary import Binary, is_archive, open_archive, open_elf
@@ -174,7 +175,8 @@ def of_file(path: str, vaddr: int, locator: Locator, mapped: str = "") -> Iterat
             yield from binary.explain(vaddr).steps
         return
     elf = open_elf(path)
-    with Binary.from_elf(elf, debug_files=locator.debug_files.for_file(mapped), jobs=locator.jobs) as binary:
+    finder, options = locator.debug_files.for_file(mapped), ReadOptions(jobs=locator.jobs)
+    with Binary.from_elf(elf, debug_files=finder, options=options) as binary:
         found = binary.explain(vaddr, mapped=mapped)
         yield from found.steps
         build_id = binary.build_id

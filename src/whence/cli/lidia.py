@@ -185,6 +185,7 @@ def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -
         return create_from_elf(
             elf,
             output,
+            debug_files=finder,
             lines=not options.no_lines,
             files=not options.no_files,
             columns=options.columns,
@@ -195,7 +196,6 @@ def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -
             compat=options.compat,
             strings=options.strings,
             demangle=options.demangle,
-            debug_files=finder,
             jobs=options.jobs,
         )
 

@@ -24,6 +24,7 @@ from whence._base import streams
 from whence._base.errors import MapsError, WhenceError, plain
 from whence._base.files import open_input
 from whence._base.model import Source
+from whence._base.options import ReadOptions
 from whence._version import __version__
 from whence.dropin.getopt_long import FLAG, MAY_HAVE_VALUE, NEEDS_VALUE, Option, Refused, parsed
 from whence.dropin.modules import OpenModules, address_digits, fault_of
@@ -141,9 +142,8 @@ class Responder:
         self.settings = settings
         self._pretty = "pretty-print" in settings.flags
         self._named = spelling("GNU") if "demangle" in settings.flags else str
-        self.modules = OpenModules(
-            settings.program, settings.debug_dirs, "linkage", "listed" if "relative" in settings.flags else "joined"
-        )
+        options = ReadOptions(names="linkage", paths="listed" if "relative" in settings.flags else "joined")
+        self.modules = OpenModules(settings.program, settings.debug_dirs, options)
         self._place_of = places_of(settings)
         self.failed = False
 

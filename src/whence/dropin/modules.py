@@ -18,6 +18,8 @@ from whence._base.files import stamp_of, write_all
 from whence._base.forks import cached_property
 from whence._base.lru import Lru
 from whence._base.model import Frame, FrameStart, Source
+from whence._base.options import ReadOptions
+from whence._base.records import replaced
 from whence._base.words import STDIN
 from whence.binary import Binary, open_binary
 from whence.dropin.nearest import SymbolIndex
@@ -30,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from whence._base.model import Frames, NameStyle, PathStyle
+    from whence._base.model import Frames
     from whence.dropin.nearest import Symbol, SymbolIndex
     from whence.dwarf.variables import Local, Variables
     from whence.lidia.kernels.render import Replies
@@ -58,14 +60,13 @@ class OpenModule:
     broken or changed only now makes any method raise WhenceError, OSError or MemoryError (`OpenModules.give_up`).
     """
 
-    def __init__(self, path: str, locator: Locator, names: NameStyle, paths: PathStyle, descriptor: int = -1) -> None:
+    def __init__(self, path: str, locator: Locator, options: ReadOptions, descriptor: int = -1) -> None:
         """`descriptor` is that of a copy in memory which `path` names, closed with the module."""
-        self._path, self._locator, self._names, self._paths = path, locator, names, paths
+        self._path, self._locator = path, locator
+        self._options = replaced(options, symtab=False, gopclntab=False, columns=True)
         self._descriptor = descriptor
         self._identity = identity_of(path)
-        self.binary = open_binary(
-            path, locator=locator, symtab=False, gopclntab=False, names=names, paths=paths, columns=True
-        )
+        self.binary = open_binary(path, locator=locator, options=self._options)
         self._others: Binary | None = None
         self._line_zero_skipped: Binary | None = None
         self.replies: Replies | None = None  # once the whole table is there (`reply_by`)
@@ -99,9 +100,8 @@ class OpenModule:
             if identity_of(self._path) != self._identity:
                 return frames
             self._line_zero_skipped = open_binary(
-                self._path, locator=self._locator, symtab=False, gopclntab=False, names=self._names,
-                paths=self._paths, columns=True, skip_line_zero=True,
-            )  # fmt: skip
+                self._path, locator=self._locator, options=self._options, skip_line_zero=True
+            )
         found = self._line_zero_skipped.lookup(vaddr)
         if not found or not found[0].line:
             return frames
@@ -329,11 +329,9 @@ def close_module(module: OpenModule | None) -> None:
 class OpenModules:
     """The files that were asked about, each opened once; the least recently asked ones are closed beyond a bound."""
 
-    def __init__(
-        self, program: str, dirs: Sequence[str], names: NameStyle, paths: PathStyle, package: str = ""
-    ) -> None:
+    def __init__(self, program: str, dirs: Sequence[str], options: ReadOptions, package: str = "") -> None:
         """`dirs` are folders of debug files in place of the usual ones, `package` holds split units."""
-        self._program, self._names, self._paths = program, names, paths
+        self._program, self._options = program, options
         try:
             self._locator = Locator(dirs=dirs or None, files=[package] if package else ())
         except (WhenceError, OSError) as error:
@@ -355,7 +353,7 @@ class OpenModules:
     def _opened(self, name: str) -> OpenModule:
         path, descriptor = self.path_of(name)
         try:
-            return OpenModule(path, self._locator, self._names, self._paths, descriptor)
+            return OpenModule(path, self._locator, self._options, descriptor)
         except BaseException:
             if descriptor >= 0:
                 os.close(descriptor)

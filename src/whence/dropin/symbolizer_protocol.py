@@ -24,6 +24,7 @@ from whence._base import streams
 from whence._base.errors import ElfError, WhenceError
 from whence._base.files import open_regular, write_all
 from whence._base.model import Frame, FrameStart, Source
+from whence._base.options import ReadOptions
 from whence._base.records import NamedTuple
 from whence.dropin.modules import ApproximateFrame, OpenModules, address_digits
 from whence.dropin.spelling import spelling
@@ -246,7 +247,9 @@ class Responder:
             else "joined"
         )
         names: NameStyle = "short" if settings.functions == "short" else "linkage"
-        self.modules = OpenModules(settings.program, settings.debug_dirs, names, paths, settings.package)
+        self.modules = OpenModules(
+            settings.program, settings.debug_dirs, ReadOptions(names=names, paths=paths), settings.package
+        )
         spelled = spelling("GNU" if settings.binutils else settings.version)
         self._named: Callable[[str], str] = spelled if settings.demangle else str
         self._gap = " at " if settings.pretty else "\n"

@@ -101,10 +101,10 @@ class UnitReader:
         self._unresolved_refs = False
         self._scopes = _scope_reader(units, wanted)
         self._sweep = overlay_kernel.Sweep()
-        paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths, budgets=budgets)
+        paths = Paths(sections, file.order, self.arena, go=file.go, style=file.read.paths, budgets=budgets)
         self._programs = LinePrograms(
-            sections, file.order, file.lowest, paths, file.strings, columns=file.columns,
-            skip_line_zero=file.skip_line_zero,
+            sections, file.order, file.lowest, paths, file.strings, columns=file.read.columns,
+            skip_line_zero=file.read.skip_line_zero,
         )  # fmt: skip
         self._declarations = Declarations(units, self._programs, paths)
 
@@ -273,9 +273,9 @@ class UnitReader:
 
 
 def _scope_reader(units: UnitSet, wanted: Wanted) -> dies_kernel.ScopeReader:
-    style = NAME_STYLES[units.file.names]
+    style = NAME_STYLES[units.file.read.names]
     asked = NO_VADDRS if wanted.asked is None or wanted.starts else wanted.asked  # starts are found by name
-    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, style, units.file.columns, asked)
+    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, style, units.file.read.columns, asked)
 
 
 def qualified_names(units: UnitSet, keys: array[int], arena: Arena) -> tuple[array[int], bool]:

@@ -11,6 +11,7 @@ from itertools import chain, islice
 from whence._base import cores
 from whence._base.errors import DwarfError, ObjectError
 from whence._base.forks import cached_property
+from whence._base.options import DEFAULTS, ReadOptions
 from whence.dwarf.ahead import FEW, listed_units
 from whence.dwarf.functions import UnitReader, Wanted
 from whence.dwarf.kernels.units import END, FAULT, OFFSET
@@ -26,7 +27,7 @@ from whence.ranges.merge import join
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from whence._base.model import NameStyle, PathStyle
+    pass
 
 MOST_STEPS = 8  # from units to those that have their names, and on to those that have the names of these
 MOST_NAMING = 256  # units that have names of few others: of more all are read
@@ -63,10 +64,7 @@ class DebugInfo:
         alt: ObjectFile | None = None,
         dwp: Callable[[], ObjectFile | None] | None = None,
         dwo: Callable[[Unit], ObjectFile | None] | None = None,
-        names: NameStyle = "qualified",
-        paths: PathStyle = "joined",
-        columns: bool = False,
-        skip_line_zero: bool = False,
+        options: ReadOptions = DEFAULTS,
     ) -> None:
         self.problems = Problems()
         self.bare: set[int] = set()
@@ -79,10 +77,7 @@ class DebugInfo:
             elf.order,
             code,
             go=elf.is_go,
-            names=names,
-            paths=paths,
-            columns=columns,
-            skip_line_zero=skip_line_zero,
+            read=options,
             most_units=most_units(elf),
             alt=UnitSet(supplementary, read_sections(alt, self.problems)),
         )

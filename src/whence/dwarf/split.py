@@ -88,9 +88,7 @@ class SplitFile:
         alt = file.alt
         if alone:
             alt = UnitSet(DwarfFile(strings, elf.order, file.code), read_sections(None, []))
-        own = DwarfFile(
-            strings, elf.order, file.code, names=file.names, columns=file.columns, most_units=most_units(elf), alt=alt
-        )
+        own = DwarfFile(strings, elf.order, file.code, read=file.read, most_units=most_units(elf), alt=alt)
         bases: Bases = {}
         types: Bases = {}
         if package:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whence._base.errors import DwarfError
 from whence._base.forks import cached_property
+from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.records import Record
 from whence._base.window import ByteOrder
 from whence.dwarf.kernels import constants
@@ -46,7 +47,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import overload
 
-    from whence._base.model import NameStyle, PathStyle
 else:
 
     def overload(declared):
@@ -138,10 +138,7 @@ class DwarfFile(Record):
     order: ByteOrder
     code: array[int]
     go: bool = False
-    names: NameStyle = "qualified"
-    paths: PathStyle = "joined"
-    columns: bool = False
-    skip_line_zero: bool = False
+    read: ReadOptions = DEFAULTS  # names, paths, columns and skip_line_zero count
     most_units: int = FEWEST
     alt: UnitSet | None = None
 

@@ -347,7 +347,7 @@ class Variables:
                 units, row = self._info.all_units, self._skeletons[row]
             file = self._info.all_units.file
             arena = Arena(file.strings)
-            paths = Paths(units.sections, file.order, arena, go=file.go, style=file.paths)
+            paths = Paths(units.sections, file.order, arena, go=file.go, style=file.read.paths)
             programs = LinePrograms(units.sections, file.order, file.lowest, paths, file.strings)
             ref = programs.file_names(units.units.rows, row).ref(number)
             arena.seal()

@@ -32,7 +32,9 @@ from weakref import finalize
 from whence import lidia
 from whence._base.closing import Closing
 from whence._base.errors import Mismatch, WhenceError, WrongUse, without_file
+from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.reasons import GIVE_FILE, Missing, Reason
+from whence._base.records import replaced
 from whence.archive.create import archive_producers
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
 from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
@@ -59,8 +61,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO, TypeVar, Unpack
 
+    from whence._base.options import ReadFields
     from whence._base.reasons import Missing
-    from whence.binary import ElfOptions
     from whence.locate.cache import Cache
     from whence.locate.sources import Fetcher, FileSource
     from whence.objects.elf.segments import Segment
@@ -232,8 +234,8 @@ class Locator(Closing):
         path: str | PathLike[str] = "",
         *,
         build_id: str = "",
-        demangle: bool | Callable[[str], str] = False,
-        **options: Unpack[ElfOptions],
+        options: ReadOptions = DEFAULTS,
+        **changes: Unpack[ReadFields],
     ) -> Binary:
         """Open what answers for a path that a person names, or for a build-id.
 
@@ -243,38 +245,37 @@ class Locator(Closing):
         FileNotFoundError, with all that was tried, for a build-id that nothing answers for.
         """
         name = os.fspath(path)
+        options = replaced(options, **changes)
         if not name:
             wanted = Wanted(build_id)
-            search = self.search(wanted, demangle=demangle)
+            search = self.search(wanted, demangle=options.demangle)
             if search.opened is None:
                 raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
             found: Binary = search.opened.binary
             return found
         if is_archive(name):
-            return open_archive(name, demangle=demangle)
-        return self.complete(open_elf(name), build_id=build_id, demangle=demangle, **options)
+            return open_archive(name, demangle=options.demangle)
+        return self.complete(open_elf(name), build_id=build_id, options=options)
 
     def complete(
         self,
         elf: ElfFile,
         *,
         build_id: str = "",
-        demangle: bool | Callable[[str], str] = False,
-        **options: Unpack[ElfOptions],
+        options: ReadOptions = DEFAULTS,
+        ahead: Sequence[int] | None = None,
     ) -> Binary:
         """The same for an ELF file that is open, which is then the binary's, and is closed when there is none."""
         try:
             if build_id and elf.build_id != build_id:
                 raise Mismatch(f"its build-id is {elf.build_id or 'missing'}, not {build_id}").in_file(elf.path)
-            every = all(options.get(source, True) for source in ("dwarf", "symtab", "gopclntab"))
-            archive = self._archive_for(elf, demangle) if every else None
+            archive = self._archive_for(elf, options.demangle) if options.every_source else None
             if archive is not None:
                 elf.close()
                 made: Binary = archive.binary
                 return made
-            options["jobs"] = options.get("jobs") or self.jobs
-            options["columns"] = options.get("columns") or self.columns
-            return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
+            options = replaced(options, jobs=options.jobs or self.jobs, columns=options.columns or self.columns)
+            return Binary.from_elf(elf, debug_files=self.debug_files, options=options, ahead=ahead)
         except BaseException:
             elf.close()
             raise
@@ -432,7 +433,7 @@ class Locator(Closing):
             files = self.debug_files.for_file(
                 wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
             )
-            producers = Producers(elf, finder=files, jobs=self.jobs, columns=self.columns)
+            producers = Producers(elf, finder=files, options=ReadOptions(jobs=self.jobs, columns=self.columns))
             debug = producers.searches[0]
             if debug.elf is not elf and debug.path:
                 how = f"{how} with {debug.how} {debug.path}"

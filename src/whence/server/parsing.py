@@ -27,6 +27,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from whence._base.errors import Mismatch, WhenceError, plain, without_file
+from whence._base.options import ReadOptions
 from whence.locate.cache import CutError, check_elf
 from whence.locate.search import FileKind, Wanted
 from whence.objects.elf import ElfFile
@@ -457,7 +458,7 @@ class Asked:
                     open_elf=lambda name: mapped(opened[name]),
                 )
                 elf = stack.enter_context(mapped(main))
-                producers = stack.enter_context(Producers(elf, finder=finder, jobs=1))
+                producers = stack.enter_context(Producers(elf, finder=finder, options=ReadOptions(jobs=1)))
             made = archive_of(producers, output)
         return {"ranges": made.ranges, "alt_there": made.alt_there, "note": made.note}
 

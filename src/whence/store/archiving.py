@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence._base.options import ReadOptions
 from whence.archive.create import archive_producers
 from whence.locate.debug_files import DebugFiles, same_id
 from whence.locate.search import Outcome, Search
@@ -100,7 +101,7 @@ def make_archive(
     assert main is not None
     with ExitStack() as stack, ElfFile.open(main) as elf:
         finder = Supplements(debug, alt_in(store, stack), folders)
-        with Producers(elf, finder=finder, jobs=store.jobs) as producers:
+        with Producers(elf, finder=finder, options=ReadOptions(jobs=store.jobs)) as producers:
             return archive_of(producers, output)
 
 

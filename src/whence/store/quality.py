@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence._base.errors import CUT_OFF, MISMATCH, ElfError, Unsupported
+from whence._base.options import ReadOptions
 from whence._base.records import Record
 from whence.locate.debug_files import DebugFiles
 from whence.locate.search import FileKind
@@ -102,7 +103,7 @@ def looking_at(elf: ElfFile, finder: DebugFiles, jobs: int | None) -> Iterator[t
     must_be_whole(elf)
     kinds = kinds_of(elf)
     alt = elf.alt_link
-    with Producers(elf, finder=finder, jobs=jobs) as producers:
+    with Producers(elf, finder=finder, options=ReadOptions(jobs=jobs)) as producers:
         info = producers.dwarf
         quality = Quality(
             units=len(info.units) if info is not None else 0,
