@@ -18,6 +18,7 @@ import pytest
 
 import whence
 from tests.helpers.programs import compiled
+from whence._base.options import ReadOptions
 from whence.archive.create import create
 
 ROOMS = {"lidia", "procmap", "gotrace", "profiles"}
@@ -50,9 +51,10 @@ def test_everything_is_there_after_a_plain_import_and_loaded_when_it_is_used() -
 
 def test_open_has_the_documented_signature() -> None:
     parameters = inspect.signature(whence.open).parameters
-    assert list(parameters)[:3] == ["path", "locator", "demangle"]
-    assert all(one.kind is one.KEYWORD_ONLY for one in list(parameters.values())[1:])
+    assert list(parameters) == ["path", "locator", "options", "changes"]
+    assert [parameters[name].kind.name for name in ("locator", "options")] == ["KEYWORD_ONLY"] * 2
     assert parameters["locator"].default is None
+    assert parameters["options"].default == ReadOptions()
 
 
 @pytest.mark.parametrize("name", sorted(public()))
@@ -79,7 +81,10 @@ def test_one_default_for_names_in_every_call() -> None:
         whence.profiles.Profile.symbolize,
     ]  # fmt: skip
     for call in calls:
-        assert inspect.signature(call).parameters["demangle"].default is False, call
+        parameters = inspect.signature(call).parameters
+        options = parameters["options"].default if "options" in parameters else None
+        default = parameters["demangle"].default if options is None else options.demangle
+        assert default is False, call
 
 
 def test_what_has_a_close_is_a_context_manager_and_has_a_repr(tmp_path: Path) -> None:

@@ -32,18 +32,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
-    from typing import Unpack
+    from typing import Protocol, Unpack
 
     from whence._base.model import Frames
     from whence._base.options import ReadFields
     from whence.explanation import Explanation
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
-    from whence.locator.locator import Locator
     from whence.objects.elf import ElfFile
     from whence.planner import Plan, Planner
     from whence.producers import Finder, Producers
     from whence.reverse import LineSpan
+
+    class Opener(Protocol):
+        """What opens a path together with the debug files that complete it: a Locator."""
+
+        def open(self, path: str | PathLike[str], *, options: ReadOptions) -> Binary: ...
 
 
 ADDRESS_END = 1 << 64
@@ -394,7 +398,7 @@ def not_a_core(elf: ElfFile) -> ElfFile:
 def open_binary(
     path: str | PathLike[str],
     *,
-    locator: Locator | None = None,
+    locator: Opener | None = None,
     options: ReadOptions = DEFAULTS,
     **changes: Unpack[ReadFields],
 ) -> Binary:

@@ -18,6 +18,7 @@ from tests.forge.ranges import NESTED, archive
 from whence import lidia
 from whence._base.errors import ChecksumError, LidiaError, WhenceError
 from whence._base.model import Frame, Source
+from whence._base.records import as_dict
 from whence.archive.create import Created
 from whence.ranges import Ranges
 
@@ -77,9 +78,9 @@ def test_what_the_go_package_documents_is_there(owner: object, names: str) -> No
 
 @pytest.mark.parametrize("function", [lidia.create, lidia.create_from_elf, lidia.write, lidia.Builder.write])
 def test_the_go_packages_options_are_keywords(function: object) -> None:
-    if function is lidia.create:
-        function = lidia.create_from_elf  # whose options it takes
-    assert {"crc", "lines", "files"} <= set(inspect.signature(function).parameters)  # type: ignore[arg-type]
+    parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
+    keywords = as_dict(parameters["options"].default) if "options" in parameters else parameters
+    assert {"crc", "lines", "files"} <= set(keywords)
 
 
 def test_a_range_begins_at_its_vaddr_also_by_the_name_that_the_go_package_uses() -> None:

@@ -10,6 +10,7 @@ forks      locks that are free in a forked child
 lru        a bounded cache
 mapped     mapped files that others may truncate or overwrite meanwhile
 model      Frame, Frames and the conventions of names and paths
+options    what to read from an object file, passed as one value
 reasons    why an address has no frames: word, sentence, remedy
 records    classes of named fields
 rooted     paths below the root of another process, resolved inside it
