@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.forge import tables
 from tests.helpers.archives import small_archives
+from whence._base.errors import WrongUse
 from whence.columns import Namer
 from whence.columns.tables import TableKind, TableReader, name_table
 from whence.locator.locator import Locator
@@ -51,4 +52,7 @@ def named(
         Locator(archive_dirs=[folder()], dirs=()) as locator,
         Namer(locator=locator, **shape) as namer,  # type: ignore[arg-type]
     ):
-        name_table(reader, namer, out, kind, threads=threads)
+        try:
+            name_table(reader, namer, out, kind, threads=threads)
+        except WrongUse:  # a table that has a column of lists, to CSV
+            return
