@@ -80,11 +80,11 @@ class WrongUse(WhenceError):
 
 
 class FormatError(WhenceError):
-    """Bytes that break a rule of their format.
+    """Malformed input.
 
-    `part` names the table or structure, `offset` is in bytes from that part's start (None: the part as a whole), `rule`
-    is the truth that failed, `found` is what was there instead (of bytes, the first 64). `fault` is what the message
-    says in place of all that, where plainer words are possible.
+    `part` names the table or structure, "" for the file as a whole. `offset` is in bytes from the start of that part,
+    None for the part as a whole. `fault` says what is wrong, for people. `rule` is the rule of the format that is
+    broken, and `found` the value that breaks it (the first 64 bytes of a longer one), where that adds to `fault`.
     """
 
     format = "format"
@@ -93,31 +93,39 @@ class FormatError(WhenceError):
         self,
         part: str,
         offset: int | None,
-        rule: str,
-        found: object = None,
-        *,
+        problem: str = "",
+        *old: object,
         fault: str = "",
+        rule: str = "",
+        found: object = None,
         code: str = "",
         path: str = "",
     ) -> None:
+        if old:
+            found, rule = old[0], problem
+            problem = problem and worded(problem, found)
+        if fault:
+            rule = rule or problem
         if isinstance(found, (bytes, bytearray, memoryview)):
             found = bytes(found[:FOUND_BYTES])
-        super().__init__(part, offset, rule, found)
+        super().__init__(part, offset, problem)
         self.part, self.offset, self.rule, self.found, self.fault = part, offset, rule, found, fault
+        self.problem = problem
         self.path = path
         if code:
             self.code = code
 
     @classmethod
     def place(cls, part: str, offset: int | None) -> str:
-        """A part of the format, and where in it, as messages name it."""
-        return f"{cls.format} {part}" if offset is None else f"{cls.format} {part}+{offset:#x}"
+        """Return a part of the format, and an offset in it, as messages name them."""
+        named = part if part.startswith(".") else f"{cls.format} {part}"
+        return named if offset is None else f"{named}+{offset:#x}"
 
     @property
     def message(self) -> str:
         if self.fault:
             return self.fault
-        return f"{self.place(self.part, self.offset)}: {worded(self.rule, self.found)}"
+        return f"{self.place(self.part, self.offset)}: {self.problem}" if self.part else self.problem
 
 
 class ObjectError(FormatError):
