@@ -6,17 +6,20 @@ The peer for rows is readelf's interpretation (text and all), since libraries th
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import time
 from array import array
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from benchmarks.inputs import tool
 from benchmarks.timing import calls, process
 from whence.objects.elf import ElfFile
+from whence.procmap.snapshot import SnapshotMappings
 from whence.unwind.cfi import CallFrames, FrameSection
+from whence.unwind.kernels.cfi import CfiTable
+from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import X86_64
 from whence.unwind.samples import StackSamples, stacks
 
@@ -50,12 +53,11 @@ def compiled(data: bytes, vaddr: int) -> int:
     return rows
 
 
-class OneFunction:
+class OneFunction(CoreCode):
     """Code of a function that calls itself: sub rsp, and the row that says so."""
 
     def __init__(self) -> None:
-        import struct
-
+        super().__init__(Modules(SnapshotMappings(0, "", 0, 0.0, [], []), None))
         cie = bytes(4) + b"\1zR\0\1\x78\x10\1\x03" + b"\x0c\x07\x08\x90\x01"
         first = struct.pack("<I", len(cie)) + cie
         fde = struct.pack("<IIIB", len(first) + 4, CODE, 0x10000, 0) + b"\x44\x0e\x40\x86\x02"
@@ -64,13 +66,8 @@ class OneFunction:
     def ranges(self) -> list[tuple[int, int]]:
         return [(CODE, CODE + 0x10000)]
 
-    def tables(self, index: int) -> tuple[int, list[object]]:
+    def tables(self, index: int) -> tuple[int, list[CfiTable]]:
         return 0, [self.frames.table]
-
-    def fde(self, *_: object) -> Any:
-        return None
-
-    go = read = why_not = is_code = is_generated = entry_before = function = calls_main = fde
 
 
 def many_samples() -> StackSamples:

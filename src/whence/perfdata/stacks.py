@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from whence._base.window import ByteOrder
+    from whence.locator.locator import Locator
     from whence.perfdata.attributes import Attribute
     from whence.perfdata.jitdump import JitCode
     from whence.perfdata.kernels.records import Records
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from whence.unwind.cfi import Fde
     from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.memory import Memory
-    from whence.unwind.modules import Finds
 
     class Recording(Protocol):
         """What is needed of a recording that was read."""
@@ -89,15 +89,15 @@ TIME = itemgetter(0)
 class SharedModules(Modules):
     """The files of a process, those that others have mapped too opened once."""
 
-    def __init__(self, snapshot: SnapshotMappings, finds: Finds, opened: dict[tuple[str, str], Module]) -> None:
-        super().__init__(snapshot, finds)
-        self._locator, self._all = finds, opened
+    def __init__(self, snapshot: SnapshotMappings, locator: Locator, opened: dict[tuple[str, str], Module]) -> None:
+        super().__init__(snapshot, locator)
+        self._find, self._all = locator.find, opened
 
     def of_file(self, file: SnapshotFile, mapping: MappedRange | None = None) -> Module:
         key = file.path, file.build_id
         found = self._all.get(key)
         if found is None:
-            own = "" if file.build_id else self._locator.find(path=file.path, kinds=(EXECUTABLE,)).path
+            own = "" if file.build_id else self._find(path=file.path, kinds=(EXECUTABLE,)).path
             found = self._all[key] = Module(file, self._locator, own)
         return found
 
@@ -230,15 +230,15 @@ class UserStacks:
         self._unwinders: Lru[tuple[int, str], tuple[Setting, int, SampleUnwinder]] = Lru(SETTINGS_KEPT)
         self._same: dict[tuple[Placed, ...], Setting] = {}  # of processes without generated code, by their maps
 
-    def unwind(self, profile: Profile, finds: Finds) -> None:
-        """Give every sample its whole stack, by the files that a Locator finds. Never raises for what a sample or a
+    def unwind(self, profile: Profile, locator: Locator) -> None:
+        """Give every sample its whole stack, by the files that `locator` finds. Never raises for what a sample or a
         file is; `profile.notes` says how many stacks end before their outermost frame, and why most of them do."""
         reader = self._reader
         samples = len(reader.records.sample_time)
         self._first, self._count = array("Q", bytes(8 * samples)), array("I", bytes(4 * samples))
         self._budget = bounds.writing(profile.stored, "maps of processes, as they change,")
         try:
-            self._unwind_all(finds)
+            self._unwind_all(locator)
         except ProfileError as error:
             why = f"stacks of registers and stack bytes are not unwound further: {without_file(error)}"
             profile.notes = [*profile.notes, why]
@@ -269,7 +269,7 @@ class UserStacks:
         self._addresses = Column("Q")  # of all stacks, one behind the other
         self._first, self._count = array("Q"), array("I")  # by sample: where its addresses begin, how many there are
 
-    def _unwind_all(self, finds: Finds) -> None:
+    def _unwind_all(self, locator: Locator) -> None:
         """Go over all samples in order of time, and unwind those of one process with the same maps together. While a
         batch is unwound, the next one is taken on another core: what that costs is waiting for the file's pages."""
         reader = self._reader
@@ -287,13 +287,13 @@ class UserStacks:
                     settings[replay.settings_met] = self._setting(replay, pid, times[stop])
                     continue
                 before, batch = batch, Batch(samples, settings)
-                both = [partial(self._take_batch, batch, of), partial(self._unwind_batch, before, finds)]
+                both = [partial(self._take_batch, batch, of), partial(self._unwind_batch, before, locator)]
                 share(range(self._cores), both, lambda _core, work: work())
                 if stop == constants.END:
                     break
                 samples, of = Column("I"), Column("Q")
                 settings = {number: settings[number] for number in latest.values()}
-            self._unwind_batch(batch, finds)
+            self._unwind_batch(batch, locator)
 
     def _setting(self, replay: Replay, pid: int, time: int) -> Setting:
         """What a process has mapped now; the same object where another one had the same, without generated code."""
@@ -319,7 +319,7 @@ class UserStacks:
                     batch.taken.append((batch.settings[key >> constants.SETTING_SHIFT], *taken))
                     waiting = taken[0].rest.numbers()
 
-    def _unwind_batch(self, batch: Batch, finds: Finds) -> None:
+    def _unwind_batch(self, batch: Batch, locator: Locator) -> None:
         """Unwind the samples that were taken."""
         samples = batch.samples
         if not len(samples):
@@ -332,17 +332,17 @@ class UserStacks:
             elif machine is None or not len(copies.pc):
                 self._ends["no registers that are known of this machine"] += len(copies.sample)
             else:
-                self._unwind_copies(copies, data, event, self._unwinder(setting, until, machine, finds))
+                self._unwind_copies(copies, data, event, self._unwinder(setting, until, machine, locator))
         self._forget_bytes(samples)
 
-    def _unwinder(self, setting: Setting, until: int, machine: Machine, finds: Finds) -> SampleUnwinder:
+    def _unwinder(self, setting: Setting, until: int, machine: Machine, locator: Locator) -> SampleUnwinder:
         """What unwinds samples of a setting; made anew when generated code came."""
         times = self._times.get(setting.pid, [])
         known = self._unwinders.pop((id(setting), machine.name), None)
         pieces = bisect_right(times, until, key=TIME)
         if known is None or known[0] is not setting or known[1] != pieces:
             new = times[bisect_right(times, setting.since, key=TIME) : pieces]
-            code = self._code(setting, [number for _, number in new], machine, finds)
+            code = self._code(setting, [number for _, number in new], machine, locator)
             known = setting, pieces, SampleUnwinder(code, machine, self._byte_order)
         self._unwinders[id(setting), machine.name] = known  # which keeps it
         return known[2]
@@ -424,7 +424,7 @@ class UserStacks:
     def _byte_order(self) -> ByteOrder:
         return "little" if self._reader.order == "<" else "big"
 
-    def _code(self, setting: Setting, new: list[int], machine: Machine, finds: Finds) -> RecordedCode:
+    def _code(self, setting: Setting, new: list[int], machine: Machine, locator: Locator) -> RecordedCode:
         """The code of a process, with the generated code that came since its setting began."""
         reader = self._reader
         pieces = setting.generated + [self._whole(number) for number in new]
@@ -455,7 +455,7 @@ class UserStacks:
                 file = known.setdefault((shown, build_id), SnapshotFile(shown, build_id, None))
             files.append(file)
         snapshot = SnapshotMappings(setting.pid, "", 0, 0.0, mappings, files)
-        return RecordedCode(SharedModules(snapshot, finds, self._opened), VdsoMemory(snapshot), generated)
+        return RecordedCode(SharedModules(snapshot, locator, self._opened), VdsoMemory(snapshot), generated)
 
     def _is_generated(self, number: int) -> bool:
         """Whether generated code may lie in a map."""

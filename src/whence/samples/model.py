@@ -29,7 +29,7 @@ from whence.samples.bounds import NO_BOUND
 
 if TYPE_CHECKING:
     from whence.lidia.chains import ChainTable
-    from whence.unwind.modules import Finds
+    from whence.locator.locator import Locator
 
 NO_MAPPING = -1
 
@@ -232,8 +232,8 @@ class Sample:
 class Unwinding(Protocol):
     """Samples with registers and stack bytes."""
 
-    def unwind(self, profile: Profile, finds: Finds, /) -> None:
-        """Give them their stacks, by the files that a Locator finds."""
+    def unwind(self, profile: Profile, locator: Locator, /) -> None:
+        """Give them their stacks, by the files that `locator` finds."""
         ...
 
 
@@ -426,13 +426,13 @@ class Derived:
     def __init__(self, parents: Sequence[Profile], again: Callable[[list[Profile]], Profile]) -> None:
         self._parents, self._again = parents, again
 
-    def unwind(self, profile: Profile, finds: Finds) -> None:
+    def unwind(self, profile: Profile, locator: Locator) -> None:
         whole = []
         for parent in self._parents:
             one = parent
             if parent.unwinding is not None:
                 one = copy(parent)
-                parent.unwinding.unwind(one, finds)
+                parent.unwinding.unwind(one, locator)
             whole.append(one)
         made = self._again(whole)
         for name, value in as_dict(made).items():

@@ -96,7 +96,7 @@ class Core(Snapshot):
             with Symbolizer() as own:
                 return self.stacks(own, tids=tids, scan=scan)
         with self._opened() as elf:
-            found = core_stacks(elf, self._read(elf), symbolizer.finds, tids=tids, scan=scan)
+            found = core_stacks(elf, self._read(elf), symbolizer.locator, tids=tids, scan=scan)
         frames = named(self, [one.unwound for one in found], symbolizer)
         return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
 
@@ -110,14 +110,14 @@ class Core(Snapshot):
             with Symbolizer() as own:
                 return self.goroutines(own, system=system)
         with self._opened() as elf:
-            found = core_goroutines(elf, self._read(elf), symbolizer.finds)
+            found = core_goroutines(elf, self._read(elf), symbolizer.locator)
         return name_goroutines(self, found, symbolizer, system=system)
 
     def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
         """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
         thread. Raises as `stacks` does."""
         with self._opened() as elf:
-            found = explain_core_stack(elf, self._read(elf), tid, symbolizer.finds, scan=scan)
+            found = explain_core_stack(elf, self._read(elf), tid, symbolizer.locator, scan=scan)
         if found is None:
             return None
         one, rules = found

@@ -39,7 +39,7 @@ class LiveStacks:
         self._taken = time.monotonic()
         self._snapshot = SnapshotMappings.take(self.shown, resolver)
         directory = resolver.directory(self.shown)
-        self._live = LiveProcess(pid, directory, self._snapshot, symbolizer.finds, scan=scan)
+        self._live = LiveProcess(pid, directory, self._snapshot, symbolizer.locator, scan=scan)
 
     def __repr__(self) -> str:
         return f"<LiveStacks of process {self.shown}>"

@@ -11,7 +11,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from whence._base.closing import Closing
 from whence._base.reasons import Reason
@@ -28,10 +28,6 @@ from whence.symbolize.opening import FileLocator, open_mapped, open_vdso
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary, key_of
 from whence.symbolize.process import LivePid, ProcessView
 from whence.symbolize.symbolized import Symbolized
-
-if TYPE_CHECKING:
-    from whence.unwind.modules import Finds
-
 
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
@@ -68,9 +64,9 @@ class Symbolizer(Closing):
         return f"<whence.Symbolizer: {len(self.binaries)} files open>"
 
     @property
-    def finds(self) -> Finds | None:
-        """What finds the file of a build-id: its Locator; None for a locator that can't be asked for one."""
-        return cast("Finds", self._locator) if hasattr(self._locator, "find") else None
+    def locator(self) -> Locator | None:
+        """The Locator that finds files by build-id; None if this symbolizer's cannot."""
+        return cast("Locator", self._locator) if hasattr(self._locator, "find") else None
 
     def close(self) -> None:
         """Close every file and table. The symbolizer stays usable."""

@@ -25,9 +25,9 @@ from whence.unwind.unwinder import Unwinder
 from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
+    from whence.locator.locator import Locator
     from whence.objects.elf import ElfFile
     from whence.procmap.core import CoreMappings
-    from whence.unwind.modules import Finds
     from whence.unwind.registers import Machine
 
 
@@ -41,14 +41,14 @@ class ThreadStack(NamedTuple):
 
 
 def explain_core_stack(
-    elf: ElfFile, core: CoreMappings, tid: int, finds: Finds | None = None, *, scan: bool = False
+    elf: ElfFile, core: CoreMappings, tid: int, locator: Locator | None = None, *, scan: bool = False
 ) -> tuple[ThreadStack, list[str]] | None:
     """One thread of an open core, and by which rule the caller of each frame was found; None for no such thread.
 
     Raises MapsError for damaged notes.
     """
     machine = _machine_of(elf)
-    modules = Modules(core.snapshot, finds)
+    modules = Modules(core.snapshot, locator)
     try:
         memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
         unwinder = None
@@ -67,18 +67,20 @@ def explain_core_stack(
 def core_stacks(
     elf: ElfFile,
     core: CoreMappings,
-    finds: Finds | None = None,
+    locator: Locator | None = None,
     *,
     tids: Collection[int] | None = None,
     scan: bool = False,
 ) -> list[ThreadStack]:
     """The stacks of the threads of an open core in its order, or of those of `tids` alone; with guesses if `scan`.
 
-    `finds` (a Locator) says where the files of the process are. Never raises for what a thread or a file of the process
-    is; MapsError for damaged notes.
+    `locator` finds the files of the process. A damaged thread or file ends its stacks with a reason.
+
+    Raises:
+        MapsError: the notes of the core are damaged.
     """
     machine = _machine_of(elf)
-    modules = Modules(core.snapshot, finds)
+    modules = Modules(core.snapshot, locator)
     try:
         memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
         unwinder = None
@@ -93,12 +95,12 @@ def core_stacks(
         modules.close()
 
 
-def core_goroutines(elf: ElfFile, core: CoreMappings, finds: Finds | None = None) -> Goroutines:
+def core_goroutines(elf: ElfFile, core: CoreMappings, locator: Locator | None = None) -> Goroutines:
     """The goroutines of the Go program that left a core. Raises MapsError for damaged notes."""
     machine = _machine_of(elf)
     if machine is None:
         return Goroutines("", 0, [], [f"stacks of {machine_name(elf.machine)} are not unwound"])
-    modules = Modules(core.snapshot, finds)
+    modules = Modules(core.snapshot, locator)
     try:
         memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
         unwinder = Unwinder(machine, CoreCode(modules, memory), memory, elf.order, stored=elf.size)

@@ -40,8 +40,8 @@ from whence.unwind.unwinder import FRAME_BYTES, STEPS_LIMIT, Unwinder
 from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
+    from whence.locator.locator import Locator
     from whence.procmap.snapshot import SnapshotMappings
-    from whence.unwind.modules import Finds
     from whence.unwind.registers import Machine
 
 PAGE = 4096
@@ -179,14 +179,20 @@ class LiveMemory:
 class LiveProcess(Closing):
     """A live process whose stacks are asked for, once or many times. A context manager: it holds files open.
 
-    `directory` is the process's in /proc, `snapshot` what it has mapped, `finds` (a Locator) knows of debug files.
+    `directory` is the process's folder in /proc, `snapshot` what it has mapped; `locator` finds files and debug files.
     """
 
     def __init__(
-        self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None, *, scan: bool = False
+        self,
+        pid: int,
+        directory: str,
+        snapshot: SnapshotMappings,
+        locator: Locator | None = None,
+        *,
+        scan: bool = False,
     ) -> None:
         """With `scan` callers may be guessed."""
-        self.pid, self.directory, self._finds, self._scan = pid, directory, finds, scan
+        self.pid, self.directory, self._locator, self._scan = pid, directory, locator, scan
         self._memory = LiveMemory(directory)
         self._sets = HOSTS.get(os.uname().machine, {})
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
@@ -200,7 +206,7 @@ class LiveProcess(Closing):
         """What the process has mapped by now."""
         if self._modules is not None:
             self._modules.close()
-        self._modules = Modules(snapshot, self._finds)
+        self._modules = Modules(snapshot, self._locator)
         self._unwinders.clear()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from whence._base.errors import DwarfError, GopclntabError, ObjectError, WhenceError
 from whence.gopclntab import Pclntab
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFrames, GoFunction
     from whence.lidia.table import Table
     from whence.lidia.unwind import UnwindTables
+    from whence.locator.locator import Locator
     from whence.procmap.core import FileEntry
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
@@ -44,24 +45,12 @@ CALL_MAIN = "libc_start_main_stage2", "__libc_start_main"  # of musl, which end 
 ENTRY_BYTES = 48  # of `_start`, which is written by hand: 34 of glibc's, 43 of musl's are the longest
 
 
-class Found(Protocol):
-    """What a Locator finds: `path` is "" where it found nothing."""
-
-    path: str
-
-
-class Finds(Protocol):
-    """What says which file has a build-id: a Locator."""
-
-    def find(self, *, build_id: str = "", path: str = "", kinds: tuple[str, ...] = ()) -> Found: ...
-
-
 class Module:
     """One mapped file, opened when it is needed. `elf` is None, and `why` says so, where there is none."""
 
-    def __init__(self, file: SnapshotFile, finds: Finds | None, own: str = "") -> None:
+    def __init__(self, file: SnapshotFile, locator: Locator | None, own: str = "") -> None:
         """`own` is a path that leads to the very file that is mapped, where the process lives."""
-        self.file, self._finds, self._own = file, finds, own
+        self.file, self._locator, self._own = file, locator, own
         self.why = ""
         self.elf = self._open()
         self._archive: Table | None = None
@@ -118,9 +107,9 @@ class Module:
         return CallFrames([])
 
     def _find(self, kind: str) -> str:
-        if self._finds is None:
+        if self._locator is None:
             return ""
-        return self._finds.find(build_id=self.file.build_id, path=self.file.path, kinds=(kind,)).path
+        return self._locator.find(build_id=self.file.build_id, path=self.file.path, kinds=(kind,)).path
 
     @property
     def calls_of_main(self) -> list[tuple[int, int]]:
@@ -215,8 +204,8 @@ def _is_unchanged(file: SnapshotFile) -> bool:
 class Modules:
     """The mapped files of a core by their identity, each opened once."""
 
-    def __init__(self, snapshot: SnapshotMappings, finds: Finds | None) -> None:
-        self.snapshot, self._finds = snapshot, finds
+    def __init__(self, snapshot: SnapshotMappings, locator: Locator | None) -> None:
+        self.snapshot, self._locator = snapshot, locator
         self._opened: dict[tuple[str, str], Module] = {}
         self._of_entry: dict[int, ElfFile | None] = {}
         self._by_name: dict[str, list[tuple[int, SnapshotFile]]] = {}
@@ -234,7 +223,7 @@ class Modules:
         key = file.path, file.build_id
         if key not in self._opened:
             own = mapping.openable_path() if mapping is not None and mapping.process else ""
-            self._opened[key] = Module(file, self._finds, own)
+            self._opened[key] = Module(file, self._locator, own)
         return self._opened[key]
 
     def bytes_of(self, entry: FileEntry) -> memoryview | None:
@@ -249,7 +238,7 @@ class Modules:
 
 
 class CoreCode:
-    """The executable memory of a core, or of any process whose mappings are known: samples.SampleCode."""
+    """The executable memory of a core, or of any process whose mappings are known."""
 
     def __init__(self, modules: Modules, memory: Memory | None = None) -> None:
         """`memory` is where the vDSO is read from."""
@@ -283,12 +272,15 @@ class CoreCode:
                 return bytes(elf.data[begin : begin + size])
         raise Unreadable(address)
 
-    # walking.PlainCode
-
     def ranges(self) -> list[tuple[int, int]]:
+        """Return [start, end) of each mapping with code, in order of address."""
         return [(mapping.start, mapping.end) for mapping in self._mappings]
 
     def tables(self, index: int) -> tuple[int, list[CfiTable]]:
+        """Return the bias (runtime address - vaddr) and the tables of a mapping, in the order they are searched.
+
+        No tables for code that needs more than ordinary call frame information.
+        """
         mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if mapping.kind is Kind.VDSO:
             frames = self._vdso_frames(mapping)

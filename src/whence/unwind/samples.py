@@ -12,29 +12,22 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.records import Record, field
 from whence.kernels.columns import Column
 from whence.unwind.kernels.walk import WALK_COMPLETE, WALK_FULL, WALK_MODULE, WALK_UNREADABLE
 from whence.unwind.steps import End
-from whence.unwind.unwinder import UnwindCode, Unwinder
-from whence.unwind.walking import PlainCode, PlainWalker
+from whence.unwind.unwinder import Unwinder
+from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
     Numbers = array[int] | memoryview[int]
     from whence._base.window import ByteOrder
+    from whence.unwind.modules import CoreCode
     from whence.unwind.registers import Machine
 
 FRAMES_LIMIT = 4096  # of a sample: its copy of the stack has some KiB
-
-
-class SampleCode(UnwindCode, PlainCode, Protocol):
-    """Executable memory of a process, with the bytes of its files."""
-
-    def read(self, address: int, size: int) -> bytes:
-        """Bytes of a mapped file by runtime address. Raises Unreadable."""
-        ...
 
 
 class StackSamples(NamedTuple):
@@ -83,7 +76,7 @@ _ENDS = {WALK_COMPLETE: End.COMPLETE, WALK_UNREADABLE: End.UNREADABLE, WALK_FULL
 class _Memory:
     """What is known of the memory of a sample's process."""
 
-    def __init__(self, code: SampleCode) -> None:
+    def __init__(self, code: CoreCode) -> None:
         self.code = code
         self.start = 0
         self.stack: memoryview | bytes = b""
@@ -102,7 +95,7 @@ class _Memory:
 class SampleUnwinder:
     """Unwinds samples of one process. What it learnt of code stays from batch to batch."""
 
-    def __init__(self, code: SampleCode, machine: Machine, order: ByteOrder = "little") -> None:
+    def __init__(self, code: CoreCode, machine: Machine, order: ByteOrder = "little") -> None:
         self.machine = machine
         self._walker = PlainWalker(machine, order, code)
         self._memory = _Memory(code)
@@ -133,6 +126,6 @@ class SampleUnwinder:
         return found
 
 
-def stacks(code: SampleCode, machine: Machine, samples: StackSamples, order: ByteOrder = "little") -> SampleStacks:
+def stacks(code: CoreCode, machine: Machine, samples: StackSamples, order: ByteOrder = "little") -> SampleStacks:
     """The stack of every sample, as SampleUnwinder.stacks."""
     return SampleUnwinder(code, machine, order).stacks(samples)

@@ -6,7 +6,7 @@ goes on where it stops: at a frame that is not plain.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence.unwind.kernels.walk import WALK_COMPLETE, WALK_MODULE, Walker
 
@@ -14,21 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from whence._base.window import ByteOrder
-    from whence.unwind.kernels.cfi import CfiTable
+    from whence.unwind.modules import CoreCode
     from whence.unwind.registers import Machine
-
-
-class PlainCode(Protocol):
-    """Executable memory of a process, as walks need it."""
-
-    def ranges(self) -> list[tuple[int, int]]:
-        """[start, end) of each mapping with code, in order of address."""
-        ...
-
-    def tables(self, index: int) -> tuple[int, list[CfiTable]]:
-        """Of a mapping: what its runtime addresses have more than the file's vaddrs, and the file's tables in the order
-        that they are asked in; none where code needs more than them."""
-        ...
 
 
 class Walked(NamedTuple):
@@ -48,7 +35,7 @@ class PlainWalker:
         self,
         machine: Machine,
         order: ByteOrder,
-        code: PlainCode,
+        code: CoreCode,
         memory: Iterable[tuple[int, memoryview | bytes]] = (),
     ) -> None:
         self.kernel = Walker(machine, order)
