@@ -7,11 +7,11 @@ from array import array
 from whence._base.errors import WhenceError
 from whence._base.model import Frame
 from whence.profiles.formats import otlp
-from whence.samples.model import Label, Mapping, Profile, SampleType
+from whence.samples.model import Label, Mapping, ProfileData, SampleType
 
 
-def made() -> Profile:
-    profile = Profile([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
+def made() -> ProfileData:
+    profile = ProfileData([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
     profile.mappings = [Mapping(0x400000, 0x500000, 0x1000, "/bin/app", "ab" * 20)]
     profile.mapping, profile.address = array("q", [0, 0, -1]), array("Q", [0x401000, 0x402000, 7])
     profile.frames = [(), (Frame("inner", "a.c", 3, True), Frame("outer")), ()]

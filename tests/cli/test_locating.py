@@ -19,7 +19,7 @@ from whence.locate.cache import Cache
 from whence.objects.elf import ElfFile
 from whence.procmap import maps
 from whence.profiles.formats import pprof
-from whence.samples.model import Mapping, Profile, SampleType
+from whence.samples.model import Mapping, ProfileData, SampleType
 from whence.store import Store
 from whence.symbolize import Process
 
@@ -112,7 +112,7 @@ def asked(world: World, command: str, tmp_path: Path) -> list[str]:
     if command == "profile":
         one = next(one for one in process.mappings() if one.start <= world.runtime < one.limit)
         mapping = Mapping(one.start, one.limit, one.offset, one.path, one.build_id)
-        profile = Profile([SampleType("samples", "count")], [mapping])
+        profile = ProfileData([SampleType("samples", "count")], [mapping])
         profile.samples.add([profile.location(0, world.runtime)], [1])
         (tmp_path / "cpu.pb").write_bytes(pprof.write(profile))
         return ["profile", str(tmp_path / "cpu.pb"), "-o", str(tmp_path / "named.pb")]

@@ -109,7 +109,7 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
     broken.write_bytes(b"\x0a\x05")
     assert main(["profile", str(broken)]) == 3
     assert capfd.readouterr().err.startswith(
-        f"whence: {broken}: profile profile+0x0: found 0a 05 (rule: a field ends inside"
+        f"whence: {broken}: profile profile+0x0: a field extends past the end of its message: 0a 05"
     )
     assert main(["profile", str(tmp_path / "nowhere")]) == 3
     assert main(["profile", str(profile), "-o", str(tmp_path / "no" / "out.pb")]) == 3
@@ -187,7 +187,10 @@ def test_lines_that_could_not_be_read_are_counted_on_stderr(tmp_path: Path, capf
     assert main(["profile", str(path), "--format", "folded"]) == 0
     said = capfd.readouterr()
     assert said.out == "main 4\nmain;idle 5\nmain;work 3\n"
-    assert "in.folded: 2 lines were not understood and left out; the first is folded line 2 (" in said.err
+    assert (
+        "in.folded: 2 lines were not understood and left out; the first is folded line 2: expected a stack and"
+        in said.err
+    )
     assert "\x1b" not in said.err
 
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from whence._base.model import Frame
 from whence.objects.elf import ElfFile
-from whence.samples.model import NO_MAPPING, Mapping, Profile, SampleType
+from whence.samples.model import NO_MAPPING, Mapping, ProfileData, SampleType
 
 BASE = 0x7F0000000000
 
 
-def program_profile(path: Path, build_id: str | None = None, file: str | None = None) -> Profile:
+def program_profile(path: Path, build_id: str | None = None, file: str | None = None) -> ProfileData:
     """A profile with three addresses of the program: in main, in sum, and in the middle of nowhere."""
     with ElfFile.open(path) as elf:
         symbols = elf.symbols(".symtab") if elf.section(".symtab") else elf.symbols(".dynsym")
@@ -22,7 +22,7 @@ def program_profile(path: Path, build_id: str | None = None, file: str | None = 
         wanted = elf.build_id if build_id is None else build_id
     offset = code.file_offset & -4096
     mapping = Mapping(BASE, BASE + code.file_size + 4096, offset, str(path) if file is None else file, wanted)
-    profile = Profile([SampleType("samples", "count")], [mapping])
+    profile = ProfileData([SampleType("samples", "count")], [mapping])
     for vaddr in (at["main"], at["sum"] + 1, code.vaddr + code.file_size - 1):
         profile.samples.add([profile.location(0, BASE + vaddr - code.vaddr + code.file_offset - offset)], [2])
     return profile
@@ -31,9 +31,9 @@ def program_profile(path: Path, build_id: str | None = None, file: str | None = 
 REASON = "the file is not on this machine </script><!-- <b>"
 
 
-def made() -> Profile:
+def made() -> ProfileData:
     """main calls work (into which inner is inlined) and an unnamed place in libz."""
-    profile = Profile([SampleType("samples", "count"), SampleType("cpu", "nanoseconds")])
+    profile = ProfileData([SampleType("samples", "count"), SampleType("cpu", "nanoseconds")])
     profile.default_type = 1
     profile.mappings = [
         Mapping(0x400000, 0x500000, 0, "/bin/app"),
@@ -49,9 +49,9 @@ def made() -> Profile:
     return profile
 
 
-def profile_of(stacks: list[tuple[list[str], int]], kinds: int = 1) -> Profile:
+def profile_of(stacks: list[tuple[list[str], int]], kinds: int = 1) -> ProfileData:
     """Stacks of functions, outermost first, with the same value of each type."""
-    profile = Profile([SampleType(f"type{kind}", "count") for kind in range(kinds)])
+    profile = ProfileData([SampleType(f"type{kind}", "count") for kind in range(kinds)])
     locations: dict[str, int] = {}
     for names, value in stacks:
         for name in names:
@@ -64,9 +64,11 @@ def profile_of(stacks: list[tuple[list[str], int]], kinds: int = 1) -> Profile:
 names = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6)
 
 
-def in_app(*functions: tuple[str, str, int]) -> Profile:
+def in_app(*functions: tuple[str, str, int]) -> ProfileData:
     """Functions of the binary app, and a smaller one of the binary c."""
-    profile = Profile([SampleType("cpu", "nanoseconds")], [Mapping(1, 9, 0, "/bin/app"), Mapping(11, 19, 0, "/lib/c")])
+    profile = ProfileData(
+        [SampleType("cpu", "nanoseconds")], [Mapping(1, 9, 0, "/bin/app"), Mapping(11, 19, 0, "/lib/c")]
+    )
     for name, file, value in functions:
         profile.samples.add([profile.location(0, 1, (Frame(name, file),))], [value])
     profile.samples.add([profile.location(1, 11, (Frame("read", "/libc/read.c"),))], [10])

@@ -19,7 +19,7 @@ from whence.profiles.formats import firefox, folded, otlp, plain_json, pprof, sp
 from whence.profiles.formats import registry as formats
 from whence.profiles.non_elf_names import Processes
 from whence.samples import bounds, wire
-from whence.samples.model import NO_MAPPING, Label, Profile, SampleType
+from whence.samples.model import NO_MAPPING, Label, ProfileData, SampleType
 
 MEGABYTE = 1 << 20
 BASE_MEGABYTES = 60  # Python and whence itself
@@ -95,7 +95,7 @@ def deep_stacks() -> bytes:
 
 def shared_stack() -> bytes:
     """OTLP: 50,000 samples of one stack of 100,000 locations."""
-    made = Profile([SampleType("cpu", "nanoseconds")])
+    made = ProfileData([SampleType("cpu", "nanoseconds")])
     here = made.location(NO_MAPPING, 1, (Frame("f"),))
     made.samples.add([here] * 100_000, [1])
     for _ in range(50_000):
@@ -205,7 +205,7 @@ def cpu_words() -> bytes:
 
 def firefox_document(stacks: int, samples: int, prefix: list[int | None]) -> bytes:
     """One frame, and stacks of it."""
-    made = Profile([SampleType("samples", "count")])
+    made = ProfileData([SampleType("samples", "count")])
     made.samples.add([made.location(NO_MAPPING, 1, (Frame("f"),))], [1])
     document = firefox.document_of(made, "x")
     document["shared"]["stackTable"] = {"length": stacks, "frame": [0] * stacks, "prefix": prefix}
@@ -291,7 +291,7 @@ def converted(path: str) -> list[str]:
 
 def processes_of_one_stack() -> str:
     """20,000 processes share a stack of 20,000 locations, as OTLP can say it in 500 KB."""
-    made = Profile([SampleType("cpu", "nanoseconds")], stored=500_000)
+    made = ProfileData([SampleType("cpu", "nanoseconds")], stored=500_000)
     made.samples.add([made.location(NO_MAPPING, 1 + at) for at in range(20_000)], [1])
     for pid in range(2, 20_000):
         made.samples.of.append(0)

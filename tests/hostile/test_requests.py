@@ -330,9 +330,9 @@ def in_job(names: list[str]) -> tuple[str, bytes, str]:
 
 def in_profile(names: list[str]) -> tuple[str, bytes, str]:
     from whence.profiles.formats import registry as formats
-    from whence.samples.model import Mapping, Profile, SampleType
+    from whence.samples.model import Mapping, ProfileData, SampleType
 
-    profile = Profile([SampleType("samples", "count")])
+    profile = ProfileData([SampleType("samples", "count")])
     for number, one in enumerate(names):
         start = 0x10000 * (number + 1)
         profile.mappings.append(Mapping(start, start + 0x1000, 0, f"/bin/{number}", one))

@@ -25,7 +25,7 @@ from whence.flamegraph.kernels import tree as tree_kernel
 from whence.flamegraph.tree import DEPTH, LINES, SMALLER, TYPES, Tree, tree
 from whence.profiles.formats import gz, pprof
 from whence.samples import wire
-from whence.samples.model import NO_MAPPING, Profile, Samples, SampleType
+from whence.samples.model import NO_MAPPING, ProfileData, Samples, SampleType
 
 PAGE_BYTES = 64_000_000  # what a page may have
 
@@ -90,7 +90,7 @@ def test_stacks_that_share_nothing_keep_whole_stacks_rather_than_nothing() -> No
 
 
 def test_a_frame_merged_from_several_lines_has_them_all_the_heaviest_first() -> None:
-    profile = Profile([SampleType("cpu", "nanoseconds")])
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
     for line, value in ((22, 1), (31, 5), (25, 3), (22, 1), (0, 9)):
         profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("main", "crash.cpp", line),))], [value])
     found = tree(profile)
@@ -98,14 +98,14 @@ def test_a_frame_merged_from_several_lines_has_them_all_the_heaviest_first() -> 
 
 
 def test_a_node_has_a_few_lines_at_most() -> None:
-    profile = Profile([SampleType("cpu", "nanoseconds")])
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
     for line in range(1, 50):
         profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("main", "a.c", line),))], [line])
     assert tree(profile).line.tolist() == list(range(49, 49 - LINES, -1))
 
 
 def test_inlined_calls_are_frames_of_their_own_and_merge_across_locations() -> None:
-    profile = Profile([SampleType("cpu", "nanoseconds")])
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
     one = profile.location(NO_MAPPING, 0, (Frame("inner", "a.c", 1, True), Frame("main", "a.c", 2)))
     other = profile.location(NO_MAPPING, 0, (Frame("other", "a.c", 5, True), Frame("main", "a.c", 3)))
     profile.samples.add([one], [1])
@@ -114,9 +114,9 @@ def test_inlined_calls_are_frames_of_their_own_and_merge_across_locations() -> N
 
 
 def test_a_profile_without_samples_or_values_is_a_root() -> None:
-    empty = Profile([SampleType("cpu", "nanoseconds")])
+    empty = ProfileData([SampleType("cpu", "nanoseconds")])
     assert tree(empty).frame.tolist() == [-1]
-    assert tree(Profile()).frame.tolist() == [-1]
+    assert tree(ProfileData()).frame.tolist() == [-1]
     assert "pruned" in page(empty)
     zeros = profile_of([(["a"], 0)])
     assert tree(zeros).frame.tolist() == [-1]
@@ -183,7 +183,7 @@ def test_the_sum_of_smaller_frames_belongs_to_no_binary() -> None:
 
 def test_a_text_of_a_page_is_shown_once_and_long_ones_lose_their_middle() -> None:
     long = "n" * 3_000_000
-    profile = Profile([SampleType("cpu", "nanoseconds")])
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
     stack = [profile.location(NO_MAPPING, 0, (Frame(long, f"file{one}"),)) for one in range(300)]
     profile.samples.add(stack, [1])
     text = encoded(tree(profile))
@@ -283,7 +283,7 @@ def columns(**other: object) -> tuple[object, ...]:
         "of": array("I", [0, 1]), "place": array("I", [0]), "frame": array("I", [0]), "line": array("I", [3]),
     } | other  # fmt: skip
     stacks, locations = ("first", "stack", "weight"), ("of", "place", "frame", "line")
-    return tuple(one[name] for name in stacks), tuple(one[name] for name in locations), 1, 10, 10, LINES, wire.room
+    return tuple(one[name] for name in stacks), tuple(one[name] for name in locations), 1, 10, 10, LINES, wire.zeros
 
 
 @pytest.mark.parametrize(
@@ -308,15 +308,15 @@ def test_columns_that_disagree_make_no_tree(other: dict[str, object]) -> None:
     growth = tree_kernel.Growth(*columns(**other))
     assert growth.fault
     assert not growth.grow(100)
-    assert growth.lay_out(array("I", [0]), wire.room) is None
+    assert growth.lay_out(array("I", [0]), wire.zeros) is None
 
 
 def test_samples_of_stacks_that_are_not_there_are_an_error() -> None:
-    profile = Profile([SampleType("cpu", "nanoseconds")])
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
     profile.load = lambda: Samples(array("Q", [0, 1]), array("I", [0]), array("I", [5]), [array("q", [1])], [()])
     with pytest.raises(ProfileError, match="names a stack"):
         tree(profile)
-    profile = Profile([SampleType("cpu", "nanoseconds")])
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
     profile.load = lambda: Samples(array("Q", [0, 1]), array("I", [9]), array("I", [0]), [array("q", [1])], [()])
     with pytest.raises(ProfileError, match="names a stack"):
         tree(profile)
@@ -334,13 +334,13 @@ def test_growing_in_small_steps_gives_the_same_tree() -> None:
             *(array("I", range(len(profile.frames))) for _ in range(3)),
         )
         growth = tree_kernel.Growth(
-            (samples.first, samples.stack, weight), shape, len(profile.frames), 1_000, 10, LINES, wire.room
+            (samples.first, samples.stack, weight), shape, len(profile.frames), 1_000, 10, LINES, wire.zeros
         )
         turns = 1
         while growth.grow(steps):
             turns += 1
         assert (turns > 50) == (steps == 1)
-        results.append(growth.lay_out(array("I", range(size)), wire.room))
+        results.append(growth.lay_out(array("I", range(size)), wire.zeros))
     assert results[0] == results[1]
 
 

@@ -12,7 +12,7 @@ from whence._base.model import Frame
 from whence.flamegraph import page
 from whence.flamegraph.tree import DEPTH
 from whence.samples.difference import diff
-from whence.samples.model import NO_MAPPING, Profile, SampleType
+from whence.samples.model import NO_MAPPING, ProfileData, SampleType
 
 pytestmark = needs_chromium
 
@@ -153,7 +153,7 @@ def test_the_tooltip_leaves_on_a_click_and_while_a_search_is_typed(tmp_path: Pat
 
 
 def test_a_frame_merged_from_several_lines_lists_them(tmp_path: Path) -> None:
-    profile = Profile([SampleType("cpu", "nanoseconds")])
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
     for line, value in ((22, 1), (31, 5), (25, 3)):
         profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("main", "crash.cpp", line),))], [value])
     script = 'point(box("main"), 5, 5); out.tip = el("tip").textContent;'

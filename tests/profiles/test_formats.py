@@ -24,7 +24,7 @@ from whence.profiles.coverage import coverage, text
 from whence.profiles.formats import pprof
 from whence.profiles.naming import name
 from whence.samples import wire
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, Samples, SampleType
 
 
 def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_repr_of_a_profile_is_one_short_line() -> None:
             assert len(repr(one)) < 400
         assert "2,000 samples" in repr(profile)
         assert "2,001 locations" in repr(profile)
-    awkward = Profile([SampleType("a\nb" * 1000, "\x1b")] * 100)
+    awkward = ProfileData([SampleType("a\nb" * 1000, "\x1b")] * 100)
     assert repr(awkward).isprintable()
     assert len(repr(awkward)) < 400
 
@@ -158,7 +158,7 @@ def test_samples_are_filtered_by_what_they_hold_and_the_rest_is_not_written(form
 
 
 def test_a_predicate_sees_frames_values_and_labels() -> None:
-    profile = Profile([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
+    profile = ProfileData([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
     frames = (Frame("leaf"),), (), (Frame("main"),)
     stack = [profile.location(NO_MAPPING, 0x10 * at, one) for at, one in enumerate(frames)]
     profile.samples.add(stack, [70, 7], (Label("comm", "nginx"), Label("tid", number=12)))

@@ -17,22 +17,22 @@ from whence.profiles.coverage import coverage
 from whence.profiles.formats import otlp, perf, pprof
 from whence.profiles.naming import Named, name
 from whence.profiles.symbol_lists import SymbolLists
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
 
 CODE = 0x7F1D10020000
 MAP = f"{CODE:x} 100 JS:*inner /srv/hot.js:1:15\n{CODE + 0x100:x} 80 JS:~outer /srv/hot.js:2:1\n"
 
 
-def jitted(*pids: int, path: str = "//anon") -> Profile:
+def jitted(*pids: int, path: str = "//anon") -> ProfileData:
     """A place in inner and one in outer for each process, in samples that say which."""
-    profile = Profile([SampleType("samples", "count")], [Mapping(CODE, CODE + 0x1000, 0, path)])
+    profile = ProfileData([SampleType("samples", "count")], [Mapping(CODE, CODE + 0x1000, 0, path)])
     for pid in pids:
         stack = [profile.location(0, CODE + 0x10), profile.location(0, CODE + 0x120)]
         profile.samples.add(stack, [1], (Label("comm", "node"), Label("pid", number=pid)) if pid else ())
     return profile
 
 
-def named(profile: Profile, **options: object) -> tuple[list[str], Named]:
+def named(profile: ProfileData, **options: object) -> tuple[list[str], Named]:
     with Binaries(symbol_lists=SymbolLists(**options)) as binaries:  # type: ignore[arg-type]
         reports = name(profile, binaries)
     return [frames[-1].function if frames else "" for frames in profile.frames], reports[0]
@@ -160,7 +160,7 @@ def test_code_that_perf_wrote_into_files_is_named_from_them(tmp_path: Path) -> N
     data = forge.forge([text], symbols=[forge.Symbol("generated", 0x1040, 0x40)])
     path = tmp_path / "jitted-42-7.so"
     path.write_bytes(data)
-    profile = Profile([SampleType("samples", "count")], [Mapping(CODE, CODE + 0x40, 0x40, str(path))])
+    profile = ProfileData([SampleType("samples", "count")], [Mapping(CODE, CODE + 0x40, 0x40, str(path))])
     profile.samples.add([profile.location(0, CODE + 8)], [1])
     with ElfFile.open(path) as elf:
         assert [(one.vaddr, one.file_offset) for one in placing_segments(elf)] == [(0x1040, 0x40)]

@@ -24,7 +24,7 @@ from whence.profiles.naming import name
 from whence.profiles.symbol_lists import SymbolLists
 from whence.samples.kernel import is_kernel
 from whence.samples.kinds import AddressKind, kind_of
-from whence.samples.model import NO_MAPPING, Mapping, Profile, SampleType
+from whence.samples.model import NO_MAPPING, Mapping, ProfileData, SampleType
 
 TEXT = 0xFFFFFFFF81000000
 SLIDE = 0x19A00000
@@ -83,14 +83,14 @@ def addresses(path: Path) -> dict[str, int]:
         return {symbols.name(at): symbols.value[at] for at in range(len(symbols))}
 
 
-def of_kernel(mapping: Mapping, *runtime: int) -> Profile:
-    profile = Profile([SampleType("samples", "count")], [mapping])
+def of_kernel(mapping: Mapping, *runtime: int) -> ProfileData:
+    profile = ProfileData([SampleType("samples", "count")], [mapping])
     for address in runtime:
         profile.samples.add([profile.location(0, address)], [1])
     return profile
 
 
-def functions(profile: Profile, **options: object) -> list[str]:
+def functions(profile: ProfileData, **options: object) -> list[str]:
     lists = options.pop("symbol_lists", None) or SymbolLists(local=False)
     with Binaries(Locator(**options), symbol_lists=lists) as binaries:  # type: ignore[arg-type]
         name(profile, binaries)

@@ -222,7 +222,7 @@ def test_lines_that_are_no_samples_are_counted_and_a_text_of_them_is_refused() -
         b"heap profile: 1: 2 [ 1: 2] @ heapprofile\n1: 2 [1: 2] @ 0x10\n2: 2 [2: 2] @ 0x10\n0: 9 [0: 9] @ 0x10\nwhat\n"
     )
     assert (profile.skipped, len(profile.samples)) == (2, 2)
-    with pytest.raises(ProfileError, match=r"line 2: found what \(rule: a sample is COUNT @ and addresses"):
+    with pytest.raises(ProfileError, match=r"line 2: expected COUNT @ and addresses, found what"):
         read(b"goroutine profile: total 1\nwhat\nis this\n")
     with pytest.raises(ProfileError, match="a stack's addresses are in the file"):
         read(struct.pack("<7Q", 0, 3, 0, 1, 0, 1, 1 << 60))

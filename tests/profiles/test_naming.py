@@ -31,7 +31,7 @@ from whence.profiles.naming import Named, name
 from whence.profiles.profile import Profile, read
 from whence.samples.addresses import vaddrs
 from whence.samples.model import NO_MAPPING, Mapping, SampleType
-from whence.samples.model import Profile as Tables
+from whence.samples.model import ProfileData as Tables
 from whence.symbolize import internal_error
 
 

@@ -136,5 +136,7 @@ def test_a_text_that_is_no_profile_is_said_to_be_none(tmp_path: Path, capfd: pyt
     path.write_text("# whence\n\nFrom address to source.\n\nIt names what runs.\n")
     assert main(["profile", str(path)]) == 3
     said = capfd.readouterr().err
-    assert said.startswith(f"whence: {path}: not a profile: folded line 3: found From address to source.")
+    assert said.startswith(
+        f"whence: {path}: not a profile: folded line 3: expected a stack and its value, found From address to source."
+    )
     assert said.count("\n") == 1

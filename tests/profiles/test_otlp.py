@@ -14,7 +14,7 @@ from whence.flamegraph import page
 from whence.profiles.formats import folded, gz, otlp, pprof
 from whence.profiles.formats import registry as formats
 from whence.samples import wire
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
 
 proto = pytest.importorskip("opentelemetry.proto.profiles.v1development.profiles_pb2")
 BUILD_ID = "ab" * 20
@@ -128,7 +128,7 @@ def test_a_dictionary_after_or_before_the_profiles_is_found_and_its_neighbours_a
 def test_a_profile_from_pprof_is_written_as_otlp_that_others_read(json_form: bool) -> None:
     json_format = pytest.importorskip("google.protobuf.json_format")
     source = otlp.read(message().SerializeToString())
-    through = pprof.read(pprof.write(Profile(
+    through = pprof.read(pprof.write(ProfileData(
         source.sample_types, source.mappings, source.mapping, source.address, source.frames, load=lambda: source.samples
     )))  # fmt: skip
     out = otlp.write(through, json=json_form)
@@ -148,7 +148,7 @@ def test_gzip_and_the_form_are_told_by_the_bytes() -> None:
     binary, text = FORMS["binary"](), FORMS["json"]()
     assert {formats.read(one)[1] for one in (binary, text, gz.deflated(binary))} == {"otlp"}
     assert otlp.read(gz.deflated(binary)).frames == otlp.read(text).frames
-    assert formats.read(pprof.write(Profile()))[1] == "pprof"
+    assert formats.read(pprof.write(ProfileData()))[1] == "pprof"
 
 
 def broken(change: Any) -> Any:
@@ -288,7 +288,7 @@ def test_folded_stacks_of_two_types_have_the_weight_of_the_chosen_one(form: str)
     assert [[int(line.rpartition(" ")[2]) for line in one] for one in lines] == [[-3, 15], [3]]
     assert profile.default_type == 0  # more samples are of it
     assert folded.write(profile) == folded.write(profile, 0)
-    by_hand = Profile([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
+    by_hand = ProfileData([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
     for at in range(20):
         by_hand.samples.add([by_hand.location(NO_MAPPING, at + 1)], [1000 * (at + 1), at + 1])
     both = otlp.read(otlp.write(by_hand, json=form == "json"))
@@ -298,7 +298,9 @@ def test_folded_stacks_of_two_types_have_the_weight_of_the_chosen_one(form: str)
 
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_of_one_stack_and_several_types_are_one_sample(form: str) -> None:
-    profile = Profile([SampleType("samples", "count"), SampleType("cpu", "nanoseconds"), SampleType("space", "bytes")])
+    profile = ProfileData(
+        [SampleType("samples", "count"), SampleType("cpu", "nanoseconds"), SampleType("space", "bytes")]
+    )
     places = [profile.location(NO_MAPPING, at + 1) for at in range(2)]
     rows = [
         ([places[0]], [1, 20, 0], (Label("thread.name", "a"),)),

@@ -88,7 +88,9 @@ def test_perf_text_is_told_from_folded_stacks() -> None:
 
 
 def test_a_line_that_is_neither_header_nor_frame_is_counted_and_the_rest_is_read() -> None:
-    with pytest.raises(ProfileError, match=r"perf line 1: found what is this \(rule: a sample starts with"):
+    with pytest.raises(
+        ProfileError, match=r"perf line 1: expected a sample's command, pid, time and event, found what is this"
+    ):
         perf.read("what is this\n")
     text = "app 1 1.0: 1 cycles:\n\t1d6 f (/bin/app)\n\tnonsense here\n\t2d6 g (/bin/app)\n\nwhat is this\n\n" + OFFSETS
     profile = perf.read(text)

@@ -20,7 +20,7 @@ from whence.profiles.formats import gz, pprof
 from whence.profiles.formats.schema import PPROF
 from whence.samples import wire
 from whence.samples.kernels import encode
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
 from whence.samples.wire import Messages
 
 INNER = Frame("inner", "/src/a.c", 12, True, start_line=10)
@@ -29,7 +29,7 @@ OUTER = Frame("outer", "", 30)
 
 def top(data: bytes, number: int) -> list[bytes]:
     """Payloads of one field of a message."""
-    found = Messages.whole(data, "profile").field(number, "field")
+    found = Messages.from_bytes(data, "profile").field(number, "field")
     return [found.raw(i) for i in range(len(found))]
 
 
@@ -72,7 +72,7 @@ def test_new_frames_replace_the_old_and_leave_the_other_fields_of_a_location() -
     profile.name(1, (Frame("other", "", 1),))
     out = pprof.write(profile)
     assert top(top(out, 4)[1] and out, 4)[1].endswith(bytes.fromhex("2204") + bytes([8, 9, 16, 1]))
-    assert Messages.whole(top(out, 4)[1], "location").table(6)[5] == 1  # is_folded stays
+    assert Messages.from_bytes(top(out, 4)[1], "location").table(6)[5] == 1  # is_folded stays
     assert pprof.read(out).frames[1] == (Frame("other", "", 1),)
 
 
@@ -101,7 +101,7 @@ def test_duplicate_strings_in_the_table_do_not_shift_the_new_ones() -> None:
 
 def test_a_profile_made_from_its_model_reads_back_equal() -> None:
     first = pprof.read(forge.small())
-    whole = Profile(first.sample_types, first.mappings, first.mapping, first.address, first.frames)
+    whole = ProfileData(first.sample_types, first.mappings, first.mapping, first.address, first.frames)
     whole.load = first.load
     again = pprof.read(pprof.write(whole))
     for name in ("sample_types", "mappings", "mapping", "address", "frames", "samples"):
@@ -133,24 +133,24 @@ def test_gzip_of_several_members_is_read_and_written_as_one() -> None:
 
 BROKEN = {
     "string_table: its first string is 78, expected empty": forge.strings("x"),
-    "sample_type 0: unit is 2 of 2, expected an index into string_table": forge.strings("", "a") + forge.sample_type(),
-    "mapping 0: filename is 3 of 1, expected an index into string_table": forge.strings("")
+    "sample_type 0: unit 2 is out of range: string_table has 2 strings": forge.strings("", "a") + forge.sample_type(),
+    "mapping 0: filename 3 is out of range: string_table has 1 strings": forge.strings("")
     + forge.mapping(1, 0, 0, 0, 3),
-    "mapping 0: its id is 0, expected not 0": forge.strings("") + forge.mapping(0, 0, 0),
-    "mapping: found id 2 twice (rule: an id is given once)": forge.strings("") + 2 * forge.mapping(2, 0, 0),
-    "function: found id 1 twice (rule: an id is given once)": forge.strings("") + 2 * forge.function(1, 0),
-    "location: found id 1 twice (rule: an id is given once)": forge.strings("") + 2 * forge.location(1, 0, 0),
-    "location: mapping_id is 5, expected the id of a mapping": forge.strings("") + forge.location(1, 5, 0),
-    "line: function_id is 6, expected the id of a function": forge.strings("") + forge.location(1, 0, 0, (6, 1)),
-    "sample: location_id is 4, expected the id of a location": forge.small(forge.sample([4], [1])),
+    "mapping 0: the id is 0": forge.strings("") + forge.mapping(0, 0, 0),
+    "mapping: duplicate id 2": forge.strings("") + 2 * forge.mapping(2, 0, 0),
+    "function: duplicate id 1": forge.strings("") + 2 * forge.function(1, 0),
+    "location: duplicate id 1": forge.strings("") + 2 * forge.location(1, 0, 0),
+    "location: unknown mapping_id 5": forge.strings("") + forge.location(1, 5, 0),
+    "line: unknown function_id 6": forge.strings("") + forge.location(1, 0, 0, (6, 1)),
+    "sample: unknown location_id 4": forge.small(forge.sample([4], [1])),
     "sample 2: found 2 (rule: it has a value for each of 1 sample types)": forge.small(forge.sample([1], [1, 2])),
-    "label 1: key is 99 of 10, expected an index into string_table": forge.small(forge.sample([1], [1], (99, 0, 0))),
-    "comment 0: it is 10 of 10, expected an index into string_table": forge.small(wire.packed(13, [10])),
+    "label 1: key 99 is out of range: string_table has 10 strings": forge.small(forge.sample([1], [1], (99, 0, 0))),
+    "comment 0: index 10 is out of range: string_table has 10 strings": forge.small(wire.packed(13, [10])),
     "drop_frames: it is 10 of 10, expected an index into string_table": forge.small(wire.number(7, 10)),
     "doc_url: it is 10 of 10, expected an index into string_table": forge.small(wire.number(15, 10)),
-    "profile+0x0: a field is 0b, expected a varint, a fixed number or bytes with a length": b"\x0b",
-    "profile+0x0: found 00 (rule: field numbers start at 1)": b"\x00",
-    "profile+0x0: found 0a 05 (rule: a field ends inside its message)": b"\x0a\x05",
+    "profile+0x0: unknown wire type: 0b": b"\x0b",
+    "profile+0x0: a field has the number 0: 00": b"\x00",
+    "profile+0x0: a field extends past the end of its message: 0a 05": b"\x0a\x05",
     "gzip+0x14: found the end of the file (rule: the stream ends with its checksum)": gz.deflated(forge.small())[:20],
 }
 
@@ -243,7 +243,7 @@ def test_samples_are_looked_at_in_parts_with_one_result(monkeypatch: pytest.Monk
     found = pprof.read(data)
     assert (list(found.samples.stack), found.samples.values) == (list(once.samples.stack), once.samples.values)
     unknown = wire.payload(2, wire.packed(1, [99]) + wire.packed(2, [1, 1]))
-    with pytest.raises(ProfileError, match="location_id is 99, expected the id of a location"):
+    with pytest.raises(ProfileError, match="unknown location_id 99"):
         pprof.read(data + unknown)
     short = wire.payload(2, wire.packed(1, [1]) + wire.packed(2, [1]))
     with pytest.raises(ProfileError, match=f"sample {len(once.samples)}: .*2 sample types"):

@@ -18,7 +18,7 @@ from whence.profiles.formats import folded, perf, pprof
 from whence.profiles.naming import name
 from whence.profiles.symbol_lists import SymbolLists
 from whence.samples.addresses import vaddrs
-from whence.samples.model import Mapping, Profile
+from whence.samples.model import Mapping, ProfileData
 
 CPP = """
 #include <cstdio>
@@ -181,7 +181,7 @@ def nameless(text: str, file: str) -> str:
     return re.sub(rf"^(\t *[0-9a-f]+) .* (\({file}\))$", r"\1 [unknown] \2", text, flags=re.MULTILINE)
 
 
-def names_in(profile: Profile, path: str) -> list[str]:
+def names_in(profile: ProfileData, path: str) -> list[str]:
     """The function of each location in files whose path has this in it, "" for none."""
     members = [at for at in range(len(profile.address)) if path in (profile.mapping_of(at) or Mapping()).path]
     return [profile.frames[at][-1].function if profile.frames[at] else "" for at in members]

@@ -11,8 +11,8 @@ from whence._base.errors import ProfileError
 from whence._base.model import Frame
 from whence.profiles.formats import folded, speedscope
 from whence.profiles.formats import registry as formats
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
-from whence.samples.stacks import Shown, Stacks
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
+from whence.samples.stacks import DisplayFrame, ProfileStacks
 
 
 def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places() -> None:
@@ -21,7 +21,7 @@ def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places
 
 
 def test_folded_stacks_are_read_again_whatever_names_hold_and_where_there_is_no_stack() -> None:
-    profile = Profile([SampleType("samples", "count")])
+    profile = ProfileData([SampleType("samples", "count")])
     profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("\x07a\0b\x1b[2J"),))], [3])
     profile.samples.add([], [4])
     data = formats.to_bytes(profile, "folded")
@@ -47,19 +47,19 @@ def test_a_lone_surrogate_that_json_told_is_written_in_every_format(format: str)
 
 
 def test_folded_stacks_name_each_location_once_however_many_samples_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = Profile([SampleType("samples", "count")])
+    profile = ProfileData([SampleType("samples", "count")])
     locations = [profile.location(NO_MAPPING, 0, (Frame(f"f{at}"),)) for at in range(3)]
     for at in range(300):
         labels = (Label("comm", "app"),) if at % 2 else ()
         profile.samples.add([locations[at % 3], locations[0]] if at % 5 else [], [1], labels)
     asked: list[int] = []
-    frames = Stacks.frames
+    frames = ProfileStacks.frames
 
-    def noted(self: Stacks, location: int) -> tuple[Shown, ...]:
+    def noted(self: ProfileStacks, location: int) -> tuple[DisplayFrame, ...]:
         asked.append(location)
         return frames(self, location)
 
-    monkeypatch.setattr(Stacks, "frames", noted)
+    monkeypatch.setattr(ProfileStacks, "frames", noted)
     text = folded.write(profile)
     assert text == "[unknown] 30\napp 30\n" + "".join(f"{at}f0;f{one} 40\n" for at in ("app;", "") for one in range(3))
     assert sorted(asked) == locations
@@ -72,7 +72,7 @@ def test_folded_stacks_read_back_equal() -> None:
 
 
 def test_the_command_of_a_sample_is_its_outermost_frame() -> None:
-    profile = Profile([SampleType("samples", "count")])
+    profile = ProfileData([SampleType("samples", "count")])
     profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("f"),))], [1], (Label("comm", "python3"),))
     assert folded.write(profile) == "python3;f 1\n"
 
@@ -80,8 +80,8 @@ def test_the_command_of_a_sample_is_its_outermost_frame() -> None:
 def test_a_line_without_a_value_is_counted_unless_most_lines_are_invalid() -> None:
     profile = folded.read("a;b 1\na;b\nc 2\n")
     assert (profile.skipped, len(profile.samples)) == (1, 2)
-    assert profile.first_skipped == ("folded line 2", "a stack is followed by its value", "a;b")
-    with pytest.raises(ProfileError, match=r"folded line 2: found a;b \(rule: a stack is followed by its value"):
+    assert profile.first_skipped == ("folded line 2", "a stack and its value", "a;b")
+    with pytest.raises(ProfileError, match=r"folded line 2: expected a stack and its value, found a;b"):
         folded.read("a;b 1\na;b\n some text\n")
 
 
@@ -97,7 +97,7 @@ def test_speedscope_gets_a_profile_for_each_sample_type() -> None:
 
 
 def test_speedscope_has_one_frame_for_a_function_whatever_its_lines() -> None:
-    profile = Profile([SampleType("samples", "count")], [Mapping(path="/bin/app"), Mapping(path="/bin/other")])
+    profile = ProfileData([SampleType("samples", "count")], [Mapping(path="/bin/app"), Mapping(path="/bin/other")])
     places = [
         profile.location(0, at, (Frame("main", "/src/a.c", line, start_line=20),)) for at, line in ((1, 22), (2, 25))
     ]

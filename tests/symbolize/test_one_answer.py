@@ -14,7 +14,7 @@ from whence.columns import Namer
 from whence.filter.places import Places
 from whence.locator.locator import Locator
 from whence.profiles import naming
-from whence.samples.model import Mapping, Profile, SampleType
+from whence.samples.model import Mapping, ProfileData, SampleType
 from whence.symbolize import Core, Symbolizer
 
 ID = "ab" * 20
@@ -60,7 +60,7 @@ def by_profile(program: Path, addresses: list[int], *, end_known: bool = True) -
     mappings = [
         Mapping(BIAS + low, BIAS + end if end_known else 0, offset, str(program), ID) for low, end, offset in MAPPINGS
     ]
-    profile = Profile([SampleType("samples", "count")], mappings)
+    profile = ProfileData([SampleType("samples", "count")], mappings)
     for address in addresses:
         index = next(i for i, (low, end, _) in enumerate(MAPPINGS) if BIAS + low <= address < BIAS + end)
         profile.samples.add([profile.location(index, address)], [1])

@@ -13,7 +13,7 @@ from whence.cli.progress import Progress
 
 if TYPE_CHECKING:
     from whence.profiles.coverage import Report
-    from whence.samples.model import Profile
+    from whence.samples.model import ProfileData
 
 
 def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
@@ -66,7 +66,7 @@ def format_asked(options: Namespace) -> str:
     return asked
 
 
-def refuse_binary_on_terminal(options: Namespace, format: str, profile: Profile) -> None:
+def refuse_binary_on_terminal(options: Namespace, format: str, profile: ProfileData) -> None:
     """Raise WrongUse where what is no text would go to a terminal."""
     from whence.profiles.formats.registry import is_binary
 
@@ -74,7 +74,7 @@ def refuse_binary_on_terminal(options: Namespace, format: str, profile: Profile)
         refuse_terminal(options.output, f"{'an' if format[0] in 'ao' else 'a'} {format} profile")
 
 
-def choose_type(profile: Profile, wanted: str | None) -> None:
+def choose_type(profile: ProfileData, wanted: str | None) -> None:
     """Show the sample type of a name first. Raises WrongUse where the profile has none of the name."""
     if wanted is None:
         return
@@ -84,7 +84,7 @@ def choose_type(profile: Profile, wanted: str | None) -> None:
     profile.default_type = names.index(wanted)
 
 
-def write_profile(profile: Profile, options: Namespace, format: str, title: str, *, quiet: bool = False) -> None:
+def write_profile(profile: ProfileData, options: Namespace, format: str, title: str, *, quiet: bool = False) -> None:
     """Write the profile to OUT (None: nowhere), and its flame graph where one was asked for."""
     from whence.profiles.formats.registry import PAGE, packed, to_bytes
 
@@ -112,16 +112,16 @@ def put(path: str, data: bytes) -> None:
     save(path, data)
 
 
-def skipped_lines(profile: Profile) -> list[str]:
+def skipped_lines(profile: ProfileData) -> list[str]:
     """How many lines of text could not be read, and the first of them, as a note; none where all were read."""
     from whence._base.errors import shown
 
     if profile.first_skipped is None:
         return []
-    part, rule, line = profile.first_skipped
+    part, expected, line = profile.first_skipped
     lines = "1 line was" if profile.skipped == 1 else f"{profile.skipped:,} lines were"
-    first = "it is" if profile.skipped == 1 else "the first is"
-    return [f"{lines} not understood and left out; {first} {part} ({rule}; found {shown(line)})"]
+    first = ": " if profile.skipped == 1 else "; the first is "
+    return [f"{lines} not understood and left out{first}{part}: expected {expected}, found {shown(line)}"]
 
 
 def report_notes(notes: list[str], title: str, errors: TextIO | None = None) -> None:

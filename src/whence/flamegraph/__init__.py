@@ -20,7 +20,7 @@ import re
 from whence.flamegraph.data import encoded
 from whence.flamegraph.tree import NODES, TYPES, tree
 from whence.samples.difference import both
-from whence.samples.model import Profile
+from whence.samples.model import ProfileData
 
 __all__ = ["page", "page_bytes", "tree"]
 
@@ -37,7 +37,7 @@ PAGE, STYLE, SCRIPT = map(part, ("page.html", "page.css", "page.js"))
 """Read on import: a confined process can open no files later."""
 
 
-def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
+def page(profile: ProfileData, title: str = "", *, nodes: int = NODES) -> str:
     """The HTML file's text, with the `nodes` heaviest nodes of the tree.
 
     It has less than 64 MB, whatever the profile is, and less than a tenth of that for most of them.
@@ -45,7 +45,7 @@ def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
     return page_bytes(profile, title, nodes=nodes).decode("utf-8")
 
 
-def page_bytes(profile: Profile, title: str = "", *, nodes: int = NODES) -> bytes:
+def page_bytes(profile: ProfileData, title: str = "", *, nodes: int = NODES) -> bytes:
     """The HTML file, in UTF-8; bytes of a name that are no UTF-8 show as ?."""
     shown, compared = profile, 0
     if profile.samples.base:

@@ -27,7 +27,7 @@ from collections.abc import Iterable
 from whence.flamegraph.kernels import tree as tree_kernel
 from whence.flamegraph.packages import package
 from whence.flamegraph.tree import LINES, SMALLER, Tree
-from whence.samples.stacks import Shown, shortened
+from whence.samples.stacks import DisplayFrame, shortened
 
 TEXT = 4_000_000
 LONGEST = 20_000  # of one text
@@ -50,7 +50,7 @@ def encoded(tree: Tree, compared: int = 0) -> bytes:
     labels = [texts.number(one) for one in groups]
     types = [[texts.number(part) for part in one] for one in tree.types]
     shown = texts.cut()
-    smaller = next((index for index, one in enumerate(frames) if one == Shown(SMALLER)), -1)
+    smaller = next((index for index, one in enumerate(frames) if one == DisplayFrame(SMALLER)), -1)
     data = {
         "types": [[shown[part] for part in one] for one in types],
         "type": tree.default_type,
@@ -125,7 +125,7 @@ def grouped(tree: Tree) -> tuple[list[str], list[int]]:
     values = tree.values[tree.default_type] if tree.values else array("q")
     each = array("d", bytes(8 * len(tree.frames)))
     tree_kernel.by_frame(tree.frame, values, each)
-    smaller = Shown(SMALLER)
+    smaller = DisplayFrame(SMALLER)
     share: dict[str, float] = {}
     for one, value in zip(tree.frames, each):
         if one != smaller:

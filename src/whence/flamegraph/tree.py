@@ -21,9 +21,9 @@ from whence._base.errors import ProfileError
 from whence._base.model import Frame, Frames
 from whence._base.records import Record, field
 from whence.flamegraph.kernels import tree as tree_kernel
-from whence.samples.model import Profile, Samples, SampleType
-from whence.samples.stacks import Shown, binary_of, shown
-from whence.samples.wire import room
+from whence.samples.model import ProfileData, Samples, SampleType
+from whence.samples.stacks import DisplayFrame, binary_of, shown
+from whence.samples.wire import zeros
 
 NODES = 300_000  # as many as a browser draws without a pause
 CELLS = 2 * NODES  # nodes times sample types
@@ -49,7 +49,7 @@ class Tree(Record):
 
     types: list[SampleType] = field(default_factory=list)
     default_type: int = 0
-    frames: list[Shown] = field(default_factory=list)
+    frames: list[DisplayFrame] = field(default_factory=list)
     frame: array[int] = field(default_factory=lambda: array("q", [-1]))
     parent: array[int] = field(default_factory=lambda: array("I", [0]))
     up: array[int] = field(default_factory=lambda: array("q", [0]))
@@ -63,14 +63,14 @@ class Tree(Record):
 class LocationFrames(Record):
     """Locations as what they show: location l is place[of[l]:of[l + 1]], innermost first; a place is a frame's line."""
 
-    frames: list[Shown]
+    frames: list[DisplayFrame]
     of: array[int]
     place: array[int]
     frame: array[int]
     line: array[int]
 
 
-def places(profile: Profile) -> LocationFrames:
+def places(profile: ProfileData) -> LocationFrames:
     """What each location shows. Frames are distinguished by name, file and binary, places by their line, too."""
     chains: list[Frames] = profile.frames
     reasons: dict[tuple[str, str, str], str] = {}  # of those that have no name
@@ -97,11 +97,11 @@ def places(profile: Profile) -> LocationFrames:
     if lines and (min(lines) < 0 or max(lines) > MOST):
         lines = [min(max(line, 0), MOST) for line in lines]
     return LocationFrames(
-        [Shown(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, place, frame, array("I", lines)
+        [DisplayFrame(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, place, frame, array("I", lines)
     )
 
 
-def tree(profile: Profile, nodes: int = NODES) -> Tree:
+def tree(profile: ProfileData, nodes: int = NODES) -> Tree:
     """The tree of a profile's stacks, its heaviest `nodes` nodes by their shares of all types."""
     samples = profile.samples
     kinds = drawn_types(profile)
@@ -121,26 +121,26 @@ def tree(profile: Profile, nodes: int = NODES) -> Tree:
         min(nodes, CELLS // max(1, len(values))),
         depth,
         LINES,
-        room,
+        zeros,
     )
     if growth.fault:
         raise damaged()
     while growth.grow(SLICE):
         pass
-    out.parent, frame, out.up, out.count, out.line, end, rest, cut = growth.lay_out(same, room)
+    out.parent, frame, out.up, out.count, out.line, end, rest, cut = growth.lay_out(same, zeros)
     out.pruned, out.depth = rest > 0, depth if cut else 0
-    used, out.frame = room("I", len(shape.frames) + 1), room("q", len(frame))
-    different = tree_kernel.renumbered(frame, room("I", len(used)), used, out.frame)
-    out.frames = [shape.frames[one] if one < len(shape.frames) else Shown(SMALLER) for one in used[:different]]
+    used, out.frame = zeros("I", len(shape.frames) + 1), zeros("q", len(frame))
+    different = tree_kernel.renumbered(frame, zeros("I", len(used)), used, out.frame)
+    out.frames = [shape.frames[one] if one < len(shape.frames) else DisplayFrame(SMALLER) for one in used[:different]]
     for kind in kinds:
-        ends = room("q", len(frame))
+        ends = zeros("q", len(frame))
         if kind < len(samples.values):
             checked(tree_kernel.sums(samples.of, samples.values[kind], end, ends))
         out.values.append(ends)
     return out
 
 
-def drawn_types(profile: Profile) -> list[int]:
+def drawn_types(profile: ProfileData) -> list[int]:
     """Which sample types are drawn: the first TYPES, and the default one."""
     kinds = list(range(len(profile.sample_types)))
     return kinds if len(kinds) <= TYPES else sorted({*kinds[: TYPES - 1], profile.default_type})
@@ -149,7 +149,7 @@ def drawn_types(profile: Profile) -> list[int]:
 def weights(samples: Samples, values: list[array[int]]) -> tuple[array[float], array[int]]:
     """What each stack weighs, and the first stack that is equal to it, which has the weight of all of them."""
     stacks = len(samples.first) - 1
-    weight, same = array("d", bytes(8 * stacks)), room("I", stacks)
+    weight, same = array("d", bytes(8 * stacks)), zeros("I", stacks)
     for column in values:
         checked(tree_kernel.shares(samples.of, column, weight))
     table = array("I", b"\xff" * (4 << (2 * stacks).bit_length()))
@@ -159,7 +159,7 @@ def weights(samples: Samples, values: list[array[int]]) -> tuple[array[float], a
 
 def deepest(samples: Samples, shape: LocationFrames, weight: array[float]) -> int:
     """How many frames of each stack can be walked over in all: a location may stand for thousands of inlined calls."""
-    sizes = room("I", len(samples.first) - 1)
+    sizes = zeros("I", len(samples.first) - 1)
     checked(tree_kernel.depths(samples.first, samples.stack, shape.of, weight, DEPTH, sizes))
     found: int = tree_kernel.level(sizes, STEPS + STEPS_EACH * len(samples.stack), DEPTH)
     return max(1, found)

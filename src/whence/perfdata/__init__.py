@@ -37,7 +37,7 @@ from whence.samples import bounds
 
 if TYPE_CHECKING:
     from whence._base.budget import Budget
-    from whence.samples.model import Profile
+    from whence.samples.model import ProfileData
 
 FORMAT = "perf.data"
 MAGIC_BYTES = len(MAGIC)
@@ -48,12 +48,12 @@ def is_recording(data: bytes) -> bool:
     return data.startswith((MAGIC, MAGIC_BIG))
 
 
-def from_bytes(data: bytes, budget: Budget | None = None, *, local: bool = True) -> Profile:
+def from_bytes(data: bytes, budget: Budget | None = None, *, local: bool = True) -> ProfileData:
     """Return the profile in the bytes of a perf.data; with `local` false no other file is opened. ProfileError."""
     return read(BytesSource(data), budget or bounds.reading(len(data)), local=local)
 
 
-def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> Profile:
+def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> ProfileData:
     """The profile in an open file or pipe, of which `head` was read already; `folder` is the one that it lies in. What
     comes through a pipe is put into a temporary file, so that little of it is in memory. OSError, ProfileError."""
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -68,7 +68,7 @@ def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> P
         return read(source, bounds.reading(source.size))
 
 
-def from_folder(path: str) -> Profile:
+def from_folder(path: str) -> ProfileData:
     """The profile in the directory form: `data`, and `data.0`, `data.1` ... with bare records (perf record --threads),
     and the kernel's names as they were (perf record --kcore). OSError, ProfileError."""
     names = [name for name in os.listdir(path) if PART.fullmatch(name)]

@@ -25,7 +25,7 @@ from whence.perfdata.source import MemorySpool, SpoolSource
 from whence.perfdata.stacks import UserStacks
 from whence.samples import bounds
 from whence.samples.kinds import GENERATED
-from whence.samples.model import NO_MAPPING, Label, Lost, Mapping, Profile, Samples, SampleType, Timeline
+from whence.samples.model import NO_MAPPING, Label, LostSamples, Mapping, ProfileData, Samples, SampleType, Timeline
 
 if TYPE_CHECKING:
     from whence.perfdata.jitdump import JitCode
@@ -203,7 +203,7 @@ class RecordingReader:
 
     # the profile
 
-    def profile(self) -> Profile:
+    def profile(self) -> ProfileData:
         """What the records say."""
         if not self.events:
             raise ProfileError("records", None, "there is an event (HEADER_ATTR) before samples", "none")
@@ -214,7 +214,7 @@ class RecordingReader:
         self._read_jitdumps()
         replay = self.new_replay()
         replay.run()
-        profile = Profile(stored=bounds.stored(self.budget))
+        profile = ProfileData(stored=bounds.stored(self.budget))
         self.fill(profile, replay)
         self._describe(profile)
         if len(records.sample_user):
@@ -225,7 +225,7 @@ class RecordingReader:
         """The samples, to be taken in order of time."""
         return Replay(self.records, self.seed ^ (1 << 63) - 1)
 
-    def fill(self, profile: Profile, replay: Replay) -> None:
+    def fill(self, profile: ProfileData, replay: Replay) -> None:
         """Put the locations and samples of a replay that is done into a profile."""
         self._locations(profile, replay)
         self._samples(profile, replay)
@@ -302,7 +302,7 @@ class RecordingReader:
         whole, part = ticks >> shift, ticks & (1 << shift) - 1
         return zero + whole * factor + (part * factor >> shift) & (1 << 64) - 1
 
-    def _locations(self, profile: Profile, replay: Replay) -> None:
+    def _locations(self, profile: ProfileData, replay: Replay) -> None:
         maps, pids, addresses = (
             array(code, bytes(column))
             for code, column in (
@@ -366,7 +366,7 @@ class RecordingReader:
             found = known.get(KERNEL_SYMBOL.sub("]", name))
         return found or ""
 
-    def _samples(self, profile: Profile, replay: Replay) -> None:
+    def _samples(self, profile: ProfileData, replay: Replay) -> None:
         count, events = len(replay.sample_stack), len(replay.event_sample)
         kinds = array("I", bytes(replay.sample_event))
         seen = sorted(set(kinds)) or [at for at, one in enumerate(self.events) if not one.is_dummy]
@@ -426,7 +426,7 @@ class RecordingReader:
             out.append(tuple(labels))
         return out
 
-    def _describe(self, profile: Profile) -> None:
+    def _describe(self, profile: ProfileData) -> None:
         records = self.records
         profile.comments = self.features.comments()
         counts = records.record_counts
@@ -435,7 +435,7 @@ class RecordingReader:
         ):
             if len(profile.lost) < MOST_LOST and 0 < lost <= LARGEST:
                 pid, tid = signed(thread >> 32), signed(thread & 0xFFFFFFFF)
-                profile.lost.append(Lost(lost, min(time, LARGEST), pid, tid))
+                profile.lost.append(LostSamples(lost, min(time, LARGEST), pid, tid))
         if profile.lost:
             total = sum(one.samples for one in profile.lost)
             self.note(f"{total:,} samples were lost while recording: perf could not keep up")
@@ -469,7 +469,7 @@ def unit_of(event: Attribute) -> str:
 
 def read(
     source: ByteSource, budget: Budget, others: Iterable[ByteSource] = (), folder: str = "", *, local: bool = True
-) -> Profile:
+) -> ProfileData:
     """Return the profile in a perf.data; raise ProfileError for anything else.
 
     Args:

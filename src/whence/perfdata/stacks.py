@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from whence.perfdata.kernels.records import Records
     from whence.perfdata.kernels.replay import Replay
     from whence.perfdata.source import ByteSource
-    from whence.samples.model import Profile
+    from whence.samples.model import ProfileData
     from whence.unwind.cfi import Fde
     from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.memory import Memory
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
         def new_replay(self) -> Replay: ...
 
-        def fill(self, profile: Profile, replay: Replay) -> None: ...
+        def fill(self, profile: ProfileData, replay: Replay) -> None: ...
 
         def map_facts(self, number: int) -> Any: ...
 
@@ -230,7 +230,7 @@ class UserStacks:
         self._unwinders: Lru[tuple[int, str], tuple[Setting, int, SampleUnwinder]] = Lru(SETTINGS_KEPT)
         self._same: dict[tuple[Placed, ...], Setting] = {}  # of processes without generated code, by their maps
 
-    def unwind(self, profile: Profile, locator: Locator) -> None:
+    def unwind(self, profile: ProfileData, locator: Locator) -> None:
         """Give every sample its whole stack, by the files that `locator` finds. Never raises for what a sample or a
         file is; `profile.notes` says how many stacks end before their outermost frame, and why most of them do."""
         reader = self._reader

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.lidia.results import imported
 from whence.samples import bounds
-from whence.samples.model import Label, Profile
+from whence.samples.model import Label, ProfileData
 from whence.samples.stacks import binary_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FRAME_BYTES = 64  # of a frame in a row: its struct's columns and validity
 
 
-def table(profile: Profile) -> pyarrow.Table:
+def table(profile: ProfileData) -> pyarrow.Table:
     """The profile as a pyarrow Table. ImportError where pyarrow is not installed."""
     pa = imported("pyarrow", "an Arrow table", "arrow")
     samples = profile.samples
@@ -64,7 +64,7 @@ def table(profile: Profile) -> pyarrow.Table:
     return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields, metadata=about))
 
 
-def stacks_of(pa: Any, profile: Profile, budget: Any) -> Any:
+def stacks_of(pa: Any, profile: ProfileData, budget: Any) -> Any:
     """The stacks as a list of structs each."""
     frames = [one or (None,) for one in profile.frames]
     count = sum(map(len, frames))
@@ -123,7 +123,7 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def write(profile: Profile) -> bytes:
+def write(profile: ProfileData) -> bytes:
     """The table as an Arrow IPC stream."""
     pa = imported("pyarrow", "the format arrow", "arrow")
     found = table(profile)

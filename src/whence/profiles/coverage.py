@@ -17,7 +17,7 @@ from whence._base.records import Record, field
 from whence.locate.identity import key
 from whence.profiles.naming import Named
 from whence.samples.kernels.stacks import weigh
-from whence.samples.model import Profile
+from whence.samples.model import ProfileData
 
 
 class CoverageRow(Record):
@@ -78,7 +78,7 @@ class Report:
     The rows are made when they are first asked for: they weigh every sample.
     """
 
-    def __init__(self, profile: Profile, files: Sequence[Named]) -> None:
+    def __init__(self, profile: ProfileData, files: Sequence[Named]) -> None:
         self.profile, self.files = profile, files
         self._rows: list[CoverageRow] | None = None
 
@@ -120,7 +120,7 @@ def percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else 100.0
 
 
-def weights(profile: Profile) -> array[int]:
+def weights(profile: ProfileData) -> array[int]:
     """For each location how often samples hold it; 1 for each where the profile has no samples."""
     out = array("q", bytes(8 * len(profile.address)))
     samples = profile.samples
@@ -133,7 +133,7 @@ def weights(profile: Profile) -> array[int]:
     return out if any(out) else array("q", [1]) * len(out)
 
 
-def coverage(profile: Profile, reports: Sequence[Named]) -> list[CoverageRow]:
+def coverage(profile: ProfileData, reports: Sequence[Named]) -> list[CoverageRow]:
     """A row for each file, the one with the most samples first."""
     weight = weights(profile)
     rows = []

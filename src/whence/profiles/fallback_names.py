@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from whence._base.model import Frames
-from whence.samples.model import NO_MAPPING, Mapping, Profile
+from whence.samples.model import NO_MAPPING, Mapping, ProfileData
 
 ADDRESS = re.compile(r"[0-9a-fA-F]{1,16}")
 LIBRARY = re.compile(r"[^/]*\.so(?:\.[\w.-]+)?")
@@ -60,7 +60,7 @@ class Fallbacks:
     `files` are the paths of the files that were given. `restore` gives the names back to those that got no better ones.
     """
 
-    def __init__(self, profile: Profile, files: Iterable[str | os.PathLike[str]]) -> None:
+    def __init__(self, profile: ProfileData, files: Iterable[str | os.PathLike[str]]) -> None:
         self.profile = profile
         self._frames: dict[int, Frames] = {}
         self._columns = profile.mappings, profile.mapping, profile.address

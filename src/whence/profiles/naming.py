@@ -25,7 +25,7 @@ from whence.samples.addresses import NOWHERE
 from whence.samples.kernel import HALF
 from whence.samples.kernels.lines import census
 from whence.samples.kinds import AddressKind, kind_of
-from whence.samples.model import NO_MAPPING, Mapping, NamedLocations, Profile
+from whence.samples.model import NO_MAPPING, Mapping, NamedLocations, ProfileData
 from whence.symbolize.naming import Unnamed, table_of
 
 MOST_KNOWN = 500_000  # vaddrs of a file whose chains are kept for the next profile
@@ -59,7 +59,7 @@ class Named(Record):
 
 
 def name(
-    profile: Profile,
+    profile: ProfileData,
     binaries: Binaries | Locator,
     *,
     overwrite: bool = False,
@@ -88,7 +88,7 @@ def name(
 
 
 def _name(
-    profile: Profile,
+    profile: ProfileData,
     binaries: Binaries,
     *,
     overwrite: bool,
@@ -220,7 +220,7 @@ def _made_readable(answers: Iterable[Answer], readable: Readable) -> Iterable[An
 
 
 def _ask(
-    profile: Profile,
+    profile: ProfileData,
     search: MappingSearch,
     mapping: Mapping,
     members: Locations,
@@ -281,7 +281,7 @@ def _chains_of(opened: Placed, vaddrs: memoryview, how: Asked) -> tuple[ChainTab
 
 
 def _leave_unnamed(
-    profile: Profile,
+    profile: ProfileData,
     opened: Placed,
     mapping: Mapping,
     answers: Iterable[tuple[int, int, int]],
@@ -300,7 +300,7 @@ def _leave_unnamed(
             _leave(profile, location, nowhere if vaddr == NOWHERE else why[vaddr], report)
 
 
-def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:
+def _answer(profile: ProfileData, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:
     """Frames and reasons to their locations; with `better` a reason that is there already stays."""
     for location, answer, how in answers:
         if not isinstance(answer, Missing):
@@ -312,7 +312,7 @@ def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, bette
             _leave(profile, location, answer, report)
 
 
-def _leave(profile: Profile, location: int, missing: Missing, report: Named) -> None:
+def _leave(profile: ProfileData, location: int, missing: Missing, report: Named) -> None:
     """A location that got nothing new: with old frames it keeps them, without it has a reason."""
     if not profile.own_frames[location]:
         profile.reasons[location] = str(missing)
@@ -329,7 +329,7 @@ def own_file(path: str) -> str:
     return name if name.startswith("<") and name.endswith(">") else path
 
 
-def _count_objects(profile: Profile, report: Named, in_columns: set[int]) -> None:
+def _count_objects(profile: ProfileData, report: Named, in_columns: set[int]) -> None:
     """Count the locations that have frames and were named by no file: those that were are counted."""
     frames = profile.own_frames
     found = [location for location in report.members if frames[location] and location not in in_columns]

@@ -10,7 +10,7 @@ from whence.profiles.symbol_lists import NameList, SymbolLists
 from whence.samples import bounds
 from whence.samples.kernel import HALF
 from whence.samples.kinds import MAP_PATH, AddressKind, kind_of
-from whence.samples.model import Label, Mapping, Profile
+from whence.samples.model import Label, Mapping, ProfileData
 from whence.samples.threads import PID_LABELS, number_in
 
 Answer = tuple[int, Frames | Missing, str]
@@ -66,7 +66,7 @@ def of_file(mapping: Mapping) -> bool:
 class Processes:
     """The processes each location was seen in: by the mapping's name (perf does that), or by samples' labels."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
         self._seen: dict[int, set[int]] | None = None
         self._all: frozenset[int] = frozenset()

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 NOTEBOOK_NODES = 20_000  # of a flame graph: a notebook keeps each page it shows
 
 
-class Profile(model.Profile):
+class Profile(model.ProfileData):
     """A profile: sample types, mappings, locations with their frames, samples. Made by `read`, or by hand."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, tables: model.Profile) -> Profile:
+    def of(cls, tables: model.ProfileData) -> Profile:
         """The profile that has the tables a reader filled; they are shared, not copied."""
         found = cls()
         for part, value in as_dict(tables).items():
@@ -73,13 +73,13 @@ class Profile(model.Profile):
         """
         formats.write(self, path, format, json=json)
 
-    def merge(self, *others: model.Profile) -> Profile:
+    def merge(self, *others: model.ProfileData) -> Profile:
         """One profile of this and the others: equal samples, and mappings of the same file, become one each."""
         from whence.samples.merging import merge
 
         return Profile.of(merge([self, *others]))
 
-    def diff(self, base: model.Profile, *, normalize: bool = False) -> Profile:
+    def diff(self, base: model.ProfileData, *, normalize: bool = False) -> Profile:
         """What changed since `base`, by functions and files, so that two builds compare; values may be negative.
 
         With `normalize` as if both had the same sum of each sample type. Its `samples.base` has the values of `base`;
@@ -113,7 +113,7 @@ class Profile(model.Profile):
         return formats.to_bytes(self, format, name, json=json)
 
 
-def merge(profiles: Iterable[model.Profile]) -> Profile:
+def merge(profiles: Iterable[model.ProfileData]) -> Profile:
     """One profile of all. Each is let go before the next one is taken, so an iterator of many needs little memory."""
     return Profile.of(merging.merge(profiles))
 

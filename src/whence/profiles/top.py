@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from whence._base.errors import plain
 from whence.samples import bounds
-from whence.samples.model import NO_TYPE, Profile, SampleType
-from whence.samples.stacks import Shown, Stacks, shortened
+from whence.samples.model import NO_TYPE, ProfileData, SampleType
+from whence.samples.stacks import DisplayFrame, ProfileStacks, shortened
 
 ROWS = 30  # unless it is asked for more
 SORTS = ("self", "total")
@@ -59,7 +59,7 @@ class Top(NamedTuple):
         return text(self)
 
 
-def top(profile: Profile, rows: int = ROWS, sort: str = "self", *, kind: int | None = None) -> Top:
+def top(profile: ProfileData, rows: int = ROWS, sort: str = "self", *, kind: int | None = None) -> Top:
     """The `rows` functions (0: all) that have most of a sample type (an index; default: the profile's own).
 
     `sort` is "self" or "total". Of a difference of profiles, those that changed most come first.
@@ -83,13 +83,13 @@ def by_total(row: TopRow) -> tuple[int, int]:
     return -abs(row.total), -abs(row.self)
 
 
-def type_of(profile: Profile, kind: int | None = None) -> SampleType:
+def type_of(profile: ProfileData, kind: int | None = None) -> SampleType:
     """The sample type of an index (default: the profile's own); one without texts where there is none."""
     kind = profile.default_type if kind is None else kind
     return profile.sample_types[kind] if kind < len(profile.sample_types) else NO_TYPE
 
 
-def functions(profile: Profile, kind: int | None = None) -> tuple[list[TopRow], int]:
+def functions(profile: ProfileData, kind: int | None = None) -> tuple[list[TopRow], int]:
     """Every function with its self and total, and the sum of all samples."""
     kind = profile.default_type if kind is None else kind
     samples = profile.samples
@@ -97,9 +97,9 @@ def functions(profile: Profile, kind: int | None = None) -> tuple[list[TopRow], 
     weight = array("q", bytes(8 * (len(samples.first) - 1)))
     for stack, value in zip(samples.of, column):
         weight[stack] += value
-    stacks = Stacks(profile, "a table of functions")
+    stacks = ProfileStacks(profile, "a table of functions")
     known: dict[tuple[str, str, str, str], int] = {}
-    rows: list[Shown] = []
+    rows: list[DisplayFrame] = []
     of: dict[int, tuple[int, ...]] = {}  # a location's functions, innermost first
 
     def functions_of(location: int) -> tuple[int, ...]:
@@ -187,5 +187,5 @@ def text(found: Top) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(profile: Profile, rows: int = ROWS, sort: str = "self") -> str:
+def write(profile: ProfileData, rows: int = ROWS, sort: str = "self") -> str:
     return text(top(profile, rows, sort))

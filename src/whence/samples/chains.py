@@ -15,14 +15,14 @@ from whence.samples.kernels import lines as lines_kernel
 
 if TYPE_CHECKING:
     from whence._base.model import Frames
-    from whence.samples.model import NamedLocations, Profile
+    from whence.samples.model import NamedLocations, ProfileData
 
 NO_TEXT = 0  # the number of ""
 HAS_FILE, HAS_LINE, IS_INLINED = 1, 2, 4  # of a frame
 ALL_KINDS = 8  # what those make
 
 
-class Functions(Record):
+class FunctionColumns(Record):
     """Functions as columns: `name` and `file` are numbers of `texts`."""
 
     texts: dict[str, int]
@@ -48,7 +48,7 @@ class Chains(Record):
     texts: dict[str, int] = field(default_factory=lambda: {"": NO_TEXT})
 
     @classmethod
-    def of(cls, profile: Profile, chosen: Set[int] | None = None, skip: int = 0) -> Chains:
+    def of(cls, profile: ProfileData, chosen: Set[int] | None = None, skip: int = 0) -> Chains:
         """The chains of the chosen locations (None: of all), behind `skip` locations that have none.
 
         Where files named locations, their chains are taken as columns; those that are objects are numbered by which
@@ -106,12 +106,12 @@ class Chains(Record):
         """How many lines all locations have."""
         return int(lines_kernel.count(self.chain, self.first))
 
-    def functions(self) -> tuple[memoryview, Functions]:
+    def functions(self) -> tuple[memoryview, FunctionColumns]:
         """Which function each frame is of, and all of them in the order that the locations come to them."""
         columns = self.chain, self.first, self.function, self.file, self.start_line
         numbers, rows = (column.numbers() for column in lines_kernel.functions_of(*columns, SEED))
         names, files = (words(taken(column, "I", rows)) for column in (self.function, self.file))
-        return numbers, Functions(self.texts, names, files, longs(taken(self.start_line, "Q", rows)))
+        return numbers, FunctionColumns(self.texts, names, files, longs(taken(self.start_line, "Q", rows)))
 
     def lines(self, functions: array[int], numbers: memoryview) -> tuple[memoryview, memoryview, memoryview]:
         """Where each location's lines start (and the last one's end), and the function and number of every line.

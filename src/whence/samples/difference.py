@@ -19,7 +19,7 @@ from whence._base.model import Frame
 from whence._base.records import replaced
 from whence.samples import bounds
 from whence.samples.merging import saturated
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, Samples
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, Samples
 from whence.samples.stacks import binary_of
 
 COMMAND = "comm"
@@ -29,7 +29,7 @@ Function = tuple[str, str]
 """A name, and a file or (of what knows none) the binary in brackets."""
 
 
-def diff(new: Profile, base: Profile, *, normalize: bool = False) -> Profile:
+def diff(new: ProfileData, base: ProfileData, *, normalize: bool = False) -> ProfileData:
     """`new` less `base`, by functions; with `normalize` as if both had the same sum of each type.
 
     ProfileError where they have no sample type in common.
@@ -42,7 +42,7 @@ def diff(new: Profile, base: Profile, *, normalize: bool = False) -> Profile:
         raise ProfileError("sample_type", None, "both profiles have one of a kind", fault=fault)
     sides = Side(new), Side(base)
     alike = matched(sides[0].functions, sides[1].functions)
-    out = Profile(
+    out = ProfileData(
         [new.sample_types[at] for at, _ in pairs],
         default_type=next((row for row, (at, _) in enumerate(pairs) if at == new.default_type), 0),
         time_ns=new.time_ns,
@@ -65,7 +65,7 @@ def diff(new: Profile, base: Profile, *, normalize: bool = False) -> Profile:
 class Side:
     """One of the two profiles: the functions of each location, innermost first."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
         self.binaries = [stem(binary_of(profile, at)) for at in range(len(profile.address))]
         self.chains: list[list[tuple[Function, Frame]]] = [self._chain(at) for at in range(len(profile.address))]
@@ -129,7 +129,7 @@ def _alone(functions: Iterable[Function], rule: Callable[[Function], object]) ->
 class FunctionLocations:
     """The difference as it grows: a location for each function, a sample for each stack of them and command."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
         self.budget = bounds.writing(profile.stored, "the difference of two profiles")
         self._functions: dict[Function, int] = {}
@@ -163,7 +163,7 @@ class FunctionLocations:
                 if kind < len(samples.values):
                     row[column][place] += samples.values[kind][index]
 
-    def _location(self, profile: Profile, at: int, function: Function, frame: Frame) -> int:
+    def _location(self, profile: ProfileData, at: int, function: Function, frame: Frame) -> int:
         found = self._functions.get(function)
         if found is None:
             self.budget.charge(bounds.LOCATION)
@@ -201,7 +201,7 @@ def _scale(rows: list[list[list[int]]], kind: int) -> tuple[int, int] | None:
     return (new, base) if new > 0 and base > 0 else None
 
 
-def both(profile: Profile, most: int = 0) -> Profile:
+def both(profile: ProfileData, most: int = 0) -> ProfileData:
     """A difference as a profile of the new values, with the base's as further sample types of the same names.
 
     Of more than `most` types (0: any number) the first ones, and the default one in any case.

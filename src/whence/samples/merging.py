@@ -16,16 +16,16 @@ from whence._base.model import Frames
 from whence.samples import bounds
 from whence.samples.addresses import is_runtime
 from whence.samples.kinds import AddressKind, kind_of
-from whence.samples.model import NO_MAPPING, Derived, Label, Mapping, Profile, Samples, SampleType, Timeline
+from whence.samples.model import NO_MAPPING, Derived, Label, Mapping, ProfileData, Samples, SampleType, Timeline
 
 LARGEST = (1 << 63) - 1
 
 
-def merge(profiles: Iterable[Profile]) -> Profile:
+def merge(profiles: Iterable[ProfileData]) -> ProfileData:
     """One profile of all; each is let go before the next one is asked for. One whose stacks wait to be unwound is kept,
     with those behind it, for they are to be merged once more then."""
     merger = Merger()
-    kept: list[Profile] = []
+    kept: list[ProfileData] = []
     for profile in profiles:
         if kept or profile.unwinding is not None:
             kept = kept or ([deepcopy(merger.profile)] if merger.added else [])
@@ -45,7 +45,7 @@ class Merger:
     """The profile as it grows: `add` takes one more."""
 
     def __init__(self) -> None:
-        self.profile = Profile(stored=0)
+        self.profile = ProfileData(stored=0)
         self.added = 0
         self._types: dict[SampleType, int] = {}
         self._mappings: dict[tuple[object, ...], int] = {}
@@ -55,7 +55,7 @@ class Merger:
         self._values: list[array[int]] = []
         self._timeline: Timeline | None = Timeline()
 
-    def add(self, profile: Profile) -> None:
+    def add(self, profile: ProfileData) -> None:
         """Add a profile's samples. Raises ProfileError where all together are larger than the stored bytes allow."""
         out = self.profile
         out.stored = min(out.stored + profile.stored, bounds.NO_BOUND)
@@ -116,7 +116,7 @@ class Merger:
             self.profile.mappings.append(mapping)
         return found, self.profile.mappings[found].start - mapping.start
 
-    def _location(self, profile: Profile, at: int, mappings: list[tuple[int, int]]) -> int:
+    def _location(self, profile: ProfileData, at: int, mappings: list[tuple[int, int]]) -> int:
         mapping, address, frames = profile.mapping[at], profile.address[at], profile.frames[at]
         if mapping != NO_MAPPING:
             own = profile.mappings[mapping]
@@ -158,7 +158,7 @@ class Merger:
             column.extend(given.get(kind) or array("q", [0]) * len(other))
         self.profile.samples.timeline = timeline
 
-    def _about(self, profile: Profile) -> None:
+    def _about(self, profile: ProfileData) -> None:
         """What the profiles say about themselves: the first one's type, the earliest time, all their durations."""
         out = self.profile
         if not self.added:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
-from whence._base.errors import WRONG_KIND, ProfileError, worded
+from whence._base.errors import WRONG_KIND, ProfileError, shown
 from whence._base.model import Frames
 from whence._base.records import Record, as_dict, field
 from whence.procmap import mapping as procmap_mapping
@@ -78,7 +78,7 @@ class Mapping(procmap_mapping.Mapping):
         return self.offset
 
 
-class Lost(NamedTuple):
+class LostSamples(NamedTuple):
     """Samples that the recorder could not keep: how many, when (nanoseconds of its clock), and of which thread."""
 
     samples: int
@@ -196,7 +196,7 @@ class Sample:
 
     __slots__ = ("_profile", "index")
 
-    def __init__(self, profile: Profile, index: int) -> None:
+    def __init__(self, profile: ProfileData, index: int) -> None:
         self._profile, self.index = profile, index
 
     def __repr__(self) -> str:
@@ -232,12 +232,12 @@ class Sample:
 class Unwinding(Protocol):
     """Samples with registers and stack bytes."""
 
-    def unwind(self, profile: Profile, locator: Locator, /) -> None:
+    def unwind(self, profile: ProfileData, locator: Locator, /) -> None:
         """Give them their stacks, by the files that `locator` finds."""
         ...
 
 
-class Profile(Record):
+class ProfileData(Record):
     """One profile. Locations are columns: location i is mapping[i], address[i], frames[i], reasons.get(i).
 
     What files answered is kept as columns, in `named`, until somebody asks for the frames.
@@ -260,9 +260,9 @@ class Profile(Record):
     format: str = ""  # pprof, otlp, perf or folded: what it was read from; "" when it was made by hand
     origin: object = None
     stored: int = NO_BOUND  # bytes it was read from: what is made of it is bounded by them
-    lost: list[Lost] = field(default_factory=list)
+    lost: list[LostSamples] = field(default_factory=list)
     skipped: int = 0  # lines of text that could not be read
-    first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
+    first_skipped: tuple[str, str, str] | None = None  # where the first one is, what was expected there, its text
     notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
     unwinding: Unwinding | None = None  # samples whose stacks wait for the files that say how to unwind them
     kernel_names: str = ""  # a list of the kernel's names (kallsyms) that was kept with it, by its path
@@ -383,17 +383,17 @@ class Profile(Record):
         self.mappings = [self.mappings[index] for index in order]
         self.mapping = array("q", map(place.__getitem__, self.mapping))
 
-    def skip(self, part: str, rule: str, line: str) -> None:
+    def skip(self, part: str, expected: str, line: str) -> None:
         """Count a line of text that could not be read."""
         self.skipped += 1
-        self.first_skipped = self.first_skipped or (part, rule, line[:SHOWN_CHARACTERS])
+        self.first_skipped = self.first_skipped or (part, expected, line[:SHOWN_CHARACTERS])
 
-    def judge_skipped(self, read: int) -> None:
-        """Raise the error of the first line that could not be read where most could not: the text is something else."""
+    def check_skipped(self, read: int) -> None:
+        """Raise ProfileError if more lines were skipped than `read`: the text is not a profile."""
         if self.first_skipped is not None and self.skipped > read:
-            part, rule, line = self.first_skipped
-            fault = f"not a profile: {part}: {worded(rule, line)}"
-            raise ProfileError(part, None, rule, line, fault=fault, code=WRONG_KIND)
+            part, expected, line = self.first_skipped
+            problem = f"not a profile: {part}: expected {expected}, found {shown(line)}"
+            raise ProfileError("", None, problem, found=line, code=WRONG_KIND)
 
     def name(self, location: int, frames: Frames) -> None:
         """Give a location its frames."""
@@ -423,10 +423,10 @@ class Profile(Record):
 class Derived:
     """What a profile that was made of others has to wait for: their stacks. Then it is made of them once more."""
 
-    def __init__(self, parents: Sequence[Profile], again: Callable[[list[Profile]], Profile]) -> None:
+    def __init__(self, parents: Sequence[ProfileData], again: Callable[[list[ProfileData]], ProfileData]) -> None:
         self._parents, self._again = parents, again
 
-    def unwind(self, profile: Profile, locator: Locator) -> None:
+    def unwind(self, profile: ProfileData, locator: Locator) -> None:
         whole = []
         for parent in self._parents:
             one = parent
@@ -439,7 +439,7 @@ class Derived:
             setattr(profile, name, value)
 
 
-def _filtered(profile: Profile, events: list[int] | None, predicate: Callable[[Sample], bool]) -> Profile:
+def _filtered(profile: ProfileData, events: list[int] | None, predicate: Callable[[Sample], bool]) -> ProfileData:
     """The events of a profile that were chosen before its stacks were whole; without times samples are asked again."""
     if events is None or profile.samples.timeline is None:
         return profile.filter(predicate)

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from whence._base.files import DELETED_MARK
 from whence.samples import bounds
 from whence.samples.addresses import is_runtime
-from whence.samples.model import Profile
+from whence.samples.model import ProfileData
 
 CUT = " … "  # in place of the middle of a long text
 NAME_MAX = 255  # a file's name has no more; it is said again for each place without a name
 
 
-class Shown(NamedTuple):
+class DisplayFrame(NamedTuple):
     """One frame of a stack. `reason` is why it has no name, "" for one that has; start_line is its function's."""
 
     name: str
@@ -29,7 +29,7 @@ class Shown(NamedTuple):
     start_line: int = 0
 
 
-def binary_of(profile: Profile, location: int) -> str:
+def binary_of(profile: ProfileData, location: int) -> str:
     """The file's name without its folders, as people call it."""
     mapping = profile.mapping_of(location)
     if mapping is None:
@@ -40,7 +40,7 @@ def binary_of(profile: Profile, location: int) -> str:
     return os.path.basename(path[-NAME_MAX - 1 :])[-NAME_MAX:]
 
 
-def unnamed(profile: Profile, location: int) -> str:
+def unnamed(profile: ProfileData, location: int) -> str:
     """What stands in for the name of a location that has none."""
     mapping = profile.mapping_of(location)
     address = profile.address[location]
@@ -52,30 +52,31 @@ def unnamed(profile: Profile, location: int) -> str:
     return f"{binary}+{address:#x}"
 
 
-def shown(profile: Profile, location: int) -> tuple[Shown, ...]:
+def shown(profile: ProfileData, location: int) -> tuple[DisplayFrame, ...]:
     """The frames of a location, outermost first."""
     frames = profile.frames[location]
     binary = binary_of(profile, location)
     if not frames:
         reason = profile.reasons.get(location, "not asked for")
-        return (Shown(unnamed(profile, location), binary=binary, reason=reason),)
+        return (DisplayFrame(unnamed(profile, location), binary=binary, reason=reason),)
     return tuple(
-        Shown(frame.function, frame.file, frame.line, binary, start_line=frame.start_line) for frame in reversed(frames)
+        DisplayFrame(frame.function, frame.file, frame.line, binary, start_line=frame.start_line)
+        for frame in reversed(frames)
     )
 
 
-class Stacks:
+class ProfileStacks:
     """Every sample's stack, outermost first. Locations are turned into frames once.
 
     What is made of a profile is charged to `budget`: a bound in the bytes the profile was read from.
     """
 
-    def __init__(self, profile: Profile, what: str = "stacks") -> None:
+    def __init__(self, profile: ProfileData, what: str = "stacks") -> None:
         self.profile = profile
         self.budget = bounds.writing(profile.stored, what)
-        self._shown: dict[int, tuple[Shown, ...]] = {}
+        self._shown: dict[int, tuple[DisplayFrame, ...]] = {}
 
-    def frames(self, location: int) -> tuple[Shown, ...]:
+    def frames(self, location: int) -> tuple[DisplayFrame, ...]:
         """The frames of a location, outermost first."""
         found = self._shown.get(location)
         if found is None:
@@ -86,9 +87,9 @@ class Stacks:
     def __len__(self) -> int:
         return len(self.profile.samples)
 
-    def __getitem__(self, sample: int) -> list[Shown]:
+    def __getitem__(self, sample: int) -> list[DisplayFrame]:
         samples = self.profile.samples
-        out = [Shown(label.text) for label in samples.labels[sample] if label.key == "comm"]
+        out = [DisplayFrame(label.text) for label in samples.labels[sample] if label.key == "comm"]
         for location in reversed(samples.locations(sample)):
             out += self.frames(location)
         return out

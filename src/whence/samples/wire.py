@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from whence._base.budget import Budget
-from whence._base.errors import ProfileError
+from whence._base.errors import ProfileError, shown
 from whence._base.records import Record, field
 from whence.kernels.columns import Column
 from whence.samples import bounds
@@ -22,15 +22,15 @@ from whence.samples.kernels import splice as splice_kernel
 from whence.samples.kernels import wire as wire_kernel
 from whence.samples.text import encodable, utf8
 
-RULES = {
-    fields.CUT_VARINT: "a varint ends inside its message",
-    fields.LONG_VARINT: "a varint fits in 64 bits",
-    fields.CUT_FIELD: "a field ends inside its message",
-    fields.WIRE_TYPE: "a field is a varint, a fixed number or bytes with a length",
-    fields.FIELD_ZERO: "field numbers start at 1",
-    fields.NO_ROOM: "the data holds still while it is read",
-    fields.WRONG_TYPE: "a message field has a length",
-    fields.UNKNOWN: "an id names an entry of its table",
+FAULTS = {
+    fields.CUT_VARINT: "a varint extends past the end of its message",
+    fields.LONG_VARINT: "a varint does not fit in 64 bits",
+    fields.CUT_FIELD: "a field extends past the end of its message",
+    fields.WIRE_TYPE: "unknown wire type",
+    fields.FIELD_ZERO: "a field has the number 0",
+    fields.NO_ROOM: "the data changed while it was read",
+    fields.WRONG_TYPE: "a message field has no length",
+    fields.UNKNOWN: "an id is not in its table",
 }
 
 
@@ -38,7 +38,7 @@ def _q() -> array[int]:
     return array("Q")
 
 
-def room(code: str, size: int) -> array[int]:
+def zeros(code: str, size: int) -> array[int]:
     """A zeroed column."""
     return array(code, (0,)) * size
 
@@ -64,7 +64,7 @@ class Messages(Record):
         return len(self.start)
 
     @classmethod
-    def whole(cls, data: bytes, part: str, budget: Budget | None = None) -> Messages:
+    def from_bytes(cls, data: bytes, part: str, budget: Budget | None = None) -> Messages:
         """All of the data as one message. Without a budget the data is what is stored."""
         budget = budget or bounds.reading(len(data))
         return cls(data, part, array("Q", [0]), array("Q", [len(data)]), array("I", [0]), budget)
@@ -96,8 +96,8 @@ class Messages(Record):
 
     def counts(self, numbers: Sequence[int]) -> array[int]:
         """How many fields with a length of each of these numbers there are."""
-        rows = room("Q", len(numbers))
-        self._messages(numbers, rows, room("Q", 0), room("Q", 0), room("I", 0))
+        rows = zeros("Q", len(numbers))
+        self._messages(numbers, rows, zeros("Q", 0), zeros("Q", 0), zeros("I", 0))
         return rows
 
     def count(self, number: int) -> int:
@@ -117,7 +117,7 @@ class Messages(Record):
             self.budget.charge(20 * max(counts))  # while they are taken apart
         ends = array("Q", accumulate(counts))
         next_row = array("Q", [end - count for end, count in zip(ends, counts)])
-        start, end, parent = room("Q", rows), room("Q", rows), room("I", rows)
+        start, end, parent = zeros("Q", rows), zeros("Q", rows), zeros("I", rows)
         if rows:
             self._messages([*numbers.values()], next_row, start, end, parent)
         if len(numbers) == 1:
@@ -136,17 +136,17 @@ class Messages(Record):
     def table(self, width: int) -> array[int]:
         """Scalar fields numbered below `width`, `width` values for each message; 0 where there is none."""
         self.budget.charge(8 * len(self) * width)
-        rows = room("Q", len(self) * width)
+        rows = zeros("Q", len(self) * width)
         self.checked(wire_kernel.scalars(self.data, self.start, self.end, width, rows))
         return rows
 
     def numbers(self, number: int, fixed64: bool = False) -> tuple[array[int], array[int]]:
         """Values of a repeated scalar and, for each message, where its values start (one more at the end)."""
         self.budget.charge(8 * len(self))
-        first = room("Q", len(self) + 1)
+        first = zeros("Q", len(self) + 1)
         rows = self.checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, _q(), first))
         self.budget.charge(2 * bounds.ENTRY * rows)  # columns of other types are made of these
-        values = room("Q", rows)
+        values = zeros("Q", rows)
         if rows:
             self.checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, values, first))
         return values, first
@@ -155,7 +155,8 @@ class Messages(Record):
         """The rows of a kernel's answer (rows, fault, offset). ProfileError where there is a fault."""
         rows, fault, offset = result
         if fault:
-            raise ProfileError(self.part, offset, RULES[fault], self.data[offset : offset + 10])
+            found = self.data[offset : offset + 10]
+            raise ProfileError(self.part, offset, f"{FAULTS[fault]}: {shown(found)}", found=found)
         return rows
 
 
@@ -169,10 +170,10 @@ class Ids:
         self._order = array("Q", range(len(ids)))
         if ids != array("Q", range(1, len(ids) + 1)):
             if 0 in ids:
-                raise ProfileError(f"{part} {ids.index(0)}", None, "its id is not 0", 0)
+                raise ProfileError(f"{part} {ids.index(0)}", None, "the id is 0")
             if len(set(ids)) < len(ids):
-                twice = next(one for one, count in Counter(ids).items() if count > 1)
-                raise ProfileError(part, None, "an id is given once", f"id {twice} twice")
+                duplicate = next(id for id, count in Counter(ids).items() if count > 1)
+                raise ProfileError(part, None, f"duplicate id {duplicate}")
             self._order = array("Q", sorted(self._order, key=ids.__getitem__))
 
     def lists(self, messages: Messages, id_field: int, value_field: int, values: int) -> wire_kernel.IdLists:
@@ -180,12 +181,12 @@ class Ids:
         extents = messages.data, messages.start, messages.end
         return wire_kernel.IdLists(extents, (self.ids, self._order), id_field, value_field, values)
 
-    def positions(self, wanted: array[int], part: str, rule: str) -> array[int]:
-        """Where each wanted id stands in the table; one that is not there breaks the rule."""
-        out = room("I", len(wanted))
-        done, fault, _ = wire_kernel.positions(wanted, self.ids, self._order, out)
+    def positions(self, ids: array[int], part: str, field: str) -> array[int]:
+        """Return the index of each id in the table. Raise ProfileError, naming `field`, for an unknown id."""
+        out = zeros("I", len(ids))
+        count, fault, _ = wire_kernel.positions(ids, self.ids, self._order, out)
         if fault:
-            raise ProfileError(part, None, rule, wanted[done])
+            raise ProfileError(part, None, f"unknown {field} {ids[count]}")
         return out
 
 
@@ -194,11 +195,12 @@ def first_beyond(column: array[int], limit: int) -> int:
     return int(wire_kernel.first_beyond(column, limit))
 
 
-def below(column: array[int], limit: int, part: str, rule: str) -> None:
-    """Raise unless every number of a column is below the limit."""
-    row = first_beyond(column, limit)
+def check_string_indices(column: array[int], count: int, part: str, field: str) -> None:
+    """Raise ProfileError unless every number of a column is an index into `count` strings."""
+    row = first_beyond(column, count)
     if row >= 0:
-        raise ProfileError(f"{part} {row}", None, rule, f"{column[row]} of {limit}")
+        problem = f"{field} {column[row]} is out of range: string_table has {count} strings"
+        raise ProfileError(f"{part} {row}", None, problem, found=column[row])
 
 
 MORE = 0x80  # in a byte of a varint: another one follows

@@ -242,7 +242,7 @@ def decoded(data: bytes, fields: MessageFields) -> dict[str, Any]:
         return out
 
     try:
-        return read(Messages.whole(data, "message"), fields)
+        return read(Messages.from_bytes(data, "message"), fields)
     except ProfileError as error:
         raise Refusal(400, f"the message is no protobuf: {error}") from None
 

@@ -25,8 +25,8 @@ from whence.profiles.formats.json_text import written
 from whence.samples import bounds
 from whence.samples.addresses import is_runtime
 from whence.samples.kinds import AddressKind, kind_of
-from whence.samples.model import Mapping, Profile
-from whence.samples.stacks import Shown, Stacks
+from whence.samples.model import Mapping, ProfileData
+from whence.samples.stacks import DisplayFrame, ProfileStacks
 from whence.samples.threads import ProfileThread, shown, threads_of
 
 VERSION = 60
@@ -58,12 +58,12 @@ HALF_BIT = 63  # of an address: the upper half is the kernel's
 STACK_BYTES = 250  # of a row of the stack table, with what finds it
 
 
-def write(profile: Profile, name: str = "") -> str:
+def write(profile: ProfileData, name: str = "") -> str:
     """The profile as the front end's JSON, under a name."""
     return written(document_of(profile, name or "profile"))
 
 
-def document_of(profile: Profile, name: str) -> dict[str, Any]:
+def document_of(profile: ProfileData, name: str) -> dict[str, Any]:
     tables = FirefoxTables(profile)
     interval = _interval(profile)
     threads, of = threads_of(profile.samples)
@@ -133,13 +133,13 @@ def add_marker(markers: dict[str, Any], name: int, time: float, data: dict[str, 
     markers["length"] += 1
 
 
-def _interval(profile: Profile) -> float:
+def _interval(profile: ProfileData) -> float:
     """Milliseconds from one sample to the next, where the profile says so; else 1."""
     unit = NANOSECONDS.get(profile.period_type.unit)
     return profile.period * unit / MILLISECOND if unit and profile.period > 0 else 1.0
 
 
-def _first_time(profile: Profile) -> int:
+def _first_time(profile: ProfileData) -> int:
     """The earliest moment that is known, in the recorder's nanoseconds."""
     timeline = profile.samples.timeline
     times = [min(timeline.time)] if timeline is not None and len(timeline) else []
@@ -147,7 +147,12 @@ def _first_time(profile: Profile) -> int:
 
 
 def _samples(
-    profile: Profile, tables: FirefoxTables, threads: list[ProfileThread], of: list[int], interval: float, first: int
+    profile: ProfileData,
+    tables: FirefoxTables,
+    threads: list[ProfileThread],
+    of: list[int],
+    interval: float,
+    first: int,
 ) -> list[dict[str, Any]]:
     """The table of samples of each thread."""
     samples, kind = profile.samples, profile.default_type
@@ -173,7 +178,7 @@ def _samples(
     ]
 
 
-def _weights(profile: Profile) -> tuple[str, float]:
+def _weights(profile: ProfileData) -> tuple[str, float]:
     """What the weights are to the front end, and what values are divided by for them."""
     kind = profile.default_type
     unit = profile.sample_types[kind].unit if kind < len(profile.sample_types) else ""
@@ -185,9 +190,9 @@ def _weights(profile: Profile) -> tuple[str, float]:
 class FirefoxTables:
     """What all threads share, as it grows: each row once."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
-        self.frames_of = Stacks(profile, "Firefox Profiler's tables")
+        self.frames_of = ProfileStacks(profile, "Firefox Profiler's tables")
         self.budget = self.frames_of.budget
         self.strings: dict[str, int] = {}
         self.sources: dict[str, int] = {}
@@ -270,7 +275,7 @@ class FirefoxTables:
             ]
         return found
 
-    def frame(self, one: Shown, address: int, depth: int, category: int, resource: int, column: int) -> int:
+    def frame(self, one: DisplayFrame, address: int, depth: int, category: int, resource: int, column: int) -> int:
         source = NO_INDEX
         if one.file:
             source = self.sources.setdefault(one.file, len(self.sources))

@@ -24,7 +24,7 @@ from whence.profiles.formats.firefox import LOST, MILLISECOND
 from whence.profiles.formats.json_text import written
 from whence.profiles.formats.speedscope import EXPORTER
 from whence.samples import bounds
-from whence.samples.model import NO_MAPPING, Label, Lost, Mapping, Profile, SampleType, Timeline
+from whence.samples.model import NO_MAPPING, Label, LostSamples, Mapping, ProfileData, SampleType, Timeline
 
 OLDEST, NEWEST = 41, 80  # versions: the first with libraries of the profile; the newest that is known is 75
 PREFIX_OFFSET, FRAME_FLAGS, FUNC_FLAGS, SHARED_TABLES = 66, 71, 75, 60
@@ -48,7 +48,7 @@ class FirefoxOrigin(Record):
         return f"<FirefoxOrigin of {len(self.tables)} threads>"
 
 
-def read(text: str, budget: Budget | None = None) -> Profile:
+def read(text: str, budget: Budget | None = None) -> ProfileData:
     """The profile in a document's text."""
     rule = "its tables are as their version has them"
     return json_text.made_of(
@@ -172,7 +172,7 @@ class FirefoxReader:
     def __init__(self, document: dict[str, Any], budget: Budget) -> None:
         self.document, self.budget = document, budget
         self.version = version_of(document)
-        self.profile = Profile(stored=bounds.stored(budget))
+        self.profile = ProfileData(stored=bounds.stored(budget))
         self.tables: list[FirefoxTables] = []
         self._mappings: dict[int, int] = {}
         self._locations: dict[tuple[int, int], int] = {}
@@ -358,7 +358,7 @@ class FirefoxReader:
         for data, time in zip(markers.get("data") or (), markers.get("startTime") or (), strict=False):
             if isinstance(data, dict) and data.get("type") == LOST and isinstance(data.get("count"), int):
                 self.budget.charge(bounds.LABEL)
-                self.profile.lost.append(Lost(data["count"], nanoseconds(time), pid, tid))
+                self.profile.lost.append(LostSamples(data["count"], nanoseconds(time), pid, tid))
 
 
 def inlined_chain(outermost_first: list[Frame]) -> Frames:
@@ -396,7 +396,7 @@ def times_of(samples: dict[str, Any]) -> list[Any]:
 # writing: names are added to the document
 
 
-def renamed(profile: Profile, origin: FirefoxOrigin) -> str:
+def renamed(profile: ProfileData, origin: FirefoxOrigin) -> str:
     """The document again with the functions, frames and stacks of profile.changed in place of what they had."""
     if not profile.changed:
         return written(origin.document)
@@ -428,7 +428,9 @@ class Rebuilt:
     With `shared` the strings and sources are those of other tables of the document, and grow there.
     """
 
-    def __init__(self, tables: FirefoxTables, profile: Profile, budget: Budget, shared: Rebuilt | None = None) -> None:
+    def __init__(
+        self, tables: FirefoxTables, profile: ProfileData, budget: Budget, shared: Rebuilt | None = None
+    ) -> None:
         self.tables, self.profile, self.budget = tables, profile, budget
         self.frames, self.functions = copied(tables.frames), copied(tables.functions)
         self.strings: list[Any] = list(tables.strings) if shared is None else shared.strings

@@ -18,8 +18,8 @@ import re
 from whence._base.budget import Budget
 from whence._base.model import Frame
 from whence.samples import bounds
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
-from whence.samples.stacks import Stacks
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
+from whence.samples.stacks import ProfileStacks
 from whence.samples.text import CONTROLS, lines_of
 
 VALUE = re.compile(r"(?P<value>-?\d{1,18})(?:\.\d+)?")
@@ -31,10 +31,10 @@ ESCAPES |= {ord(";"): ":", ord("\n"): " ", ord("\r"): " ", ord("\t"): " "}
 UNKNOWN = ("[unknown]", "[Unknown]", "??", "")
 
 
-def read(text: str, budget: Budget | None = None) -> Profile:
+def read(text: str, budget: Budget | None = None) -> ProfileData:
     """A profile from folded stacks. Lines that are none are counted, unless most of them are none: a ProfileError."""
     budget = budget or bounds.reading(len(text))
-    profile = Profile([SampleType("samples", "count")], stored=bounds.stored(budget))
+    profile = ProfileData([SampleType("samples", "count")], stored=bounds.stored(budget))
     locations: dict[str, int] = {}
     mappings: dict[str, int] = {}
     for number, line in lines_of(text, budget):
@@ -42,7 +42,7 @@ def read(text: str, budget: Budget | None = None) -> Profile:
             continue
         name, value = value_of(line)
         if value is None:
-            profile.skip(f"folded line {number}", "a stack is followed by its value", line)
+            profile.skip(f"folded line {number}", "a stack and its value", line)
             continue
         budget.charge(bounds.STRING * (name.count(";") + 1))
         stack = []
@@ -52,7 +52,7 @@ def read(text: str, budget: Budget | None = None) -> Profile:
                 locations[one] = location_of(profile, one, mappings)
             stack.append(locations[one])
         profile.samples.add(stack[::-1], [value])
-    profile.judge_skipped(len(profile.samples))
+    profile.check_skipped(len(profile.samples))
     return profile
 
 
@@ -63,7 +63,7 @@ def value_of(line: str) -> tuple[str, int | None]:
     return stack, int(found["value"]) if found else None
 
 
-def location_of(profile: Profile, name: str, mappings: dict[str, int]) -> int:
+def location_of(profile: ProfileData, name: str, mappings: dict[str, int]) -> int:
     """A location for a frame that is given by a text: a name, or a file and an offset to be named.
 
     py-spy's `name (file.py:12)` has a file and a line, too. Names stay as they are: so they are written again.
@@ -83,13 +83,13 @@ def location_of(profile: Profile, name: str, mappings: dict[str, int]) -> int:
     return profile.location(NO_MAPPING, 0, (Frame(name),))
 
 
-def write(profile: Profile, kind: int | None = None) -> str:
+def write(profile: ProfileData, kind: int | None = None) -> str:
     """The profile's stacks with their values of one sample type (an index; default: the profile's own), in order.
 
     Of several types, stacks that have nothing of this one are left out.
     """
     kind = profile.default_type if kind is None else kind
-    stacks = Stacks(profile, "folded stacks")
+    stacks = ProfileStacks(profile, "folded stacks")
     samples = profile.samples
     column = samples.values[kind] if samples.values else ()
     sparse = len(samples.values) > 1

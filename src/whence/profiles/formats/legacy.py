@@ -36,7 +36,7 @@ from whence._base.model import Frame, Frames
 from whence.profiles.formats import memory_maps
 from whence.profiles.formats.others import CPLUSPLUS, HEADER_WORDS, word_form
 from whence.samples import bounds
-from whence.samples.model import Label, Mapping, Profile, SampleType
+from whence.samples.model import Label, Mapping, ProfileData, SampleType
 from whence.samples.text import lines_of
 
 HEAP = re.compile(
@@ -112,7 +112,7 @@ class Stacks:
     """The profile as it grows: stacks of addresses, each once, with values, labels and what is known of names."""
 
     def __init__(self, types: tuple[SampleType, ...], budget: Budget) -> None:
-        self.profile = Profile(list(types), stored=bounds.stored(budget))
+        self.profile = ProfileData(list(types), stored=bounds.stored(budget))
         self.profile.default_type = len(types) - 1
         self.budget = budget
         self.read = 0
@@ -141,10 +141,10 @@ class Stacks:
         if frame not in frames:
             frames.append(frame)
 
-    def whole(self, mappings: list[Mapping]) -> Profile:
+    def whole(self, mappings: list[Mapping]) -> ProfileData:
         """The profile, each address in the mapping that holds it."""
         profile = self.profile
-        profile.judge_skipped(self.read)
+        profile.check_skipped(self.read)
         profile.mappings = memory_maps.mended(mappings)
         known: dict[int, int] = {}
         for addresses, _ in self._rows:
@@ -216,7 +216,7 @@ def scale(objects: int, size: int, rate: int) -> float:
     return 1 / (1 - math.exp(-share) or -math.expm1(-share))  # as pprof has it, which is 0 for the smallest shares
 
 
-def read(text: str, kind: str, budget: Budget | None = None) -> Profile:
+def read(text: str, kind: str, budget: Budget | None = None) -> ProfileData:
     """The profile in a text of one of the forms. Lines that are none are counted, unless most of them are none."""
     budget = budget or bounds.reading(len(text))
     lines = LegacyLines(text, budget)
@@ -228,7 +228,7 @@ def read(text: str, kind: str, budget: Budget | None = None) -> Profile:
 
 
 def samples_of(
-    lines: LegacyLines, stacks: Stacks, sample: re.Pattern[str], rule: str
+    lines: LegacyLines, stacks: Stacks, sample: re.Pattern[str], expected: str
 ) -> Iterator[tuple[re.Match[str], int]]:
     """Each sample's line, matched, up to the next section; comments are read on the way, other lines are counted.
 
@@ -245,7 +245,7 @@ def samples_of(
             if found is None:
                 if text.startswith("---"):
                     return
-                stacks.profile.skip(f"line {lines.number}", rule, line)
+                stacks.profile.skip(f"line {lines.number}", expected, line)
                 continue
             yield found, lines.number
 
@@ -274,13 +274,13 @@ def read_heap(lines: LegacyLines, budget: Budget) -> Stacks:
     assert head is not None  # kind_of saw it
     stacks = Stacks(ALLOCATED_TYPES if head.allocated else OBJECT_TYPES, budget)
     stacks.profile.period, stacks.profile.period_type = head.period, SPACE
-    rule = "a sample is OBJECTS: BYTES [ALLOCATED: BYTES] @ and addresses"
-    for found, number in samples_of(lines, stacks, HEAP_SAMPLE, rule):
+    expected = "OBJECTS: BYTES [ALLOCATED: BYTES] @ and addresses"
+    for found, number in samples_of(lines, stacks, HEAP_SAMPLE, expected):
         objects, size, allocated, allocated_size = map(int, found.groups()[:4])
         pairs = [(allocated, allocated_size)] if head.allocated else []
         pairs.append((objects, size))
         if any(not count and taken for count, taken in pairs):
-            stacks.profile.skip(f"line {number}", "bytes belong to objects", found[0])
+            stacks.profile.skip(f"line {number}", "a number of objects with the bytes", found[0])
             continue
         mean = next((taken // count for count, taken in reversed(pairs) if count), 0)
         values = [one for count, taken in pairs for one in unsampled_pair(count, taken, head.rate)]
@@ -338,7 +338,7 @@ def read_jemalloc(lines: LegacyLines, budget: Budget) -> Stacks:
         elif text:
             count = jemalloc_count(line)
             if count is None:
-                skipped.skip(f"line {lines.number}", "a count is tTHREAD: OBJECTS: BYTES [ALLOCATED: BYTES]", line)
+                skipped.skip(f"line {lines.number}", "tTHREAD: OBJECTS: BYTES [ALLOCATED: BYTES]", line)
                 continue
             if count.name:
                 names[count.thread] = count.name
@@ -389,7 +389,7 @@ def read_contention(lines: LegacyLines, budget: Budget) -> Stacks:
     types = (SampleType("contentions", COUNTED), SampleType("delay", "nanoseconds"))
     stacks = Stacks(types, budget)
     about = {"cycles/second": 0, "sampling period": 1, "ms since reset": 0, "discarded samples": 0}
-    rule = "a sample is DELAY COUNT @ and addresses"
+    expected = "DELAY COUNT @ and addresses"
     begun = False
     for line in lines:
         text = line.strip()
@@ -408,7 +408,7 @@ def read_contention(lines: LegacyLines, budget: Budget) -> Stacks:
         elif equals and key in about and value.isdecimal() and len(value) < DIGITS + 4:
             about[key] = int(value)
         elif text:
-            stacks.profile.skip(f"line {lines.number}", rule, line)
+            stacks.profile.skip(f"line {lines.number}", expected, line)
     stacks.profile.period, stacks.profile.period_type = about["sampling period"], SampleType("contentions", COUNTED)
     stacks.profile.duration_ns = bounded(about["ms since reset"] * 1_000_000)
     return stacks
@@ -449,7 +449,7 @@ def read_count(lines: LegacyLines, budget: Budget) -> Stacks:
         waiting, labels = None, ()
         found = COUNT_SAMPLE.match(text)
         if found is None:
-            stacks.profile.skip(f"line {lines.number}", "a sample is COUNT @ and addresses", line)
+            stacks.profile.skip(f"line {lines.number}", "COUNT @ and addresses", line)
             continue
         waiting = addresses_in(found[2], leaf=False), bounded(int(found[1]))
     if waiting is not None:
@@ -529,7 +529,7 @@ ARTIFACTS = 2  # frames of a signal's handler that are looked for
 SIMILAR = 32  # one sample of so many may lack such a frame
 
 
-def read_cpu(data: bytes, budget: Budget | None = None) -> Profile:
+def read_cpu(data: bytes, budget: Budget | None = None) -> ProfileData:
     """A CPU profile of gperftools: how often each stack was met, and that many periods of time."""
     budget = budget or bounds.reading(len(data))
     form = word_form(data)

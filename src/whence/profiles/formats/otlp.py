@@ -38,7 +38,7 @@ from whence.profiles.formats.schema import OTLP, Document
 from whence.samples import bounds, wire
 from whence.samples.chains import Chains
 from whence.samples.kernels import stacks as stacks_kernel
-from whence.samples.model import NO_MAPPING, Profile
+from whence.samples.model import NO_MAPPING, ProfileData
 from whence.samples.wire import Messages, NewNames
 
 WHOLE = "ProfilesData"
@@ -57,7 +57,7 @@ class OtlpOrigin(Record):
         return f"<OtlpOrigin: {'binary' if self.document is None else 'JSON'}{', packed' if self.compressed else ''}>"
 
 
-def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> Profile:
+def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> ProfileData:
     """The profile in `data`; a ProfileError says which part of it breaks which rule.
 
     `compressed` says that plain data came out of gzip and is to go back into it; `budget` then counts what is stored.
@@ -70,7 +70,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
             raise ProfileError("otlp", None, "it is JSON", str(error)) from error
         origin = OtlpOrigin(document, None, tables, compressed)
     else:
-        whole = Messages.whole(plain, "ProfilesData", budget)
+        whole = Messages.from_bytes(plain, "ProfilesData", budget)
         tables = tables_of(whole)
         origin = OtlpOrigin(None, whole, tables, compressed)
     profile = profile_of(tables, budget)
@@ -79,7 +79,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
     return profile
 
 
-def write(profile: Profile, *, json: bool | None = None) -> bytes:
+def write(profile: ProfileData, *, json: bool | None = None) -> bytes:
     """The profile as OTLP; `json` chooses the form (default: the one it was read in, else binary)."""
     origin = profile.unchanged_origin
     if isinstance(origin, OtlpOrigin) and (json is None or json == (origin.document is not None)):
@@ -94,13 +94,13 @@ def write(profile: Profile, *, json: bool | None = None) -> bytes:
     return json_text.written(OTLP.jsonable(document, WHOLE)).encode() if json else OTLP.encoded(document, WHOLE)
 
 
-def is_text(profile: Profile) -> bool:
+def is_text(profile: ProfileData) -> bool:
     """Whether `write` returns JSON that a person can read: the profile was read from such."""
     origin = profile.unchanged_origin
     return isinstance(origin, OtlpOrigin) and origin.document is not None and not origin.compressed
 
 
-def document_of(profile: Profile) -> Document:
+def document_of(profile: ProfileData) -> Document:
     """The whole profile from its model: one OTLP profile for each sample type."""
     names = OtlpNames(profile)
     attributes: dict[tuple[str, str | int, str], int] = {}
@@ -266,7 +266,7 @@ def _kind(profile: Messages) -> OtlpProfile:
     samples.budget.charge(bounds.ENTRY * len(samples))
     (kind.stack,) = OTLP.columns(samples, "Sample", "stackIndex")
     values, times = lists(samples, "Sample", "values"), lists(samples, "Sample", "timestampsUnixNano")
-    kind.value = wire.room("q", len(samples))
+    kind.value = wire.zeros("q", len(samples))
     stacks_kernel.add_up(values.values, values.first, times.first, kind.value)
     kind.attributes = lists(samples, "Sample", "attributeIndices")
     return kind
@@ -278,7 +278,7 @@ def _value_type(profile: Messages, field: str, part: str) -> tuple[int, int]:
     return next(zip(*(reversed(one) for one in OTLP.columns(types, "ValueType", *VALUE_TYPE)), strict=True), (0, 0))
 
 
-def renamed_binary(profile: Profile, whole: Messages, names: OtlpNames, skip: int) -> bytes:
+def renamed_binary(profile: ProfileData, whole: Messages, names: OtlpNames, skip: int) -> bytes:
     """The message again with the frames of profile.changed; only the dictionary's bytes differ."""
     if not profile.changed:
         return whole.data

@@ -20,7 +20,7 @@ from whence.profiles.formats.otlp_tables import FUNCTION, PID, VALUE_TYPE, Lists
 from whence.profiles.formats.schema import OTLP, Document
 from whence.samples import bounds, wire
 from whence.samples.kernels import stacks as stacks_kernel
-from whence.samples.model import Profile
+from whence.samples.model import ProfileData
 
 INT64 = range(-(1 << 63), 1 << 64)
 MASK = (1 << 64) - 1
@@ -231,13 +231,13 @@ def _kind(one: Any) -> OtlpProfile:
     samples = entries(one, "samples", part)
     kind.stack = field(samples, "stackIndex", "sample")
     values, times = lists(samples, "values", "sample"), lists(samples, "timestampsUnixNano", "sample")
-    kind.value = wire.room("q", len(samples))
+    kind.value = wire.zeros("q", len(samples))
     stacks_kernel.add_up(values.values, values.first, times.first, kind.value)
     kind.attributes = lists(samples, "attributeIndices", "sample")
     return kind
 
 
-def renamed(profile: Profile, document: Text, names: OtlpNames, skip: int) -> str:
+def renamed(profile: ProfileData, document: Text, names: OtlpNames, skip: int) -> str:
     """The text again with the frames of profile.changed."""
     if not profile.changed:
         return document.text

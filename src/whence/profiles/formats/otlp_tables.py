@@ -17,7 +17,7 @@ from whence._base.records import Record, field
 from whence.profiles.formats.schema import Document
 from whence.samples import bounds, wire
 from whence.samples.kernels import stacks as stacks_kernel
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, Samples, SampleType
 
 BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")
 PID = "process.pid"
@@ -141,10 +141,10 @@ class Checked:
         return Mapping(start, end, offset, self.string(name, f"mapping {index}"), build_id)
 
 
-def profile_of(tables: OtlpTables, budget: Budget) -> Profile:
+def profile_of(tables: OtlpTables, budget: Budget) -> ProfileData:
     """The profile: sample types are the distinct ones of the profiles inside. Samples come when asked for."""
     checked = Checked(tables, budget)
-    profile = Profile()
+    profile = ProfileData()
     profile.mappings = [checked.mapping(index) for index in range(len(tables.mappings))]
     none = bool(profile.mappings) and profile.mappings[0] == Mapping()
     skip = first_location(tables)
@@ -163,7 +163,7 @@ def profile_of(tables: OtlpTables, budget: Budget) -> Profile:
     return profile
 
 
-def _names(profile: Profile, checked: Checked, skip: int) -> None:
+def _names(profile: ProfileData, checked: Checked, skip: int) -> None:
     """Frames of the locations that come with lines."""
     tables = checked.tables
     inside(tables.line_function, len(tables.functions), "line", "function_index is an index into function_table")
@@ -180,7 +180,7 @@ def _names(profile: Profile, checked: Checked, skip: int) -> None:
         profile.frames[location - skip] = tuple(chain)
 
 
-def _kinds(profile: Profile, checked: Checked) -> None:
+def _kinds(profile: ProfileData, checked: Checked) -> None:
     """What the profiles inside count, and when they were taken."""
     kinds: dict[SampleType, int] = {}
     for kind in checked.tables.kinds:
@@ -213,14 +213,14 @@ def _check_samples(tables: OtlpTables) -> None:
         inside(kind.attributes.values, len(tables.attributes), "sample", rule, kind.attributes.first)
 
 
-def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
+def _samples(profile: ProfileData, checked: Checked, skip: int) -> Samples:
     """Return the samples of all the profiles inside, which share their stacks.
 
     A profile inside has one sample type: rows of equal stack and labels and of different types are one sample.
     """
     tables = checked.tables
     stacks = tables.stacks if len(tables.stacks) else Lists(first=array("Q", [0, 0]))
-    out = Samples(first=wire.room("Q", len(stacks.first)), stack=wire.room("I", len(stacks.values)))
+    out = Samples(first=wire.zeros("Q", len(stacks.first)), stack=wire.zeros("I", len(stacks.values)))
     left, _, _ = stacks_kernel.without_none(stacks.values, stacks.first, skip, out.stack, out.first)
     del out.stack[left:]
     out.values = [array("q") for _ in profile.sample_types]
@@ -231,7 +231,7 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
         column = columns[_type(checked, kind)]
         parts.append((column, len(kind.stack)))
         for index, values in enumerate(out.values):
-            values.extend(kind.value if index == column else wire.room("q", len(kind.value)))
+            values.extend(kind.value if index == column else wire.zeros("q", len(kind.value)))
         of_resource = (Label(PID, number=kind.pid),) if kind.pid else ()
         if not len(kind.attributes.values):
             out.labels += [of_resource] * len(kind.stack)
@@ -285,7 +285,7 @@ def _joined(samples: Samples, parts: list[tuple[int, int]], budget: Budget) -> S
 class OtlpNames:
     """The string and function tables as they grow; new entries are listed in the order they get their index."""
 
-    def __init__(self, profile: Profile, tables: OtlpTables | None = None) -> None:
+    def __init__(self, profile: ProfileData, tables: OtlpTables | None = None) -> None:
         self.profile = profile
         self.new_strings: list[str] = []
         self.new_functions: list[Document] = []

@@ -29,7 +29,7 @@ from whence.profiles.formats.perf_lines import (
 from whence.profiles.formats.perf_memory import Memories, RuntimeAddresses
 from whence.samples import bounds
 from whence.samples.kinds import GENERATED
-from whence.samples.model import NO_MAPPING, Label, Lost, Profile, SampleType, Timeline
+from whence.samples.model import NO_MAPPING, Label, LostSamples, ProfileData, SampleType, Timeline
 from whence.samples.text import lines_of
 
 __all__ = ["looks_like", "read"]
@@ -53,7 +53,7 @@ class PerfReader:
     """The profile as it grows, line by line."""
 
     def __init__(self, budget: Budget, runtime: bool = False) -> None:
-        self.profile = Profile(stored=bounds.stored(budget))
+        self.profile = ProfileData(stored=bounds.stored(budget))
         self.budget = budget
         self.memories = Memories(self.profile, budget, runtime)
         self.locations: dict[tuple[object, ...], int] = {}
@@ -99,7 +99,7 @@ class PerfReader:
             self.budget.charge(bounds.LABEL)
             header = header_of(text[: found.start()])
             time, pid, tid = (header.time or 0, header.pid, header.tid) if header is not None else (0, 0, 0)
-            self.profile.lost.append(Lost(int(found["count"]), time, pid, tid or pid))
+            self.profile.lost.append(LostSamples(int(found["count"]), time, pid, tid or pid))
 
     def header(self, number: int, text: str, header: SampleHeader) -> None:
         self.finish()
@@ -136,10 +136,10 @@ class PerfReader:
         if line is not None and self.sample is not None and (self.sample.stack or self.sample.inlined):
             self.source_line(line["file"], int(line["line"]))
         elif self.sample is None or (text[0] == "\t" and ":" not in text and "#" not in text):
-            rule = "a sample starts with command, pid, time and event"
+            expected = "a sample's command, pid, time and event"
             if self.sample is not None or text[0] == "\t":
-                rule = "a frame is an address, a name and a file"
-            self.profile.skip(f"perf line {number}", rule, text)
+                expected = "a frame's address, name and file"
+            self.profile.skip(f"perf line {number}", expected, text)
 
     def add(self, sample: PerfSample, one: PerfFrame, *, alone: bool = False) -> None:
         """A frame behind those the sample has."""
@@ -184,7 +184,7 @@ class PerfReader:
         sample, self.sample = self.sample, None
         if self.unsure is not None:
             (number, text), self.unsure = self.unsure, None
-            self.profile.skip(f"perf line {number}", "a sample starts with command, pid, time and event", text)
+            self.profile.skip(f"perf line {number}", "a sample's command, pid, time and event", text)
             return
         if sample is None:
             return
@@ -204,7 +204,7 @@ class PerfReader:
             self.times.append(sample.time)
             self.periods.append(min(sample.period, LARGEST))
 
-    def whole(self) -> Profile:
+    def whole(self) -> ProfileData:
         self.finish()
         self.memories.place_loose_files(self.alone)
         self.profile.put_files_first()
@@ -239,7 +239,7 @@ def unit_of(event: str) -> str:
     return "nanoseconds" if event.startswith(("cpu-clock", "task-clock")) else "count"
 
 
-def read(text: str, budget: Budget | None = None) -> Profile:
+def read(text: str, budget: Budget | None = None) -> ProfileData:
     """A profile from the text of `perf script`: a sample type for the samples, and one for each event's periods.
 
     Lines that are neither header nor frame are counted; they are an error where there are no samples.
@@ -253,14 +253,14 @@ def read(text: str, budget: Budget | None = None) -> Profile:
         return read_as(text, budget, runtime=True)
 
 
-def read_as(text: str, budget: Budget, *, runtime: bool) -> Profile:
+def read_as(text: str, budget: Budget, *, runtime: bool) -> ProfileData:
     """The same, with addresses of call graphs taken for runtime addresses or for offsets."""
     reader = PerfReader(budget, runtime)
     for number, line in lines_of(text, budget):
         reader.line(number, line)
     profile = reader.whole()
     if not reader.samples:
-        profile.judge_skipped(0)
+        profile.check_skipped(0)
     if reader.bare and not reader.samples:
         raise ProfileError("perf", None, "samples have addresses (perf script -F +ip,sym,dso)")
     return profile

@@ -14,7 +14,7 @@ from whence._base.records import Record, field, replaced
 from whence.profiles.formats.perf_lines import FORK, MMAP, UNKNOWN, PerfFrame
 from whence.samples import bounds
 from whence.samples.kinds import AddressKind, kind_of
-from whence.samples.model import NO_MAPPING, Mapping, Profile
+from whence.samples.model import NO_MAPPING, Mapping, ProfileData
 
 ANONYMOUS = ("//anon", "/anon_hugepage")
 BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
@@ -45,7 +45,7 @@ class PerfMemory(Record):
 class Memories:
     """The memory of every process as the text has it, and the profile's mappings."""
 
-    def __init__(self, profile: Profile, budget: Budget, runtime: bool) -> None:
+    def __init__(self, profile: ProfileData, budget: Budget, runtime: bool) -> None:
         self.profile = profile
         self.budget = budget
         self.runtime = runtime  # whether addresses of call graphs are runtime ones

@@ -20,12 +20,12 @@ from typing import Any
 from whence._base.model import Frame
 from whence.profiles.formats.json_text import written
 from whence.samples import bounds
-from whence.samples.model import NO_MAPPING, Label, Profile, SampleType
+from whence.samples.model import NO_MAPPING, Label, ProfileData, SampleType
 
 EXACT = 1 << 53  # numbers below it are exact in JavaScript
 
 
-def write(profile: Profile, name: str = "") -> str:
+def write(profile: ProfileData, name: str = "") -> str:
     """The profile as JSON."""
     samples = profile.samples
     budget = bounds.writing(profile.stored, "the tables of JSON")
@@ -89,7 +89,7 @@ def type_of(one: SampleType) -> dict[str, str]:
     return {"type": one.type, "unit": one.unit}
 
 
-def location_of(profile: Profile, at: int) -> dict[str, Any]:
+def location_of(profile: ProfileData, at: int) -> dict[str, Any]:
     mapping = profile.mapping[at]
     out: dict[str, Any] = {
         "mapping": None if mapping == NO_MAPPING else mapping,

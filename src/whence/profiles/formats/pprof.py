@@ -9,8 +9,8 @@ Lines of a location are innermost first, the function they were all inlined into
 instruction itself: callers are adjusted by who recorded the profile, so nothing is subtracted here.
 Reference: github.com/google/pprof, proto/profile.proto.
 
->>> from whence.samples.model import Mapping, Profile, SampleType
->>> profile = Profile([SampleType("cpu", "nanoseconds")], [Mapping(0x400000, 0x500000, 0, "/bin/app", "ab12")])
+>>> from whence.samples.model import Mapping, ProfileData, SampleType
+>>> profile = ProfileData([SampleType("cpu", "nanoseconds")], [Mapping(0x400000, 0x500000, 0, "/bin/app", "ab12")])
 >>> profile.samples.add([profile.location(0, 0x401000)], [7])
 >>> again = read(write(profile))
 >>> again.mappings[0].path, hex(again.address[0]), again.samples.values[0][0]
@@ -33,12 +33,12 @@ from whence.lidia.chains import longs, words
 from whence.profiles.formats import gz
 from whence.profiles.formats.schema import PPROF, Document
 from whence.samples import bounds, wire
-from whence.samples.chains import ALL_KINDS, HAS_FILE, HAS_LINE, IS_INLINED, Chains, Functions
+from whence.samples.chains import ALL_KINDS, HAS_FILE, HAS_LINE, IS_INLINED, Chains, FunctionColumns
 from whence.samples.kernels import encode as encode_kernel
 from whence.samples.kernels.fields import NO_ROOM
 from whence.samples.kernels.stacks import count_up
 from whence.samples.kernels.wire import IdLists
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, Samples, SampleType
 from whence.samples.wire import Ids, Messages, NewNames
 
 # Fields that are indices into string_table
@@ -66,13 +66,13 @@ class PprofOrigin(Record):
         return f"<PprofOrigin: {len(self.data):,} bytes>"
 
 
-def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> Profile:
+def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> ProfileData:
     """The profile in `data`; a ProfileError says which part of it breaks which rule.
 
     `compressed` says that plain data came out of gzip and is to go back into it; `budget` then counts what is stored.
     """
     plain, compressed, budget = gz.opened(data, compressed=compressed, budget=budget)
-    whole = Messages.whole(plain, "profile", budget)
+    whole = Messages.from_bytes(plain, "profile", budget)
     types, samples, mappings, locations, functions, strings = PPROF.parts(whole, "Profile", *TABLES)
     if not len(strings) or strings.raw(0):
         raise ProfileError(
@@ -82,7 +82,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
     budget.charge(bounds.TYPE * len(types) + bounds.MAPPING * len(mappings))
     (function_ids,) = PPROF.columns(functions, "Function", "id")
     origin = PprofOrigin(plain, compressed, whole, strings, tables.ids(function_ids, "function"))
-    profile = Profile(origin=origin)
+    profile = ProfileData(origin=origin)
     text = strings.text
     profile.sample_types = tables.types(types)
     mapping_ids, *rows = tables.columns(
@@ -110,7 +110,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
     return profile
 
 
-def write(profile: Profile, *, compress: bool | None = None) -> bytes:
+def write(profile: ProfileData, *, compress: bool | None = None) -> bytes:
     """The profile as pprof; in gzip unless it was read from plain bytes or `compress` says otherwise."""
     origin = profile.unchanged_origin
     if isinstance(origin, PprofOrigin):
@@ -131,8 +131,7 @@ class PprofTables:
         found = PPROF.columns(messages, kind, *fields)
         for name, column in zip(fields, found, strict=True):
             if name in TEXTS[kind]:
-                rule = f"{name} is an index into string_table"
-                wire.below(column, len(self.strings), messages.part, rule)
+                wire.check_string_indices(column, len(self.strings), messages.part, name)
         return found
 
     def types(self, messages: Messages) -> list[SampleType]:
@@ -148,14 +147,16 @@ class PprofTables:
 def _mappings(wanted: array[int], mapping_ids: Ids) -> array[int]:
     """The mapping of each location: a mapping_id of 0 is none, any other must be there."""
     held = array("Q", filter(None, wanted))
-    found = mapping_ids.positions(held, "location", "mapping_id is the id of a mapping")
+    found = mapping_ids.positions(held, "location", "mapping_id")
     if len(held) == len(wanted):
         return array("q", found)
     rest = iter(found)
     return array("q", (next(rest) if one else NO_MAPPING for one in wanted))
 
 
-def _names(profile: Profile, locations: Messages, functions: Messages, tables: PprofTables, function_ids: Ids) -> None:
+def _names(
+    profile: ProfileData, locations: Messages, functions: Messages, tables: PprofTables, function_ids: Ids
+) -> None:
     """Frames of the locations that come with lines. The functions are checked in any case."""
     columns = tables.columns(functions, "Function", "name", "system_name", "filename", "start_line")
     lines = PPROF.inside(locations, "Location", "line")
@@ -168,7 +169,7 @@ def _names(profile: Profile, locations: Messages, functions: Messages, tables: P
     previous = -1
     chain: list[Frame] = []
     frames: list[Frames] = profile.frames
-    found = function_ids.positions(wanted, "line", "function_id is the id of a function")
+    found = function_ids.positions(wanted, "line", "function_id")
     for parent, function, line in zip(lines.parent, found, numbers, strict=True):
         if parent != previous:
             if chain:
@@ -188,11 +189,11 @@ def _chain(chain: list[Frame]) -> Frames:
     return tuple(chain)
 
 
-def _about(profile: Profile, tables: PprofTables, whole: Messages) -> None:
+def _about(profile: ProfileData, tables: PprofTables, whole: Messages) -> None:
     """What the profile says about itself."""
     strings = tables.strings
     comments, _ = PPROF.lists(whole, "Profile", "comment")
-    wire.below(comments, len(strings), "comment", "it is an index into string_table")
+    wire.check_string_indices(comments, len(strings), "comment", "index")
     numbers = ("time_nanos", "duration_nanos", "period")
     found = PPROF.columns(whole, "Profile", *numbers, *TEXTS_OF_PROFILE)  # in one scan: it is the whole profile
     values = {name: column[0] for name, column in zip((*numbers, *TEXTS_OF_PROFILE), found, strict=True)}
@@ -240,7 +241,7 @@ def _lists(samples: Messages, ids: Ids, kinds: int) -> IdLists:
 def _refuse(samples: Messages, ids: Ids, kinds: int) -> None:
     """Raise the error of the first sample that breaks a rule."""
     stack, _ = PPROF.lists(samples, "Sample", "location_id")
-    ids.positions(stack, "sample", "location_id is the id of a location")
+    ids.positions(stack, "sample", "location_id")
     _, per_sample = PPROF.lists(samples, "Sample", "value")
     wrong = next(i for i in range(len(samples)) if per_sample[i + 1] - per_sample[i] != kinds)
     found = per_sample[wrong + 1] - per_sample[wrong]
@@ -256,10 +257,10 @@ def _samples(
         bounds.ENTRY * (held + kinds * count) + 2 * bounds.ENTRY * count + bounds.LABELS * len(labels)
     )
     first, stack, values, own = (
-        wire.room(*one) for one in (("Q", count + 1), ("I", held), ("q", kinds * count), ("I", count))
+        wire.zeros(*one) for one in (("Q", count + 1), ("I", held), ("q", kinds * count), ("I", count))
     )
     if not lists.read(first, stack, values):
-        raise ProfileError("samples", None, wire.RULES[NO_ROOM])
+        raise ProfileError("samples", None, wire.FAULTS[NO_ROOM])
     count_up(own)
     columns = [values[kind * count : (kind + 1) * count] for kind in range(kinds)] if kinds > 1 else [values] * kinds
     out = Samples(first, stack, own, columns, [()] * count)
@@ -299,7 +300,7 @@ FUNCTION = ("id", "name", "system_name", "filename", "start_line")  # fields 1 t
 class PprofNames:
     """The string and function tables as they grow: each string and each function once."""
 
-    def __init__(self, profile: Profile, strings: Messages | None = None, next_function: int = 1) -> None:
+    def __init__(self, profile: ProfileData, strings: Messages | None = None, next_function: int = 1) -> None:
         self.system_names = profile.system_names
         self.strings: dict[str, int] = {}
         self._new_strings: list[str] = []
@@ -324,7 +325,7 @@ class PprofNames:
         self._new_strings += new
         return list(map(known.__getitem__, found))
 
-    def functions_of(self, found: Functions) -> array[int]:
+    def functions_of(self, found: FunctionColumns) -> array[int]:
         """New functions: the id of each."""
         known, names, system_names = found.texts, found.name, self.system_names
         systems = names
@@ -357,7 +358,7 @@ class PprofNames:
         return bytes(functions) + wire.texts(PPROF.number("Profile", "string_table"), self._new_strings)
 
 
-def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: array[int]) -> bytes | memoryview:
+def renamed(profile: ProfileData, whole: Messages, strings: Messages, function_ids: array[int]) -> bytes | memoryview:
     """The bytes of `whole` with the frames of profile.changed in place of the lines those locations had."""
     if not profile.changed:
         return whole.data
@@ -384,14 +385,14 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
     return memoryview(out)
 
 
-def _lines(profile: Profile, names: PprofNames, chains: Chains) -> tuple[memoryview, memoryview, memoryview, bytes]:
+def _lines(profile: ProfileData, names: PprofNames, chains: Chains) -> tuple[memoryview, memoryview, memoryview, bytes]:
     """The lines of all locations that have a chain as `NewNames` has them, and the flags of the mappings."""
     numbers, found = chains.functions()
     first, functions, lines = chains.lines(names.functions_of(found), numbers)
     return first, functions, lines, chains.marks(profile.mapping, FLAGS_OF_KIND, len(profile.mappings))
 
 
-def encoded(profile: Profile) -> bytes:
+def encoded(profile: ProfileData) -> bytes:
     """The whole profile from its model."""
     names = PprofNames(profile)
 
@@ -441,7 +442,7 @@ def _mapping(number: int, mapping: Mapping, flags: int, names: PprofNames) -> Do
     return document | {name: flags >> bit & 1 for bit, name in enumerate(FLAGS)}
 
 
-def _encoded_samples(profile: Profile, names: PprofNames) -> bytes:
+def _encoded_samples(profile: ProfileData, names: PprofNames) -> bytes:
     samples = profile.samples
     label = PPROF.number("Sample", "label")
     budget = bounds.writing(profile.stored, "samples with a stack each, as pprof has them,")

@@ -39,7 +39,7 @@ from whence.profiles.formats.others import (
     other,
     word_form,
 )
-from whence.samples.model import Profile
+from whence.samples.model import ProfileData
 from whence.samples.text import CONTROLS, utf8
 from whence.samples.wire import Messages
 
@@ -103,7 +103,7 @@ def refused(found: Other) -> ProfileError:
 
 def otlp_inside(data: bytes, budget: Budget | None = None) -> bool:
     """Whether a message has no field but ProfilesData's two, and a dictionary in the second."""
-    whole = Messages.whole(data, "profile", budget)
+    whole = Messages.from_bytes(data, "profile", budget)
     try:
         if whole.count(6) or whole.count(4):
             return False
@@ -113,7 +113,7 @@ def otlp_inside(data: bytes, budget: Budget | None = None) -> bool:
         return False
 
 
-def open_profile(path: str | os.PathLike[str]) -> Profile:
+def open_profile(path: str | os.PathLike[str]) -> ProfileData:
     """The profile in a file (or pipe), in gzip or not; its bytes decide the format.
 
     Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
@@ -131,7 +131,7 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
         return from_file(file, os.path.dirname(path))
 
 
-def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> Profile:
+def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> ProfileData:
     """The profile in an open binary file or pipe. A recording of perf's is read in pieces, anything else whole."""
     head = file.read(perfdata.MAGIC_BYTES)
     if perfdata.is_recording(head) and isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
@@ -144,7 +144,7 @@ def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> Profile:
     return from_bytes(head + file.read())
 
 
-def from_bytes(data: bytes, *, local: bool = True) -> Profile:
+def from_bytes(data: bytes, *, local: bool = True) -> ProfileData:
     """The profile in some bytes, in gzip or not; they decide the format, which the profile then names.
 
     With `local` false no file of this machine is opened, even if the profile names one (a jitdump).
@@ -154,7 +154,7 @@ def from_bytes(data: bytes, *, local: bool = True) -> Profile:
     return profile
 
 
-def read(data: bytes, *, local: bool = True) -> tuple[Profile, str]:
+def read(data: bytes, *, local: bool = True) -> tuple[ProfileData, str]:
     """The profile in some bytes, in gzip or not, and the name of the format they are in."""
     data, compressed, budget = gz.opened(data)
     format = recognized(data, budget)
@@ -177,7 +177,7 @@ def read(data: bytes, *, local: bool = True) -> tuple[Profile, str]:
     return (perf if format == "perf" else folded).read(text, budget), format
 
 
-def format_for(profile: Profile, path: str) -> str:
+def format_for(profile: ProfileData, path: str) -> str:
     """The format to write: by the path's ending, else the one it was read in.
 
     Text of perf's becomes folded stacks; what has values of several types and is not written becomes pprof.
@@ -207,14 +207,14 @@ def renamed(name: str, format: str) -> str:
     return name.removesuffix(found[0]) + ending
 
 
-def is_binary(profile: Profile, format: str, path: str = "") -> bool:
+def is_binary(profile: ProfileData, format: str, path: str = "") -> bool:
     """Whether a profile written in a format to a path is something else than text."""
     if format == "otlp":
         return not (path.endswith(".json") or otlp.is_text(profile))
     return format in BINARY or path.endswith(".gz")
 
 
-def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
+def write(profile: ProfileData, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
     """Write a profile to a file, which never holds half of it; pipes and devices are written to.
 
     `format` is one of WRITTEN, or PAGE, a flame graph's HTML (default: by the path's ending, else as it was read; text
@@ -239,7 +239,7 @@ def save(path: str, data: bytes) -> None:
 
 
 def to_bytes(
-    profile: Profile,
+    profile: ProfileData,
     format: str,
     name: str = "",
     *,

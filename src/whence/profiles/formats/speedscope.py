@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from whence._version import __version__
 from whence.profiles.formats.json_text import written
 from whence.samples import bounds
-from whence.samples.model import Profile, SampleType
-from whence.samples.stacks import Shown, Stacks
+from whence.samples.model import ProfileData, SampleType
+from whence.samples.stacks import DisplayFrame, ProfileStacks
 from whence.samples.threads import shown, threads_of
 
 EXPORTER = "whence"
@@ -25,7 +25,7 @@ UNITS = {"nanoseconds": "nanoseconds", "microseconds": "microseconds", "millisec
 UNITS |= {"seconds": "seconds", "bytes": "bytes"}
 
 
-def write(profile: Profile, name: str = "") -> str:
+def write(profile: ProfileData, name: str = "") -> str:
     """The profile as speedscope's JSON, stacks outermost first.
 
     Where it is known when samples were taken, a profile for each thread and type, in order of time, neighbours with
@@ -48,15 +48,15 @@ def write(profile: Profile, name: str = "") -> str:
 class FunctionTable:
     """The frames that all profiles share: one for each function of a file of a binary."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
-        self.stacks = Stacks(profile, "speedscope's frames and stacks")
+        self.stacks = ProfileStacks(profile, "speedscope's frames and stacks")
         self.budget = self.stacks.budget
-        self.frames: list[Shown] = []
+        self.frames: list[DisplayFrame] = []
         self._functions: dict[tuple[str, str, str], int] = {}
         self._locations: dict[int, list[int]] = {}
 
-    def _number(self, one: Shown) -> int:
+    def _number(self, one: DisplayFrame) -> int:
         found = self._functions.setdefault((one.name, one.file, one.binary), len(self.frames))
         if found == len(self.frames):
             self.budget.charge(bounds.FRAME + len(one.name) + len(one.file))
@@ -134,7 +134,7 @@ def sampled(kind: SampleType, name: str, chosen: list[tuple[list[int], int]]) ->
     }
 
 
-def shown_as(frame: Shown) -> dict[str, object]:
+def shown_as(frame: DisplayFrame) -> dict[str, object]:
     out: dict[str, object] = {"name": frame.name}
     if frame.file:
         out["file"] = frame.file

@@ -19,7 +19,7 @@ from whence.profiles.formats import json_text
 from whence.profiles.formats.folded import location_of
 from whence.profiles.formats.speedscope import BETWEEN, EXPORTER, LESS, THREAD
 from whence.samples import bounds
-from whence.samples.model import NO_MAPPING, Label, Profile, SampleType, Timeline
+from whence.samples.model import NO_MAPPING, Label, ProfileData, SampleType, Timeline
 
 LARGEST = (1 << 63) - 1
 TIMES = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
@@ -30,7 +30,7 @@ Event = tuple[float, tuple[int, ...], float]
 """When it began, the frames outermost first, its weight."""
 
 
-def read(text: str, budget: Budget | None = None) -> Profile:
+def read(text: str, budget: Budget | None = None) -> ProfileData:
     """The profile in a document's text."""
     rule = "its frames and profiles are as the schema has them"
     return json_text.made_of(
@@ -43,7 +43,7 @@ class SpeedscopeReader:
 
     def __init__(self, document: dict[str, Any], budget: Budget) -> None:
         self.budget = budget
-        self.profile = Profile(stored=bounds.stored(budget))
+        self.profile = ProfileData(stored=bounds.stored(budget))
         self._mappings: dict[str, int] = {}
         frames = document["shared"]["frames"]
         budget.charge(bounds.LOCATION * len(frames))

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Iterator
 from whence._base.budget import Budget
 from whence._base.model import Frame
 from whence.samples import bounds
-from whence.samples.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
 from whence.samples.text import lines_of
 
 LOOKED_AT = 200  # lines of a text that show its form
@@ -75,7 +75,7 @@ class Stacks:
     """The profile as it grows: a location for each frame, equal stacks added up."""
 
     def __init__(self, budget: Budget) -> None:
-        self.profile = Profile([SampleType("samples", "count")], stored=bounds.stored(budget))
+        self.profile = ProfileData([SampleType("samples", "count")], stored=bounds.stored(budget))
         self.budget = budget
         self._locations: dict[tuple[str, Frame | int], int] = {}
         self._mappings: dict[str, int] = {}
@@ -103,14 +103,14 @@ class Stacks:
             self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(stack))
         self._rows[key] = self._rows.get(key, 0) + count
 
-    def whole(self) -> Profile:
-        self.profile.judge_skipped(len(self._rows))
+    def whole(self) -> ProfileData:
+        self.profile.check_skipped(len(self._rows))
         for (stack, labels), count in self._rows.items():
             self.profile.samples.add(list(stack), [min(count, (1 << 63) - 1)], labels)
         return self.profile
 
 
-def read(text: str, kind: str, budget: Budget | None = None) -> Profile:
+def read(text: str, kind: str, budget: Budget | None = None) -> ProfileData:
     """The profile in a text of one of the forms."""
     budget = budget or bounds.reading(len(text))
     stacks = Stacks(budget)
@@ -135,7 +135,7 @@ def read_dtrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
                 address = found["address"] or (name if ADDRESS.match(name) else "")
                 stack.append(stacks.location(module, int(address, 16) if address else Frame(OFFSET.sub("", name))))
             elif stack:
-                stacks.profile.skip(f"line {number}", "a frame is MODULE`FUNCTION+OFFSET or an address", line)
+                stacks.profile.skip(f"line {number}", "MODULE`FUNCTION+OFFSET or an address", line)
 
 
 def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
@@ -159,7 +159,7 @@ def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
         if not text:
             continue
         if not line[:1].isspace():
-            stacks.profile.skip(f"line {number}", "a frame is FUNCTION+OFFSET", line)
+            stacks.profile.skip(f"line {number}", "FUNCTION+OFFSET", line)
             continue
         address, name, file = bpftrace_frame(text[:LONGEST])
         module = file if file.startswith(("/", "[")) else ""
@@ -215,7 +215,7 @@ def read_sample(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
     for number, line in in_call_graph(lines):
         found = SAMPLE_LINE.match(line[:LONGEST])
         if found is None:
-            stacks.profile.skip(f"line {number}", "a line of the call graph is a count and a function", line)
+            stacks.profile.skip(f"line {number}", "a count and a function", line)
             continue
         column, count, rest = len(found["marks"]), int(found["count"]), found["rest"]
         close(column)

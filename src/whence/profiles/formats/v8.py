@@ -15,7 +15,7 @@ from whence._base.errors import ProfileError
 from whence._base.model import Frame
 from whence.profiles.formats import json_text
 from whence.samples import bounds
-from whence.samples.model import NO_MAPPING, Profile, SampleType, Timeline
+from whence.samples.model import NO_MAPPING, ProfileData, SampleType, Timeline
 
 ROOT = "(root)"
 FILE_URL = "file://"
@@ -25,14 +25,14 @@ MOST = 1 << 53  # microseconds, which doubles hold exactly
 TYPES = (SampleType("samples", "count"), SampleType("time", "nanoseconds"))
 
 
-def read(text: str, budget: Budget | None = None) -> Profile:
+def read(text: str, budget: Budget | None = None) -> ProfileData:
     """The profile in a document's text."""
     rule = "it has nodes, samples and times as V8 writes them"
     return json_text.made_of(text, "cpuprofile", rule, profile_of, budget)
 
 
-def profile_of(document: dict[str, Any], budget: Budget) -> Profile:
-    profile = Profile([*TYPES], default_type=1, stored=bounds.stored(budget))
+def profile_of(document: dict[str, Any], budget: Budget) -> ProfileData:
+    profile = ProfileData([*TYPES], default_type=1, stored=bounds.stored(budget))
     nodes = flat(document["head"]) if "head" in document else document["nodes"]
     budget.charge(bounds.LOCATION * len(nodes))
     parent: dict[int, int] = {}
@@ -75,7 +75,7 @@ def profile_of(document: dict[str, Any], budget: Budget) -> Profile:
     return profile
 
 
-def add(profile: Profile, stack: list[int]) -> None:
+def add(profile: ProfileData, stack: list[int]) -> None:
     samples = profile.samples
     samples.of.append(len(samples.first) - 1)
     samples.stack.extend(stack)
