@@ -1,4 +1,4 @@
-"""Names are readable, and no name costs more than it is worth."""
+"""Linkage names become readable, within bounds of time and memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.mangled import bomb
-from whence.demangle import bounded, demangle, demangle_once
-from whence.demangle.expansion import MAX_TEXT
+from whence.demangle import demangle, demangle_once
+from whence.demangle.expansion import MAX_TEXT, is_bounded
 from whence.demangle.kernels.expansion import expansion, references
 from whence.objects.elf import ElfFile
 
@@ -38,11 +38,11 @@ from whence.objects.elf import ElfFile
         ("_ZN3\udcffoo", "_ZN3\udcffoo"),
     ],
 )
-def test_names_of_every_language_are_readable_or_stay_as_they_are(name: str, text: str) -> None:
+def test_demangles_names_of_every_language(name: str, text: str) -> None:
     assert demangle(name) == demangle_once(name) == text
 
 
-def test_a_name_that_doubles_with_every_reference_stays_as_it_is() -> None:
+def test_a_name_that_doubles_with_every_reference_is_unchanged() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for levels in range(10, 40):
         name = bomb(levels)
@@ -62,15 +62,15 @@ def test_a_name_that_doubles_with_every_reference_stays_as_it_is() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10
 
 
-def test_very_long_names_stay_as_they_are() -> None:
+def test_very_long_names_are_unchanged() -> None:
     name = "_Z" + "P" * 200_000 + "v"
     assert demangle(name) == name
     assert demangle("_Z3foo" + "P" * 4000 + "v").startswith(("foo(", "_Z3foo"))
 
 
-def test_rust_back_references_are_bounded_as_well() -> None:
+def test_bounds_the_back_references_of_rust() -> None:
     name = "_RC" + "TB_B_E" * 600
-    assert not bounded(name)
+    assert not is_bounded(name)
     assert demangle(name) == name
 
 
@@ -82,30 +82,30 @@ def test_a_long_name_with_harmless_references_is_demangled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"),
+    ("name", "length"),
     [
         (b"", 0),
         (b"3foov", 4),  # the name, and a byte for v
         (b"3fooS_v", 3 + 32 + 1),
-        (b"N1a40" + b"x" * 40 + b"ES0_", 41 + 41),  # there is no second part: the longest counts
-        (b"1fIJ1a1b1cEEDpT_", 4 * (1 + 3) + 32),  # J itself counts as a member; outside of brackets all is repeated
+        (b"N1a40" + b"x" * 40 + b"ES0_", 41 + 41),  # without a second part the longest counts
+        (b"1fIJ1a1b1cEEDpT_", 4 * (1 + 3) + 32),  # J counts as a member; outside of brackets all the text is repeated
         (b"1fIJ1a1b1cEEvJDpT_E", 1 + 3 + 1 + 4 * 32),
         (b"Lin5EA7_C1TVSaSt", 5 + 3 + 2 + 2 + 64 + 2),
-        (b"TV_TL0__T1_", 2 + 1 + 32 + 32),  # T, V and _ are no parameter
+        (b"TV_TL0__T1_", 2 + 1 + 32 + 32),  # T, V and _ are not parameters
         (b"99999999999x", 1),  # longer than what follows
     ],
 )
-def test_a_name_expands_to_its_own_characters_and_those_of_the_parts_it_refers_to(name: bytes, most: int) -> None:
-    assert expansion(name, MAX_TEXT) == most
-    assert most == 0 or expansion(name, most - 1) > most - 1
+def test_expansion_counts_characters_and_references(name: bytes, length: int) -> None:
+    assert expansion(name, MAX_TEXT) == length
+    assert length == 0 or expansion(name, length - 1) > length - 1
 
 
 @given(st.text("_DspSx0", max_size=40).map(str.encode))
-def test_references_are_underscores_and_packs(name: bytes) -> None:
+def test_counts_underscores_and_packs_as_references(name: bytes) -> None:
     assert references(name) == name.count(b"_") + name.count(b"Dp") + name.count(b"sp")
 
 
-def test_packs_that_repeat_packs_are_more_than_any_text() -> None:
+def test_nested_packs_exceed_every_limit() -> None:
     assert expansion(b"J1a1b1c1dE" + b"J" + b"Dp" * 200 + b"1aE", MAX_TEXT) > MAX_TEXT
 
 
@@ -118,11 +118,11 @@ def test_the_bound_holds_for_every_name_of_a_real_library() -> None:
         names = [name for name in map(symbols.name, range(len(symbols))) if name.startswith("_Z")]
     assert len(names) > 1000
     for name in names:
-        assert bounded(name)
+        assert is_bounded(name)
         assert len(demangle(name)) <= 3 * max(64, expansion(name[2:].encode(), MAX_TEXT))
 
 
-def test_names_stay_as_they_are_where_the_demangler_is_not_installed() -> None:
+def test_names_are_unchanged_if_the_demangler_is_not_installed() -> None:
     program = (
         "import sys; sys.modules['pydemumble'] = None; from whence import demangle as d; print(d.demangle('_Z1fv'))"
     )

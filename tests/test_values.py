@@ -665,8 +665,8 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
         layout(Version.GO1_23), draw(st.binary(min_size=9)), *(array("Q", [at, at + 3]) for at in (0, 3, 5))
     ),
     "Demangler": lambda draw: Demangler(
-        lambda: str.upper, lambda name, most: len(name) < 9, longest=draw(st.integers(-1, 99)), longest_text=9, few=2,
-        times=draw(st.integers(-1, 9)), allowance=draw(st.sampled_from([0, 1 << 62])),
+        lambda: str.upper, lambda name, limit=9: len(name) < 9, max_name=draw(st.integers(-1, 99)), max_text=9,
+        max_references=2, factor=draw(st.integers(-1, 9)), allowance=draw(st.sampled_from([0, 1 << 62])),
     ),
     "DwarfSections": sections_of,
     "Elements": lambda draw: Elements(batch_of(draw), "line"),

@@ -1,29 +1,28 @@
-"""Linkage names to readable ones: C++ (Itanium), Rust (legacy and v0), Swift.
+"""Readable forms of linkage names: C++ (Itanium), Rust (legacy and v0), Swift.
 
     >>> demangle("_ZN6whence4openEPKc")
     'whence::open(char const*)'
     >>> demangle("main")
     'main'
 
-The text is LLVM's, but for legacy Rust names, which LLVM prints as if they were C++: here they lose their hash
-(`core::fmt::Formatter::pad`). A suffix a tool put behind a name (`@plt`, `@@GLIBC_2.2.5`) stays behind it. What cannot
-be demangled is returned as it is, and so is what would be unwise to demangle.
+The text is LLVM's, except for legacy Rust names, which LLVM prints as if they were C++: here they lose their hash
+(`core::fmt::Formatter::pad`). A suffix that a tool appended (`@plt`, `@@GLIBC_2.2.5`) is kept. A name that can't be
+demangled, or not safely, is returned unchanged.
 
-The demangler runs compiled code over names from untrusted files. Names longer than 4096 bytes can crash it, and names
-that refer back to their own parts can make it write a gigabyte. So a name goes in only when its text is bounded first:
-at once when it has few references, else after a closer look (expansion.py). And as a file may hold any number of names
-that are just short enough, all texts together are bounded by a budget: once it is used up, only names go in whose text
-is short for certain.
+The demangler is compiled code that reads names from untrusted files. Names longer than 4096 bytes can crash it, and
+names that refer back to their own parts can make it write a gigabyte. So the text of a name is bounded before the name
+is demangled: names with few references have short texts, others are walked through first (expansion.py). A file may
+have any number of names just below that bound, so a budget bounds all texts together: once it is used up, only names
+with certainly short texts are demangled.
 
-expansion   how long a name can become when demangled
+expansion   bounds the length of a demangled name
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from whence.demangle import expansion
-from whence.demangle.kernels.expansion import references
+from whence.demangle.expansion import is_bounded
 from whence.demangle.kernels.names import Demangler
 
 TYPE_CHECKING = False
@@ -31,45 +30,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_NAME = 4096  # bytes
-CACHED = 1 << 16
-FEW = 24  # references: of 4096 bytes they make at most 4096 * 3^8 characters
-MAX_TEXT = 1 << 16  # characters of a readable name: what is longer helps nobody
-TIMES, ALLOWANCE = 32, 1 << 25  # of the linkage names so far, what their texts may take together; real ones take 3 to 6
-
-
-def bounded(name: str, most: int = 0) -> bool:
-    """Whether the text of a mangled name is sure to be of a reasonable size (or of at most so many characters)."""
-    if not most and name.startswith(("_Z", "_R")) and references(name.encode("utf-8", "surrogateescape")) <= FEW:
-        return True
-    return _bounded(name, most)
-
-
-def _bounded(name: str, most: int) -> bool:
-    return expansion.bounded(name, most or expansion.MAX_TEXT)
+MAX_TEXT = 1 << 16  # characters
+MAX_REFERENCES = 24  # of a name that is not walked through: 4096 bytes become at most 4096 * 3^8 characters
+CACHE_SIZE = 1 << 16
+FACTOR, ALLOWANCE = 32, 1 << 25  # all texts are at most FACTOR times their names, and ALLOWANCE; real ones are 3 to 6
 
 
 def _load() -> Callable[[str], str]:
     try:
         from pydemumble import demangle
-    except ImportError:  # no wheel for a free-threaded Python, no package in Debian: names stay as they are stored
+    except ImportError:  # no wheel for a free-threaded Python, no package in Debian: names are returned unchanged
         return str
-    found: Callable[[str], str] = demangle
-    return found
+    readable: Callable[[str], str] = demangle
+    return readable
 
 
 _demangler = Demangler(
-    _load, _bounded, longest=MAX_NAME, longest_text=MAX_TEXT, few=FEW, times=TIMES, allowance=ALLOWANCE
-)
-_remembered = lru_cache(CACHED)(_demangler.readable)
+    _load, is_bounded, max_name=MAX_NAME, max_text=MAX_TEXT, max_references=MAX_REFERENCES, factor=FACTOR,
+    allowance=ALLOWANCE,
+)  # fmt: skip
+_cached = lru_cache(CACHE_SIZE)(_demangler.readable)
 ready = _demangler.ready
 
 
 def demangle(name: str) -> str:
-    """The readable form of a linkage name; the name itself when there is none. Remembers the last 65,536 of them."""
-    return _remembered(name) if name.startswith(("_", "$")) else name
+    """Return the readable form of a linkage name, or the name itself. Caches the last 65,536 results."""
+    return _cached(name) if name.startswith(("_", "$")) else name
 
 
 def demangle_once(name: str) -> str:
-    """The same, for those who remember it themselves."""
+    """Return the readable form of a linkage name, or the name itself, without a cache."""
     text: str = _demangler.readable(name)
     return text

@@ -1,4 +1,4 @@
-"""The compiled hot loops of whence.demangle: the walk through a mangled name of C++, and each name's way there."""
+"""Compiled hot loops of whence.demangle: names to readable ones, and bounds of their length."""
 
 from whence.kernels import __path__
 

@@ -1,4 +1,4 @@
-"""How long the text of a mangled name of C++ can become: the name is walked through once, token by token.
+"""The length of the text that a mangled C++ name can become, found in one pass over its tokens.
 
 The next token of a name is the first of these that matches:
 
@@ -19,7 +19,7 @@ The next token of a name is the first of these that matches:
 
 import cython
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.libc.string import memchr
+from cython.cimports.whence.demangle.kernels.expansion import count_references, is_capital, is_digit
 
 PLAIN = cython.declare(cython.int, 0)
 NUMBER = cython.declare(cython.int, 1)
@@ -31,17 +31,33 @@ CLOSE = cython.declare(cython.int, 6)
 TAG = cython.declare(cython.int, 7)
 STANDARD = cython.declare(cython.int, 8)
 
-NO_MORE = cython.declare(cython.longlong, 1 << 30)  # what a larger number counts as: products of two stay in 64 bits
+MAX_NUMBER = cython.declare(cython.longlong, 1 << 30)  # larger numbers count as this: products of two fit in 64 bits
 STANDARD_TEXT = cython.declare(cython.longlong, 64)  # of std::string, which may be printed with its arguments
-LEAST_REFERENCE = cython.declare(cython.longlong, 32)  # the text of a reference, at least
-MOST_DIGITS = cython.declare(cython.Py_ssize_t, 9)  # of a length that are read
+MIN_REFERENCE = cython.declare(cython.longlong, 32)  # characters
+MAX_DIGITS = cython.declare(cython.Py_ssize_t, 9)  # of a length
 BASE_36 = cython.declare(cython.longlong, 36)
 
 Group = cython.struct(  # an open bracket
-    start=cython.longlong,  # where it starts in the text
+    start=cython.longlong,  # its offset in the text
     repeated=cython.longlong,  # how often a pack repeats it
     members=cython.longlong,  # so far
-    kind=cython.int,  # its letter; 0 where it has two
+    kind=cython.int,  # its letter; 0 if it has two
+)
+
+Walk = cython.struct(  # an estimate in progress; the arrays have an entry for each byte of the name
+    groups=cython.pointer(Group),  # open brackets
+    scopes=cython.p_longlong,  # starts of open nested names
+    ends=cython.p_longlong,  # of each part that can be referred to: the longest part when it ended
+    open_groups=cython.Py_ssize_t,
+    open_scopes=cython.Py_ssize_t,
+    parts=cython.Py_ssize_t,
+    uncounted=cython.Py_ssize_t,  # open groups whose parts cannot be referred to
+    lists=cython.Py_ssize_t,  # open groups that are lists of arguments
+    size=cython.longlong,  # of the text so far
+    item=cython.longlong,  # start of the last item
+    longest=cython.longlong,  # part
+    argument=cython.longlong,  # longest argument
+    members=cython.longlong,  # of the longest pack
 )
 
 
@@ -49,37 +65,11 @@ Group = cython.struct(  # an open bracket
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def is_one_of(
-    letter: cython.uchar, letters: cython.pointer(cython.const[cython.char]), count: cython.size_t
-) -> cython.bint:
-    return memchr(letters, letter, count) != cython.NULL
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_digit(letter: cython.uchar) -> cython.bint:
-    return ord("0") <= letter <= ord("9")
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_capital(letter: cython.uchar) -> cython.bint:
-    return ord("A") <= letter <= ord("Z")
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def digits_end(name: cython.p_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where the digits end that begin here, if any do."""
-    while at < size and is_digit(name[at]):
-        at += 1
-    return at
+def digits_end(name: cython.p_uchar, offset: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the end of the digits at `offset`, if any."""
+    while offset < size and is_digit(name[offset]):
+        offset += 1
+    return offset
 
 
 @cython.cfunc
@@ -87,66 +77,66 @@ def digits_end(name: cython.p_uchar, at: cython.Py_ssize_t, size: cython.Py_ssiz
 @cython.exceptval(check=False)
 @cython.inline
 def number_end(
-    name: cython.p_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t, end: cython.uchar
+    name: cython.p_uchar, offset: cython.Py_ssize_t, size: cython.Py_ssize_t, end: cython.uchar
 ) -> cython.Py_ssize_t:
-    """Where [0-9]* and the letter that ends them end; 0 when they are not here."""
-    at = digits_end(name, at, size)
-    return at + 1 if at < size and name[at] == end else 0
+    """Return the end of [0-9]* and the letter `end`; 0 if they are not at `offset`."""
+    offset = digits_end(name, offset, size)
+    return offset + 1 if offset < size and name[offset] == end else 0
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def token_at(
-    name: cython.p_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t, end: cython.pointer(cython.Py_ssize_t)
+    name: cython.p_uchar, offset: cython.Py_ssize_t, size: cython.Py_ssize_t, end: cython.pointer(cython.Py_ssize_t)
 ) -> cython.int:
-    """The kind of the token that begins here, and where it ends."""
-    letter: cython.uchar = name[at]
-    second: cython.uchar = name[at + 1] if at + 1 < size else 0
-    found: cython.Py_ssize_t = 0
+    """Return the kind of the token at `offset`, and set `end`."""
+    letter: cython.uchar = name[offset]
+    second: cython.uchar = name[offset + 1] if offset + 1 < size else 0
+    last: cython.Py_ssize_t = 0
     if is_digit(letter):
-        end[0] = digits_end(name, at, size)
+        end[0] = digits_end(name, offset, size)
         return NUMBER
-    end[0] = at + 2
+    end[0] = offset + 2
     if letter == ord("L") and ord("a") <= second <= ord("z"):
-        found = at + 2
-        if found < size and name[found] == ord("n"):
-            found += 1
-        found = number_end(name, found, size, ord("E"))
+        last = offset + 2
+        if last < size and name[last] == ord("n"):
+            last += 1
+        last = number_end(name, last, size, ord("E"))
     elif letter == ord("A"):
-        found = number_end(name, at + 1, size, ord("_"))
+        last = number_end(name, offset + 1, size, ord("_"))
     elif letter == ord("C") or letter == ord("D"):
-        found = at + 2 if is_digit(second) else 0
+        last = offset + 2 if is_digit(second) else 0
     elif letter == ord("T") or letter == ord("G"):
-        found = at + 2 if is_capital(second) and number_end(name, at + 2, size, ord("_")) == 0 else 0
-    if found:
-        end[0] = found
+        last = offset + 2 if is_capital(second) and number_end(name, offset + 2, size, ord("_")) == 0 else 0
+    if last:
+        end[0] = last
         return PLAIN
     if letter == ord("S"):
-        found = at + 1
-        while found < size and (is_digit(name[found]) or is_capital(name[found])):
-            found += 1
-        if found < size and name[found] == ord("_"):
-            end[0] = found + 1
+        last = offset + 1
+        while last < size and (is_digit(name[last]) or is_capital(name[last])):
+            last += 1
+        if last < size and name[last] == ord("_"):
+            end[0] = last + 1
             return SUBSTITUTION
-        if second and is_one_of(second, b"absiod", 6):
+        if second in (ord("a"), ord("b"), ord("s"), ord("i"), ord("o"), ord("d")):
             return STANDARD
         if second == ord("t"):
             return PLAIN
     elif letter == ord("T"):
-        found = number_end(name, at + 2, size, ord("_")) if second == ord("L") else 0
-        found = number_end(name, found if found else at + 1, size, ord("_"))
-        if found:
-            end[0] = found
+        last = number_end(name, offset + 2, size, ord("_")) if second == ord("L") else 0
+        last = number_end(name, last if last else offset + 1, size, ord("_"))
+        if last:
+            end[0] = last
             return PARAMETER
     elif (letter == ord("D") or letter == ord("s")) and second == ord("p"):
         return PACK
-    elif (letter == ord("U") and second == ord("l")) or (
-        letter == ord("D") and second and is_one_of(second, b"TtOw", 4)
-    ):
+    elif letter == ord("U") and second == ord("l"):
         return OPEN
-    end[0] = at + 1
-    if is_one_of(letter, b"INFXJLZ", 7):
+    elif letter == ord("D") and second in (ord("T"), ord("t"), ord("O"), ord("w")):
+        return OPEN
+    end[0] = offset + 1
+    if letter in (ord("I"), ord("N"), ord("F"), ord("X"), ord("J"), ord("L"), ord("Z")):
         return OPEN
     if letter == ord("E"):
         return CLOSE
@@ -160,157 +150,183 @@ def token_at(
 def number_of(
     name: cython.p_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t, base: cython.longlong
 ) -> cython.longlong:
-    """The number that digits and capital letters are; NO_MORE for a larger one."""
+    """Return the number of digits and capital letters, at most about MAX_NUMBER."""
     value: cython.longlong = 0
-    while start < end and value < NO_MORE:
+    while start < end and value < MAX_NUMBER:
         value = value * base + (name[start] - ord("0") if is_digit(name[start]) else name[start] - ord("A") + 10)
         start += 1
-    return min(value, NO_MORE)
+    return min(value, MAX_NUMBER)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def is_plain(kind: cython.int) -> cython.bint:
-    """Whether every part that ends in this bracket can be referred to."""
+def is_counted(kind: cython.int) -> cython.bint:
+    """Return True if every part that ends in this bracket can be referred to."""
     return kind == ord("I") or kind == ord("N") or kind == ord("F") or kind == ord("J")
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def walk(
-    name: cython.p_uchar,
-    left: cython.Py_ssize_t,
-    groups: cython.pointer(Group),
-    scopes: cython.p_longlong,
-    ended: cython.p_longlong,
-    most: cython.longlong,
-) -> cython.longlong:
-    """The sum, or one above `most`. There is room for a group, a scope and a part for each byte: a token adds no more
-    than one of each.
+@cython.inline
+def add_part(walk: cython.pointer(Walk), longest: cython.longlong) -> cython.void:
+    """Append a part that can be referred to."""
+    walk.ends[walk.parts] = longest
+    walk.parts += 1
 
-    `groups` are the open ones; `scopes` where those of nested names start; `ended` has the longest part so far at the
-    end of each part that can be referred to.
-    """
-    size: cython.longlong = 0
-    longest: cython.longlong = 0
-    argument: cython.longlong = 0
-    item: cython.longlong = 0
-    members: cython.longlong = 1
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_name(walk: cython.pointer(Walk), length: cython.longlong, ends_part: cython.bint) -> cython.void:
+    """Add a name; `ends_part`: it follows another one of a nested name, which is a part."""
+    group: cython.pointer(Group) = walk.groups + (walk.open_groups - 1)
+    if ends_part and walk.open_groups and walk.uncounted == 0 and group.kind == ord("N"):
+        add_part(walk, max(walk.longest, walk.size - group.start))
+    walk.item = walk.size
+    walk.size += length
+    walk.longest = max(walk.longest, length)
+    walk.argument = max(walk.argument, length)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def add_reference(walk: cython.pointer(Walk), length: cython.longlong) -> cython.void:
+    walk.item = walk.size
+    walk.size += max(length, MIN_REFERENCE)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def repeat(walk: cython.pointer(Walk)) -> cython.void:
+    """Repeat the innermost group, or all of the text, as often as the longest pack has members."""
+    group: cython.pointer(Group) = walk.groups + (walk.open_groups - 1)
+    if walk.open_groups:
+        group.repeated = min(group.repeated * walk.members, MAX_NUMBER)
+    else:
+        walk.size = min(walk.size * walk.members, MAX_NUMBER)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def open_group(walk: cython.pointer(Walk), letter: cython.int, after_name: cython.bint) -> cython.void:
+    """Open a bracket; `letter` is 0 for those of two letters."""
+    group: cython.pointer(Group) = walk.groups + walk.open_groups
+    if letter == ord("I"):
+        if walk.open_scopes:
+            walk.longest = max(walk.longest, walk.size - walk.scopes[0])
+        if after_name and walk.uncounted == 0:
+            add_part(walk, walk.longest)
+        walk.lists += 1
+    elif letter == ord("N"):
+        walk.scopes[walk.open_scopes] = walk.size
+        walk.open_scopes += 1
+    walk.uncounted += not is_counted(letter)
+    walk.open_groups += 1
+    group.start = walk.item if letter == ord("I") else walk.size
+    group.repeated, group.members, group.kind = 1, 0, letter
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def close_group(walk: cython.pointer(Walk)) -> cython.void:
+    """Close the innermost bracket, if one is open."""
+    if not walk.open_groups:
+        return
+    walk.open_groups -= 1
+    group: cython.pointer(Group) = walk.groups + walk.open_groups
+    walk.uncounted -= not is_counted(group.kind)
+    walk.lists -= group.kind == ord("I")
+    walk.open_scopes -= group.kind == ord("N")
+    walk.size = min(group.start + min(walk.size - group.start, MAX_NUMBER) * group.repeated, MAX_NUMBER)
+    walk.item = group.start
+    walk.longest = max(walk.longest, walk.size - walk.item)
+    if walk.lists or group.kind == ord("J"):
+        walk.argument = max(walk.argument, walk.size - walk.item)
+    if walk.lists and group.kind == ord("I") and walk.uncounted == 0:
+        add_part(walk, walk.longest)
+    if group.kind == ord("J"):
+        walk.members = max(walk.members, group.members)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def estimate(
+    name: cython.p_uchar, size: cython.Py_ssize_t, walk: cython.pointer(Walk), limit: cython.longlong
+) -> cython.longlong:
+    """Return the estimated length of a name's text, or a number above `limit`."""
     length: cython.longlong
-    open_groups: cython.Py_ssize_t = 0
-    open_scopes: cython.Py_ssize_t = 0
-    parts: cython.Py_ssize_t = 0
-    uncounted: cython.Py_ssize_t = 0  # groups that are not plain
-    lists: cython.Py_ssize_t = 0  # groups that are lists of arguments
-    at: cython.Py_ssize_t = 0
+    offset: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = 0
     kind: cython.int
-    letter: cython.int
-    named: cython.bint = False  # the token before was a name
-    tagged: cython.bint = False  # the token before says that the next name is no part (an ABI tag)
-    after_name: cython.bint
-    counted: cython.bint
-    group: cython.pointer(Group)
-    while at < left and size <= most:
-        kind = token_at(name, at, left, cython.address(end))
-        counted = uncounted == 0
-        after_name = named
-        named = False
-        group = groups + (open_groups - 1) if open_groups else cython.NULL
+    after_name: cython.bint = False  # the previous token is a name
+    after_tag: cython.bint = False  # the previous token says that the next name is an ABI tag, not a part
+    while offset < size and walk.size <= limit:
+        kind = token_at(name, offset, size, cython.address(end))
         if kind == NUMBER:
-            length = number_of(name, at, min(end, at + MOST_DIGITS), 10)
-            length = min(length, left - end)
-            if after_name and counted and not tagged and group != cython.NULL and group.kind == ord("N"):
-                ended[parts] = max(longest, size - group.start)
-                parts += 1
-            item = size
-            size += length
+            length = min(number_of(name, offset, min(end, offset + MAX_DIGITS), 10), size - end)
+            add_name(walk, length, after_name and not after_tag)
             end += length
-            longest = max(longest, length)
-            argument = max(argument, length)
-            named = not tagged
         elif kind == STANDARD:
-            item = size
-            size += STANDARD_TEXT
+            add_reference(walk, STANDARD_TEXT)
         elif kind == SUBSTITUTION:
-            length = number_of(name, at + 1, end - 1, BASE_36) + 1 if end - at > 2 else 0
-            item = size
-            size += max(ended[length] if length < parts else longest, LEAST_REFERENCE)
+            length = number_of(name, offset + 1, end - 1, BASE_36) + 1 if end - offset > 2 else 0
+            add_reference(walk, walk.ends[length] if length < walk.parts else walk.longest)
         elif kind == PARAMETER:
-            item = size
-            size += max(argument, LEAST_REFERENCE)
+            add_reference(walk, walk.argument)
         elif kind == PACK:
-            if group != cython.NULL:
-                group.repeated = min(group.repeated * members, NO_MORE)
-            else:
-                size = min(size * members, NO_MORE)
+            repeat(walk)
         elif kind == OPEN:
-            letter = name[at] if end - at == 1 else 0
-            if letter == ord("I"):
-                if open_scopes:
-                    longest = max(longest, size - scopes[0])
-                if after_name and counted:
-                    ended[parts] = longest
-                    parts += 1
-                lists += 1
-            elif letter == ord("N"):
-                scopes[open_scopes] = size
-                open_scopes += 1
-            uncounted += not is_plain(letter)
-            group = groups + open_groups
-            open_groups += 1
-            group.start = item if letter == ord("I") else size
-            group.repeated, group.members, group.kind = 1, 0, letter
-        elif kind == CLOSE and group != cython.NULL:
-            open_groups -= 1
-            uncounted -= not is_plain(group.kind)
-            lists -= group.kind == ord("I")
-            open_scopes -= group.kind == ord("N")
-            size = min(group.start + min(size - group.start, NO_MORE) * group.repeated, NO_MORE)
-            item = group.start
-            longest = max(longest, size - item)
-            if lists or group.kind == ord("J"):
-                argument = max(argument, size - item)
-            if lists and group.kind == ord("I") and uncounted == 0:
-                ended[parts] = longest
-                parts += 1
-            if group.kind == ord("J"):
-                members = max(members, group.members)
-        elif kind != CLOSE:
-            size += end - at
-        tagged = kind == TAG
-        if open_groups:
-            groups[open_groups - 1].members += 1
-        at = end
-    return size
+            open_group(walk, name[offset] if end - offset == 1 else 0, after_name)
+        elif kind == CLOSE:
+            close_group(walk)
+        else:
+            walk.size += end - offset
+        after_name = kind == NUMBER and not after_tag
+        after_tag = kind == TAG
+        if walk.open_groups:
+            walk.groups[walk.open_groups - 1].members += 1
+        offset = end
+    return walk.size
 
 
 def references(name: bytes):
-    """How many references to its own parts a name of C++ or Rust has, or more: each ends in "_", or is a pack."""
+    """Return an upper bound of the references in a name of C++ or Rust: each ends in "_", or is a pack."""
     text: cython.p_char = name
     return count_references(cython.cast(cython.p_uchar, text), len(name))
 
 
-def expansion(name: bytes, most: cython.longlong):
-    """More characters than a C++ name's own characters and the parts it refers to add up to, within a factor of three.
+def expansion(name: bytes, limit: cython.longlong):
+    """Return an upper bound, within a factor of three, of a C++ name's own characters and those it refers to.
 
-    The name is not parsed, only bracketed. The j-th substitution counts as the longest part there was when surely j
-    parts had ended; a template parameter as the longest argument before it; a pack repeats what is around it as often
-    as the longest pack has members. So the sum errs upwards. It ends above `most`. MemoryError.
+    The name is not parsed, only its brackets are matched. The j-th substitution counts as the longest part at the time
+    when j parts had surely ended; a template parameter as the longest argument before it; a pack repeats its group as
+    often as the longest pack has members. So the sum errs upwards. The walk stops above `limit`. Raises MemoryError.
     """
     size: cython.Py_ssize_t = len(name)
     text: cython.p_char = name
-    found: cython.longlong
-    groups: cython.pointer(Group) = cython.cast(
-        cython.pointer(Group), malloc((size + 1) * (cython.sizeof(Group) + 2 * cython.sizeof(cython.longlong)))
+    result: cython.longlong
+    walk: Walk
+    entries: cython.Py_ssize_t = size + 1  # a token adds at most one group, one scope and one part
+    walk.groups = cython.cast(
+        cython.pointer(Group), malloc(entries * (cython.sizeof(Group) + 2 * cython.sizeof(cython.longlong)))
     )
-    if groups == cython.NULL:
+    if walk.groups == cython.NULL:
         raise MemoryError
-    scopes: cython.p_longlong = cython.cast(cython.p_longlong, groups + (size + 1))
+    walk.scopes = cython.cast(cython.p_longlong, walk.groups + entries)
+    walk.ends = walk.scopes + entries
+    walk.open_groups = walk.open_scopes = walk.parts = walk.uncounted = walk.lists = 0
+    walk.size = walk.item = walk.longest = walk.argument = 0
+    walk.members = 1
     with cython.nogil:
-        found = walk(cython.cast(cython.p_uchar, text), size, groups, scopes, scopes + (size + 1), min(most, NO_MORE))
-    free(groups)
-    return found
+        result = estimate(cython.cast(cython.p_uchar, text), size, cython.address(walk), min(limit, MAX_NUMBER))
+    free(walk.groups)
+    return result
