@@ -12,6 +12,7 @@ from whence._base.errors import DwarfError, FormatError, cut_off
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Literal
 
     from typing_extensions import Buffer
@@ -24,6 +25,31 @@ LEB_BYTES = 10  # of a 64-bit number as LEB128; more say nothing
 LEB_BITS = 7  # of a byte
 LEB_MORE = 1 << LEB_BITS  # another byte follows
 ORDERS: tuple[ByteOrder, ...] = ("little", "big")
+
+
+def uleb(data: bytes | memoryview, offset: int, end: int, longest: int = LEB_BYTES) -> tuple[int, int]:
+    """Return the ULEB128 number at `offset`, which ends before `end`, and its end.
+
+    Raises:
+        EOFError: the number is cut off.
+        OverflowError: the number has more than `longest` bytes.
+    """
+    value = 0
+    for index in range(offset, min(end, offset + longest)):
+        byte = data[index]
+        value |= (byte & ~LEB_MORE) << LEB_BITS * (index - offset)
+        if not byte & LEB_MORE:
+            return value, index + 1
+    if end - offset < longest:
+        raise EOFError("LEB128 number cut off")
+    raise OverflowError(f"LEB128 number has more than {longest} bytes")
+
+
+def sleb(data: bytes | memoryview, offset: int, end: int) -> tuple[int, int]:
+    """Return the SLEB128 number at `offset` and its end, otherwise like `uleb`."""
+    value, after = uleb(data, offset, end)
+    bits = LEB_BITS * (after - offset)
+    return value - (1 << bits) if value >> bits - 1 else value, after
 
 
 def cstring(data: memoryview, offset: int) -> bytes:
@@ -146,24 +172,20 @@ class Cursor:
         return int.from_bytes(self.take(size), self.order, signed=True)
 
     def uleb(self) -> int:
-        value, _ = self._leb()
-        return value
+        return self._leb(uleb)
 
     def sleb(self) -> int:
-        value, bits = self._leb()
-        return value - (1 << bits) if value >> bits - 1 else value
+        return self._leb(sleb)
 
-    def _leb(self) -> tuple[int, int]:
-        """The bits of a LEB128 number, and how many they are."""
-        start, value, shift = self.at, 0, 0
-        while True:
-            byte = self.u8()
-            value |= (byte & ~LEB_MORE) << shift
-            shift += LEB_BITS
-            if not byte & LEB_MORE:
-                return value, shift
-            if shift >= LEB_BITS * LEB_BYTES:
-                raise DwarfError(self.part, start, f"a LEB128 number has at most {LEB_BYTES} bytes", "more")
+    def _leb(self, read: Callable[[bytes | memoryview, int, int], tuple[int, int]]) -> int:
+        start = self.at
+        try:
+            value, self.at = read(self.data, start, self.end)
+        except EOFError:
+            raise cut_off(DwarfError, self.part, max(start, self.end), 1, 0) from None
+        except OverflowError as error:
+            raise DwarfError(self.part, start, str(error)) from None
+        return value
 
     def cstring(self) -> bytes:
         found = bytearray()

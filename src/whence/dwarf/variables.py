@@ -16,6 +16,7 @@ from whence._base.errors import DwarfError, ObjectError
 from whence._base.forks import cached_property
 from whence._base.lru import Lru
 from whence._base.model import FrameStart
+from whence._base.window import sleb
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
 from whence.dwarf.kernels.units import ADDRESS_SIZE, DWO_NAME, END, LANGUAGE, OFFSET, OFFSET_SIZE, VERSION
@@ -506,12 +507,8 @@ def _frame_offset(expression: bytes, register: int | None) -> int | None:
     based = register is not None and expression[0] == constants.DW_OP_breg0 + register
     if expression[0] != constants.DW_OP_fbreg and not based:
         return None
-    value = shift = 0
-    for offset, byte in enumerate(expression[1:11], 2):
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            if byte & 0x40:
-                value -= 1 << shift
-            return value if expression[offset:] in (b"", bytes([constants.DW_OP_deref])) else None
-    return None
+    try:
+        value, end = sleb(expression, 1, len(expression))
+    except (EOFError, OverflowError):
+        return None
+    return value if expression[end:] in (b"", bytes([constants.DW_OP_deref])) else None

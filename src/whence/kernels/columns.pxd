@@ -25,3 +25,20 @@ cdef inline unsigned int* u32s(Column column) noexcept nogil:
 
 cdef inline unsigned char* u8s(Column column) noexcept nogil:
     return <unsigned char*>column.vector.items
+
+
+# Appending to a Column whose memory was reserved: `column.reserve(1)` once for a record, then these for its numbers.
+
+cdef inline void append_u64(Column column, unsigned long long value) noexcept nogil:
+    u64s(column)[column.vector.count] = value
+    column.vector.count += 1
+
+
+cdef inline void append_u32(Column column, unsigned int value) noexcept nogil:
+    u32s(column)[column.vector.count] = value
+    column.vector.count += 1
+
+
+cdef inline void append_u8(Column column, unsigned char value) noexcept nogil:
+    u8s(column)[column.vector.count] = value
+    column.vector.count += 1

@@ -12,13 +12,13 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    fill_slot,
-    first_slot,
-    make_slots,
+    HashIndex,
+    Probe,
+    first_match,
+    insert,
     mix,
-    next_slot,
-    release_slots,
+    next_match,
+    release_index,
 )
 from cython.cimports.whence.kernels.sort import sort_indexes
 
@@ -98,28 +98,34 @@ def numbered(keys, typecode: str) -> tuple[Column, Column]:
     item: cython.Py_ssize_t = distinct.item
     count: cython.Py_ssize_t = stored.shape[0] // item
     out: Column = filled("I", count)
-    table: HashTable = HashTable(cython.NULL, 0, 0)
+    index: HashIndex = HashIndex(cython.NULL, 0, 0)
     row: cython.Py_ssize_t
-    slot: cython.ulonglong
+    number: cython.Py_ssize_t
     key: cython.ulonglong
-    room: cython.bint = distinct.reserve(count + 1) and make_slots(cython.address(table), count)
-    if room and count:
+    probe: Probe
+    has_memory: cython.bint = distinct.reserve(count + 1)
+    if has_memory and count:
         data: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(stored[0]))
         known: cython.p_uchar = cython.cast(cython.p_uchar, distinct.vector.items)
         numbers: cython.p_uint = cython.cast(cython.p_uint, out.vector.items)
         with cython.nogil:
             for row in range(count):
                 key = number_at(data, item, row)
-                slot = first_slot(cython.address(table), mix(key, seed))
-                while table.slots[slot] and number_at(known, item, table.slots[slot] - 1) != key:
-                    slot = next_slot(cython.address(table), slot)
-                if table.slots[slot] == 0:
-                    put_number(distinct.vector.items, item, table.count, key)
-                    fill_slot(cython.address(table), slot, table.count)
-                numbers[row] = table.slots[slot] - 1
-    distinct.vector.count = table.count
-    release_slots(cython.address(table))
-    if not room:
+                number = -1
+                probe = first_match(cython.address(index), mix(key, seed))
+                while number < 0 and next_match(cython.address(index), cython.address(probe)):
+                    if number_at(known, item, probe.item) == key:
+                        number = probe.item
+                if number < 0:
+                    number = index.count
+                    put_number(distinct.vector.items, item, number, key)
+                    has_memory = insert(cython.address(index), mix(key, seed), number)
+                    if not has_memory:
+                        break
+                numbers[row] = cython.cast(cython.uint, number)
+    distinct.vector.count = index.count
+    release_index(cython.address(index))
+    if not has_memory:
         raise MemoryError
     return out, distinct
 

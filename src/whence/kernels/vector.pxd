@@ -1,7 +1,14 @@
-# Growable arrays, written once: a block of items of one size that grows by doubling.
+# Growable arrays: blocks of items of one size that grow by doubling.
 #
-# A vector is zero to begin with (memset, calloc, or the fields of a new extension object), owns its block, and is given
-# back by `release`. Pushing returns False when there is no memory; the vector is then as it was.
+# A vector is empty when it is zero (memset, calloc, or the field of a new extension object); `release` frees it. `push`
+# and its kin return False or NULL if there is no memory, and leave the vector as it was.
+#
+# To write a record of several items, reserve once and append without further checks:
+#
+#     if not (reserve(&ids, 1, 8) and reserve(&bytes, size, 1)):
+#         return False
+#     append_u64(&ids, id)
+#     append_bytes(&bytes, data, size)
 
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -34,7 +41,7 @@ ctypedef fused AnyVector:
 
 
 cdef inline bint grow(void** items, Py_ssize_t* room, Py_ssize_t needed, size_t item) noexcept nogil:
-    """Make room for `needed` items of `item` bytes each."""
+    """Make the capacity at least `needed` items of `item` bytes each. False if there is no memory."""
     cdef Py_ssize_t more = room[0] * 2 if room[0] > 32 else 64
     cdef void* block
     if needed <= room[0]:
@@ -52,12 +59,12 @@ cdef inline bint grow(void** items, Py_ssize_t* room, Py_ssize_t needed, size_t 
 
 
 cdef inline bint reserve(AnyVector* vector, Py_ssize_t more, size_t item) noexcept nogil:
-    """Make room for `more` items beyond those there are."""
+    """Make memory for `more` items after the present ones. False if there is none."""
     return grow(<void**>&vector.items, &vector.room, vector.count + more, item)
 
 
 cdef inline void* push(AnyVector* vector, size_t item) noexcept nogil:
-    """Append an item, not yet filled in; NULL when there is no memory."""
+    """Append an item, to be filled in by the caller; NULL if there is no memory."""
     if vector.count == vector.room and not grow(<void**>&vector.items, &vector.room, vector.count + 1, item):
         return NULL
     vector.count += 1
@@ -83,9 +90,33 @@ cdef inline bint push_u32(U32s* vector, unsigned int value) noexcept nogil:
 cdef inline bint push_bytes(Bytes* vector, const void* data, Py_ssize_t size) noexcept nogil:
     if vector.count + size > vector.room and not grow(<void**>&vector.items, &vector.room, vector.count + size, 1):
         return False
-    memcpy(vector.items + vector.count, data, size)
-    vector.count += size
+    append_bytes(vector, data, size)
     return True
+
+
+cdef inline void* append(AnyVector* vector, size_t item) noexcept nogil:
+    """Append an item, to be filled in by the caller, in memory that was reserved."""
+    vector.count += 1
+    return <char*>vector.items + (vector.count - 1) * <Py_ssize_t>item
+
+
+cdef inline void append_u64(U64s* vector, unsigned long long value) noexcept nogil:
+    """Append a number in memory that was reserved."""
+    vector.items[vector.count] = value
+    vector.count += 1
+
+
+cdef inline void append_u32(U32s* vector, unsigned int value) noexcept nogil:
+    """Append a number in memory that was reserved."""
+    vector.items[vector.count] = value
+    vector.count += 1
+
+
+cdef inline void append_bytes(Bytes* vector, const void* data, Py_ssize_t size) noexcept nogil:
+    """Append bytes in memory that was reserved."""
+    if size:
+        memcpy(vector.items + vector.count, data, size)
+        vector.count += size
 
 
 cdef inline void release(AnyVector* vector) noexcept nogil:

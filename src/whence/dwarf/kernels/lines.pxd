@@ -1,7 +1,7 @@
 # What the reader of line programs keeps while it works, and what can be wrong with a program: lines.py of whence.dwarf
 # imports the same numbers from the compiled module.
 
-from whence.kernels.hashtable cimport HashTable
+from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport Bytes, U32s, U64s, Vector
 
 cpdef enum:  # faults, and what the number `found` beside each means
@@ -51,7 +51,7 @@ cdef struct Location:  # what the line column of a row stands for when columns a
 
 cdef struct Locations:  # each once; number 0 is line 0
     Vector items
-    HashTable table
+    HashIndex index
 
 cdef struct FileKey:
     unsigned long long comp_dir  # a name reference
@@ -60,7 +60,7 @@ cdef struct FileKey:
 
 cdef struct FileKeys:  # files in order of first mention, each once
     Vector items
-    HashTable table
+    HashIndex index
 
 cdef struct Machine:
     const unsigned char* data  # of .debug_line

@@ -40,16 +40,13 @@ from cython.cimports.whence.kernels.bytes import number, sleb, uleb
 from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    clear_slots,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
+    Probe,
+    clear_index,
+    first_match,
+    insert,
     mix,
-    next_slot,
-    put_item,
-    release_slots,
+    next_match,
+    release_index,
 )
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.sort import sort_indexes
@@ -95,29 +92,22 @@ def location_number(
     locations: cython.pointer[Locations], line: cython.uint, column: cython.uint, discriminator: cython.uint
 ) -> cython.Py_ssize_t:
     """The number of a location; -1 when there is no memory. Line 0 without a column is number 0."""
-    index: cython.Py_ssize_t
-    table: cython.pointer[HashTable] = cython.address(locations.table)
-    seed: u64 = cython.cast(u64, locations)
     if line == 0 and column == 0 and discriminator == 0:
         return 0
-    if is_crowded(table) and not more_locations(locations):
-        return -1
-    slot: u64 = first_slot(table, location_hash(line, column, discriminator, seed))
-    items = cython.cast(cython.pointer[Location], locations.items.items)
-    while table.slots[slot]:
-        item = items + (table.slots[slot] - 1)
+    index = cython.address(locations.index)
+    hash: u64 = location_hash(line, column, discriminator, cython.cast(u64, locations))
+    probe: Probe = first_match(index, hash)
+    while next_match(index, cython.address(probe)):
+        item = cython.cast(cython.pointer[Location], locations.items.items) + probe.item
         if item.line == line and item.column == column and item.discriminator == discriminator:
-            return table.slots[slot] - 1
-        slot = next_slot(table, slot)
-    index = locations.items.count
+            return probe.item
     item = cython.cast(cython.pointer[Location], push(cython.address(locations.items), cython.sizeof(Location)))
-    if item == cython.NULL:
+    if item == cython.NULL or not insert(index, hash, locations.items.count - 1):
         return -1
     item.line = line
     item.column = column
     item.discriminator = discriminator
-    fill_slot(table, slot, index)
-    return index
+    return locations.items.count - 1
 
 
 @cython.cfunc
@@ -134,23 +124,6 @@ def location_hash(line: cython.uint, column: cython.uint, discriminator: cython.
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def more_locations(locations: cython.pointer[Locations]) -> cython.bint:
-    """Twice as many slots, with every location but 0 in them. False when there is no memory."""
-    table: cython.pointer[HashTable] = cython.address(locations.table)
-    seed: u64 = cython.cast(u64, locations)
-    index: cython.Py_ssize_t
-    if not make_slots(table, 2 * locations.items.count + 1):
-        return False
-    items = cython.cast(cython.pointer[Location], locations.items.items)
-    for index in range(1, locations.items.count):
-        item = items + index
-        put_item(table, location_hash(item.line, item.column, item.discriminator, seed), index)
-    return True
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 @cython.inline
 def file_hash(key: cython.pointer[FileKey], seed: u64) -> u64:
     return mix(mix(key.directory, seed) + key.name, seed ^ key.comp_dir)
@@ -161,30 +134,18 @@ def file_hash(key: cython.pointer[FileKey], seed: u64) -> u64:
 @cython.exceptval(check=False)
 def file_number(files: cython.pointer[FileKeys], key: cython.pointer[FileKey]) -> cython.Py_ssize_t:
     """The number of a file; -1 when there is no memory."""
-    table: cython.pointer[HashTable] = cython.address(files.table)
-    seed: u64 = cython.cast(u64, files)
-    slot: u64
-    index: cython.Py_ssize_t
-    if is_crowded(table):
-        if not make_slots(table, 2 * files.items.count + 1):
-            return -1
-        items = cython.cast(cython.pointer[FileKey], files.items.items)
-        for index in range(files.items.count):
-            put_item(table, file_hash(items + index, seed), index)
-    slot = first_slot(table, file_hash(key, seed))
-    while table.slots[slot]:
-        index = table.slots[slot] - 1
-        item = cython.cast(cython.pointer[FileKey], files.items.items) + index
+    index = cython.address(files.index)
+    hash: u64 = file_hash(key, cython.cast(u64, files))
+    probe: Probe = first_match(index, hash)
+    while next_match(index, cython.address(probe)):
+        item = cython.cast(cython.pointer[FileKey], files.items.items) + probe.item
         if item.comp_dir == key.comp_dir and item.directory == key.directory and item.name == key.name:
-            return index
-        slot = next_slot(table, slot)
-    index = files.items.count
+            return probe.item
     item = cython.cast(cython.pointer[FileKey], push(cython.address(files.items), cython.sizeof(FileKey)))
-    if item == cython.NULL:
+    if item == cython.NULL or not insert(index, hash, files.items.count - 1):
         return -1
     item[0] = key[0]
-    fill_slot(table, slot, index)
-    return index
+    return files.items.count - 1
 
 
 # The tables of directories and files (6.2.4)
@@ -843,14 +804,14 @@ class LinePrograms:
         release(cython.address(machine.sequences))
         release(cython.address(machine.used))
         release(cython.address(machine.locations.items))
-        release_slots(cython.address(machine.locations.table))
+        release_index(cython.address(machine.locations.index))
         release(cython.address(self._tables.directories))
         release(cython.address(self._tables.names))
         release(cython.address(self._tables.parents))
         release(cython.address(self._programs))
         release(cython.address(self._key_of))
         release(cython.address(self._keys.items))
-        release_slots(cython.address(self._keys.table))
+        release_index(cython.address(self._keys.index))
         release(cython.address(self._faults))
 
     @cython.cfunc
@@ -1189,10 +1150,10 @@ class LinePrograms:
         self._programs.count = self._key_of.count = self._keys.items.count = self._faults.count = 0
         machine.locations.items.count = 0
         # The tables are as large as the largest batch needed, and whoever asks for the files of one unit fills none.
-        if self._keys.table.count:
-            clear_slots(cython.address(self._keys.table))
-        if machine.locations.table.count:
-            clear_slots(cython.address(machine.locations.table))
+        if self._keys.index.count:
+            clear_index(cython.address(self._keys.index))
+        if machine.locations.index.count:
+            clear_index(cython.address(machine.locations.index))
         if machine.with_columns:
             zero = push(cython.address(machine.locations.items), cython.sizeof(Location))
             if zero == cython.NULL:

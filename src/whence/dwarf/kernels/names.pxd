@@ -3,7 +3,7 @@
 from whence.dwarf.kernels.abbrevs cimport AbbrevCache
 from whence.dwarf.kernels.budget cimport Budget
 from whence.dwarf.kernels.units cimport File
-from whence.kernels.hashtable cimport HashTable
+from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport U64s
 
 cpdef enum:
@@ -33,7 +33,7 @@ cpdef enum:  # how functions are named: whence._base.model.NameStyle
 
 cdef struct Names:
     int style  # QUALIFIED, LINKAGE, SHORT
-    HashTable slots  # of known, by key
+    HashIndex index  # of known, by key
     KnownName* known
     Py_ssize_t count
     Py_ssize_t room

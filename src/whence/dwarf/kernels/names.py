@@ -38,6 +38,7 @@ from cython.cimports.whence.dwarf.kernels.reading import (
     skip_string,
     sleb,
     target_of,
+    type_unit,
     uleb,
     unit_at,
 )
@@ -51,7 +52,6 @@ from cython.cimports.whence.dwarf.kernels.units import (
     LANGUAGE,
     OFFSET,
     OFFSET_SIZE,
-    SIGNATURE,
     STMT_LIST,
     TYPES_BIT,
     WIDTH,
@@ -60,16 +60,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
     u64,
 )
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.hashtable import (
-    clear_slots,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
-    mix,
-    next_slot,
-    release_slots,
-)
+from cython.cimports.whence.kernels.hashtable import clear_index, find_u64, insert, mix, release_index
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import U64s, grow, push_u64, release
 
@@ -94,36 +85,6 @@ def is_qualified(language: u64) -> cython.bint:
         c.DW_LANG_C_plus_plus, c.DW_LANG_C_plus_plus_11, c.DW_LANG_C_plus_plus_14, c.DW_LANG_C_plus_plus_17,
         c.DW_LANG_C_plus_plus_20, c.DW_LANG_C_plus_plus_23, c.DW_LANG_Rust,
     )  # fmt: skip
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def slot_for(names: cython.pointer[Names], key: u64) -> u64:
-    """The slot that the key's name has, or gets."""
-    slot: u64 = first_slot(cython.address(names.slots), mix(key, names.seed))
-    while names.slots.slots[slot] and names.known[names.slots.slots[slot] - 1].key != key:
-        slot = next_slot(cython.address(names.slots), slot)
-    return slot
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def make_room(names: cython.pointer[Names]) -> cython.bint:
-    """Room for one more name. False when there is no memory; then all names are forgotten."""
-    item: cython.Py_ssize_t
-    if not grow(
-        cython.cast(cython.pp_void, cython.address(names.known)), cython.address(names.room), names.count + 1,
-        cython.sizeof(KnownName),
-    ) or not is_crowded(cython.address(names.slots)):  # fmt: skip
-        return names.count < names.room
-    if not make_slots(cython.address(names.slots), 2 * (names.count + 1)):
-        names.count = 0
-        return False
-    for item in range(names.count):
-        fill_slot(cython.address(names.slots), slot_for(names, names.known[item].key), item)
-    return True
 
 
 @cython.cfunc
@@ -173,20 +134,14 @@ def same_files(
 @cython.exceptval(check=False)
 def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cython.pointer[Budget]) -> u64:
     """The offset of the DIE of a type, by its signature, as its unit's header has it; 0 when no unit here has it."""
-    slot: u64
     value: u64
-    if file == cython.NULL or file.types.slots == cython.NULL:
+    if file == cython.NULL or not spend(budget, 1):
         return 0
-    slot = first_slot(cython.address(file.types), mix(signature, file.seed))
-    while file.types.slots[slot] and spend(budget, 1):
-        unit = cython.address(file.units[(file.types.slots[slot] - 1) * WIDTH])
-        if unit[SIGNATURE] == signature:
-            value = number(
-                file.info.at + unit[DIE] - unit[OFFSET_SIZE], cython.cast(cython.int, unit[OFFSET_SIZE]), file.big
-            )
-            return unit[OFFSET] + value if value < unit[END] - unit[OFFSET] else 0
-        slot = next_slot(cython.address(file.types), slot)
-    return 0
+    unit = type_unit(file, signature)
+    if unit == cython.NULL:
+        return 0
+    value = number(file.info.at + unit[DIE] - unit[OFFSET_SIZE], cython.cast(cython.int, unit[OFFSET_SIZE]), file.big)
+    return unit[OFFSET] + value if value < unit[END] - unit[OFFSET] else 0
 
 
 @cython.cfunc
@@ -320,48 +275,33 @@ def follow(
 
 def function_name(names, file, alt, tables, key):
     """The name of the function that a DIE describes or refers to; 0 when it has none."""
-    slot: u64
+    name: u64
     item: cython.Py_ssize_t
     if names.count >= MOST_NAMES:
         forget_names(names)
-    if names.count == names.room or is_crowded(cython.address(names.slots)):
-        if not make_room(names):
-            return follow(
-                names,
-                file,
-                alt,
-                cython.NULL,
-                tables,
-                cython.address(names.budget),
-                key,
-                cython.address(names.unresolved_refs),
-            )
-    slot = slot_for(names, key)
-    if names.slots.slots[slot] == 0:
-        item = names.count
-        names.known[item].key = key
-        names.known[item].name = follow(
-            names,
-            file,
-            alt,
-            cython.NULL,
-            tables,
-            cython.address(names.budget),
-            key,
-            cython.address(names.unresolved_refs),
-        )
-        fill_slot(cython.address(names.slots), slot, item)
+    item = find_u64(cython.address(names.index), names.known, cython.sizeof(KnownName), key, names.seed)
+    if item >= 0:
+        return names.known[item].name
+    name = follow(
+        names, file, alt, cython.NULL, tables, cython.address(names.budget), key, cython.address(names.unresolved_refs)
+    )
+    if grow(
+        cython.cast(cython.pp_void, cython.address(names.known)), cython.address(names.room), names.count + 1,
+        cython.sizeof(KnownName),
+    ) and insert(cython.address(names.index), mix(key, names.seed), names.count):  # fmt: skip
+        names.known[names.count].key = key
+        names.known[names.count].name = name
         names.count += 1
-    return names.known[names.slots.slots[slot] - 1].name
+    return name
 
 
 def forget_names(names):
-    clear_slots(cython.address(names.slots))
+    clear_index(cython.address(names.index))
     names.count = 0
 
 
 def free_names(names):
-    release_slots(cython.address(names.slots))
+    release_index(cython.address(names.index))
     release(cython.address(names.plain))
     release(cython.address(names.unresolved))
     free(names.known)

@@ -17,10 +17,11 @@ from whence.dwarf.kernels.constants cimport (
     DW_FORM_strx2, DW_FORM_strx3, DW_FORM_strx4, DW_FORM_udata,
 )
 from whence.dwarf.kernels.units cimport (
-    ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, OFFSET, OFFSET_SIZE, STR_BASE, TYPES_BIT, VERSION, WIDTH, File,
+    ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, OFFSET, OFFSET_SIZE, SIGNATURE, STR_BASE, TYPES_BIT, VERSION, WIDTH, File,
     SectionBytes, bytes_at, u64,
 )
 from whence.kernels.bytes cimport number, sleb, uleb
+from whence.kernels.hashtable cimport find_u64
 
 
 cdef inline u64 fixed(bytes_at data, u64* at, u64 end, int size, int big) noexcept nogil:
@@ -209,6 +210,12 @@ cdef inline const u64* unit_at(const File* file, u64 offset) noexcept nogil:
     if low == 0 or offset >= file.units[(low - 1) * WIDTH + END]:
         return NULL
     return &file.units[(low - 1) * WIDTH]
+
+
+cdef inline const u64* type_unit(const File* file, u64 signature) noexcept nogil:
+    """Return the type unit of a signature, the first of several, or NULL."""
+    cdef Py_ssize_t row = find_u64(&file.types, file.units + SIGNATURE, WIDTH * sizeof(u64), signature, file.seed)
+    return &file.units[row * WIDTH] if row >= 0 else NULL
 
 
 cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, Budget* budget) noexcept nogil:

@@ -5,7 +5,7 @@
 
 from whence.dwarf.kernels.budget cimport Budget
 from whence.kernels.columns cimport Column
-from whence.kernels.hashtable cimport HashTable
+from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport U64s
 
 ctypedef unsigned long long u64
@@ -104,7 +104,7 @@ cdef struct File:  # the sections DIEs are read from; *_ref is the name referenc
     unsigned long long line_strings_ref
     const unsigned long long* units
     unsigned long long unit_count
-    HashTable types  # rows of type units, by signature
+    HashIndex types  # rows of type units, by signature
     unsigned long long seed  # so that a file cannot choose signatures that collide
     const unsigned long long* code  # where code can be: [start, end) pairs in ascending order
     unsigned long long code_count

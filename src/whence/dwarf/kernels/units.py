@@ -34,20 +34,13 @@ from cython.cimports.whence.dwarf.kernels.reading import (
     name_of,
     read_form,
     sleb,
+    type_unit,
     uleb,
     unit_at,
 )
 from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
 from cython.cimports.whence.kernels.columns import Column
-from cython.cimports.whence.kernels.hashtable import (
-    WHENCE_GOLDEN,
-    fill_slot,
-    first_slot,
-    make_slots,
-    mix,
-    next_slot,
-    release_slots,
-)
+from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN, insert, mix, release_index
 from cython.cimports.whence.kernels.heap import pop, push
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import grow, push_u64, release
@@ -99,33 +92,22 @@ class DwarfSections:
     def set_units(self, units: cython.const[cython.ulonglong][::1]):
         """Take the unit table, by which a DIE's unit is found; its rows must not change from now on."""
         row: cython.Py_ssize_t
-        count: cython.Py_ssize_t = 0
-        slot: u64
         belong(self.file.units == cython.NULL and are_units(units, self.file.info.size))
         self.kept.append(units)
         self.file.unit_count = units.shape[0] // WIDTH
         self.file.units = cython.address(units[0]) if units.shape[0] else cython.NULL
-        for row in range(units.shape[0] // WIDTH):
-            if units[row * WIDTH + KIND] in (c.DW_UT_type, c.DW_UT_split_type):
-                count += 1
-        if count == 0:
-            return
         self.file.seed = cython.cast(u64, cython.cast(cython.p_void, self))
-        types = cython.address(self.file.types)
-        if not make_slots(types, count):
-            raise MemoryError
-        for row in range(units.shape[0] // WIDTH):
-            if units[row * WIDTH + KIND] in (c.DW_UT_type, c.DW_UT_split_type) and units[row * WIDTH + FAULT] == 0:
-                slot = first_slot(types, mix(units[row * WIDTH + SIGNATURE], self.file.seed))
-                while types.slots[slot] and (
-                    units[(types.slots[slot] - 1) * WIDTH + SIGNATURE] != units[row * WIDTH + SIGNATURE]
-                ):
-                    slot = next_slot(types, slot)
-                if types.slots[slot] == 0:  # of several the first counts
-                    fill_slot(types, slot, row)
+        for row in range(self.file.unit_count):
+            unit = cython.address(units[row * WIDTH])
+            if unit[KIND] not in (c.DW_UT_type, c.DW_UT_split_type) or unit[FAULT]:
+                continue
+            if type_unit(cython.address(self.file), unit[SIGNATURE]) == cython.NULL and not insert(
+                cython.address(self.file.types), mix(unit[SIGNATURE], self.file.seed), row
+            ):
+                raise MemoryError
 
     def __dealloc__(self):
-        release_slots(cython.address(self.file.types))
+        release_index(cython.address(self.file.types))
 
 
 # Headers and root DIEs
