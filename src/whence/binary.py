@@ -86,27 +86,25 @@ class Binary(Closing):
         *,
         debug_files: Finder | None = None,
         options: ReadOptions = DEFAULTS,
-        ahead: Sequence[int] | None = None,
+        prepare: bool = True,
     ) -> Binary:
-        """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
-        /usr/lib/debug and beside the file). With `ahead` there will be a question at once, about these vaddrs (none:
-        not known yet): what it may need is unpacked while the rest is imported, and what only some questions need is
-        not imported now. (No child may be forked while a thread asks the first one: it would wait for ever for what is
-        being imported.) The other options are those of `whence.open`."""
-        from whence.dwarf.ahead import MOST, unpack_ahead
+        """Return a Binary that owns an open ELF file.
 
-        if ahead is not None and options.jobs != 1:
-            unpack_ahead(elf, MOST, ahead)
+        Args:
+            elf: the file.
+            debug_files: finds the files that complete it; by default, in /usr/lib/debug and next to the file.
+            options: what to read and how to render it, as for `whence.open`.
+            prepare: import now what only some lookups need, so that a child may be forked during a lookup. Without it,
+                a forked child may wait forever for a module that another thread was importing.
+        """
         from whence.producers import Producers
 
-        producers = Producers(
-            elf, finder=debug_files, options=options, ahead=None if ahead is None else MOST, vaddrs=ahead or ()
-        )
+        producers = Producers(elf, finder=debug_files, options=options)
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
             producers.close()
             raise problem
-        if ahead is None:
+        if prepare:
             from whence.archive import create as build  # noqa: F401
 
             producers.prepare()

@@ -18,7 +18,6 @@ from whence._base.errors import WhenceError
 from whence._base.forks import cached_property
 from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.reasons import Reason
-from whence.dwarf.ahead import unpack_ahead
 from whence.dwarf.info import DebugInfo
 from whence.kernels.rows import ascending
 from whence.objects.elf.file import ElfFile
@@ -51,12 +50,9 @@ class Producers:
         *,
         finder: Finder | None = None,
         options: ReadOptions = DEFAULTS,
-        ahead: int | None = None,
-        vaddrs: Sequence[int] = (),
     ) -> None:
         """`finder` looks for the files that complete this one, or is a function that makes what does, once there is
-        something to look for (None: DebugFiles). With `ahead` the debug info is unpacked at once, on threads of its
-        own: all but a .debug_info of more bytes, as stored; with `vaddrs` what a question about these needs."""
+        something to look for (None: DebugFiles)."""
         self.elf = elf
         self._finder = finder
         self.strings = StringSpace()
@@ -68,8 +64,6 @@ class Producers:
         self.debug_elf = elf
         if (options.dwarf or options.symtab) and not self._is_enough:
             self.debug_elf = self._take(self.finder.debug_file(elf)) or elf
-        if options.dwarf and ahead is not None and options.jobs != 1:
-            unpack_ahead(self.debug_elf, ahead, vaddrs)
         self.dwarf: DebugInfo | None = self._open_dwarf() if options.dwarf else None
 
     def __repr__(self) -> str:

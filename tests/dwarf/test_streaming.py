@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gc
 import weakref
-import zlib
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -19,14 +17,13 @@ from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.elf import Section, packed
 from tests.forge.lines import program
 from tests.forge.ranges import R, listed
-from whence._base.errors import ElfError
 from whence._base.window import ByteOrder
 from whence.binary import Binary, open_binary
 from whence.dwarf import DebugInfo, ahead, streaming, unit_set
 from whence.dwarf.functions import UnitReader, Wanted
 from whence.dwarf.info import State
 from whence.objects.elf import ElfFile, compress
-from whence.objects.elf.compress import Unpacking
+from whence.objects.elf.compress import SectionStream
 from whence.ranges import StringSpace
 
 UNITS = 400
@@ -39,11 +36,10 @@ def _small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which a few kilobytes come in many waves and pages are forgotten one by one."""
     monkeypatch.setattr(streaming, "SMALLEST", 1)
     monkeypatch.setattr(streaming, "SMALLEST_PREFIX", 1)
-    monkeypatch.setattr(streaming, "LEAD", 3000)
     monkeypatch.setattr(streaming, "BATCH", 1000)
     monkeypatch.setattr(unit_set, "BATCH", 500)
     monkeypatch.setattr(compress, "STEP", 64)
-    monkeypatch.setattr(compress, "KEPT_TOGETHER", 4096)
+    monkeypatch.setattr(compress, "FORGET_UNIT", 4096)
 
 
 def many(version: int = 4, order: ByteOrder = "little") -> Debug:
@@ -267,54 +263,28 @@ def referring() -> Debug:
     return debug
 
 
-def limited(data: bytes, vaddrs: list[int]) -> Unpacking:
-    """What unpacks .debug_info ahead of a question, once it is known how much of it is needed."""
+def decompressed_ahead(data: bytes, vaddrs: list[int]) -> SectionStream:
+    """The stream of .debug_info when what is decompressed ahead of a query is there."""
     elf = ElfFile.from_bytes(data)
-    info = elf.unpack_ahead(elf.size, lead=3000)
+    info = elf.decompress_ahead(3000, 3000)
     assert info is not None
-    ahead._limit(elf, info, array("Q", vaddrs))
+    ahead._decompress_units(elf, info, array("Q", vaddrs))
     return info
 
 
-def test_what_one_thread_could_not_unpack_is_an_error_for_the_next_that_gets_its_ident(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A thread that has ended leaves its ident to another one, which is not to go on unpacking, nor wait for itself."""
-    packed_bytes = zlib.compress(bytes(range(256)) * 1000, 0)
-    section = Unpacking(zlib.decompressobj(), memoryview(packed_bytes)[:-300], 256_000, "elf section .debug_info")
-    monkeypatch.setattr(compress, "get_ident", lambda: 7)
-    with pytest.raises(ElfError) as first:
-        section.complete()
-    section.keep_near(0)
-    errors: list[BaseException] = []
-
-    def go_on() -> None:
-        try:
-            section.run()
-        except ElfError as error:
-            errors.append(error)
-
-    thread = Thread(target=go_on, daemon=True)
-    thread.start()
-    thread.join(20)
-    assert errors == [first.value]
-
-
 @pytest.mark.parametrize("numbers", [[3], [100], [20, 120, 3]])
-def test_ahead_of_a_question_no_more_is_unpacked_than_what_comes_before_its_units(numbers: list[int]) -> None:
-    info = limited(with_aranges(claimed()), [0x1000 + number * 0x100 + 5 for number in numbers])
-    assert info.wait(OFFSETS[max(numbers)]) >= OFFSETS[max(numbers)]
-    assert info.done < OFFSETS[250] < info.size
-    info.stop()
+def test_no_more_is_decompressed_ahead_of_a_query_than_the_bytes_before_its_last_unit(numbers: list[int]) -> None:
+    info = decompressed_ahead(with_aranges(claimed()), [0x1000 + number * 0x100 + 5 for number in numbers])
+    assert OFFSETS[max(numbers)] <= info.done < OFFSETS[250] < info.size
 
 
-def test_ahead_of_a_question_all_is_unpacked_that_may_be_needed() -> None:
+def test_all_of_debug_info_is_decompressed_ahead_if_it_may_be_needed() -> None:
     listed = 0x1305
     damaged = claimed()
-    for debug, vaddr in ((referring(), listed), (claimed(), 0x90000), (damaged, listed)):
+    for debug, vaddr in ((linked_with_optimization(0), listed), (claimed(), 0x90000), (damaged, listed)):
         data = with_aranges(debug) if debug is not damaged else debug.elf(text=TEXT, pack="zlib")
-        info = limited(data, [vaddr])
-        assert info.wait(info.size) == info.size
+        info = decompressed_ahead(data, [vaddr])
+        assert info.done == info.size
 
 
 def linked_with_optimization(steps: int) -> Debug:
@@ -384,7 +354,7 @@ def test_of_units_that_take_names_from_far_ones_no_more_is_unpacked_than_has_the
     assert was_read_as_it_came(info)
     assert info._prefix is not None
     assert info._prefix._lines is not None
-    assert unpacked_so_far(info) < info._prefix._unpacking.size
+    assert unpacked_so_far(info) < info._prefix._stream.size
     assert info._prefix._lines.done < info._prefix._lines.size
     assert asked(info, 0x1345)[-1].function == f"f{(UNITS - 1) * 7919}"  # of the last unit
     assert not info.problems
@@ -418,7 +388,7 @@ def test_a_damaged_end_of_the_line_programs_costs_only_readers_that_need_it() ->
     assert not info.problems
     (row,) = answer(info, 0x1000 + 399 * 0x100 + 5)
     assert (row.function, row.lines) == (f"f{399 * 7919}", ())
-    assert "unpacks to" in str(info.problems[0])
+    assert "decompresses to" in str(info.problems[0])
 
 
 def test_functions_that_hold_the_address_are_read_alone_and_named_as_far_as_it_needs() -> None:
@@ -464,13 +434,19 @@ def test_functions_that_hold_the_address_are_read_alone_and_named_as_far_as_it_n
         assert rows == expected
 
 
+def ahead_of(data: bytes, vaddrs: list[int]) -> ElfFile:
+    elf = ElfFile.from_bytes(data)
+    ahead.decompress_ahead(elf, vaddrs)
+    return elf
+
+
 @pytest.mark.parametrize("make", [claimed, referring])
 def test_a_question_that_is_known_beforehand_has_the_answer_it_has_otherwise(make: Callable[[], Debug]) -> None:
     data = with_aranges(make())
     for vaddrs in ([0x1305], [0x1000 + 399 * 0x100, 0x1000], [0x90003], [0x80000], [5], []):
         with (
             Binary.from_elf(ElfFile.from_bytes(data)) as otherwise,
-            Binary.from_elf(ElfFile.from_bytes(data), ahead=vaddrs) as known,
+            Binary.from_elf(ahead_of(data, vaddrs), prepare=False) as known,
         ):
             assert [*known.lookup_many(vaddrs)] == [*otherwise.lookup_many(vaddrs)]
             assert known.lookup(0x1705) == otherwise.lookup(0x1705) != ()

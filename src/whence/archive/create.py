@@ -19,6 +19,7 @@ from whence._base.options import ReadOptions
 from whence._base.records import Record, replaced
 from whence._base.source import Source
 from whence._version import __version__
+from whence.dwarf.ahead import decompress_ahead
 from whence.lidia.compressed import ZSTD, codec_named, compressed, zstd_module
 from whence.lidia.layout import Extra
 from whence.lidia.writer import Written, names_budget, write
@@ -136,7 +137,7 @@ def create_from_elf(
     if isinstance(output, str) and codec_named(output) == ZSTD:
         zstd_module()  # raises without zstd, before any work
     if options.dwarf and options.compat is None and options.jobs != 1:
-        elf.unpack_ahead()
+        decompress_ahead(elf)
         if options.crc:
             import google_crc32c  # noqa: F401  # while sections are unpacked: in the end everything would wait for it
     if options.compat == "go":
@@ -145,7 +146,7 @@ def create_from_elf(
         plain = CreateOptions(lines=False, files=False, compat="go")
         written = _write(table, output, elf.reading, plain)
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
-    with Producers(elf, finder=debug_files, options=options, ahead=elf.size) as producers:
+    with Producers(elf, finder=debug_files, options=options) as producers:
         return archive_producers(producers, output, options, began=began)
 
 

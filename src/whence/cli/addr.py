@@ -110,31 +110,24 @@ def begins_as_elf(path: str) -> bool:
 def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
     """Answer lines of addresses from an ELF file; returns the exit code.
 
-    What takes longest is begun first: debug info is unpacked while all else is imported, no more of it than is needed
-    where the lines are known by then.
+    Debug info is decompressed while modules are imported, as far as the lines need it if they are known by then.
     """
     from whence.objects.elf.file import ElfFile
 
     elf = ElfFile.open(path)
     try:
-        lines.look()
-        info = None
-        if options.jobs != 1:
-            from whence.dwarf.ahead import FEW, MOST, begin
-
-            info = begin(elf, MOST, lines.ended and 0 < lines.count() <= FEW)
-        from whence.binary import not_a_core
-
-        not_a_core(elf)
         asked = lines.asked()
         vaddrs = all_vaddrs(asked or ())
         if options.return_addresses:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
-        if info is not None:
-            from whence.dwarf.ahead import limit
+        if options.jobs != 1:
+            from whence.dwarf.ahead import decompress_ahead
 
-            limit(elf, info, vaddrs)
-        with completed(elf, vaddrs, options) as binary:
+            decompress_ahead(elf, vaddrs)
+        from whence.binary import not_a_core
+
+        not_a_core(elf)
+        with completed(elf, options) as binary:
             responder = Responder(binary, options)
             responder.answer_lines(asked, lines)
             for problem in binary.problems[:5]:
@@ -148,20 +141,19 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
 
 
 @contextmanager
-def completed(elf: ElfFile, vaddrs: Sequence[int], options: Namespace) -> Iterator[Binary]:
-    """An ELF file with all that completes it, for a question about these vaddrs (none: nobody knows them yet). What has
-    debug info needs no Locator where no option is about one."""
+def completed(elf: ElfFile, options: Namespace) -> Iterator[Binary]:
+    """Return an ELF file as a Binary, completed by a Locator if it lacks debug info or an option is for one."""
     from whence._base.options import ReadOptions
     from whence.cli.options import default_finder, locator_of, needs_locator
 
     read = ReadOptions(columns=options.style != "gnu", jobs=options.jobs)
     if needs_locator(elf, options):
-        with locator_of(options) as locator, closed(locator.complete(elf, options=read, ahead=vaddrs)) as binary:
+        with locator_of(options) as locator, closed(locator.complete(elf, options=read, prepare=False)) as binary:
             yield binary
         return
     from whence.binary import Binary
 
-    with closed(Binary.from_elf(elf, debug_files=default_finder, options=read, ahead=vaddrs)) as binary:
+    with closed(Binary.from_elf(elf, debug_files=default_finder, options=read, prepare=False)) as binary:
         yield binary
 
 
@@ -208,10 +200,6 @@ class Lines:
                 self._size += len(block)
                 self._read.append(block)
         return self.ended
-
-    def count(self) -> int:
-        """How many lines were read."""
-        return sum(block.count(b"\n") for block in self._read)
 
     def asked(self) -> list[Queries] | None:
         """All lines, in pieces to be answered one by one; None where they are not known yet."""

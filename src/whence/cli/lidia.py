@@ -119,8 +119,6 @@ def create(options: Namespace) -> int:
     refuse_terminal(output, "an archive")
     share_heap()
     with ElfFile.open(options.file) as elf:
-        if options.compat is None and not options.no_dwarf and options.jobs != 1:
-            elf.unpack_ahead()  # while the rest is imported
         created = create_from(elf, output, options)
     for problem in created.problems[:20]:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)

@@ -295,10 +295,8 @@ class DebugInfo:
             streaming.release()
             return join(parts)
         except StreamingUnsupported:
+            streaming.keep()
             return None
-        except KeyboardInterrupt:
-            streaming.stop()
-            raise
         finally:
             streaming.close()
 

@@ -1,7 +1,7 @@
 """Units of a compressed .debug_info, read while it is being unpacked, and forgotten once they were read.
 
-Unpacking one stream takes one core; the others read the units that have come out of it (`StreamingInfo`). As soon as
-all units of a wave are ranges their bytes leave memory. This needs units that don't refer to each other's DIEs, and
+Decompressing one stream takes one core; the others read the units that it has given so far (`StreamingInfo`). The bytes
+of a wave of units are dropped when all its ranges are read. This needs units that don't refer to each other's DIEs, and
 names that are copied out of .debug_info. What cannot be done (units that do refer, that share a line program with a far
 one, that are broken) is left alone, to be read when all of the section is unpacked.
 
@@ -27,12 +27,11 @@ from whence.ranges.strings import OFFSET_BITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from whence.objects.elf.compress import Unpacking
+    from whence.objects.elf.compress import SectionStream
     from whence.objects.interface import ObjectFile
 
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win
-LEAD = 32 << 20  # bytes that are unpacked and not yet read, at most: what is read late stays in memory as long
 ONLY_FOR_UNITS = tuple(f".debug_{name}" for name in ("abbrev", "str_offsets", "addr", "ranges", "rnglists", "line"))
 SMALLEST_PREFIX = 1 << 20  # the same where a question needs the first units alone
 
@@ -52,41 +51,40 @@ def is_packed(elf: ObjectFile, least: int, name: str = ".debug_info") -> bool:
     return section is not None and section.compressed and section.size >= least and not elf.is_relocatable
 
 
-def unpacking_of(elf: ObjectFile, least: int, name: str = ".debug_info") -> Unpacking | None:
-    """A section of a file, still packed; None when it has fewer bytes, or has to be unpacked at once."""
+def stream_of(elf: ObjectFile, least: int, name: str = ".debug_info") -> SectionStream | None:
+    """Return a compressed section as a stream; None if it has fewer bytes, or must be decompressed at once."""
     section = elf.section(name)
     if section is None or not is_packed(elf, least, name):
         return None
     try:
-        return elf.unpacking(section)
+        return elf.stream(section)
     except ObjectError:
-        return None  # whoever reads it whole reports it
+        return None  # raised again to the reader of the whole section
 
 
 class InfoPrefix:
     """The first bytes of a .debug_info, as many as the units needed so far, and of .debug_line as many as their line
     programs did. Threads may share it."""
 
-    def __init__(self, elf: ObjectFile, file: DwarfFile, unpacking: Unpacking) -> None:
-        self._elf, self._file, self._unpacking = elf, file, unpacking
-        self._lines = unpacking_of(elf, 0, ".debug_line")
-        unpacking.keep_near(0)  # what was begun ahead goes on as far as somebody waits for it
+    def __init__(self, elf: ObjectFile, file: DwarfFile, stream: SectionStream) -> None:
+        self._elf, self._file, self._stream = elf, file, stream
+        self._lines = stream_of(elf, 0, ".debug_line")
         self._lock = Lock()
         self._sections: Sections | None = None
 
     @classmethod
     def of(cls, elf: ObjectFile, file: DwarfFile) -> InfoPrefix | None:
         """One for this file; None when it has to be read whole."""
-        unpacking = unpacking_of(elf, SMALLEST_PREFIX)
-        return None if unpacking is None else cls(elf, file, unpacking)
+        stream = stream_of(elf, SMALLEST_PREFIX)
+        return None if stream is None else cls(elf, file, stream)
 
     def __repr__(self) -> str:
-        return f"<InfoPrefix: {self.unpacked} of {self._unpacking.size} bytes>"
+        return f"<InfoPrefix: {self.unpacked} of {self._stream.size} bytes>"
 
     @property
     def unpacked(self) -> int:
         """How many bytes are unpacked."""
-        return self._unpacking.done
+        return self._stream.done
 
     def sections_with(self, offsets: list[int]) -> Sections | None:
         """The sections, with the units at these offsets in .debug_info; None when they are not whole there."""
@@ -105,7 +103,7 @@ class InfoPrefix:
 
     def _read_others(self) -> None:
         lines, alt = self._lines, self._file.alt_sections
-        found = read_sections(self._elf, [], info=self._unpacking.content, alt=alt, lines=lines is None)
+        found = read_sections(self._elf, [], info=self._stream.content, alt=alt, lines=lines is None)
         if lines is not None:
             found.debug_line = lines.content
         self._sections = found
@@ -113,18 +111,18 @@ class InfoPrefix:
     def units_of(self, refs: Iterable[int]) -> set[int]:
         """The offsets of the units that these offsets in .debug_info lie in, by the lengths in their headers; of none
         where a length makes no sense. Unpacks as far as that needs."""
-        unpacking, order = self._unpacking, self._file.order
+        stream, order = self._stream, self._file.order
         found: set[int] = set()
         start = end = 0
         with self._lock:
             for ref in sorted(refs):
                 while end <= ref:
                     start = end
-                    if unpacking.size - start < SHORTEST:
+                    if stream.size - start < SHORTEST:
                         return set()
-                    unpacking.advance(start + SHORTEST)
-                    size = unit_size(unpacking.content, start, order)
-                    if not SHORTEST <= size <= unpacking.size - start:
+                    stream.wait(start + SHORTEST)
+                    size = unit_size(stream.content, start, order)
+                    if not SHORTEST <= size <= stream.size - start:
                         return set()
                     end = start + size
                 found.add(start)
@@ -140,69 +138,52 @@ class InfoPrefix:
                 for index in chosen:
                     offset = units.value(index, STMT_LIST)
                     if units.value(index, HAS) & HAS_STMT_LIST and offset + SHORTEST <= lines.size:
-                        lines.advance(offset + SHORTEST)
-                        lines.advance(min(lines.size, offset + unit_size(lines.content, offset, self._file.order)))
+                        lines.wait(offset + SHORTEST)
+                        lines.wait(min(lines.size, offset + unit_size(lines.content, offset, self._file.order)))
         except ObjectError:
             return False
         return True
 
     def _reach(self, offsets: list[int]) -> bool:
-        unpacking = self._unpacking
+        stream = self._stream
         try:
             for offset in offsets:
-                unpacking.advance(offset + 12)
-                end = offset + unit_size(unpacking.content, offset, self._file.order)
-                if end > unpacking.size:
+                stream.wait(offset + 12)
+                end = offset + unit_size(stream.content, offset, self._file.order)
+                if end > stream.size:
                     return False
-                unpacking.advance(end)
+                stream.wait(end)
         except ObjectError:
             return False
         return True
 
     def keep(self) -> None:
         """Unpack the rest, for the file to keep; whoever reads it there meets what is wrong with it."""
-        for name, unpacking in ((".debug_info", self._unpacking), (".debug_line", self._lines)):
+        for name, stream in ((".debug_info", self._stream), (".debug_line", self._lines)):
             section = self._elf.section(name)
-            if section is not None and unpacking is not None:
+            if section is not None and stream is not None:
                 with self._lock, suppress(ObjectError):
-                    self._elf.keep(section, unpacking.run())
+                    self._elf.keep(section, stream.run())
 
 
 class StreamingInfo:
-    """A .debug_info that is being unpacked on a thread of its own."""
+    """A .debug_info that is decompressed as far as its units are read."""
 
-    def __init__(self, elf: ObjectFile, file: DwarfFile, unpacking: Unpacking) -> None:
-        self._elf, self._file, self._unpacking = elf, file, unpacking
+    def __init__(self, elf: ObjectFile, file: DwarfFile, stream: SectionStream) -> None:
+        self._elf, self._file, self._stream = elf, file, stream
         self._starts: list[int] = []  # of the waves
-        self._failed = False
+        self._kept = False
         self.problems: list[DwarfError | ObjectError] = []
-        self._thread = threading.Thread(target=self._unpack, daemon=True)
-        self._thread.start()
-        unpacking.keep_near(LEAD)
-        try:
-            self.sections: Sections = read_sections(elf, self.problems, info=unpacking.content, alt=file.alt_sections)
-        except KeyboardInterrupt:
-            self.stop()
-            raise
+        self.sections: Sections = read_sections(elf, self.problems, info=stream.content, alt=file.alt_sections)
 
     @classmethod
     def of(cls, elf: ObjectFile, file: DwarfFile) -> StreamingInfo | None:
-        """One for this file; None when its .debug_info is not compressed, or small, or part of an object file, or when
-        the system refuses a thread."""
-        unpacking = unpacking_of(elf, SMALLEST)
-        if unpacking is not None:
-            with suppress(RuntimeError):
-                return cls(elf, file, unpacking)
-        return None
+        """Return one for a file; None if its .debug_info is stored, small, or part of a relocatable file."""
+        stream = stream_of(elf, SMALLEST)
+        return None if stream is None else cls(elf, file, stream)
 
     def __repr__(self) -> str:
-        return f"<StreamingInfo: {self._unpacking.done} of {self._unpacking.size} bytes>"
-
-    def _unpack(self) -> None:
-        try:
-            self._unpacking.complete()
-        except ObjectError:
-            self._failed = True
+        return f"<StreamingInfo: {self._stream.done} of {self._stream.size} bytes>"
 
     @property
     def source(self) -> int:
@@ -211,21 +192,26 @@ class StreamingInfo:
         return self.sections.refs[0] >> OFFSET_BITS
 
     def waves(self, aranges: memoryview) -> Iterator[UnitSet]:
-        """The units that are unpacked whole, some two megabytes of them at a time, until all are. `aranges`: the bytes
-        of .debug_aranges."""
+        """Yield the units of about two megabytes after another. `aranges`: the bytes of .debug_aranges.
+
+        Raises StreamingUnsupported.
+        """
         file, sections = self._file, self.sections
         if not abbrevs_kernel.refs_stay_in_units(sections.debug_abbrev):
             raise StreamingUnsupported
-        offset, size = 0, self._unpacking.size
+        offset, size = 0, self._stream.size
         programs: set[int] = set()
         wanted = BATCH
         while offset < size:
             end = min(offset + wanted, size)
-            there = self._unpacking.wait(end)
-            offsets, after = whole_units(sections.debug_info, offset, min(there, end), file.order)
+            try:
+                self._stream.wait(end)
+            except ObjectError:
+                raise StreamingUnsupported from None
+            offsets, after = whole_units(sections.debug_info, offset, end, file.order)
             if not offsets:
-                if there < end or end == size:
-                    raise StreamingUnsupported  # there is no more to come, or it makes no sense
+                if end == size:
+                    raise StreamingUnsupported  # the lengths of units are wrong
                 wanted *= 2
                 continue
             found = UnitSet(file, sections, offsets, aranges=aranges)
@@ -240,33 +226,28 @@ class StreamingInfo:
             self._starts.append(offset)
             yield found
             offset, wanted = after, BATCH
-        self._thread.join()
-        if self._failed:
-            raise StreamingUnsupported
 
     def done_before(self, wave: int) -> None:
         """All waves before this one were read."""
-        self._unpacking.forget(self._starts[wave])
-
-    def stop(self) -> None:
-        """Unpack no more."""
-        self._unpacking.stop()
+        self._stream.forget(self._starts[wave])
 
     def release(self) -> None:
         """All units were read: what only they need leaves memory."""
-        self._unpacking.forget(self._unpacking.size)
+        self._stream.forget(self._stream.size)
         for name in ONLY_FOR_UNITS:
             self._elf.release(name)
 
-    def close(self) -> None:
-        """Wait for the thread. What is whole stays with the file; names that lie in the rest are no more."""
-        self._unpacking.keep_near(None)
-        self._thread.join()
+    def keep(self) -> None:
+        """Decompress the rest, for the file to keep, unless some of it was dropped already."""
         section = self._elf.section(".debug_info")
-        unpacking = self._unpacking
-        if section is not None and unpacking.done == unpacking.size and not unpacking.forgotten:
-            self._elf.keep(section, unpacking.content)
-        elif self.sections.refs is not None:
+        if section is not None and not self._stream.forgotten:
+            with suppress(ObjectError):
+                self._elf.keep(section, self._stream.run())
+                self._kept = True
+
+    def close(self) -> None:
+        """Drop the names that are in .debug_info itself, unless the file keeps it."""
+        if not self._kept and self.sections.refs is not None:
             self._file.strings.sources[self.source] = memoryview(b"")
 
 

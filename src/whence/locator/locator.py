@@ -263,9 +263,12 @@ class Locator(Closing):
         *,
         build_id: str = "",
         options: ReadOptions = DEFAULTS,
-        ahead: Sequence[int] | None = None,
+        prepare: bool = True,
     ) -> Binary:
-        """The same for an ELF file that is open, which is then the binary's, and is closed when there is none."""
+        """Return a Binary that owns an open ELF file, completed by its debug files; on an error the file is closed.
+
+        `prepare` is that of `Binary.from_elf`.
+        """
         try:
             if build_id and elf.build_id != build_id:
                 raise Mismatch(f"its build-id is {elf.build_id or 'missing'}, not {build_id}").in_file(elf.path)
@@ -275,7 +278,7 @@ class Locator(Closing):
                 made: Binary = archive.binary
                 return made
             options = replaced(options, jobs=options.jobs or self.jobs, columns=options.columns or self.columns)
-            return Binary.from_elf(elf, debug_files=self.debug_files, options=options, ahead=ahead)
+            return Binary.from_elf(elf, debug_files=self.debug_files, options=options, prepare=prepare)
         except BaseException:
             elf.close()
             raise

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from whence._base.errors import ObjectError
     from whence._base.window import ByteOrder
-    from whence.objects.elf.compress import Unpacking
+    from whence.objects.elf.compress import SectionStream
 
 # of DWARF, the sections that ranges of functions and lines are read from: .debug_info first, .debug_line last
 DWARF_SECTIONS = (
@@ -201,15 +201,14 @@ class ObjectFile(ABC):
         """
 
     @abstractmethod
-    def unpacking(self, section: ObjectSection) -> Unpacking | None:
-        """Return the decompression of a section, for reading the first bytes before the last; None if it is not
-        compressed. Raises ObjectError."""
+    def stream(self, section: ObjectSection) -> SectionStream | None:
+        """Return a compressed section as a stream, for reading the first bytes before the last; None if it is stored.
+        Raises ObjectError."""
 
-    def unpack_ahead(self, most: int | None = None, lead: int | None = None) -> Unpacking | None:
-        """Start to decompress the sections of debug info on other threads, and return the decompression of .debug_info.
+    def decompress_ahead(self, size: int, lines: int) -> SectionStream | None:
+        """Start to decompress the sections of debug info on a thread, and return the stream of .debug_info.
 
-        A .debug_info of more than `most` bytes, as stored, is left alone. With `lead` only so many bytes of it are
-        decompressed until more are wanted. None if nothing is compressed.
+        At most `size` bytes of .debug_info and `lines` of .debug_line are decompressed. None if it is not compressed.
         """
         return None
 

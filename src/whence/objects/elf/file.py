@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from whence.objects.elf.compress import Unpacking
+    from whence.objects.elf.compress import SectionStream
     from whence.objects.elf.links import AltLink, DebugLink
     from whence.objects.elf.notes import Note
     from whence.objects.elf.relocate import Relocations
@@ -41,7 +41,6 @@ TABLE_SEGMENTS = {
     ".ARM.exidx": constants.PT_ARM_EXIDX,
     ".sframe": constants.PT_GNU_SFRAME,
 }
-LINES_PART = 4  # .debug_line has about so many times fewer bytes than .debug_info
 
 
 class ElfFile(ObjectFile):
@@ -71,10 +70,10 @@ class ElfFile(ObjectFile):
         self.type = self.header.type
         self.entry = self.header.entry
         self._contents: dict[int, memoryview] = {}
-        self._streams: dict[tuple[int, int], memoryview] = {}  # unpacked, by offset and size of the packed bytes
-        self._unpacked: dict[tuple[int, int], int] = {}  # the sizes of those, and of others that were begun
-        self._ahead: dict[tuple[int, int], Unpacking] = {}  # by the same, what a thread unpacks
-        self._ahead_in = 0  # the process that has the thread
+        # by offset and size of the compressed bytes, which several sections may share:
+        self._decompressed: dict[tuple[int, int], memoryview] = {}
+        self._sizes: dict[tuple[int, int], int] = {}  # when decompressed
+        self._ahead: dict[tuple[int, int], SectionStream] = {}  # begun by decompress_ahead
         self._lock = Lock()
         with naming(path):
             self.check()
@@ -97,7 +96,7 @@ class ElfFile(ObjectFile):
     def close(self) -> None:
         """Let go of the mapping. Views handed out before stay good."""
         self._contents.clear()
-        self._streams.clear()
+        self._decompressed.clear()
         self._ahead.clear()
         self.__dict__.pop("_relocations", None)  # they refer to the file
         if "_notes" in self.__dict__:  # they have views of it
@@ -184,11 +183,11 @@ class ElfFile(ObjectFile):
             return self._content(section)
 
     def _content(self, section: ObjectSection) -> memoryview:
-        stream = section.file_offset, section.size
-        if section.compressed and stream in self._streams:
-            raw = self._streams[stream]
-        elif (unpacking := self.unpacking(section)) is not None:
-            raw = self._streams.setdefault(stream, unpacking.run())
+        key = section.file_offset, section.size
+        if section.compressed and key in self._decompressed:
+            raw = self._decompressed[key]
+        elif (stream := self.stream(section)) is not None:
+            raw = self._decompressed.setdefault(key, stream.run())
             self.done_with(section)
         else:
             raw = stored(self.data, section)
@@ -196,61 +195,46 @@ class ElfFile(ObjectFile):
             raw = self._relocations.applied(section, raw, self.problems)
         return self._contents.setdefault(section.index, raw)
 
-    def unpacking(self, section: ObjectSection) -> Unpacking | None:
-        """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed.
+    def stream(self, section: ObjectSection) -> SectionStream | None:
+        """Return a compressed section as a stream, for reading the first bytes before the last; None if it is stored.
 
-        What `unpack_ahead` began is returned as it is. Raises ElfError when the file's sections together unpack to more
-        than its bytes justify; sections that are the same bytes count once.
+        A stream that `decompress_ahead` began is returned again. Raises ElfError if the file's sections together
+        decompress to more than its size justifies; sections of the same bytes count once.
         """
         with naming(self.path):
             begun = self._ahead.get((section.file_offset, section.size)) if section.compressed else None
-            if begun is not None and self._ahead_in == os.getpid() and not begun.forgotten:
-                return begun
-            return self._unpacking(section)
+            return begun if begun is not None and begun.is_reusable else self._new_stream(section)
 
-    def unpack_ahead(self, most: int | None = None, lead: int | None = None) -> Unpacking | None:
-        """Unpack the sections of debug info while the caller does something else: .debug_info, and then the small ones.
-        Returns the unpacking of .debug_info when it has begun.
+    def decompress_ahead(self, size: int, lines: int) -> SectionStream | None:
+        """Start to decompress the sections of debug info on a thread, and return the stream of .debug_info.
 
-        `most`: .debug_info is left alone when it has more bytes, as stored. `lead`: only so many bytes of it, and
-        a fourth as many of .debug_line, are unpacked until somebody waits for more (Unpacking.keep_near); the small
-        ones then have a thread of their own. Whoever wants a section meanwhile waits for it, or unpacks a small one
-        that has not begun, and meets what is wrong with it. Nothing is done where nothing is compressed.
+        At most `size` bytes of .debug_info and `lines` of .debug_line are decompressed; readers continue from there,
+        and get the errors. None if .debug_info is not compressed, or the system refuses the thread.
         """
-        sections = [self.section(f".debug_{name}") for name in DWARF_SECTIONS]
-        packed = [one for one in sections if one is not None and one.compressed]
-        chosen = [one for one in packed if most is None or one.size <= most or one is not sections[0]]
-        if self._ahead or self.type == constants.ET_REL or sections[0] is None or not chosen:
+        named = [self.section(f".debug_{name}") for name in DWARF_SECTIONS]
+        sections = [section for section in named if section is not None and section.compressed]
+        if named[0] is None or not sections or self._ahead or self.is_relocatable:
             return None
-        from whence.objects.elf.compress import ANY_THREAD, SOME_THREAD, unpack_all
+        from whence.objects.elf.compress import decompress_all
 
-        begun: list[Unpacking] = []
-        info = None
-        for section in chosen:
-            with suppress(ElfError):  # who wants it meets the error
-                unpacking = self.unpacking(section)
-                if unpacking is not None:
-                    self._ahead[section.file_offset, section.size] = unpacking
-                    begun.append(unpacking)
-                    if section is sections[0]:
-                        info = unpacking
-                        info.keep_near(lead)
-                    elif lead is not None and section is sections[-1]:
-                        unpacking.keep_near(lead // LINES_PART)
-                    unpacking.start(ANY_THREAD if lead is None and unpacking is not info else SOME_THREAD)
-        self._ahead_in = os.getpid()
-        waits = info is not None and lead is not None  # as long as nobody wants more
-        for several in (begun[:1], begun[1:]) if waits else (begun,):
-            try:
-                threading.Thread(target=unpack_all, args=(several,), daemon=True).start()
-            except RuntimeError:  # the system refuses a thread: each section is decompressed by its first reader
-                self._ahead = {key: one for key, one in self._ahead.items() if one not in several}
-        return info if info in self._ahead.values() else None
+        streams: list[tuple[SectionStream, int]] = []
+        for section in sections:
+            with suppress(ElfError):
+                stream = self.stream(section)
+                if stream is not None:
+                    self._ahead[section.file_offset, section.size] = stream
+                    limit = size if section is named[0] else lines if section is named[-1] else stream.size
+                    streams.append((stream, limit))
+        try:
+            threading.Thread(target=decompress_all, args=(streams,), daemon=True).start()
+        except RuntimeError:
+            self._ahead.clear()
+        return self._ahead.get((named[0].file_offset, named[0].size))
 
-    def _unpacking(self, section: ObjectSection) -> Unpacking | None:
+    def _new_stream(self, section: ObjectSection) -> SectionStream | None:
         if not section.compressed:
             return None
-        from whence.objects.elf.compress import FILE_SLACK, unpack_section, unpack_zdebug, unpacked_budget
+        from whence.objects.elf.compress import FILE_SLACK, section_stream, size_budget, zdebug_stream
 
         raw = stored(self.data, section)
         if self.sections[section.index].flags & constants.SHF_COMPRESSED and len(raw):
@@ -258,16 +242,16 @@ class ElfFile(ObjectFile):
             def consumed(end: int) -> None:
                 self.done_with(section, 0, end)
 
-            found = unpack_section(raw, self.bits, self.order, section.part, consumed)
+            stream = section_stream(raw, self.bits, self.order, section.part, consumed)
         elif section.name.startswith(".zdebug_") and len(raw):
-            found = unpack_zdebug(raw, section.part)
+            stream = zdebug_stream(raw, section.part)
         else:
             return None
         with self._lock:
-            sizes = {**self._unpacked, (section.file_offset, section.size): found.size}
-            unpacked_budget("sections", self.size, FILE_SLACK).charge(sum(sizes.values()))
-            self._unpacked = sizes
-        return found
+            sizes = {**self._sizes, (section.file_offset, section.size): stream.size}
+            size_budget("sections", self.size, FILE_SLACK).charge(sum(sizes.values()))
+            self._sizes = sizes
+        return stream
 
     def prepare(self) -> None:
         """Import what reading the file imports later: a forked child waits forever for what another thread imports."""
@@ -280,7 +264,7 @@ class ElfFile(ObjectFile):
         packed = next((one for one in self.sections if one.compressed and one.size), None)
         if packed is not None:
             with suppress(ElfError):
-                self.unpacking(packed)
+                self.stream(packed)
 
     def keep(self, section: ObjectSection, content: memoryview) -> None:
         """Let content that was unpacked elsewhere be the section's."""
@@ -292,8 +276,8 @@ class ElfFile(ObjectFile):
         found = self.section(name)
         if found is not None:
             self._contents.pop(found.index, None)
-            for kept in (self._streams, self._ahead):
-                kept.pop((found.file_offset, found.size), None)
+            for cache in (self._decompressed, self._ahead):
+                cache.pop((found.file_offset, found.size), None)
 
     @cached_property
     def _relocations(self) -> Relocations:
@@ -476,8 +460,8 @@ class ElfFile(ObjectFile):
         content = self.content(section) if section is not None else self.data[:0]
         if section is None or not len(content):
             return None
-        from whence.objects.elf.compress import unpack_xz
+        from whence.objects.elf.compress import decompress_xz
 
         with self.reading():
-            unpacked = unpack_xz(content, section.part, section.size)
-        return ElfFile.from_bytes(unpacked, f"{self.path}:.gnu_debugdata")
+            decompressed = decompress_xz(content, section.part, section.size)
+        return ElfFile.from_bytes(decompressed, f"{self.path}:.gnu_debugdata")
