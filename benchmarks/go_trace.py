@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.timing import Cost, processes
+from benchmarks.timing import RESULTS, Cost, processes
 from tests.helpers import golang
 
 ROOT = Path(__file__).parent.parent
@@ -98,6 +98,7 @@ def run() -> None:
 
 
 def show(title: str, costs: dict[str, Cost], events: int) -> None:
+    RESULTS[f"Go trace: {title}"] = costs
     base = costs["whence"].seconds
     print(title)
     for name, cost in costs.items():

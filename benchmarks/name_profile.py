@@ -107,5 +107,6 @@ def run() -> None:
         go = str(Path(sys.executable).parent / "go")
         peer = [go, "tool", "pprof", "-symbolize=force:local", "-proto", "-output", str(folder / "peer.pb.gz")]
         report(
-            "the same", processes({"whence": commands["whence"], "pprof": [*peer, str(folder / "in.pb.gz")]}, runs=1)
+            "a 10 MB profile, beside pprof",
+            processes({"whence": commands["whence"], "pprof": [*peer, str(folder / "in.pb.gz")]}, runs=1),
         )

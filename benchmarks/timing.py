@@ -72,8 +72,12 @@ def calls(functions: Mapping[str, Callable[[], object]], runs: int = 5) -> dict[
     return {name: Cost(statistics.median(times)) for name, times in seen.items()}
 
 
+RESULTS: dict[str, dict[str, Cost]] = {}  # by title: what `python -m benchmarks --record` writes
+
+
 def report(title: str, costs: Mapping[str, Cost], ours: str = "whence") -> None:
-    """A line for each, with the ratio to ours."""
+    """Print a line for each command, with the ratio to ours, and keep the figures for the results file."""
+    RESULTS[title] = dict(costs)
     print(f"{title}")
     base = costs[ours].seconds
     for name, cost in costs.items():
