@@ -1,6 +1,7 @@
 """Errors state the fault first, name the file, have a code, and survive pickling."""
 
 import copy
+import io
 import os
 import pickle
 import stat
@@ -30,11 +31,7 @@ def read_file(path: Path) -> object:
 
 
 def to_nothing(path: Path) -> object:
-    class Sink:
-        def write(self, data: object) -> None:
-            pass
-
-    return gotrace.to_text(path, Sink())
+    return gotrace.to_text(path, io.BytesIO())
 
 
 def core(path: Path) -> object:
@@ -76,8 +73,8 @@ def test_every_reader_says_of_an_empty_file_that_it_is_empty_and_which(reader: s
             "lidia.open",
             'not an archive: the magic at 0x0 is 69 6e 74 20, expected 2e 64 69 61 (".dia")',
         ),
-        ("gotrace.Reader", "not the wire form of a Go execution trace: it starts with 69 6e 74 20 6d 61 69 6e"),
-        ("gotrace.to_text", "not a Go execution trace: it starts with 69 6e 74 20 6d 61 69 6e"),
+        ("gotrace.Reader", "not a Go execution trace in binary form: the file starts with 69 6e 74 20 6d 61 69 6e"),
+        ("gotrace.to_text", "not a Go execution trace: the file starts with 69 6e 74 20 6d 61 69 6e"),
         ("core", "not an ELF file"),
         ("Snapshot", "not a snapshot: not JSON"),
     ],
@@ -148,7 +145,7 @@ def every_error() -> list[WhenceError]:
         with_all,
         errors.cut_off(TraceError, "wire", 3, 8, 1),
         errors.ChecksumError("lidia strings", 0, "r", "0x1"),
-        TextError(7, 2, 1, "a rule", "x").in_file("t.txt"),
+        TextError(7, 2, 1, "a problem").in_file("t.txt"),
         Unsupported("events").in_file("x").with_hint("h"),
         Mismatch("two"),
         WrongUse("no"),

@@ -29,11 +29,11 @@ class Go:
         )
 
     def wire_text(self, trace: Path) -> bytes:
-        """What `go tool trace -d=wire` prints of a wire trace: the text form without its header line."""
+        """Return the output of `go tool trace -d=wire` for a binary trace: the text form without its header line."""
         return subprocess.run([self.dump, "wire", trace], capture_output=True, check=True).stdout
 
     def parsed(self, trace: Path) -> subprocess.CompletedProcess[bytes]:
-        """What Go's full parser makes of a trace, as `go tool trace -d=parsed` prints it."""
+        """Run Go's full parser on a trace, like `go tool trace -d=parsed`."""
         return subprocess.run([self.dump, "parsed", trace], capture_output=True)
 
 
@@ -49,7 +49,7 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Go:
 
 @pytest.fixture(scope="session")
 def go_program(go: Go, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Builds one of the programs beside this file."""
+    """Return a function that builds a program of this folder."""
 
     def build(name: str) -> Path:
         program = tmp_path_factory.mktemp("go") / name
@@ -61,7 +61,7 @@ def go_program(go: Go, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
 
 @pytest.fixture(scope="session")
 def everything(go_program: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace of a program that does a little of everything, CPU profile and several generations included."""
+    """Return a trace of a program that does a little of everything, with a CPU profile and several generations."""
     path = tmp_path_factory.mktemp("trace") / "everything.trace"
     with open(path, "wb") as out:
         subprocess.run([go_program("everything"), "1400"], stdout=out, stderr=subprocess.DEVNULL, check=True)

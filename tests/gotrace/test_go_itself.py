@@ -1,4 +1,4 @@
-"""Compared with Go's own tools, whole, over real traces and Go's own test texts."""
+"""Comparisons with Go's own tools, over complete real traces and Go's own test texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wire_of(text: bytes) -> bytes:
     return out.getvalue()
 
 
-def test_our_text_is_go_tool_traces_after_the_header_line(go: Go, everything: Path) -> None:
+def test_our_text_equals_go_tool_traces_except_for_the_header(go: Go, everything: Path) -> None:
     header, _, body = text_of(everything).partition(b"\n")
     assert header == b"Trace Go1.26"
     assert body == go.wire_text(everything)

@@ -1,4 +1,4 @@
-"""Traces of other Go releases, each made by its own toolchain (fetched on first use) and read by the newest one."""
+"""Traces of other Go releases, each written by its own toolchain (downloaded on first use)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RELEASES = {
 
 
 def made(release: str, folder: Path, **settings: str) -> Path:
-    """A trace of a program built with a release."""
+    """Return a trace of a program built with a release."""
     root = golang.goroot(release)
     experiment = "rangefunc" if release.startswith("1.22") else ""
     environment = golang.environment(root, GOFLAGS="", GOEXPERIMENT=experiment)

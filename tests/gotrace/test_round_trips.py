@@ -1,4 +1,4 @@
-"""Generated events of every kind come back from each form as they went in."""
+"""Generated events of every kind survive a round trip through each form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whence import gotrace
 from whence._base.errors import TraceError
 from whence.gotrace import Event, Version
 from whence.gotrace.kernels import event as event_kernel
-from whence.gotrace.kernels.layout import Layout
+from whence.gotrace.kernels.layout import EventLayout
 from whence.gotrace.specs import layout
 
 NUMBER = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
@@ -58,7 +58,7 @@ def test_generated_events_survive_both_forms_with_their_padding(case: tuple[Vers
 
 @given(st.binary(max_size=60))
 @settings(max_examples=200, deadline=None)
-def test_what_is_quoted_is_unquoted_to_the_same_bytes(data: bytes) -> None:
+def test_unquote_reverses_quote(data: bytes) -> None:
     assert gotrace.unquote(gotrace.quote(data)) == data
 
 
@@ -88,7 +88,7 @@ def test_a_number_is_padded_to_ten_bytes_at_most(extra: int) -> None:
         event_kernel.padded(1, extra)
 
 
-def test_a_stream_believes_no_table_and_no_window() -> None:
+def test_invalid_layouts_and_windows_are_refused() -> None:
     class Feed:
         def __init__(self, *window: object) -> None:
             self.said = window
@@ -104,8 +104,8 @@ def test_a_stream_believes_no_table_and_no_window() -> None:
     wrong = [(0, b"Name", 1, []), (137, b"Name", 1, []), (1, b"abc", 1, []), (1, b"Name", 6, [])]
     wrong += [(1, b"Name", 1, [b"x" * 33]), (1, b"Name", 1, [b""] * 7)]
     for kind, name, count, words in wrong:
-        with pytest.raises(ValueError, match="no room"):
-            Layout().add(kind, name, count, 0, words)
+        with pytest.raises(ValueError, match="not fit"):
+            EventLayout().add(kind, name, count, 0, words)
     for window in ((b"abc", -1, 2), (b"abc", 0, 4), (b"", 5, 9)):
-        with pytest.raises(ValueError, match="does not hold"):
+        with pytest.raises(ValueError, match="does not contain"):
             next(event_kernel.Stream(Feed(*window), version, layout(version), True))

@@ -1,4 +1,4 @@
-"""Columns, and the tools that look into a trace: over real traces, with Go's parser as the judge of what is written."""
+"""Columns and tools over real traces; Go's parser judges what is written."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from whence.cli import main
 from whence.cli.trace_info import as_text
 from whence.gotrace import Event, Version
 from whence.gotrace.anonymizing import anonymize
+from whence.gotrace.batches import BatchReader
 from whence.gotrace.filtering import Filter
 from whence.gotrace.filtering import filter as filter_trace
 from whence.gotrace.rows import FilteredBlocks, records
@@ -34,7 +36,7 @@ from whence.gotrace.verification import BATCH_SIZE, verify
 
 @pytest.fixture(scope="module")
 def timed(everything: Path) -> list[tuple[int, int, int, int, tuple[int, ...]]]:
-    """(generation, thread, time, type, args) of each event in a batch that is no table, by the slow way."""
+    """Return (generation, thread, time, type, args) of each timed event, collected event by event."""
     rows = []
     generation = thread = time = 0
     skip = False
@@ -66,7 +68,7 @@ def test_columns_are_the_events_that_a_loop_over_them_finds(
     assert columns.stack.tolist() == stack
 
 
-def test_a_range_of_batches_is_columns_of_those(everything: Path) -> None:
+def test_columns_of_a_range_of_batches(everything: Path) -> None:
     whole = gotrace.columns(everything)
     some = gotrace.columns(everything, batches=range(2, 5))
     assert 1 <= len(some.batch_row) <= 3
@@ -78,7 +80,7 @@ def test_a_range_of_batches_is_columns_of_those(everything: Path) -> None:
     assert any(all_events[row : row + rows] == events for row in starts)
 
 
-def test_every_cut_of_a_real_trace_gives_its_whole_events(everything: Path) -> None:
+def test_a_trace_cut_at_any_offset_gives_its_complete_events(everything: Path) -> None:
     wire = everything.read_bytes()[: 16 + 3000]
     with gotrace.Reader(wire) as reader:
         events, ends = [], [16]
@@ -119,7 +121,7 @@ def test_traces_of_gos_own_test_programs_are_read_as_go_reads_them(go: Go, tmp_p
         assert verify(trace) == []
 
 
-def test_columns_go_to_numpy_and_arrow(everything: Path) -> None:
+def test_columns_convert_to_numpy_and_arrow(everything: Path) -> None:
     numpy = pytest.importorskip("numpy")
     pytest.importorskip("pyarrow")
     columns = gotrace.columns(everything, generations=[1])
@@ -130,7 +132,7 @@ def test_columns_go_to_numpy_and_arrow(everything: Path) -> None:
     assert names["GoStart"] == numpy.count_nonzero(arrays["type"] == columns.version.specs["GoStart"].type)
 
 
-def test_the_names_of_events_are_given_once_as_pandas_wants_them(everything: Path) -> None:
+def test_the_dictionary_of_event_names_is_unique_as_pandas_requires(everything: Path) -> None:
     pytest.importorskip("numpy")
     pytest.importorskip("pyarrow")
     columns = gotrace.columns(everything, generations=[1])
@@ -186,11 +188,11 @@ def test_filtered_traces_open_in_gos_parser(go: Go, everything: Path, tmp_path: 
         if wanted.events:
             assert b"RegionBegin" in parsed.stdout
             assert b"HeapAlloc" not in {event.name.encode() for event in gotrace.Reader(out)}
-    with pytest.raises(TraceError, match="one of Go"):
+    with pytest.raises(TraceError, match="is named Nonsense"):
         filter_trace(everything, io.BytesIO(), Filter(events=frozenset(["Nonsense"])))
 
 
-def test_an_anonymous_trace_opens_in_gos_parser_and_says_nothing_of_the_program(
+def test_an_anonymous_trace_opens_in_gos_parser_and_has_no_names_of_the_program(
     go: Go, everything: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.trace"
@@ -206,24 +208,66 @@ def test_an_anonymous_trace_opens_in_gos_parser_and_says_nothing_of_the_program(
     assert verify(out) == []
 
 
-def test_whole_generations_of_a_damaged_trace_open_in_gos_parser(go: Go, everything: Path, tmp_path: Path) -> None:
+def generation_ranges(trace: bytes) -> list[range]:
+    """Return the bytes of each generation, the first one after the header."""
+    ends = list(accumulate((generation.size for generation in info(trace).generations), initial=16))
+    assert ends[-1] == len(trace)
+    return [range(start, end) for start, end in pairwise(ends)]
+
+
+def without(generation: int, ranges: list[range]) -> list[int]:
+    """Return the generations before or after a damaged one, of which there are more bytes."""
+    before, after = ranges[: generation - 1], ranges[generation:]
+    if sum(map(len, before)) >= sum(map(len, after)):
+        return list(range(1, generation))
+    return list(range(generation + 1, len(ranges) + 1))
+
+
+def timed_batches(trace: bytes, generation: int) -> list[range]:
+    """Return the bytes of each large batch of timed events of a generation, without headers."""
+    with BatchReader(trace) as reader:
+        return [
+            range(run.offset + batch.body, run.offset + batch.end)
+            for run in reader
+            for batch in run.batches
+            if run.generation == generation and batch.timed and batch.end - batch.body > 200
+        ]
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+@pytest.mark.parametrize("damage", ["body of the first batch", "body of the last batch", "header", "end"])
+def test_salvage_writes_the_generations_that_are_not_damaged(
+    generation: int, damage: str, go: Go, everything: Path, tmp_path: Path
+) -> None:
     data = everything.read_bytes()
-    ends = [0x10 + sum(g.size for g in info(data).generations[:n]) for n in range(4)]
-    cases = {
-        "cut": data[: ends[2] - 100],
-        "hole": data[: ends[1] + 500] + b"\xff" * 100 + data[ends[1] + 600 :],
-        "first": data[:1000] + b"\xff" * 100 + data[1100:],
-    }
+    ranges = generation_ranges(data)
+    assert len(ranges) >= 2
+    batches = timed_batches(data, generation)
+    hole = {
+        "body of the first batch": batches[0][:100],
+        "body of the last batch": batches[-1][:100],
+        "header": ranges[generation - 1][:5],
+        "end": ranges[generation - 1][-100:],
+    }[damage]
     out = tmp_path / "out.trace"
-    for name, damaged in cases.items():
-        with open(out, "wb") as file:
-            written, left = salvage(damaged, file)
-        assert [piece.generation for piece in written] == ([2] if name == "first" else [1])
-        assert left
-        assert verify(out) == []
-        assert go.parsed(out).returncode == 0
-    with pytest.raises(TraceError, match="no generation is whole"):
-        salvage(data[:1000], io.BytesIO())
+    with open(out, "wb") as file:
+        written, left = salvage(data[: hole.start] + b"\xff" * len(hole) + data[hole.stop :], file)
+    assert [piece.generation for piece in written] == without(generation, ranges)
+    assert generation in {piece.generation for piece in left}
+    assert verify(out) == []
+    assert go.parsed(out).returncode == 0
+
+
+def test_salvage_of_a_trace_that_is_cut_off_writes_the_generations_before(everything: Path) -> None:
+    data = everything.read_bytes()
+    ranges = generation_ranges(data)
+    out = io.BytesIO()
+    written, left = salvage(data[: ranges[1].stop - 100], out)
+    assert [piece.generation for piece in written] == [1]
+    assert 2 in {piece.generation for piece in left}
+    assert out.getvalue() == data[: ranges[0].stop]
+    with pytest.raises(TraceError, match="no generation is intact"):
+        salvage(data[: ranges[0].stop - 100], io.BytesIO())
 
 
 TEXT = """Trace Go1.22
@@ -242,24 +286,24 @@ ProcStop dt=1
 """
 
 
-def test_stale_sizes_are_found_and_mended_and_dangling_ids_are_found() -> None:
+def test_wrong_sizes_are_found_and_fixed_and_undefined_ids_are_found() -> None:
     wire, fixed = io.BytesIO(), io.BytesIO()
     gotrace.text_to_wire(TEXT.encode(), wire)
-    assert [p.found for p in verify(wire.getvalue())] == ["0", "3", "3", "3"]
-    with pytest.raises(TraceError, match="sizes in batch headers"):
+    problems = verify(wire.getvalue())
+    assert [problem.code for problem in problems] == [BATCH_SIZE] * 4
+    assert str(problems[0]) == "generation 1: at 0x10: the batch's size is 0, but its events have 14 bytes"
+    with pytest.raises(TraceError, match="a size before it is wrong"):
         gotrace.columns(wire.getvalue())
     assert gotrace.fix_sizes(wire.getvalue(), fixed) == 4
-    assert [f"{p.generation}: {p.rule} ({p.found})" for p in verify(fixed.getvalue())] == [
-        "3: generation 2 follows generation 1 (3)",
-        "1: a stack that an event names is in the generation's table (7)",
-        "1: a string that an event names is in the generation's table (1, 2, 9)",
-        "3: a generation records its clock's frequency (none)",
+    assert [f"{problem.generation}: {problem.message}" for problem in verify(fixed.getvalue())] == [
+        "3: follows generation 1; expected generation 2",
+        "1: events use undefined stack ids: 7",
+        "1: events use undefined string ids: 1, 2, 9",
+        "3: the frequency of the clock is missing",
     ]
 
 
-def test_the_remedy_for_sizes_is_told_where_sizes_are_wrong_and_nowhere_else(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_fix_sizes_is_suggested_only_for_wrong_sizes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     stale, fixed = tmp_path / "stale", tmp_path / "fixed"
     with stale.open("wb") as out:
         gotrace.text_to_wire(TEXT.encode(), out)
@@ -273,7 +317,7 @@ def test_the_remedy_for_sizes_is_told_where_sizes_are_wrong_and_nowhere_else(
     assert "--fix-sizes" not in capfd.readouterr().err
 
 
-def test_rows_tell_goroutine_and_words(everything: Path) -> None:
+def test_rows_have_goroutines_and_resolved_strings(everything: Path) -> None:
     wanted = Filter(events=frozenset(["GoBlock"]), goroutines=frozenset([1]))
     rows = [record for block in FilteredBlocks(everything, wanted) for record in records(block)]
     assert rows
@@ -318,7 +362,7 @@ def test_every_command_runs(everything: Path, tmp_path: Path, capfd: pytest.Capt
     with pytest.raises(SystemExit, match="2"):
         main(["trace", "filter", str(everything), "--goroutine", "x"])
     assert main(["trace", "text", str(Path(__file__))]) == 3
-    assert f"whence: {__file__}: not a Go execution trace: it starts with 22 22 22" in capfd.readouterr().err
+    assert f"whence: {__file__}: not a Go execution trace: the file starts with 22 22 22" in capfd.readouterr().err
 
 
 def test_a_broken_batch_is_an_error_after_the_blocks_before_it() -> None:
@@ -347,7 +391,7 @@ def test_a_broken_batch_is_an_error_after_the_blocks_before_it() -> None:
         ["pprof", "--rate", "-5"],
     ],
 )
-def test_options_that_mean_nothing_are_wrong_use(words: list[str], everything: Path) -> None:
+def test_meaningless_options_are_wrong_use(words: list[str], everything: Path) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["trace", words[0], str(everything), *words[1:]])
 
@@ -369,7 +413,7 @@ def test_a_filter_that_leaves_nothing_writes_nothing(everything: Path, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_clocks_that_no_calendar_has_are_read(everything: Path) -> None:
+def test_clocks_outside_the_calendar_are_read(everything: Path) -> None:
     text = io.BytesIO()
     gotrace.to_text(everything, text)
     for seconds in (253402300800, 1 << 63, (1 << 64) - 1):
@@ -383,7 +427,7 @@ def test_clocks_that_no_calendar_has_are_read(everything: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["verify", "filter", "events --event GoCreate", "anonymize", "salvage"])
-def test_what_reads_a_trace_twice_reads_a_pipe_once(command: str, everything: Path, tmp_path: Path) -> None:
+def test_a_pipe_is_read_once_by_commands_that_need_two_passes(command: str, everything: Path, tmp_path: Path) -> None:
     pipe, out = tmp_path / "pipe", tmp_path / "out"
     os.mkfifo(pipe)
     whence = [sys.executable, "-m", "whence.cli", "trace", *command.split()]
@@ -401,22 +445,22 @@ def test_a_trace_is_written_through_a_link(everything: Path, tmp_path: Path) -> 
     assert verify(tmp_path / "file") == []
 
 
-def test_a_trace_that_can_not_be_written_is_told_by_its_name(
+def test_an_output_that_cannot_be_created_is_named_in_the_error(
     everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace", "text", str(everything), "-o", str(tmp_path / "none" / "out")]) == 3
     assert capsys.readouterr().err == f"whence: {tmp_path}/none/out: No such file or directory\n"
 
 
-def test_an_empty_trace_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_trace_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty = tmp_path / "empty"
     empty.touch()
     assert main(["trace", "verify", str(empty)]) == 3
     assert capsys.readouterr().out == f"{empty}: the file is empty\n"
 
 
-def test_the_functions_of_the_commands_are_functions_of_the_room() -> None:
-    """Also once the modules they lie in were imported."""
+def test_the_package_exports_the_functions_of_its_modules() -> None:
+    """Importing a submodule must not replace a function of the same name."""
     from whence import gotrace
     from whence.gotrace import anonymizing, filtering, salvaging, survey, verification
 

@@ -1,29 +1,29 @@
-"""Go execution traces, raw: what the runtime's tracer writes, event by event, without interpreting it.
+"""Read and write Go execution traces as events, without interpreting them.
 
-In: a trace in its wire form (what `runtime/trace` writes) or its text form (what Go's internal/trace/raw defines), as a
-path, a file, a pipe or bytes. Out: events, the other form, or columns. The events of each version come from Go's
-internal/trace/tracev2; docs/formats/gotrace.md has the layout. Refused: events of Go 1.11 to 1.21 (another format).
+In: a trace in binary form (what `runtime/trace` writes, called wire form in names) or in text form (Go's
+internal/trace/raw), as a path, a file, a pipe or bytes. Out: events, the other form, or columns. The events of each
+version are listed in Go's internal/trace/tracev2; docs/formats/gotrace.md describes the layout. Traces of Go 1.11 to
+1.21 have another format and are refused.
 
-    specs.py       versions, their events as a table    header.py        the first bytes of either form
-    reader.py      Reader, TextReader                   writer.py        Writer, TextWriter
-    convert.py     wire_to_text, text_to_wire           quoting.py       Go's quoted strings, spaces, tokens
-    feed.py        bytes from anywhere, by windows      faults.py        what is wrong, in words
-    batches.py     batches, by their headers            tables.py        strings, stacks, clocks of a generation
-    columnar.py    events as columns, on all cores      rows.py          events as csv, jsonl, parquet
-    survey.py      info: what is in a trace             verification.py  verify: what is wrong with it
-    filtering.py   filter: part of a trace as a trace   sizes.py         fix_sizes: batch sizes made right
     anonymizing.py    replaces the strings of a trace
-    faults.py         messages for what the kernels found wrong
+    batches.py        batches, found by their headers
+    columnar.py       events as columns, decoded on all cores
+    convert.py        wire_to_text and text_to_wire
+    faults.py         errors for the faults that kernels report
+    feed.py           bytes of a path, file, pipe or buffer, in windows
+    filtering.py      writes a part of a trace as a trace
     header.py         the start of a trace, binary or text
     quoting.py        Go's rules for quoted strings, white space and tokens
+    reader.py         reads events one by one, from binary or text
     rows.py           events as rows: names resolved, times in nanoseconds
-    salvaging.py      the whole generations of a damaged trace
+    salvaging.py      the intact generations of a damaged trace
     sizes.py          corrects batch sizes after a text form was edited
+    specs.py          format versions, and their events as a table
+    survey.py         counts and time spans of a trace
     tables.py         tables of a generation: strings, stacks, CPU samples, clocks
-    verification.py   what Go's parser requires of a trace
+    verification.py   checks what Go's parser requires of a trace
     writer.py         writes events one by one, as binary or text
-    anonymizing.py anonymize: strings replaced          salvaging.py     salvage: whole generations of a damaged one
-    kernels/       Event, and the loops over events
+    kernels/          Event, and the loops over events
 
     >>> import io
     >>> text = b'Trace Go1.22\\nString id=1\\n\\tdata="hello"\\nGoStart dt=3 g=7 g_seq=1\\n'
@@ -98,7 +98,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
-        {  # these import threads and more, which a conversion does without
+        {
             "anonymize": "whence.gotrace.anonymizing",
             "ColumnReader": "whence.gotrace.columnar",
             "Columns": "whence.gotrace.columnar",

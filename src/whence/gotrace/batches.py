@@ -1,8 +1,8 @@
-"""A trace as batches, by the sizes in their headers: what Go's full parser does first, and every tool here that looks
-into a trace rather than copies it.
+"""Read a binary trace as batches, by the sizes in their headers.
 
-Batches come in runs of one generation, in file order, with the bytes they lie in. A run is at most about a MiB, so that
-memory does not depend on the length of the trace.
+Go's full parser does this first, and so does every tool here that inspects a trace. Batches are grouped in runs of one
+generation, in file order, with their bytes. A run has at most about a MiB, so memory does not depend on the length of
+the trace.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from whence.gotrace.specs import Version, layout, usable
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
 
-ROOM = 256
+CAPACITY = 256
 STRUCTURAL = frozenset({STRINGS, STACKS, CPU_SAMPLES, FREQUENCY, SYNC, EXPERIMENTAL_BATCH, END_OF_GENERATION})
 
 
-class Batch(Record, frozen=True):
-    """One batch: where its header starts, and [body, end) of its events, in the bytes of its run.
+class TraceBatch(Record, frozen=True):
+    """A batch: offsets in the data of its run, [start, end) with the header and [body, end) without.
 
-    `kind` is the type of its first event (0: it is empty), ExperimentalBatch or EndOfGeneration.
+    `kind` is the type of its first event (0 if the batch is empty), ExperimentalBatch or EndOfGeneration.
     """
 
     kind: int
@@ -55,16 +55,16 @@ class Batch(Record, frozen=True):
 
     @property
     def timed(self) -> bool:
-        """Whether it holds what a thread did (not a table, not a clock)."""
+        """True for a batch of timed events of a thread, False for a table or a clock."""
         return self.kind not in STRUCTURAL
 
 
 class Run(Record, frozen=True):
-    """Batches of one generation that follow each other; `offset` is where in the file `data` starts."""
+    """Consecutive batches of one generation; `offset` is the offset in the file of data[0]."""
 
     data: memoryview
     offset: int
-    batches: list[Batch]
+    batches: list[TraceBatch]
 
     @property
     def generation(self) -> int:
@@ -72,7 +72,10 @@ class Run(Record, frozen=True):
 
 
 class BatchReader(Closing):
-    """Runs of batches of a wire trace. Raises TraceError where sizes and bytes do not fit, after all runs before."""
+    """An iterator over the runs of a binary trace.
+
+    Raises TraceError where sizes and bytes do not agree, after the runs before.
+    """
 
     def __init__(self, source: Source | Feed, *, block: int = 1 << 20) -> None:
         self.feed = source if isinstance(source, Feed) else Feed(source, block)
@@ -87,22 +90,22 @@ class BatchReader(Closing):
 
     def __iter__(self) -> Iterator[Run]:
         with naming(self.feed.name):
-            yield from self._all()
+            yield from self._runs()
 
-    def _all(self) -> Iterator[Run]:
+    def _runs(self) -> Iterator[Run]:
         feed = self.feed
-        events, columns = layout(self.version), batches_kernel.BatchColumns(ROOM)
+        events, columns = layout(self.version), batches_kernel.BatchColumns(CAPACITY)
         while True:
             stop = min(feed.stop, feed.start + self.block) if feed.ended else feed.stop
             offset, rows, fault, position = batches_kernel.scan(feed.data, feed.start, stop, events, columns)
             if rows:
-                yield from self._runs(feed.start, offset, columns, rows)
+                yield from self._split(feed.start, offset, columns, rows)
                 feed.use(offset)
             if fault not in (FINE, CUT, FULL):
                 if fault == OUT_OF_BATCH:
-                    rule = "a batch follows the one before: sizes in batch headers are right"
-                    error = TraceError("wire", feed.offset(position), rule, f"event type {feed.data[position]}")
-                    raise error.with_hint("whence trace wire --fix-sizes makes them so")
+                    problem = f"found event type {feed.data[position]} instead of a batch; a size before it is wrong"
+                    error = TraceError("wire", feed.offset(position), problem)
+                    raise error.with_hint("run whence trace wire --fix-sizes to correct the sizes in batch headers")
                 raise wire_fault(fault, feed.offset(position), self.version)
             if rows or fault == FULL:
                 continue
@@ -113,10 +116,10 @@ class BatchReader(Closing):
                     raise cut_short(feed.offset(feed.stop), "a batch")
                 return
 
-    def _runs(self, start: int, stop: int, columns: batches_kernel.BatchColumns, rows: int) -> Iterator[Run]:
+    def _split(self, start: int, stop: int, columns: batches_kernel.BatchColumns, rows: int) -> Iterator[Run]:
         data = memoryview(bytes(memoryview(self.feed.data)[start:stop]))
         offset = self.feed.offset(start)
-        batches: list[Batch] = []
+        batches: list[TraceBatch] = []
         for row in range(rows):
             kind, generation = columns.kind[row], columns.generation[row]
             if kind == END_OF_GENERATION:
@@ -126,7 +129,7 @@ class BatchReader(Closing):
                 batches = []
             self.generation = generation
             header, body, end = (column[row] - start for column in (columns.start, columns.body, columns.end))
-            batches.append(Batch(kind, header, body, end, generation, columns.thread[row], columns.time[row]))
+            batches.append(TraceBatch(kind, header, body, end, generation, columns.thread[row], columns.time[row]))
         if batches:
             yield Run(data, offset, batches)
 

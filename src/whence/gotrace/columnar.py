@@ -1,7 +1,7 @@
-"""Events as columns: whole traces or part of one, without an object per event, batches decoded on all cores.
+"""Decode the events of a trace into columns, on all cores, without an object per event.
 
-A row is a timed event. Its time is in the trace's clock units (Tables.frequency of them a second), summed up from its
-batch's start; its arguments are the four after dt, 0 where it has fewer. Structural batches become Tables.
+A row is a timed event. Its time is in clock units of the trace (Tables.frequency per second), its arguments are the
+four after dt, 0 where it has fewer. Structural batches become Tables.
 """
 
 from __future__ import annotations
@@ -31,29 +31,40 @@ if TYPE_CHECKING:
 ARGS = 4
 BLOCK = 1 << 19  # bytes of a trace decoded at a time
 ROWS = BLOCK // 4
-SMALL = 1 << 13  # bytes of events that are decoded at once, on this thread
-NONE = 255
+SMALL = 1 << 13  # bytes of events that are decoded on the calling thread
+NO_ARGUMENT = 255
 
 
 @cache
-def places(version: Version, *names: str, ending: str = "", nth: int = 0) -> bytes:
-    """For each event type the place (from 0, after dt) of an argument: one of `names`, or the nth with an ending."""
-    found = bytearray([NONE]) * 256
+def argument_indexes(version: Version, *names: str, ending: str = "", nth: int = 0) -> bytes:
+    """Return for each event type the index of one of its arguments, counted after dt; NO_ARGUMENT if it has none.
+
+    The argument is the first of `names` that the type has, or the nth argument whose name has an ending.
+    """
+    indexes = bytearray([NO_ARGUMENT]) * 256
     for spec in spec_table(version):
         if not spec.timed:
             continue
         fits = [i for i, name in enumerate(spec.args[1:]) if name in names or (ending and name.endswith(ending))]
         fits.sort(key=lambda i: names.index(spec.args[1 + i]) if spec.args[1 + i] in names else len(names))
         if len(fits) > nth:
-            found[spec.type] = fits[nth]
-    return bytes(found)
+            indexes[spec.type] = fits[nth]
+    return bytes(indexes)
 
 
 class Columns(Record, frozen=True):
-    """Rows in file order: by batch, not by time. All columns are memoryviews of unsigned numbers (numpy takes them).
+    """Events in columns of unsigned numbers, in file order: by batch, not by time.
 
-    `type` (8 bits), `time` (64), `args` (64, four for each row, row by row); `tables` of the generations they are of.
-    Batches are columns of their own: the row each starts at, its generation, its thread (2^64-1: none).
+    All columns are memoryviews, which numpy accepts.
+
+    Attributes:
+        type: event types, 8 bits each.
+        time: times in clock units, 64 bits each.
+        args: arguments, 64 bits each, four per row, row by row.
+        tables: the tables of the generations in these columns.
+        batch_row: the first row of each batch.
+        batch_generation: the generation of each batch.
+        batch_thread: the thread of each batch, 2^64-1 for none.
     """
 
     version: Version
@@ -73,9 +84,9 @@ class Columns(Record, frozen=True):
         columns_kernel.spread(self.batch_row, values, out)
         return out
 
-    def _pick(self, wanted: bytes) -> memoryview:
+    def _pick(self, indexes: bytes) -> memoryview:
         out = memoryview(columns_kernel.fresh(8 * len(self))).cast("Q")
-        columns_kernel.pick(self.type, self.args, wanted, out, False)
+        columns_kernel.pick(self.type, self.args, indexes, out, False)
         return out
 
     @property
@@ -85,44 +96,47 @@ class Columns(Record, frozen=True):
 
     @property
     def thread(self) -> memoryview:
-        """The thread (M) of each row, 2^64-1 where there is none."""
+        """The thread (M) of each row, 2^64-1 without one."""
         return self._spread(self.batch_thread)
 
     @property
     def stack(self) -> memoryview:
-        """The id of each row's own stack, 0 where it has none."""
-        return self._pick(places(self.version, "stack"))
+        """The id of each row's own stack, 0 if it has none."""
+        return self._pick(argument_indexes(self.version, "stack"))
 
     @property
     def string(self) -> memoryview:
-        """The id of each row's first string, 0 where it has none."""
-        return self._pick(places(self.version, ending="_string"))
+        """The id of each row's first string, 0 if it has none."""
+        return self._pick(argument_indexes(self.version, ending="_string"))
 
     @property
     def second_string(self) -> memoryview:
-        """The id of each row's second string (a log's value), 0 where it has none."""
-        return self._pick(places(self.version, ending="_string", nth=1))
+        """The id of each row's second string (the value of a log entry), 0 if it has none."""
+        return self._pick(argument_indexes(self.version, ending="_string", nth=1))
 
     def argument(self, *names: str) -> memoryview:
-        """The argument that has one of these names in each row's spec, 0 where there is none."""
-        return self._pick(places(self.version, *names))
+        """Return the argument of each row that has one of these names, 0 for rows without it."""
+        return self._pick(argument_indexes(self.version, *names))
 
     def to_numpy(self) -> dict[str, Any]:
-        """Columns by name as numpy arrays: views of these where they are stored, `args` as (rows, 4)."""
+        """Return numpy arrays by column name: views where columns are stored, `args` has shape (rows, 4)."""
         import numpy
 
         named = {name: numpy.asarray(getattr(self, name)) for name in NAMES}
         return {**named, "args": numpy.asarray(self.args).reshape(-1, ARGS)}
 
     def to_arrow(self) -> Any:
-        """A pyarrow Table: event (its name), generation, thread, time, arg1 to arg4, stack, string, second_string."""
+        """Return a pyarrow Table.
+
+        Columns: event (its name), generation, thread, time, stack, string, second_string, arg1 to arg4.
+        """
         import numpy
         import pyarrow
 
         columns = self.to_numpy()
         names = {spec.type: spec.name for spec in spec_table(self.version)}
         columns.pop("type")
-        numbers = bytearray(256)  # of each type's name in the dictionary, which has each name once, as pandas wants
+        numbers = bytearray(256)  # of each type's name in the dictionary; pandas requires unique names
         for number, type_ in enumerate(names):
             numbers[type_] = number
         indices = numpy.frombuffer(bytes(self.type).translate(numbers), numpy.uint8)
@@ -135,40 +149,40 @@ class Columns(Record, frozen=True):
 NAMES = ("type", "generation", "thread", "time", "stack", "string", "second_string")
 
 
-Room = tuple[bytearray, bytearray, bytearray]
+Buffers = tuple[bytearray, bytearray, bytearray]  # of the columns type, time and args
 
 
-class _Rooms:
-    """Memory for columns, taken again once nobody looks at it: new memory costs more than filling it does."""
+class _BufferPool:
+    """Buffers for columns, reused when no view of them is left: filling fresh memory takes longer."""
 
-    def __init__(self, most: int) -> None:
-        self._rooms: list[Room] = []
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._pool: list[Buffers] = []
+        self._limit = limit
         self._unused = self._references(self.new(1))
 
     @staticmethod
-    def new(rows: int) -> Room:
+    def new(rows: int) -> Buffers:
         return columns_kernel.fresh(rows), columns_kernel.fresh(8 * rows), columns_kernel.fresh(8 * ARGS * rows)
 
     @staticmethod
-    def _references(room: Room) -> list[int]:
-        return [sys.getrefcount(room[0]), sys.getrefcount(room[1]), sys.getrefcount(room[2])]
+    def _references(buffers: Buffers) -> list[int]:
+        return [sys.getrefcount(buffers[0]), sys.getrefcount(buffers[1]), sys.getrefcount(buffers[2])]
 
-    def take(self, rows: int) -> Room:
-        """Room for that many rows. It is in use as long as a view of it lives."""
-        for room in self._rooms:
-            if len(room[0]) >= rows and self._references(room) == self._unused:
-                return room
-        room = self.new(rows)
-        if len(self._rooms) < self._most:
-            self._rooms.append(room)
-        return room
+    def take(self, rows: int) -> Buffers:
+        """Return buffers for at least `rows` rows. They are in use as long as a view of them exists."""
+        for buffers in self._pool:
+            if len(buffers[0]) >= rows and self._references(buffers) == self._unused:
+                return buffers
+        buffers = self.new(rows)
+        if len(self._pool) < self._limit:
+            self._pool.append(buffers)
+        return buffers
 
 
 def _decode(
     run: Run, version: Version, tables: Tables, kinds: bytearray, stamps: bytearray, args: bytearray
 ) -> list[Columns]:
-    """The timed batches of a run; more than one piece only where events are unusually small."""
+    """Decode the timed batches of a run; several results only if events are unusually small."""
     batches = [batch for batch in run.batches if batch.timed]
     if not batches:
         return []
@@ -207,31 +221,35 @@ def _result(work: Future[list[Columns]] | list[Columns]) -> list[Columns]:
 
 
 class ColumnReader(Closing):
-    """Columns of a wire trace, half a MiB at a time, in file order, each of one generation: an iterator.
+    """An iterator over the columns of a binary trace: half a MiB at a time, in file order, one generation each.
 
-    The tables of a block are complete once the next generation begins, or the trace ends. `threads` decode (default:
-    as many as there are cores); of `batches` (numbered from 0 in the file) only those are. Memory: some 40 MB. Raises
-    TraceError at the first thing wrong, after all blocks before it.
+    The tables of a block are complete once the next generation starts or the trace ends. Memory: some 40 MB. Raises
+    TraceError at the first fault, after all blocks before it.
+
+    Args:
+        source: a path, a binary file or pipe, or bytes.
+        batches: decode only batches in this range, numbered from 0 in the file.
+        threads: number of decoding threads; default: the number of cores.
     """
 
     def __init__(self, source: Source, *, batches: range | None = None, threads: int | None = None) -> None:
         self._batches = BatchReader(source, block=BLOCK)
-        self._wanted = batches
+        self._selected = batches
         self._count = 0  # batches seen
         self.version = self._batches.version
         self._threads = threads or cores.available()
         self.tables = Tables(self.version, 0)  # of the generation being read
         self.structural: Counter[str] = Counter()  # events of its structural batches so far, by name
-        self.watch: Callable[[Run, Tables], None] | None = None  # sees each run before its blocks come
+        self.watch: Callable[[Run, Tables], None] | None = None  # called with each run before its blocks
 
     @property
     def size(self) -> int:
-        """Bytes read so far."""
+        """Number of bytes of the trace that were used so far."""
         return self._batches.feed.offset(self._batches.feed.start)
 
     @property
     def size_stored(self) -> int:
-        """Bytes of the source that have come so far, used or not."""
+        """Number of bytes of the trace that were read so far."""
         return self._batches.feed.offset(self._batches.feed.stop)
 
     def __iter__(self) -> Iterator[Columns]:
@@ -240,7 +258,7 @@ class ColumnReader(Closing):
 
     def _blocks(self) -> Iterator[Columns]:
         waiting: deque[Future[list[Columns]] | list[Columns]] = deque()
-        rooms = _Rooms(2 * self._threads + 2)
+        buffers = _BufferPool(2 * self._threads + 2)
         with ThreadPoolExecutor(self._threads) as pool:
             try:
                 for run in self._batches:
@@ -253,12 +271,12 @@ class ColumnReader(Closing):
                     part = self._part(run)
                     if part is not None:
                         size = sum(batch.end - batch.body for batch in part.batches if batch.timed)
-                        if size <= SMALL:  # less work than to hand it to another thread
-                            new = _Rooms.new(size // 4 + 1)
+                        if size <= SMALL:  # not worth another thread
+                            new = _BufferPool.new(size // 4 + 1)
                             waiting.append(_decode(part, self.version, self.tables, *new) if size else [])
                         else:
-                            room = rooms.take(max(ROWS, len(run.data) // 4))
-                            waiting.append(pool.submit(_decode, part, self.version, self.tables, *room))
+                            taken = buffers.take(max(ROWS, len(run.data) // 4))
+                            waiting.append(pool.submit(_decode, part, self.version, self.tables, *taken))
                     while len(waiting) > self._threads + 1 or (waiting and _done(waiting[0])):
                         yield from _result(waiting.popleft())
             except TraceError:
@@ -269,11 +287,11 @@ class ColumnReader(Closing):
                 yield from _result(waiting.popleft())
 
     def _part(self, run: Run) -> Run | None:
-        """What of a run is in the wanted range of batches."""
+        """Return the batches of a run that are selected."""
         first, self._count = self._count, self._count + len(run.batches)
-        if self._wanted is None:
+        if self._selected is None:
             return run
-        batches = [batch for number, batch in enumerate(run.batches, first) if number in self._wanted]
+        batches = [batch for number, batch in enumerate(run.batches, first) if number in self._selected]
         return Run(run.data, run.offset, batches) if batches else None
 
     def close(self) -> None:
@@ -281,16 +299,16 @@ class ColumnReader(Closing):
 
 
 def joined(version: Version, blocks: Iterable[Columns]) -> Columns:
-    """Blocks one behind the other, as one; each is let go before the next is taken."""
+    """Return blocks concatenated; each is released before the next is read."""
     kinds, times, args = bytearray(), bytearray(), bytearray()
     tables: list[Tables] = []
     batch_row, generations, threads = array("Q"), array("Q"), array("Q")
     for block in blocks:
-        at = len(kinds)
+        offset = len(kinds)
         kinds += block.type
         times += block.time.cast("B")
         args += block.args.cast("B")
-        batch_row.extend(at + row for row in block.batch_row)
+        batch_row.extend(offset + row for row in block.batch_row)
         generations += block.batch_generation
         threads += block.batch_thread
         tables += [table for table in block.tables if not tables or table is not tables[-1]]
@@ -305,12 +323,17 @@ def columns(
     batches: range | None = None,
     threads: int | None = None,
 ) -> Columns:
-    """All events of a wire trace, or those of some generations or batches, as one set of columns: 41 bytes an event.
+    """Return the events of a binary trace as one set of columns: 41 bytes per event.
 
-    Batches count from 0 in file order, all kinds of them. Whoever can take a block at a time (ColumnReader) has the
-    events several times as fast, and in bounded memory.
+    ColumnReader is several times as fast, and needs bounded memory, for callers that process a block at a time.
+
+    Args:
+        source: a path, a binary file or pipe, or bytes.
+        generations: decode only these generations; default: all.
+        batches: decode only batches in this range, numbered from 0 in the file, all kinds counted.
+        threads: number of decoding threads; default: the number of cores.
     """
-    wanted = None if generations is None else set(generations)
+    selected = None if generations is None else set(generations)
     with ColumnReader(source, batches=batches, threads=threads) as reader:
-        blocks = (b for b in reader if wanted is None or b.tables[0].generation in wanted)
+        blocks = (b for b in reader if selected is None or b.tables[0].generation in selected)
         return joined(reader.version, blocks)

@@ -1,9 +1,9 @@
-"""Wire to text and text to wire, whole traces, in compiled code: the bytes stream through, block by block."""
+"""Convert whole traces between binary and text form, block by block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 from whence._base.errors import naming
 from whence.gotrace.faults import cut_short, text_fault, wire_fault
@@ -18,14 +18,8 @@ if TYPE_CHECKING:
     from whence.gotrace.feed import Source
 
 
-class Sink(Protocol):
-    """What can be written to."""
-
-    def write(self, data: memoryview, /) -> object: ...
-
-
 class TextBlocks:
-    """Wire bytes of a feed as blocks of text. Each block is good until the next is asked for."""
+    """The events of a feed in binary form, as blocks of text; each block is valid until the next one is read."""
 
     def __init__(self, feed: Feed, version: Version, keep_padding: bool = False) -> None:
         self.feed, self.version, self.keep_padding = feed, version, keep_padding
@@ -55,11 +49,11 @@ class TextBlocks:
 
 
 class WireBlocks:
-    """Text of a feed as blocks of wire bytes. Each block is good until the next is asked for."""
+    """The events of a feed in text form, as blocks of binary; each block is valid until the next one is read."""
 
     def __init__(self, feed: Feed, version: Version, line: int, keep_padding: bool = False) -> None:
         self.feed, self.version, self.keep_padding = feed, version, keep_padding
-        self.line = line  # of the first line in the feed's window
+        self.line = line  # number of the first line in the feed's window
         self.events = 0
         self._layout = layout(usable(version))
         self._out = bytearray(BLOCK)
@@ -92,12 +86,17 @@ class WireBlocks:
                     raise text_fault(CUT, text, len(text), feed.offset(feed.start), self.line, self.version)
 
 
-def wire_to_text(source: Source | Feed, out: Sink, *, keep_padding: bool = False) -> int:
-    """Write a wire trace's text form. Returns the number of events.
+def wire_to_text(source: Source | Feed, out: BinaryIO, *, keep_padding: bool = False) -> int:
+    """Write the text form of a binary trace and return the number of events.
 
-    With `keep_padding`, each byte that a number takes on the wire beyond what it needs becomes a leading zero, and each
-    such byte of a data length a space before the quoted data: Go reads the same from it; `text_to_wire` restores it.
     Events before a fault are written before TraceError is raised. Memory: a few MiB, or the largest event.
+
+    Args:
+        source: a path, a binary file or pipe, or bytes.
+        out: a binary file.
+        keep_padding: write each byte of a number beyond the needed ones as a leading zero, and each such byte of a data
+            length as a space before the quoted data. Go reads the same events from it, and `text_to_wire` with
+            `keep_padding` restores the bytes.
     """
     with Feed.of(source) as feed:
         version = usable(read_wire_header(feed))
@@ -108,8 +107,14 @@ def wire_to_text(source: Source | Feed, out: Sink, *, keep_padding: bool = False
         return blocks.events
 
 
-def text_to_wire(source: Source | Feed, out: Sink, *, keep_padding: bool = False) -> int:
-    """Write a text trace's wire form. Returns the number of events. See wire_to_text for `keep_padding`."""
+def text_to_wire(source: Source | Feed, out: BinaryIO, *, keep_padding: bool = False) -> int:
+    """Write the binary form of a text trace and return the number of events.
+
+    Args:
+        source: a path, a file or pipe (binary or text), or bytes.
+        out: a binary file.
+        keep_padding: encode leading zeros and spaces before data as padding, as `wire_to_text` writes them.
+    """
     with Feed.of(source) as feed:
         version, line = read_text_header(feed)
         out.write(memoryview(usable(version).header))
@@ -119,8 +124,11 @@ def text_to_wire(source: Source | Feed, out: Sink, *, keep_padding: bool = False
         return blocks.events
 
 
-def to_text(source: Source, out: Sink, *, keep_padding: bool = False) -> int:
-    """The text form of a trace in either form: text comes out as this room writes it. Returns the number of events."""
+def to_text(source: Source, out: BinaryIO, *, keep_padding: bool = False) -> int:
+    """Write the text form of a trace in either form and return the number of events.
+
+    A text trace is normalized: comments and other spacing are dropped. See wire_to_text for the arguments.
+    """
     with Feed(source) as feed:
         if recognize(feed) == "wire":
             return wire_to_text(feed, out, keep_padding=keep_padding)
@@ -133,8 +141,11 @@ def to_text(source: Source, out: Sink, *, keep_padding: bool = False) -> int:
         return events.events
 
 
-def to_wire(source: Source, out: Sink, *, keep_padding: bool = False) -> int:
-    """The wire form of a trace in either form: numbers in as few bytes as they need, unless their padding is kept."""
+def to_wire(source: Source, out: BinaryIO, *, keep_padding: bool = False) -> int:
+    """Write the binary form of a trace in either form and return the number of events.
+
+    Numbers take as few bytes as they need, unless `keep_padding` is set. See wire_to_text for the arguments.
+    """
     with Feed(source) as feed:
         if recognize(feed) == "text":
             return text_to_wire(feed, out, keep_padding=keep_padding)
@@ -148,12 +159,12 @@ def to_wire(source: Source, out: Sink, *, keep_padding: bool = False) -> int:
 
 
 class WireFile:
-    """The wire form of a trace in either form, as a file that is read: nothing is held but a block."""
+    """The binary form of a trace in either form, as a readable file that holds one block in memory."""
 
     def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
         self._feed = Feed(source)
         self._parts = self._convert(keep_padding)
-        self._left = memoryview(b"")
+        self._unread = memoryview(b"")
 
     def _convert(self, keep_padding: bool) -> Iterator[memoryview]:
         feed = self._feed
@@ -168,13 +179,13 @@ class WireFile:
             feed.use(feed.stop)
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes; none at the end."""
-        while not self._left:
+        """Return at most `size` bytes; b"" at the end."""
+        while not self._unread:
             with naming(self._feed.name):
                 part = next(self._parts, None)
             if part is None:
                 self._feed.close()
                 return b""
-            self._left = part
-        data, self._left = bytes(self._left[:size]), self._left[size:]
+            self._unread = part
+        data, self._unread = bytes(self._unread[:size]), self._unread[size:]
         return data

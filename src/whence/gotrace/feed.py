@@ -1,6 +1,6 @@
-"""Where bytes come from: a path, a file, a pipe, or bytes in memory, as windows that a loop takes one after another.
+"""Read the bytes of a path, a file, a pipe or a buffer in windows.
 
-A window grows only when one event or line does not fit in it, and never by more than has been read.
+A window grows only if an event or a line does not fit in it, and never by more than has been read.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from whence._base.files import open_input
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    class Readable(Protocol):
+    class BytesReader(Protocol):
         def read(self, size: int, /) -> bytes: ...
 
-    Source: TypeAlias = str | os.PathLike[str] | BinaryIO | io.TextIOBase | Readable | Buffer
+    Source: TypeAlias = str | os.PathLike[str] | BinaryIO | io.TextIOBase | BytesReader | Buffer
 
 BLOCK = 1 << 20
 
 
 class Feed:
-    """Bytes of a source, a window at a time. `base` is where in the source the window starts."""
+    """The bytes of a source, a window at a time: data[start:stop].
+
+    `base` is the offset in the source of data[0].
+    """
 
     def __init__(self, source: Source, block: int = BLOCK) -> None:
         self.name = ""
@@ -52,58 +55,58 @@ class Feed:
 
     @classmethod
     def of(cls, source: Source | Feed) -> Feed:
-        """The feed itself, or one over the source."""
+        """Return `source` itself if it is a Feed, else a new Feed of it."""
         return source if isinstance(source, Feed) else cls(source)
 
     def window(self) -> memoryview:
-        """The bytes that were read and not yet used."""
+        """Return the bytes that were read and not yet used."""
         return memoryview(self.data)[self.start : self.stop]
 
     def use(self, position: int) -> None:
-        """Everything before `position` (an index into `data`) is used up."""
+        """Mark everything before `position`, an index into `data`, as used."""
         self.start = position
 
     def more(self) -> bool:
-        """Read on, keeping what is not used; false at the end of the source."""
+        """Read more bytes after the unused ones; return False at the end of the source."""
         if self.ended or self._file is None:
             return False
-        kept = self.stop - self.start
-        if kept == len(self.data):
-            self._move(bytearray(2 * kept))
+        unused = self.stop - self.start
+        if unused == len(self.data):
+            self._move(bytearray(2 * unused))
         elif self.start:
             self._move(self.data)
-        got = self._read(memoryview(self.data)[self.stop :])
-        self.stop += got
-        if got == 0:
+        size = self._read(memoryview(self.data)[self.stop :])
+        self.stop += size
+        if size == 0:
             self.ended = True
             self.close()
-        return got > 0
+        return size > 0
 
     def _move(self, to: bytearray | memoryview) -> None:
-        kept = self.stop - self.start
-        to[:kept] = bytes(memoryview(self.data)[self.start : self.stop])
+        unused = self.stop - self.start
+        to[:unused] = bytes(memoryview(self.data)[self.start : self.stop])
         self.base += self.start
-        self.data, self.start, self.stop = to, 0, kept
+        self.data, self.start, self.stop = to, 0, unused
 
-    def _read(self, room: memoryview) -> int:
+    def _read(self, buffer: memoryview) -> int:
         file = self._file
         if isinstance(file, io.TextIOBase):
-            text = file.read(max(1, len(room) // 4)).encode("utf-8", "surrogateescape")
-            room[: len(text)] = text
+            text = file.read(max(1, len(buffer) // 4)).encode("utf-8", "surrogateescape")
+            buffer[: len(text)] = text
             return len(text)
         assert file is not None
         if hasattr(file, "readinto"):
-            return cast(io.RawIOBase, file).readinto(room) or 0
-        data = file.read(len(room))
-        room[: len(data)] = data
+            return cast(io.RawIOBase, file).readinto(buffer) or 0
+        data = file.read(len(buffer))
+        buffer[: len(data)] = data
         return len(data)
 
     def offset(self, position: int) -> int:
-        """Where in the source an index into `data` is."""
+        """Return the offset in the source of an index into `data`."""
         return self.base + position
 
     def close(self) -> None:
-        """Close the file if this opened it."""
+        """Close the file if this feed opened it."""
         if self._owned and self._file is not None:
             self._file.close()
 

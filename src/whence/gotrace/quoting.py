@@ -1,8 +1,8 @@
-"""Go's notions of a quoted string, of white space and of a token, as its trace texts use them.
+"""Quoted strings, white space and tokens as Go's trace texts have them.
 
-Which characters Go prints as they are when it quotes is a fact of Unicode 17.0, as Go 1.27 has it. Printable stretches
-and the gaps between them alternate: `_DISTANCES` holds the distance from each change to the next in base 36. The first
-character that is printed is U+0020, the first after it that is not is U+007F, and so on.
+The characters that Go prints unescaped are a property of Unicode 17.0, which Go 1.27 uses. Printable ranges and the
+gaps between them alternate: `_DISTANCES` has the distance from each change to the next in base 36. The first printable
+character is U+0020, the first one after it that is not printable is U+007F, and so on.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from bisect import bisect_right
 from functools import cache
 from itertools import accumulate
 
-from whence._base.errors import TraceError
+from whence._base.errors import TraceError, shown
 from whence.gotrace.kernels import text as text_kernel
 from whence.gotrace.kernels.constants import FULL
 from whence.gotrace.specs import Version, layout
 
 SPACES = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-"""unicode.IsSpace: what Python's str.isspace has, without U+001C to U+001F."""
+"""White space of unicode.IsSpace: that of str.isspace without U+001C to U+001F."""
 
 UNICODE_VERSION = "17.0"
 
@@ -56,12 +56,12 @@ e 9 13 9k 8 e 2 d 3 b 3 1l 1 1 4 g 2 c 4 a 7 43 1 2v sl wyo w 3dq 2 4ge 2 5rl f 
 
 @cache
 def changes() -> array[int]:
-    """Code points at which printability changes, ascending: those at even places start a printable stretch."""
+    """Return the code points where printability changes, ascending; a printable range starts at even indexes."""
     return array("I", accumulate(int(distance, 36) for distance in _DISTANCES.split()))
 
 
 def is_printable(character: int) -> bool:
-    """Whether Go prints a code point as it is.
+    r"""Return True if Go prints a code point unescaped.
 
     >>> [is_printable(ord(c)) for c in "a\u00a0\u20ac"]
     [True, False, True]
@@ -70,7 +70,7 @@ def is_printable(character: int) -> bool:
 
 
 def quote(data: bytes) -> str:
-    r"""Bytes as strconv.Quote writes them.
+    r"""Return bytes quoted like Go's strconv.Quote.
 
     >>> print(quote(b"a\x00\xff\n\xe2\x82\xac"))
     "a\x00\xff\n€"
@@ -80,23 +80,26 @@ def quote(data: bytes) -> str:
 
 
 def unquote(text: str) -> bytes:
-    r"""What a Go string literal ("...", `...` or '.') stands for, as strconv.Unquote has it.
+    r"""Return the bytes of a Go string literal ("...", `...` or '.'), like Go's strconv.Unquote.
 
     >>> unquote(r'"\u20ac\x00\101"')
     b'\xe2\x82\xac\x00A'
+
+    Raises:
+        TraceError: the text is not a string literal.
     """
     data = text.encode("utf-8", "surrogateescape")
     out = bytearray(3 * len(data) + 64)
     size = text_kernel.unquote(data, out)
     if size < 0:
-        raise TraceError("literal", None, "a string is quoted as Go quotes one", text)
+        raise TraceError("", None, f"not a Go string literal: {shown(text)}")
     return bytes(out[:size])
 
 
 def event_line(wire: bytes, version: Version, keep_padding: bool = False) -> str:
-    """The text of one event of the wire form: its line, and those of its frames or data; no newline at the end.
+    """Return the text of one encoded event: its line, and the lines of its frames or data, without a final newline.
 
-    `wire` holds the event whole. With `keep_padding`, longer numbers than needed have leading zeros.
+    With `keep_padding`, numbers encoded in more bytes than needed have leading zeros.
     """
     size = 8 * len(wire) + 512
     while True:
@@ -110,18 +113,18 @@ def event_line(wire: bytes, version: Version, keep_padding: bool = False) -> str
 
 
 def is_space(character: str) -> bool:
-    """unicode.IsSpace."""
+    """Return True for white space as unicode.IsSpace defines it."""
     return character in SPACES
 
 
 def is_blank(text: str) -> bool:
-    """Whether there is nothing but white space."""
+    """Return True if the text is empty or white space."""
     return not text.strip(SPACES)
 
 
 def tokens(line: str) -> list[tuple[str, int]]:
-    """The tokens of a line, with where each starts; a # ends the line."""
-    found: list[tuple[str, int]] = []
+    """Return the tokens of a line, each with its offset; a # ends the line."""
+    result: list[tuple[str, int]] = []
     offset = 0
     while offset < len(line):
         if line[offset] in SPACES:
@@ -132,5 +135,5 @@ def tokens(line: str) -> list[tuple[str, int]]:
         start = offset
         while offset < len(line) and line[offset] not in SPACES and line[offset] != "#":
             offset += 1
-        found.append((line[start:offset], start))
-    return found
+        result.append((line[start:offset], start))
+    return result

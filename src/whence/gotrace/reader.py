@@ -1,4 +1,4 @@
-"""Events read one by one, from the wire form (Reader) or the text form (TextReader)."""
+"""Read events one by one, from binary form (Reader) or text form (TextReader)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class _Events(Closing):
-    """What both readers are: an iterator of events and a context manager, with a version."""
+    """Base of both readers: an iterator of events and a context manager."""
 
     version: Version
     _feed: Feed
     _stream: Stream
 
     def read_event(self) -> Event | None:
-        """The next event, None at the end."""
+        """Return the next event, None at the end."""
         return next(self._stream, None)
 
     def __iter__(self) -> Iterator[Event]:
@@ -36,16 +36,22 @@ class _Events(Closing):
         return next(self._stream)
 
     def close(self) -> None:
-        """Close the file if this opened it."""
+        """Close the file if this reader opened it."""
         self._feed.close()
 
 
 class Reader(_Events):
-    """Events of a wire trace: a path, a binary file or pipe, or bytes.
+    """Reads the events of a binary trace.
 
-    `for event in reader` is the quick way; `read_event()` returns None at the end. With `keep_padding`, events carry
-    the padding of their numbers, and a Writer writes the same bytes. Raises TraceError at the first thing wrong, after
-    all whole events before it; Unsupported for versions before Go 1.22. Memory: a MiB, or the largest event.
+    Iterating is faster than calling `read_event`. Memory: a MiB, or the largest event.
+
+    Args:
+        source: a path, a binary file or pipe, or bytes.
+        keep_padding: keep the padding of numbers in events, so that a Writer writes the same bytes.
+
+    Raises:
+        TraceError: the trace is malformed; raised after all events before the fault.
+        Unsupported: the trace is older than Go 1.22.
     """
 
     def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
@@ -59,7 +65,7 @@ class Reader(_Events):
         self._stream = Stream(self, self.version, layout(self.version), keep_padding)
 
     def window(self, used: int, cut: bool) -> tuple[bytearray | memoryview, int, int]:
-        """For the stream: the next bytes."""
+        """Return the next bytes, for the stream."""
         feed = self._feed
         if used >= 0:
             feed.use(used)
@@ -68,17 +74,26 @@ class Reader(_Events):
         return feed.data, feed.start, feed.stop
 
     def fail(self, fault: int, position: int, kind: int) -> None:
-        """For the stream: raise what is wrong."""
+        """Raise the error for a fault that the stream found."""
         raise wire_fault(fault, self._feed.offset(position), self.version, kind).in_file(self._feed.name)
 
     @property
     def offset(self) -> int:
-        """Where in the file the next event starts."""
+        """The offset in the file of the next event."""
         return self._feed.offset(max(self._stream.position, self._feed.start))
 
 
 class TextReader(_Events):
-    """Events of a text trace: a path, a file or pipe (binary or text), or bytes. See Reader."""
+    """Reads the events of a text trace.
+
+    Args:
+        source: a path, a file or pipe (binary or text), or bytes.
+        keep_padding: keep leading zeros as the padding of numbers.
+
+    Raises:
+        TextError: a line is malformed; raised after all events before it.
+        Unsupported: the trace is older than Go 1.22.
+    """
 
     def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
         self._feed = Feed(source)
@@ -93,11 +108,11 @@ class TextReader(_Events):
         self._stream = Stream(self, self.version, layout(self.version), keep_padding)
 
     def window(self, used: int, cut: bool) -> tuple[memoryview, int, int]:
-        """For the stream: the next lines, as wire bytes."""
+        """Return the next lines in binary form, for the stream."""
         with naming(self._feed.name):
             block = next(self._blocks, memoryview(b""))
         return block, 0, len(block)
 
     def fail(self, fault: int, position: int, kind: int) -> None:
-        """For the stream: what the text kernel wrote is always whole events."""
+        """Raise the error for a fault that the stream found; not expected in what the text kernel writes."""
         raise wire_fault(fault, position, self.version, kind)

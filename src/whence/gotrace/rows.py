@@ -1,4 +1,4 @@
-"""Events as rows for people and other tools: names resolved, times in nanoseconds, the goroutine each belongs to."""
+"""Events as rows: names resolved, times in nanoseconds, the goroutine that each event belongs to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from whence._base.budget import Budget
 from whence._base.errors import TraceError
@@ -22,52 +22,45 @@ if TYPE_CHECKING:
     from whence.gotrace.feed import Source
 
 
-TEXT_TIMES = 4096  # a stack of 128 frames is named by one byte of an event
+TEXT_TIMES = 4096  # one byte of an event can refer to a stack of 128 frames, with two strings each
 TEXT_ALLOWANCE = 1 << 26
-LONGEST = 1 << 12  # characters of a text in a row: a stack has up to 128 frames, of two texts each
-
-
-class Lines(Protocol):
-    def write(self, text: str, /) -> object: ...
+LONGEST = 1 << 12  # characters of a string in a row
 
 
 class Block(Record, frozen=True):
-    """Rows of one generation with its complete tables; `keep` are the numbers of the rows that a filter wants."""
+    """Rows of one generation with its complete tables; `keep` has the indexes of the rows that a filter selects."""
 
     columns: Columns
     tables: Tables
     goroutine: array[int]
     thread: memoryview
     keep: list[int] | range
-    zero: int
-
-    text: Budget  # what the rows' text may take, of the whole trace
+    zero: int  # clock of the first batch of the trace
+    text: Budget  # for the text of all rows of the trace
 
     def nanoseconds(self, row: int) -> int:
-        """Since the trace's first batch."""
+        """Return the time of a row since the first batch of the trace."""
         return (self.columns.time[row] - self.zero) * 10**9 // (self.tables.frequency or 10**9)
 
 
 class FilteredBlocks:
-    """Blocks of a wire trace, filtered. The source is a path or bytes: it is read twice, side by side."""
+    """Filtered blocks of a binary trace, given as a path or bytes: the trace is read twice, in parallel."""
 
-    def __init__(self, source: Source, wanted: Filter | None = None) -> None:
-        self.source, self.wanted = source, wanted or Filter()
-        self.size_read = 0  # bytes of the trace whose rows have come
-        found = spans(source)
-        self.zero = min((span.start for span in found), default=0)
+    def __init__(self, source: Source, selection: Filter | None = None) -> None:
+        self.source, self.selection = source, selection or Filter()
+        self.size_read = 0  # bytes of the trace whose rows were returned
+        self.zero = min((span.start for span in spans(source)), default=0)
 
     def __iter__(self) -> Iterator[Block]:
         complete = tables_of(self.source)
         tables: Tables | None = None
         running: dict[int, int] = {}
         with ColumnReader(self.source) as reader:
-            text = Budget(
-                "wire", "rows of text", 0, times=TEXT_TIMES, allowance=TEXT_ALLOWANCE, error=TraceError
-            )  # grows with the trace as it is read
-            self.wanted.check(reader.version)
+            # grows with the trace as it is read
+            text = Budget("wire", "rows of text", 0, times=TEXT_TIMES, allowance=TEXT_ALLOWANCE, error=TraceError)
+            self.selection.check(reader.version)
             moved = moves(reader.version)
-            kinds = {reader.version.specs[name].type for name in self.wanted.events}
+            kinds = {reader.version.specs[name].type for name in self.selection.events}
             for block in reader:
                 while tables is None or tables.generation != block.tables[0].generation:
                     tables = next(complete)
@@ -83,26 +76,26 @@ class FilteredBlocks:
                 yield Block(block, tables, goroutine, block.thread, keep, self.zero, text)
 
     def _keep(self, block: Columns, tables: Tables, goroutine: array[int], kinds: set[int]) -> list[int] | range:
-        wanted = self.wanted
-        if wanted.generations and tables.generation not in wanted.generations:
+        selection = self.selection
+        if selection.generations and tables.generation not in selection.generations:
             return range(0)
         keep: list[int] | range = range(len(block))
         frequency = tables.frequency or 10**9
-        if wanted.since is not None:
-            since = clock_at(wanted.since, self.zero, frequency)
+        if selection.since is not None:
+            since = clock_at(selection.since, self.zero, frequency)
             keep = [row for row in keep if block.time[row] >= since]
-        if wanted.until is not None:
-            until = clock_at(wanted.until, self.zero, frequency)
+        if selection.until is not None:
+            until = clock_at(selection.until, self.zero, frequency)
             keep = [row for row in keep if block.time[row] < until]
-        if wanted.goroutines:
-            keep = [row for row in keep if goroutine[row] in wanted.goroutines]
+        if selection.goroutines:
+            keep = [row for row in keep if goroutine[row] in selection.goroutines]
         if kinds:
             keep = [row for row in keep if block.type[row] in kinds]
         return keep
 
 
 def records(block: Block) -> Iterator[dict[str, Any]]:
-    """Rows as mappings: what JSON lines hold."""
+    """Yield each row as a mapping, as JSON lines have it."""
     columns, tables = block.columns, block.tables
     specs = columns.version.specs.by_type
     for row in block.keep:
@@ -117,9 +110,11 @@ def records(block: Block) -> Iterator[dict[str, Any]]:
                 args[name.removesuffix("_string")] = text_of(tables, value)
             else:
                 args[name] = value
-        found = tables.stacks.get(stack, ())
-        frames = [f"{text_of(tables, one.function)} {text_of(tables, one.file)}:{one.line}" for one in found]
-        block.text.charge(sum(map(len, frames)) + sum(len(word) for word in args.values() if isinstance(word, str)))
+        frames = [
+            f"{text_of(tables, frame.function)} {text_of(tables, frame.file)}:{frame.line}"
+            for frame in tables.stacks.get(stack, ())
+        ]
+        block.text.charge(sum(map(len, frames)) + sum(len(value) for value in args.values() if isinstance(value, str)))
         yield {
             "generation": tables.generation,
             "time_ns": block.nanoseconds(row),
@@ -132,13 +127,13 @@ def records(block: Block) -> Iterator[dict[str, Any]]:
 
 
 def text_of(tables: Tables, string: int) -> str:
-    """A string by its id, or the beginning of one that is longer than a row should have it."""
+    """Return a string by its id, shortened to LONGEST characters."""
     text = tables.strings.get(string, b"")[: 4 * LONGEST + 4].decode("utf-8", "surrogateescape")
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def write_jsonl(rows: FilteredBlocks, out: Lines) -> int:
-    """One JSON object a line."""
+def write_jsonl(rows: FilteredBlocks, out: TextIO) -> int:
+    """Write one JSON object per line; return the number of rows."""
     count = 0
     for block in rows:
         for record in records(block):
@@ -147,8 +142,12 @@ def write_jsonl(rows: FilteredBlocks, out: Lines) -> int:
     return count
 
 
-def write_csv(rows: FilteredBlocks, out: Lines) -> int:
-    """Columns generation, time_ns, thread, goroutine, event, args (name=value, spaced), stack (innermost first)."""
+def write_csv(rows: FilteredBlocks, out: TextIO) -> int:
+    """Write rows as CSV; return their number.
+
+    Columns: generation, time_ns, thread, goroutine, event, args (name=value, separated by spaces), stack (innermost
+    first).
+    """
     count = 0
     out.write("generation,time_ns,thread,goroutine,event,args,stack\n")
     writer = csv.writer(out, lineterminator="\n")
@@ -165,19 +164,19 @@ CSV_NUMBERS = ("generation", "time_ns", "thread", "goroutine", "event")
 
 
 class _Positioned:
-    """A binary file that is only written to, with a position of its own: a pipe has none, and Parquet needs one."""
+    """A write-only binary file that counts its position: Parquet needs one, a pipe has none."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self._at = file, 0
+        self._file, self._position = file, 0
         self.closed = False
 
     def write(self, data: bytes) -> int:
         self._file.write(data)
-        self._at += len(data)
+        self._position += len(data)
         return len(data)
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def flush(self) -> None:
         self._file.flush()
@@ -196,9 +195,13 @@ class _Positioned:
 
 
 def write_parquet(rows: FilteredBlocks, out: str | os.PathLike[str] | BinaryIO) -> int:
-    """Columns generation, time_ns, thread, goroutine, event, arg1 to arg4, stack (id), string, second_string (texts).
+    """Write rows as Parquet; return their number. Needs pyarrow.
 
-    `out` is a path, or a binary file: one that can't seek, like a pipe, will do. Needs pyarrow.
+    Columns: generation, time_ns, thread, goroutine, event, arg1 to arg4, stack (id), string, second_string (texts).
+
+    Args:
+        rows: the rows.
+        out: a path, or a binary file, which need not be seekable.
     """
     if isinstance(out, str | os.PathLike):
         with atomic_write(out) as file:
@@ -207,7 +210,7 @@ def write_parquet(rows: FilteredBlocks, out: str | os.PathLike[str] | BinaryIO) 
     import pyarrow
     from pyarrow import parquet
 
-    place = _Positioned(out)
+    positioned = _Positioned(out)
     writer = None
     count = 0
     try:
@@ -221,16 +224,16 @@ def write_parquet(rows: FilteredBlocks, out: str | os.PathLike[str] | BinaryIO) 
             for name in ("string", "second_string"):
                 ids = table[name].to_numpy()
                 unique, inverse = numpy.unique(ids, return_inverse=True)
-                words = [block.tables.text(int(i)).encode("utf-8", "replace").decode() for i in unique]
-                texts = pyarrow.array(words, pyarrow.string()).take(pyarrow.array(inverse))
+                unique_texts = [block.tables.text(int(i)).encode("utf-8", "replace").decode() for i in unique]
+                texts = pyarrow.array(unique_texts, pyarrow.string()).take(pyarrow.array(inverse))
                 table = table.set_column(table.schema.get_field_index(name), name, texts)
             if len(block.keep) != len(block.columns):
                 table = table.take(pyarrow.array(list(block.keep), pyarrow.int64()))
-            writer = writer or parquet.ParquetWriter(place, table.schema)
+            writer = writer or parquet.ParquetWriter(positioned, table.schema)
             writer.write_table(table)
             count += len(table)
         if writer is None:
-            parquet.write_table(pyarrow.table({"generation": pyarrow.array([], pyarrow.uint64())}), place)
+            parquet.write_table(pyarrow.table({"generation": pyarrow.array([], pyarrow.uint64())}), positioned)
     finally:
         if writer is not None:
             writer.close()

@@ -1,10 +1,10 @@
-"""Batch sizes made right: what a person edits in a text form, Go's raw writer leaves as it was."""
+"""Correct batch sizes, which go stale when a text form is edited."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed
@@ -16,14 +16,13 @@ from whence.gotrace.specs import Version, layout, usable
 from whence.gotrace.tables import events_in
 
 if TYPE_CHECKING:
-    from whence.gotrace.convert import Sink
     from whence.gotrace.feed import Source
 
 
 class Framed:
-    """The bytes of a wire trace cut before each batch header by walking its events, not by sizes: (offset, bytes).
+    """Cuts a binary trace before each batch header by walking its events: yields (offset, bytes).
 
-    Bytes before the first header come as a piece of their own. Memory: the largest batch.
+    Bytes before the first header are a piece of their own. Memory: the largest batch.
     """
 
     def __init__(self, feed: Feed, version: Version) -> None:
@@ -57,12 +56,12 @@ class Framed:
 
 
 def header_of(piece: bytes, version: Version) -> Event:
-    """The event that a piece starts with."""
+    """Return the first event of a piece."""
     return next(events_in(memoryview(piece), 0, len(piece), 0, version, keep_padding=True))
 
 
 def sized(header: Event, size: int) -> bytes:
-    """A batch header that says `size`, its number as many bytes long as before if it fits."""
+    """Return a batch header with another size, the number padded to its previous length if it fits."""
     if header["size"] == size:
         return header.encode()
     was = len(padded(header["size"], header.padding[3] if header.padding else 0))
@@ -70,8 +69,13 @@ def sized(header: Event, size: int) -> bytes:
     return Event(header.version, "EventBatch", [*header.args[:3], size], None, bytes([0, 0, 0, extra])).encode()
 
 
-def fix_sizes(source: Source, out: Sink) -> int:
-    """Write a wire trace with each batch's size as its events take. Returns how many were wrong."""
+def fix_sizes(source: Source, out: BinaryIO) -> int:
+    """Write a binary trace with correct batch sizes and return the number of sizes that were wrong.
+
+    Args:
+        source: a path, a binary file or pipe, or bytes.
+        out: a binary file.
+    """
     wrong = 0
     with Feed(source) as feed:
         version = usable(read_wire_header(feed))

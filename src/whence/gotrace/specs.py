@@ -1,9 +1,9 @@
-"""The versions of the trace format and the events of each: one line an event, with the names of its arguments.
+"""List the versions of the trace format and the events of each: one line per event, with its argument names.
 
-Events are numbered from 1 (experimental ones from 128) in the order of the table. What an event or argument is follows
-from its name: a first argument `dt` (clock units since the event before it in its batch) makes an event *timed*; an
-argument whose name ends in `stack` or `string` is the id of one. Two events carry bytes (`String`,
-`ExperimentalBatch`), one carries frames (`Stack`).
+Events are numbered from 1 (experimental ones from 128) in the order of the table. Names define the meaning: a first
+argument `dt` (clock units since the previous event of the batch) makes an event *timed*; an argument whose name ends in
+`stack` or `string` is the id of a stack or string. Two events have data (`String`, `ExperimentalBatch`), and `Stack`
+has frames.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from whence._base.errors import WRONG_KIND, TraceError, Unsupported, cut_off, empty_file, shown
 from whence._base.records import Record
 from whence.gotrace.kernels.constants import HAS_DATA, IS_STACK, IS_TIMED
-from whence.gotrace.kernels.layout import Layout
+from whence.gotrace.kernels.layout import EventLayout
 
 HEADER_SIZE = 16
 _HEADER = re.compile(rb"go 1\.(\d+) trace\0\0\0")
@@ -24,7 +24,7 @@ _TEXT_HEADER = re.compile(rb"Trace[\s\x85\xa0]+Go1\.(\d+)")
 
 
 class Version(enum.IntEnum):
-    """The format's version: the minor number of the Go release that introduced it, as in ``go 1.22 trace``.
+    """A version of the format, named by the Go release that introduced it, as in ``go 1.22 trace``.
 
     >>> Version.GO1_26.header
     b'go 1.26 trace\\x00\\x00\\x00'
@@ -42,46 +42,46 @@ class Version(enum.IntEnum):
 
     @property
     def header(self) -> bytes:
-        """The 16 bytes a file of this version starts with."""
+        """The first 16 bytes of a binary trace of this version."""
         return b"go 1.%d trace\0\0\0" % self
 
     @property
     def text_header(self) -> bytes:
-        """The first line of this version's text form."""
+        """The first line of a text trace of this version."""
         return b"Trace Go1.%d\n" % self
 
     @property
     def label(self) -> str:
-        """For instance ``Go 1.22``."""
+        """A name for messages, for instance ``Go 1.22``."""
         return f"Go 1.{int(self)}"
 
     @property
     def specs(self) -> SpecTable:
-        """The events of this version. Raises Unsupported for Go 1.11 to 1.21, whose events are another format."""
+        """The events of this version. Raises Unsupported for Go 1.11 to 1.21, which have another format."""
         return spec_table(self)
 
 
 CURRENT = Version.GO1_26
 
 
-def known(minor: int, part: str, offset: int) -> Version:
-    """The version with this minor number; TraceError when the format has none."""
+def version_of(minor: int, part: str, offset: int) -> Version:
+    """Return the version with this minor number; TraceError if it does not exist."""
     try:
         return Version(minor)
     except ValueError:
-        rule = f"the version is one of {', '.join(f'1.{v}' for v in Version)}"
-        raise TraceError(part, offset, rule, f"1.{minor}") from None
+        versions = ", ".join(f"1.{version}" for version in Version)
+        raise TraceError(part, offset, f"unknown version 1.{minor}; known are {versions}") from None
 
 
 def usable(version: Version) -> Version:
-    """The version itself if its events can be read, else Unsupported."""
+    """Return the version if its events can be read; raise Unsupported if not."""
     if version < Version.GO1_22:
-        raise Unsupported(f"events of {version.label} traces: this reads the format that Go 1.22 introduced")
+        raise Unsupported(f"traces of {version.label} are not supported, only the format of Go 1.22 and later")
     return version
 
 
 def read_header(head: bytes) -> Version:
-    """The version that the first 16 bytes of a trace declare."""
+    """Return the version that the first 16 bytes of a binary trace declare."""
     match = _HEADER.match(head)
     if not head:
         raise empty_file(TraceError)
@@ -89,20 +89,19 @@ def read_header(head: bytes) -> Version:
         head = head[:HEADER_SIZE]
         if len(head) < HEADER_SIZE and (looks_like_wire(head) or b"go 1.".startswith(head)):
             raise cut_off(TraceError, "header", 0, HEADER_SIZE, len(head))
-        rule = 'it starts with "go 1.N trace" and three zero bytes'
-        fault = f"not the wire form of a Go execution trace: it starts with {shown(head)}"
-        hint = "whence trace wire makes a wire trace of a text" if looks_like_text(head) else ""
-        raise TraceError("header", 0, rule, head, fault=fault, code=WRONG_KIND).with_hint(hint)
-    return known(int(match[1]), "header", 5)
+        problem = f"not a Go execution trace in binary form: the file starts with {shown(head)}"
+        hint = "convert a text trace with whence trace wire" if looks_like_text(head) else ""
+        raise TraceError("", 0, problem, code=WRONG_KIND).with_hint(hint)
+    return version_of(int(match[1]), "header", 5)
 
 
 def looks_like_wire(head: bytes) -> bool:
-    """Whether bytes start as a wire trace does."""
+    """Return True if bytes start like a binary trace."""
     return head.startswith(b"go 1.")
 
 
 def looks_like_text(head: bytes) -> bool:
-    """Whether the first line that is neither empty nor a comment starts as a text trace's header does."""
+    """Return True if the first line with text, after comments, starts like the header of a text trace."""
     for line in head.split(b"\n"):
         line = line.strip()
         if line and not line.startswith(b"#"):
@@ -190,7 +189,7 @@ FRAME_ARGS = ("pc", "func", "file", "line")
 WITH_DATA = frozenset({"String", "ExperimentalBatch"})
 STACK = "Stack"
 
-# Limits that the runtime keeps and Go's full parser enforces; raw readers and writers do not.
+# Limits that Go's full parser enforces; raw readers and writers do not.
 MAX_BATCH_SIZE = 64 << 10
 MAX_FRAMES = 128
 MAX_STRING_SIZE = 1 << 10
@@ -198,7 +197,7 @@ NO_THREAD = (1 << 64) - 1
 
 
 class EventSpec(Record, frozen=True):
-    """One kind of event: its number on the wire, its name, its arguments in order."""
+    """A kind of event: its number, its name, and the names of its arguments in order."""
 
     type: int
     name: str
@@ -222,7 +221,7 @@ class EventSpec(Record, frozen=True):
 
 
 class SpecTable:
-    """The events of one version, by number and by name."""
+    """The events of a version, by number and by name."""
 
     __slots__ = ("by_name", "by_type", "version")
 
@@ -251,15 +250,15 @@ def _rows(table: str, first: int) -> tuple[EventSpec, ...]:
 
 @cache
 def spec_table(version: Version) -> SpecTable:
-    """The events of a version. Raises Unsupported for those before Go 1.22."""
+    """Return the events of a version. Raises Unsupported before Go 1.22."""
     ordinary = _rows(EVENTS, 1)
     last = next(spec.type for spec in ordinary if spec.name == LAST_EVENT[usable(version)])
     experimental = _rows(ALLOC_FREE, FIRST_EXPERIMENTAL) if version >= Version.GO1_23 else ()
     return SpecTable(version, ordinary[:last] + experimental)
 
 
-def _words(spec: EventSpec) -> list[bytes]:
-    """What stands before each number of an event's line; of one without numbers, the line."""
+def _pieces(spec: EventSpec) -> list[bytes]:
+    """Return the text before each number of an event's line; the whole line if it has no numbers."""
     if not spec.args:
         return [spec.name.encode()]
     return [f"{spec.name} {spec.args[0]}=".encode(), *(f" {name}=".encode() for name in spec.args[1:])]
@@ -269,11 +268,11 @@ FRAME_WORDS = [f"\n\t{FRAME_ARGS[0]}=".encode(), *(f" {name}=".encode() for name
 
 
 @cache
-def layout(version: Version) -> Layout:
-    """How the events of a version lie in bytes and in text, for the kernels; made once. Raises Unsupported."""
-    made = Layout()
-    made.put(0, FRAME_WORDS)
+def layout(version: Version) -> EventLayout:
+    """Return the kernels' view of a version's events, in binary and text. Raises Unsupported before Go 1.22."""
+    event_layout = EventLayout()
+    event_layout.put(0, FRAME_WORDS)
     for spec in spec_table(version):
         flags = IS_STACK * spec.is_stack | HAS_DATA * spec.has_data | IS_TIMED * spec.timed
-        made.add(spec.type, spec.name.encode(), len(spec.args), flags, _words(spec))
-    return made
+        event_layout.add(spec.type, spec.name.encode(), len(spec.args), flags, _pieces(spec))
+    return event_layout

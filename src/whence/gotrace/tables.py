@@ -1,4 +1,4 @@
-"""What a generation's tables say: strings, stacks, CPU samples, clocks. A generation's ids mean nothing in another."""
+"""Read the tables of a generation: strings, stacks, CPU samples, clocks. Ids are only valid in their generation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.records import Record, field
-from whence.gotrace.batches import Batch, BatchReader, Run
+from whence.gotrace.batches import BatchReader, Run, TraceBatch
 from whence.gotrace.faults import wire_fault
 from whence.gotrace.kernels.constants import CPU_SAMPLES, CUT, EXPERIMENTAL_BATCH, FREQUENCY, STRINGS
 from whence.gotrace.kernels.event import Event, Stream
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TraceFrame(NamedTuple):
-    """A frame of a stack in a trace; `function` and `file` are string ids of its generation."""
+    """A frame of a stack; `function` and `file` are string ids of its generation."""
 
     pc: int
     function: int
@@ -27,7 +27,7 @@ class TraceFrame(NamedTuple):
 
 
 class CpuSample(NamedTuple):
-    """A CPU sample: time in clock units, thread, processor and goroutine (0: none), stack id."""
+    """A CPU sample: time in clock units, thread, processor, goroutine (0 for none), stack id."""
 
     time: int
     thread: int
@@ -37,7 +37,7 @@ class CpuSample(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """The clocks read at one moment: trace time in clock units, monotonic nanoseconds, wall seconds and nanoseconds."""
+    """Clocks read at one moment: trace time in clock units, monotonic nanoseconds, wall seconds and nanoseconds."""
 
     time: int
     monotonic: int
@@ -46,7 +46,7 @@ class Clock(NamedTuple):
 
 
 class Tables(Record):
-    """The tables of one generation. Complete when the next generation starts: the runtime writes them last."""
+    """The tables of one generation; complete when the next generation starts, because the runtime writes them last."""
 
     version: Version
     generation: int
@@ -57,15 +57,18 @@ class Tables(Record):
     clock: Clock | None = None
 
     def text(self, string: int) -> str:
-        """A string by its id; "" for 0 and for an id that the table does not have."""
+        """Return a string by its id; "" for 0 and for an undefined id."""
         return self.strings.get(string, b"").decode("utf-8", "surrogateescape")
 
     def frames(self, stack: int) -> list[tuple[str, str, int]]:
-        """(function, file, line) of a stack's frames, innermost first."""
+        """Return (function, file, line) of a stack's frames, innermost first."""
         return [(self.text(f.function), self.text(f.file), f.line) for f in self.stacks.get(stack, ())]
 
-    def add(self, run: Run, batch: Batch, tally: Counter[str] | None = None) -> None:
-        """Take in a structural batch, counting its events by name; timed and experimental ones say nothing here."""
+    def add(self, run: Run, batch: TraceBatch, tally: Counter[str] | None = None) -> None:
+        """Add the entries of a structural batch; other batches are ignored.
+
+        `tally` counts the events by name.
+        """
         if batch.kind == EXPERIMENTAL_BATCH or batch.timed:
             return
         for event in events_of(run, batch, self.version):
@@ -84,15 +87,18 @@ class Tables(Record):
                 self.clock = Clock(batch.time + args[0], *args[1:])
 
     def nanoseconds(self, time: int) -> float:
-        """A time in clock units as nanoseconds of the monotonic clock (of an unknown start without a clock)."""
+        """Convert a time in clock units to nanoseconds of the monotonic clock.
+
+        Without a snapshot of the clocks, the result counts from an unknown start.
+        """
         scale = 1e9 / (self.frequency or 10**9)
         if self.clock is None:
             return time * scale
         return self.clock.monotonic + (time - self.clock.time) * scale
 
 
-class _Held:
-    """Bytes in memory as the feed of a stream of events: [start, stop) of `data`, which lies at `offset` of a file."""
+class _SliceFeed:
+    """A feed for a stream: the bytes data[start:stop], where data[0] is at `offset` of a file."""
 
     def __init__(self, data: memoryview, start: int, stop: int, offset: int, version: Version) -> None:
         self.data, self.start, self.stop, self.offset, self.version = data, start, stop, offset, version
@@ -109,17 +115,17 @@ class _Held:
 def events_in(
     data: memoryview, start: int, stop: int, offset: int, version: Version, keep_padding: bool = False
 ) -> Iterator[Event]:
-    """The events in data[start:stop]; errors count from `offset`, where data[0] lies."""
-    return Stream(_Held(data, start, stop, offset, version), version, layout(version), keep_padding)
+    """Return an iterator over the events in data[start:stop]; data[0] is at `offset` of the file, for errors."""
+    return Stream(_SliceFeed(data, start, stop, offset, version), version, layout(version), keep_padding)
 
 
-def events_of(run: Run, batch: Batch, version: Version) -> Iterator[Event]:
-    """The events inside a batch, without its header."""
+def events_of(run: Run, batch: TraceBatch, version: Version) -> Iterator[Event]:
+    """Return an iterator over the events of a batch, without its header."""
     return events_in(run.data, batch.body, batch.end, run.offset, version)
 
 
 def tables_of(source: Source) -> Iterator[Tables]:
-    """The tables of each generation, complete, in file order. Only one generation's are held at a time."""
+    """Yield the complete tables of each generation, in file order, one generation in memory at a time."""
     with BatchReader(source) as reader:
         tables: Tables | None = None
         for run in reader:

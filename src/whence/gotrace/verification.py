@@ -1,6 +1,6 @@
-"""What a trace must have for Go's parser to take it: sizes, limits, ids that lead somewhere, generations in order.
+"""Check what Go's parser requires of a trace: sizes, limits, defined ids, generations in order.
 
-All of a trace is looked at: a problem is noted and the next thing is looked at, up to MAX_PROBLEMS.
+The check continues after a problem, up to MAX_PROBLEMS.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from whence._base.errors import TraceError, shown, worded
+from whence._base.errors import TraceError
 from whence._base.records import Record, field
-from whence.gotrace.batches import Batch, Run
-from whence.gotrace.columnar import ColumnReader, Columns, places
+from whence.gotrace.batches import Run, TraceBatch
+from whence.gotrace.columnar import ColumnReader, Columns, argument_indexes
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.kernels import columns as columns_kernel
@@ -25,28 +25,30 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 1000
 BATCH_SIZE = "batch-size"
-"""The code of the problem that a batch's size is not what its events take: the only one that can be mended."""
+"""The code of a wrong batch size, which `whence trace wire --fix-sizes` corrects."""
 
 
 class Problem(Record, frozen=True):
-    """Something that is not as it must be. `offset` is in bytes of the file; None: a generation as a whole."""
+    """A violation of a rule of the format.
 
-    rule: str
-    found: str
+    `offset` is in bytes of the file (None: a generation as a whole); `generation` is unknown if None. `code` is
+    BATCH_SIZE for a problem that can be fixed, else "".
+    """
+
+    message: str
     offset: int | None = None
-    generation: int = 0
-    fault: str = ""  # what is wrong, where plainer words are possible
-    code: str = ""  # for programs, where something can be done
+    generation: int | None = None
+    code: str = ""
 
     def __str__(self) -> str:
-        if self.fault:
-            return self.fault
-        prefix = f"at {self.offset:#x}: " if self.offset is not None else ""
-        return f"generation {self.generation}: {prefix}{worded(self.rule, self.found)}"
+        if self.generation is None:
+            return self.message
+        offset = f"at {self.offset:#x}: " if self.offset is not None else ""
+        return f"generation {self.generation}: {offset}{self.message}"
 
 
 def wrong_sizes(source: Source) -> list[Problem]:
-    """Batches whose size is not what their events take, found by walking the events."""
+    """Return the batches whose size does not match their events, found by walking the events."""
     problems: list[Problem] = []
     with Feed(source) as feed:
         version = usable(read_wire_header(feed))
@@ -55,19 +57,19 @@ def wrong_sizes(source: Source) -> list[Problem]:
             if header.type in (EXPERIMENTAL_BATCH, END_OF_GENERATION):
                 continue
             if header.name != "EventBatch":
-                problems.append(Problem("a batch header comes before all events", header.name, offset))
+                problems.append(Problem(f"{header.name} at {offset:#x} is not in a batch", offset))
                 continue
             size = len(piece) - len(header.encode())
             if size != header["size"]:
-                rule = f"a batch's size is what its events take, {size} here"
-                problems.append(Problem(rule, str(header["size"]), offset, header["gen"], code=BATCH_SIZE))
+                message = f"the batch's size is {header['size']}, but its events have {size} bytes"
+                problems.append(Problem(message, offset, header["gen"], BATCH_SIZE))
             if len(problems) >= MAX_PROBLEMS:
                 break
     return problems
 
 
 class _Generation(Record):
-    """What is noted of a generation until all its blocks have come."""
+    """Facts about a generation, collected until all its blocks were checked."""
 
     tables: Tables
     clocks: int = 0  # batches that record its clock
@@ -76,7 +78,7 @@ class _Generation(Record):
 
 
 class _Checker:
-    """Takes in runs, and the blocks of their events somewhat later; checks a generation when it is complete."""
+    """Checks runs, then the blocks of their events, and each generation when it is complete."""
 
     def __init__(self, version: Version) -> None:
         self.version = version
@@ -85,15 +87,15 @@ class _Checker:
         self.seen: set[int] = set()  # generations
         self.last: int | None = None
         self.ended = True
-        self._places = [places(version, "stack"), places(version, "new_stack")]
-        self._words = [places(version, ending="_string", nth=nth) for nth in (0, 1)]
+        self._stacks = [argument_indexes(version, "stack"), argument_indexes(version, "new_stack")]
+        self._strings = [argument_indexes(version, ending="_string", nth=nth) for nth in (0, 1)]
 
-    def note(self, generation: int, rule: str, found: object, offset: int | None = None) -> None:
+    def report(self, generation: int, message: str, offset: int | None = None) -> None:
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(rule, str(found), offset, generation))
+            self.problems.append(Problem(message, offset, generation))
 
     def run(self, run: Run, tables: Tables) -> None:
-        """Check the batches of a run, before its events come."""
+        """Check the batches of a run, before its events."""
         if not self.waiting or tables is not self.waiting[-1].tables:
             self.begin(run, tables)
         number = run.generation
@@ -104,87 +106,93 @@ class _Checker:
                 self.ended = True
                 continue
             if self.ended and self.version >= Version.GO1_26:
-                self.note(number, "EndOfGeneration is a generation's last", "a batch after it", offset)
+                self.report(number, "a batch follows the EndOfGeneration of its generation", offset)
                 self.ended = False
             if batch.end - batch.body > MAX_BATCH_SIZE:
-                self.note(number, f"a batch has at most {MAX_BATCH_SIZE} bytes", batch.end - batch.body, offset)
+                size = batch.end - batch.body
+                self.report(number, f"the batch has {size} bytes, more than {MAX_BATCH_SIZE}", offset)
             if batch.kind in (STRINGS, STACKS):
                 self.table(run, batch)
 
     def begin(self, run: Run, tables: Tables) -> None:
-        """Check how a generation follows the one before."""
+        """Check that a generation follows the one before."""
         number, offset, last = tables.generation, run.offset + run.batches[0].start, self.last
         if number == 0:
-            self.note(number, "generations count from 1", 0, offset)
+            self.report(number, "the generation's number is 0; generations count from 1", offset)
         if number in self.seen:
-            self.note(number, "the batches of a generation stand together", f"{number} again", offset)
+            self.report(number, "batches of another generation are between batches of this one", offset)
         elif last is not None and number != last + 1:
-            self.note(number, f"generation {last + 1} follows generation {last}", number, offset)
+            self.report(number, f"follows generation {last}; expected generation {last + 1}", offset)
         if not self.ended and self.version >= Version.GO1_26:
-            self.note(last or 0, "EndOfGeneration ends a generation", "none", offset)
+            self.report(last or 0, "has no EndOfGeneration", offset)
         self.seen.add(number)
         self.last, self.ended = number, False
         self.waiting.append(_Generation(tables))
 
-    def table(self, run: Run, batch: Batch) -> None:
-        """Check the limits of a table's entries, and that no id comes twice in its batch."""
+    def table(self, run: Run, batch: TraceBatch) -> None:
+        """Check the limits of a table's entries, and that ids are unique within the batch."""
         ids: set[int] = set()
         for event in events_of(run, batch, self.version):
             number, offset, name = run.generation, run.offset + batch.start, event.name.lower()
             if event.type == batch.kind:
                 continue
             if event.type != batch.kind + 1:
-                self.note(number, "a table holds entries of one kind", event.name, offset)
+                self.report(number, f"{event.name} is in a table of another kind", offset)
                 continue
             if event["id"] in ids:
-                self.note(number, f"a {name} has an id of its own", event["id"], offset)
+                self.report(number, f"{name} id {event['id']} is defined twice", offset)
             ids.add(event["id"])
             if event.data is not None and len(event.data) > MAX_STRING_SIZE:
-                self.note(number, f"a string has at most {MAX_STRING_SIZE} bytes", len(event.data), offset)
+                self.report(number, f"a string has {len(event.data)} bytes, more than {MAX_STRING_SIZE}", offset)
             if event.spec.is_stack and event["nframes"] > MAX_FRAMES:
-                self.note(number, f"a stack has at most {MAX_FRAMES} frames", event["nframes"], offset)
+                self.report(number, f"a stack has {event['nframes']} frames, more than {MAX_FRAMES}", offset)
 
     def block(self, block: Columns) -> None:
-        """Note which ids events use. Generations before this one have had all their blocks."""
+        """Collect the ids that events use, and check the generations before this one: they are complete."""
         while self.waiting[0].tables is not block.tables[0]:
             self.finish(self.waiting.pop(0))
-        into, out = self.waiting[0], array("Q", bytes(8 * len(block)))
-        for used, tables in ((into.stacks, self._places), (into.strings, self._words)):
-            for wanted in tables:
-                rows = columns_kernel.pick(block.type, block.args, wanted, out, True)
+        generation, out = self.waiting[0], array("Q", bytes(8 * len(block)))
+        for used, tables in ((generation.stacks, self._stacks), (generation.strings, self._strings)):
+            for indexes in tables:
+                rows = columns_kernel.pick(block.type, block.args, indexes, out, True)
                 used.update(out[:rows])
 
     def finish(self, generation: _Generation) -> None:
-        """Check a generation as a whole."""
+        """Check a complete generation."""
         tables = generation.tables
         for frames in tables.stacks.values():
             for frame in frames:
                 generation.strings.update((frame.function, frame.file))
         generation.stacks.update(sample.stack for sample in tables.samples)
-        for what, missing in (
+        for kind, missing in (
             ("stack", generation.stacks - tables.stacks.keys() - {0}),
             ("string", generation.strings - tables.strings.keys() - {0}),
         ):
             if missing:
                 some = ", ".join(map(str, sorted(missing)[:5])) + (", ..." if len(missing) > 5 else "")
-                self.note(tables.generation, f"a {what} that an event names is in the generation's table", some)
+                self.report(tables.generation, f"events use undefined {kind} ids: {some}")
         if not tables.frequency:
-            self.note(tables.generation, "a generation records its clock's frequency", "none")
+            self.report(tables.generation, "the frequency of the clock is missing")
         if self.version >= Version.GO1_25 and tables.clock is None:
-            self.note(tables.generation, "a generation has a snapshot of the clocks", "none")
+            self.report(tables.generation, "the snapshot of the clocks is missing")
         if generation.clocks > 1:
-            self.note(tables.generation, "a generation records its clock once", f"{generation.clocks} batches")
+            self.report(tables.generation, f"the clock is recorded {generation.clocks} times instead of once")
 
     def end(self) -> None:
-        """Check what is left when the trace ends."""
+        """Check the remaining generations at the end of the trace."""
         while self.waiting:
             self.finish(self.waiting.pop(0))
         if not self.ended and self.version >= Version.GO1_26:
-            self.note(self.last or 0, "EndOfGeneration ends a generation", "the end of the trace")
+            self.report(self.last or 0, "the trace ends without EndOfGeneration")
 
 
 def verify(source: Source, *, threads: int | None = None) -> list[Problem]:
-    """What is wrong with a wire trace; [] when nothing is. The source is a path or bytes: it may be read twice."""
+    """Return the problems of a binary trace; [] if Go's parser accepts it.
+
+    Args:
+        source: a path or bytes (the trace may be read twice).
+        threads: number of decoding threads; default: the number of cores.
+    """
     try:
         with ColumnReader(source, threads=threads) as reader:
             checker = _Checker(reader.version)
@@ -198,8 +206,4 @@ def verify(source: Source, *, threads: int | None = None) -> list[Problem]:
             problems = wrong_sizes(source)
         except TraceError:
             problems = []
-        return problems or [
-            Problem(
-                error.rule, "otherwise" if error.found is None else shown(error.found), error.offset, fault=error.fault
-            )
-        ]
+        return problems or [Problem(error.message, error.offset)]

@@ -1,9 +1,9 @@
-"""Events written one by one, in the wire form (Writer) or the text form (TextWriter)."""
+"""Write events one by one, in binary form (Writer) or text form (TextWriter)."""
 
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """Writes the wire form to a path or a binary file. Close it (or leave its `with`): it holds back up to a MiB, and a
-    path gets its file then, or none when the `with` is left by an error.
+    """Writes events in binary form.
 
-    Numbers take as few bytes as they need, except where an event carries padding (Reader's keep_padding).
+    Up to a MiB is buffered until `close` or the end of a `with` block. A path gets its file then; if the block is left
+    by an error, no file is written. Numbers take as few bytes as they need, except in events that have padding.
+
+    Args:
+        out: a path or a binary file.
+        version: the version of the trace.
     """
 
     def __init__(self, out: str | os.PathLike[str] | BinaryIO, version: Version) -> None:
         self.version = usable(version)
-        self._owned: AbstractContextManager[BinaryIO] | None = None
-        if isinstance(out, (str, os.PathLike)):
-            self._owned = atomic_write(out)
-            self._out = self._owned.__enter__()
-        else:
-            self._out = out
+        self._stack = ExitStack()
+        self._owned = isinstance(out, (str, os.PathLike))
+        self._out = self._stack.enter_context(atomic_write(out)) if isinstance(out, (str, os.PathLike)) else out
         self._pending = bytearray()
         self._out.write(self._header())
 
@@ -39,15 +40,15 @@ class Writer:
         return self.version.header
 
     def write_event(self, event: Event) -> None:
-        """Write one event, which must be of this writer's version."""
+        """Write an event, which must have the version of this writer."""
         if event.version != self.version:
-            raise TraceError("event", None, f"the event is of {self.version.label}", event.version.label)
+            raise TraceError("", None, f"an event of {event.version.label} in a trace of {self.version.label}")
         self._pending += event.encode()
         if len(self._pending) >= BLOCK:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything written so far to the file."""
+        """Write all buffered events to the file."""
         pending, self._pending = self._pending, bytearray()
         self._put(pending)
 
@@ -55,17 +56,9 @@ class Writer:
         self._out.write(wire)
 
     def close(self) -> None:
-        """Flush, and put the file in its place if this opened it."""
-        owned, self._owned = self._owned, None
-        if owned is None:
+        """Flush, and finish the file if this writer opened it."""
+        with self._stack:
             self.flush()
-            return
-        try:
-            self.flush()
-        except BaseException as error:
-            owned.__exit__(type(error), error, error.__traceback__)
-            raise
-        owned.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
         return self
@@ -73,15 +66,20 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and self._owned is not None:
-            owned, self._owned = self._owned, None
-            owned.__exit__(kind, error, trace)
+        if error is not None and self._owned:
+            self._stack.__exit__(kind, error, trace)
         else:
             self.close()
 
 
 class TextWriter(Writer):
-    """Writes the text form to a path or a binary file. See Writer; `keep_padding` as in wire_to_text."""
+    """Writes events in text form; otherwise like Writer.
+
+    Args:
+        out: a path or a binary file.
+        version: the version of the trace.
+        keep_padding: write the padding of numbers as leading zeros, see wire_to_text.
+    """
 
     def __init__(self, out: str | os.PathLike[str] | BinaryIO, version: Version, *, keep_padding: bool = False) -> None:
         self._keep_padding = keep_padding

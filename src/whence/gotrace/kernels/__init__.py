@@ -1,4 +1,4 @@
-"""The compiled hot loops of whence.gotrace: one file per state machine or section of the standard."""
+"""Compiled loops over the events of Go traces."""
 
 from whence.kernels import __path__
 

@@ -1,9 +1,9 @@
-"""Columns: the events of batches decoded into rows, without a Python object for any of them."""
+"""Decode the events of batches into columns, without Python objects."""
 
 import cython
 from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
 from cython.cimports.whence.gotrace.kernels import constants as c
-from cython.cimports.whence.gotrace.kernels.layout import Layout
+from cython.cimports.whence.gotrace.kernels.layout import EventLayout
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     take,
 )
@@ -11,7 +11,7 @@ from cython.cimports.whence.kernels.checks import are_inside, belong
 
 
 def fresh(size: cython.Py_ssize_t) -> bytearray:
-    """A bytearray that nothing was written to yet: for columns that will be filled."""
+    """Return an uninitialized bytearray, for columns that will be filled."""
     belong(size >= 0)
     return PyByteArray_FromStringAndSize(cython.NULL, size)
 
@@ -19,14 +19,13 @@ def fresh(size: cython.Py_ssize_t) -> bytearray:
 @cython.final
 @cython.cclass
 class Decoder:
-    """Decodes the timed events of batches into rows: type, time, and the four arguments after dt (0 where there are
-    none).
+    """Decodes the timed events of batches into rows: type, time, and the four arguments after dt (0 if absent).
 
-    `bodies` and `ends` are offsets in `data`, `times` those of the batches. `first_rows[b]` becomes the row a batch
-    starts at. Where columns are full, `decode` goes on with new ones.
+    `bodies` and `ends` are the offsets of the batches in `data`, `times` their times. first_rows[b] becomes the first
+    row of batch b. If the columns are full, call `decode` again with new ones.
     """
 
-    layout: Layout
+    layout: EventLayout
     data: cython.const[cython.uchar][::1]
     bodies: cython.const[cython.ulonglong][::1]
     ends: cython.const[cython.ulonglong][::1]
@@ -36,7 +35,7 @@ class Decoder:
     clock: cython.ulonglong
     where = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
-    def __cinit__(self, layout: Layout, data, bodies, ends, times):
+    def __cinit__(self, layout: EventLayout, data, bodies, ends, times):
         self.layout, self.data, self.bodies, self.ends, self.times = layout, data, bodies, ends, times
         self.batch = self.begin = self.clock = self.where = 0
 
@@ -47,21 +46,23 @@ class Decoder:
         args: cython.ulonglong[::1],
         first_rows: cython.ulonglong[::1],
     ) -> tuple:
-        """Fill columns from where the last call ended. Returns (rows, fault): FULL is where to go on, with new columns;
-        of other faults `where` is the offset. `batch` is the one it stopped in."""
+        """Fill columns, starting where the last call stopped; return (rows, fault).
+
+        FULL: call again with new columns. For other faults, `where` is the offset. `batch` is the batch it stopped in.
+        """
         fault: cython.int = c.FINE
         batch: cython.Py_ssize_t = self.batch
         begin: cython.Py_ssize_t = self.begin
         last: cython.Py_ssize_t = self.bodies.shape[0]
-        room: cython.Py_ssize_t = types.shape[0]
+        capacity: cython.Py_ssize_t = types.shape[0]
         row: cython.Py_ssize_t = 0
         data: cython.p_const_uchar
         counts: cython.p_const_uchar
         flags: cython.p_const_uchar
-        at: cython.p_const_uchar
+        pos: cython.p_const_uchar
         end: cython.p_const_uchar
         mark: cython.p_const_uchar
-        place: cython.p_ulonglong
+        row_args: cython.p_ulonglong
         stop: cython.ulonglong
         time: cython.ulonglong = self.clock
         first: cython.ulonglong
@@ -70,16 +71,22 @@ class Decoder:
         fourth: cython.ulonglong
         kind: cython.int
         count: cython.int
-        if batch >= last or stamps.shape[0] < room or args.shape[0] < 4 * room or self.data.shape[0] == 0 or room == 0:
+        if (
+            batch >= last
+            or stamps.shape[0] < capacity
+            or args.shape[0] < 4 * capacity
+            or self.data.shape[0] == 0
+            or capacity == 0
+        ):
             return (0, c.FINE)
         if self.ends.shape[0] < last or self.times.shape[0] < last or first_rows.shape[0] < last:
             return (0, c.FINE)
         data = cython.address(self.data[0])
         counts = self.layout.counts
         flags = self.layout.flags
-        at = data
-        mark = at
-        place = cython.address(args[0])
+        pos = data
+        mark = pos
+        row_args = cython.address(args[0])
         with cython.nogil:
             while batch < last:
                 stop = self.ends[batch]
@@ -88,46 +95,46 @@ class Decoder:
                     break
                 end = data + stop
                 if begin:
-                    at = data + begin
+                    pos = data + begin
                     begin = 0
                 else:
-                    at = data + self.bodies[batch]
+                    pos = data + self.bodies[batch]
                     time = self.times[batch]
                 first_rows[batch] = row
-                while at < end:
-                    if row >= room:
+                while pos < end:
+                    if row >= capacity:
                         fault = c.FULL
-                        mark = at
+                        mark = pos
                         break
-                    mark = at
-                    kind = at[0]
+                    mark = pos
+                    kind = pos[0]
                     count = counts[kind]
                     if not flags[kind] & c.IS_TIMED:
                         fault = c.BAD_TYPE if count == c.NO_EVENT else c.NOT_TIMED
                         break
-                    at += 1
-                    time += take(cython.address(at), end, cython.address(fault))
+                    pos += 1
+                    time += take(cython.address(pos), end, cython.address(fault))
                     first = 0
                     second = 0
                     third = 0
                     fourth = 0
                     if count > 1:
-                        first = take(cython.address(at), end, cython.address(fault))
+                        first = take(cython.address(pos), end, cython.address(fault))
                         if count > 2:
-                            second = take(cython.address(at), end, cython.address(fault))
+                            second = take(cython.address(pos), end, cython.address(fault))
                             if count > 3:
-                                third = take(cython.address(at), end, cython.address(fault))
+                                third = take(cython.address(pos), end, cython.address(fault))
                                 if count > 4:
-                                    fourth = take(cython.address(at), end, cython.address(fault))
+                                    fourth = take(cython.address(pos), end, cython.address(fault))
                     if fault != c.FINE:
                         break
                     types[row] = cython.cast(cython.uchar, kind)
                     stamps[row] = time
-                    place[0] = first
-                    place[1] = second
-                    place[2] = third
-                    place[3] = fourth
-                    place += 4
+                    row_args[0] = first
+                    row_args[1] = second
+                    row_args[2] = third
+                    row_args[3] = fourth
+                    row_args += 4
                     row += 1
                 if fault != c.FINE:
                     break
@@ -143,7 +150,7 @@ def spread(
     values: cython.const[cython.ulonglong][::1],
     out: cython.ulonglong[::1],
 ) -> None:
-    """Each batch's value for each of its rows."""
+    """Write the value of each batch to each of its rows."""
     batch: cython.Py_ssize_t
     row: cython.Py_ssize_t
     stop: cython.Py_ssize_t
@@ -162,24 +169,24 @@ def spread(
 def pick(
     types: cython.const[cython.uchar][::1],
     args: cython.const[cython.ulonglong][::1],
-    places: cython.const[cython.uchar][::1],
+    indexes: cython.const[cython.uchar][::1],
     out: cython.ulonglong[::1],
     only: cython.bint,
 ) -> int:
-    """The argument at places[type] (0 to 3; 255: none) of each event; 0 where there is none, or, with `only`, no row.
+    """Write the argument at indexes[type] (0 to 3; 255: none) of each event; return the number of rows written.
 
-    Returns the rows written.
+    Events without the argument have 0, or no row with `only`.
     """
     row: cython.Py_ssize_t
     rows: cython.Py_ssize_t = types.shape[0]
     to: cython.Py_ssize_t = 0
     index: cython.int
-    belong(places.shape[0] >= 256)
+    belong(indexes.shape[0] >= 256)
     if args.shape[0] < 4 * rows or out.shape[0] < rows:
         return 0
     with cython.nogil:
         for row in range(rows):
-            index = places[types[row]]
+            index = indexes[types[row]]
             if index < 4:
                 out[to] = args[4 * row + index]
                 to += 1
@@ -190,7 +197,7 @@ def pick(
 
 
 def tally(types: cython.const[cython.uchar][::1], out: cython.ulonglong[::1]) -> None:
-    """Add how often each type occurs to `out` (256 numbers)."""
+    """Add the number of events of each type to `out` (256 numbers)."""
     row: cython.Py_ssize_t
     with cython.nogil:
         if out.shape[0] >= 256:

@@ -1,1 +1,1 @@
-"""The numbers of the trace format, and the codes that kernels of this room share; constants.pxd has them."""
+"""Numbers of the trace format, and codes that kernels and Python modules share; defined in constants.pxd."""

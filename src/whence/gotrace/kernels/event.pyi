@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol, final
 
-from whence.gotrace.kernels.layout import Layout
+from whence.gotrace.kernels.layout import EventLayout
 from whence.gotrace.specs import EventSpec, Version
 
 @final
@@ -40,7 +40,7 @@ class _Feed(Protocol):
 @final
 class Stream:
     version: Version
-    def __init__(self, feed: _Feed, version: Version, layout: Layout, keep_padding: bool) -> None: ...
+    def __init__(self, feed: _Feed, version: Version, layout: EventLayout, keep_padding: bool) -> None: ...
     @property
     def position(self) -> int: ...
     def __iter__(self) -> Stream: ...

@@ -1,9 +1,9 @@
-"""A batch copied without some of its events, the time of those added to the next one that stays."""
+"""Copy a batch without some of its events; the times of removed events are added to the next event."""
 
 import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.gotrace.kernels import constants as c
-from cython.cimports.whence.gotrace.kernels.layout import Layout
+from cython.cimports.whence.gotrace.kernels.layout import EventLayout
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     read_uvarint,
 )
@@ -14,23 +14,28 @@ from cython.cimports.whence.kernels.checks import belong
 @cython.final
 @cython.cclass
 class EventFilter:
-    """Which events of a version stay, by type, goroutine and time. Holds no position: threads may share it.
+    """Selects the events of a version by type, goroutine and time. Immutable, so threads may share it.
 
-    `rules` and `moves` say for each of 256 types what becomes of it and which goroutine runs behind it (constants.pxd);
-    `goroutines` are the wanted ones, ascending; [since, until) is in units of the trace's clock.
+    Args:
+        layout: the events of the version.
+        rules: for each of 256 types, the rule of the filter (constants.pxd).
+        moves: for each of 256 types, the goroutine that runs after it (constants.pxd).
+        goroutines: the selected goroutines, ascending.
+        since: start of the time range, in clock units.
+        until: end of the time range (exclusive), in clock units.
     """
 
-    layout: Layout
+    layout: EventLayout
     rules: cython.uchar[256]
     moves: cython.uchar[256]
     goroutines: cython.const[cython.ulonglong][::1]
     since: cython.ulonglong
     until: cython.ulonglong
 
-    def __cinit__(self, layout: Layout, rules: bytes, moves: bytes, goroutines, since, until):
+    def __cinit__(self, layout: EventLayout, rules: bytes, moves: bytes, goroutines, since, until):
         kind: cython.int
         if len(rules) != c.KINDS or len(moves) != c.KINDS:
-            raise ValueError(f"there are rules and moves for each of {c.KINDS} types")
+            raise ValueError(f"rules and moves must have {c.KINDS} bytes each")
         for kind in range(c.KINDS):
             self.rules[kind] = rules[kind]
             self.moves[kind] = moves[kind]
@@ -49,10 +54,10 @@ class EventFilter:
         running: cython.ulonglong,
         out: cython.uchar[::1],
     ) -> tuple:
-        """Copy the timed events in data[begin:stop] that stay into `out` (of at least 16 bytes more).
+        """Copy the selected timed events of data[begin:stop] to `out`, which has at least 16 bytes more.
 
-        `time` is that of the batch, `running` the goroutine on its thread at the start (0: none). Returns (bytes
-        written, events kept, events dropped, goroutine at the end, fault, where).
+        `time` is the time of the batch, `running` the goroutine on its thread at the start (0 for none). Returns (bytes
+        written, events kept, events dropped, goroutine at the end, fault, offset of the fault).
         """
         fault: cython.int = c.FINE
         kept: cython.Py_ssize_t = 0
@@ -63,43 +68,43 @@ class EventFilter:
         counts: cython.p_const_uchar = self.layout.counts
         flags: cython.p_const_uchar = self.layout.flags
         base: cython.p_const_uchar = cython.address(data[0])
-        at: cython.p_const_uchar = base + begin
+        pos: cython.p_const_uchar = base + begin
         end: cython.p_const_uchar = base + stop
         rest: cython.p_const_uchar
         to: cython.p_uchar = cython.address(out[0])
         first: cython.p_uchar = to
-        owed: cython.ulonglong = 0
+        elapsed: cython.ulonglong = 0
         now: cython.ulonglong = time
         args: cython.ulonglong[8]
         kind: cython.int
         rule: cython.int
         move: cython.int
         count: cython.int
-        got: cython.int
+        size: cython.int
         i: cython.int
-        wanted: cython.bint
+        keep: cython.bint
         owner: cython.ulonglong
         with cython.nogil:
-            while at < end:
-                kind = at[0]
+            while pos < end:
+                kind = pos[0]
                 if not flags[kind] & c.IS_TIMED:
                     fault = c.NOT_TIMED
                     break
                 count = counts[kind]
-                at += 1
-                rest = at
+                pos += 1
+                rest = pos
                 for i in range(count):
-                    got = read_uvarint(at, end, cython.address(args[i]))
-                    if got <= 0:
-                        fault = c.OUT_OF_BATCH if got == 0 else c.BAD_UVARINT
+                    size = read_uvarint(pos, end, cython.address(args[i]))
+                    if size <= 0:
+                        fault = c.OUT_OF_BATCH if size == 0 else c.BAD_UVARINT
                         break
-                    at += got
+                    pos += size
                     if i == 0:
-                        rest = at
+                        rest = pos
                 if fault != c.FINE:
                     break
                 now += args[0]
-                owed += args[0]
+                elapsed += args[0]
                 owner = running
                 move = self.moves[kind]
                 if move < 4:
@@ -110,21 +115,21 @@ class EventFilter:
                 elif move == c.IF_HERE and args[2] == thread and is_running(args[3]):
                     running = args[1]
                 rule = self.rules[kind]
-                wanted = rule & c.DROP == 0
-                if wanted and rule & c.BY_TIME and not (self.since <= now < self.until):
-                    wanted = False
-                if wanted and rule & c.BY_GOROUTINE:
-                    wanted = among(owner, self.goroutines)
-                if not wanted:
+                keep = rule & c.DROP == 0
+                if keep and rule & c.BY_TIME and not (self.since <= now < self.until):
+                    keep = False
+                if keep and rule & c.BY_GOROUTINE:
+                    keep = among(owner, self.goroutines)
+                if not keep:
                     dropped += 1
                     continue
                 to[0] = cython.cast(cython.uchar, kind)
-                to = put_uleb(to + 1, owed)
-                owed = 0
-                memcpy(to, rest, at - rest)
-                to += at - rest
+                to = put_uleb(to + 1, elapsed)
+                elapsed = 0
+                memcpy(to, rest, pos - rest)
+                to += pos - rest
                 kept += 1
-        return (to - first, kept, dropped, running, fault, at - base)
+        return (to - first, kept, dropped, running, fault, pos - base)
 
 
 @cython.cfunc
@@ -132,7 +137,7 @@ class EventFilter:
 @cython.exceptval(check=False)
 @cython.inline
 def is_running(status: cython.ulonglong) -> cython.bint:
-    """Whether a goroutine of this status has a thread."""
+    """Return True if a goroutine of this status has a thread."""
     return status == c.GO_RUNNING or status == c.GO_SYSCALL
 
 
@@ -140,7 +145,7 @@ def is_running(status: cython.ulonglong) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 def among(value: cython.ulonglong, values: cython.const[cython.ulonglong][::1]) -> cython.bint:
-    """Whether a value is one of some ascending ones."""
+    """Return True if a value is among ascending values."""
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = values.shape[0]
     middle: cython.Py_ssize_t
@@ -163,9 +168,9 @@ def attribute(
     moves: cython.const[cython.uchar][::1],
     out: cython.ulonglong[::1],
 ) -> int:
-    """Write the goroutine that each of the rows [first, last) of a thread belongs to; returns the one at their end.
+    """Write the goroutine of each of the rows [first, last) of a thread; return the goroutine that runs after them.
 
-    An event that starts a goroutine or stops one belongs to it; 0 where none runs.
+    An event that starts or stops a goroutine belongs to it; 0 if none runs.
     """
     row: cython.Py_ssize_t
     move: cython.int

@@ -1,4 +1,4 @@
-cdef class Layout:
+cdef class EventLayout:
     cdef unsigned char counts[256]
     cdef unsigned char flags[256]
     cdef unsigned char slots[512]

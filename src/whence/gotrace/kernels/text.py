@@ -1,15 +1,15 @@
-"""The text form: lines as Go's internal/trace/raw writes and reads them, quoted strings included.
+"""The text form: lines as Go's internal/trace/raw writes and reads them, with quoted strings.
 
-Writing (`from_wire`) copies the words of each event's line from the version's layout and puts the numbers between them.
-Reading (`to_wire`) first takes a line for one that was written like that; whatever else Go accepts (other spaces, other
-quotes, comments) goes the general way. Whole events only: one that the bytes cut, or that the output has no room for,
-is left for the next call.
+Writing (`from_wire`) copies the pieces of each event's line from the version's layout and puts numbers between them.
+Reading (`to_wire`) first tries to read a line as if it was written like that; other input that Go accepts (other
+spaces, other quotes, comments) has a slower path. Both handle complete events only: an event that is cut off, or for
+which the output has no space, is left for the next call.
 """
 
 import cython
 from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
 from cython.cimports.whence.gotrace.kernels import constants as c
-from cython.cimports.whence.gotrace.kernels.layout import Layout, name_slot
+from cython.cimports.whence.gotrace.kernels.layout import EventLayout, name_slot
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     WHENCE_32_BITS,
     put_padded,
@@ -17,7 +17,7 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
     read_uvarint,
     whence_uvarint_size,
 )
-from cython.cimports.whence.kernels.bytes import MORE, put_uleb
+from cython.cimports.whence.kernels.bytes import LONGEST_ULEB, MORE, put_uleb
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.utf8 import (
     LAST_CHARACTER,
@@ -30,12 +30,9 @@ from cython.cimports.whence.kernels.utf8 import (
     utf8_character,
 )
 
-ROOM = cython.declare(cython.int, 512)  # bytes that the longest line without data needs
+LINE_SIZE = cython.declare(cython.int, 512)  # bytes of the longest line without data
 
-# Quoted strings (strconv.Quote, strconv.Unquote)
-
-
-# White space beyond ASCII (unicode.IsSpace)
+# white space beyond ASCII (unicode.IsSpace)
 NEXT_LINE = cython.declare(cython.uint, 0x85)
 NO_BREAK_SPACE = cython.declare(cython.uint, 0xA0)
 OGHAM_SPACE = cython.declare(cython.uint, 0x1680)
@@ -52,7 +49,7 @@ IDEOGRAPHIC_SPACE = cython.declare(cython.uint, 0x3000)
 @cython.nogil
 @cython.exceptval(check=False)
 def printable(character: cython.uint, changes: cython.p_const_uint, count: cython.Py_ssize_t) -> cython.bint:
-    """Whether Go prints a code point as it is: an odd number of changes lie at or before it."""
+    """Return True if Go prints a code point unescaped: the number of changes at or before it is odd."""
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = count
     middle: cython.Py_ssize_t
@@ -69,7 +66,7 @@ def printable(character: cython.uint, changes: cython.p_const_uint, count: cytho
 @cython.nogil
 @cython.exceptval(check=False)
 def put_hex(out: cython.p_uchar, letter: cython.uchar, value: cython.uint, digits: cython.int) -> cython.p_uchar:
-    """A backslash, the letter, and the value in hex."""
+    """Write a backslash, the letter, and the value in hex; return the end."""
     hexadecimal: cython.p_const_char = b"0123456789abcdef"
     i: cython.int
     out[0] = 92
@@ -83,42 +80,42 @@ def put_hex(out: cython.p_uchar, letter: cython.uchar, value: cython.uint, digit
 @cython.nogil
 @cython.exceptval(check=False)
 def put_quoted(
-    at: cython.p_const_uchar,
+    pos: cython.p_const_uchar,
     end: cython.p_const_uchar,
     out: cython.p_uchar,
-    room_end: cython.p_uchar,
+    out_end: cython.p_uchar,
     changes: cython.p_const_uint,
     count: cython.Py_ssize_t,
 ) -> cython.p_uchar:
-    """Quote bytes as strconv.Quote does; returns where the next byte goes, or NULL for want of room."""
+    """Quote bytes like strconv.Quote; return the end, or NULL if `out` is full."""
     short: cython.p_const_char = b"abtnvfr"  # for 7 to 13
     byte: cython.uchar
     character: cython.uint = 0
     size: cython.int
-    if room_end - out < 16:
+    if out_end - out < 16:
         return cython.NULL
     out[0] = 34
     out += 1
-    while at < end:
-        if room_end - out < 16:
+    while pos < end:
+        if out_end - out < 16:
             return cython.NULL
-        byte = at[0]
+        byte = pos[0]
         if byte >= ONE_BYTE_END:
-            size = utf8_character(at, end - at, cython.address(character))
+            size = utf8_character(pos, end - pos, cython.address(character))
             if size == 0:
                 out = put_hex(out, 120, byte, 2)
-                at += 1
+                pos += 1
             else:
                 if printable(character, changes, count):
-                    memcpy(out, at, size)
+                    memcpy(out, pos, size)
                     out += size
                 elif character < THREE_BYTES_END:
                     out = put_hex(out, 117, character, 4)
                 else:
                     out = put_hex(out, 85, character, 8)
-                at += size
+                pos += size
             continue
-        at += 1
+        pos += 1
         if byte == ord('"') or byte == ord("\\"):
             out[0] = 92
             out[1] = byte
@@ -140,7 +137,7 @@ def put_quoted(
 @cython.nogil
 @cython.exceptval(check=False)
 def put_character(to: cython.p_uchar, character: cython.uint) -> cython.p_uchar:
-    """A code point in UTF-8."""
+    """Write a code point in UTF-8; return the end."""
     if character < ONE_BYTE_END:
         to[0] = character
         return to + 1
@@ -164,7 +161,7 @@ def put_character(to: cython.p_uchar, character: cython.uint) -> cython.p_uchar:
 @cython.nogil
 @cython.exceptval(check=False)
 def digit_of(byte: cython.uint, base: cython.uint) -> cython.int:
-    """The value of a digit in base 8 or 16, or -1."""
+    """Return the value of a digit in base 8 or 16, or -1."""
     value: cython.uint = byte - 48
     if value > 9:
         value = (byte | 32) - 97 + 10
@@ -177,19 +174,19 @@ def digit_of(byte: cython.uint, base: cython.uint) -> cython.int:
 @cython.nogil
 @cython.exceptval(check=False)
 def escaped(
-    at: cython.p_const_uchar, end: cython.p_const_uchar, quote: cython.uchar, to: cython.pointer(cython.p_uchar)
+    pos: cython.p_const_uchar, end: cython.p_const_uchar, quote: cython.uchar, to: cython.pointer(cython.p_uchar)
 ) -> cython.p_const_uchar:
-    """Read what follows a backslash at `at` - 1 and write what it stands for; NULL when Go has no such escape."""
+    """Read the escape sequence after a backslash and write its bytes; NULL if Go has no such escape."""
     letter: cython.uchar
     digits: cython.int = 0
     base: cython.uint = 16
     value: cython.uint = 0
     digit: cython.int
     i: cython.int
-    if at >= end:
+    if pos >= end:
         return cython.NULL
-    letter = at[0]
-    at += 1
+    letter = pos[0]
+    pos += 1
     if letter == ord("a"):
         value = 7
     elif letter == ord("b"):
@@ -215,118 +212,118 @@ def escaped(
     elif 48 <= letter <= 55:
         digits = 3
         base = 8
-        at -= 1
+        pos -= 1
     else:
         return cython.NULL
-    if end - at < digits:
+    if end - pos < digits:
         return cython.NULL
     for i in range(digits):
-        digit = digit_of(at[i], base)
+        digit = digit_of(pos[i], base)
         if digit < 0 or value > LAST_CHARACTER:
             return cython.NULL
         value = value * base + digit
-    at += digits
+    pos += digits
     if digits > 3:
         if value > LAST_CHARACTER or SURROGATES <= value < SURROGATES_END:
             return cython.NULL
         to[0] = put_character(to[0], value)
-        return at
+        return pos
     if value > 255:
         return cython.NULL
     to[0][0] = value
     to[0] += 1
-    return at
+    return pos
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def put_unquoted(
-    at: cython.p_const_uchar,
+    pos: cython.p_const_uchar,
     end: cython.p_const_uchar,
     to: cython.p_uchar,
-    room_end: cython.p_uchar,
+    out_end: cython.p_uchar,
     fault: cython.p_int,
 ) -> cython.p_uchar:
-    """What a Go literal (all of at..end) stands for, as strconv.Unquote has it; returns where the next byte goes."""
+    """Write the bytes of a Go literal (all of pos to end), like strconv.Unquote; return the end."""
     quote: cython.uchar
     size: cython.int
     character: cython.uint = 0
     characters: cython.Py_ssize_t = 0
-    if end - at < 2 or (end - 1)[0] != at[0]:
+    if end - pos < 2 or (end - 1)[0] != pos[0]:
         fault[0] = c.BAD_QUOTE
         return to
-    quote = at[0]
-    at += 1
+    quote = pos[0]
+    pos += 1
     end -= 1
     if quote == ord("`"):
-        if memchr(at, 96, end - at) != cython.NULL:
+        if memchr(pos, 96, end - pos) != cython.NULL:
             fault[0] = c.BAD_QUOTE
-        elif room_end - to < end - at:
+        elif out_end - to < end - pos:
             fault[0] = c.FULL
         else:
-            while at < end:
-                if at[0] != ord("\r"):
-                    to[0] = at[0]
+            while pos < end:
+                if pos[0] != ord("\r"):
+                    to[0] = pos[0]
                     to += 1
-                at += 1
+                pos += 1
         return to
     if quote != ord('"') and quote != ord("'"):
         fault[0] = c.BAD_QUOTE
         return to
-    while at < end:
-        if room_end - to < 8:
+    while pos < end:
+        if out_end - to < 8:
             fault[0] = c.FULL
             return to
         if quote == ord("'") and characters == 1:
             fault[0] = c.BAD_QUOTE
             return to
         characters += 1
-        if at[0] == ord("\\"):
-            at = escaped(at + 1, end, quote, cython.address(to))
-            if at == cython.NULL:
+        if pos[0] == ord("\\"):
+            pos = escaped(pos + 1, end, quote, cython.address(to))
+            if pos == cython.NULL:
                 fault[0] = c.BAD_QUOTE
                 return to
-        elif at[0] == quote or at[0] == ord("\n"):
+        elif pos[0] == quote or pos[0] == ord("\n"):
             fault[0] = c.BAD_QUOTE
             return to
         else:
-            size = 1 if at[0] < ONE_BYTE_END else utf8_character(at, end - at, cython.address(character))
+            size = 1 if pos[0] < ONE_BYTE_END else utf8_character(pos, end - pos, cython.address(character))
             if size == 0:
                 to = put_character(to, REPLACEMENT)
-                at += 1
+                pos += 1
             else:
-                memcpy(to, at, size)
+                memcpy(to, pos, size)
                 to += size
-                at += size
+                pos += size
     return to
 
 
 def quote(
     data: cython.const[cython.uchar][::1], changes: cython.const[cython.uint][::1], out: cython.uchar[::1]
 ) -> int:
-    """Quote all of `data` into `out`; returns the bytes written, -1 for want of room."""
+    """Quote all of `data` into `out`; return the number of bytes written, -1 if `out` is full."""
     begin: cython.p_uchar = cython.address(out[0])
-    at: cython.p_const_uchar = cython.NULL
+    pos: cython.p_const_uchar = cython.NULL
     size: cython.Py_ssize_t = data.shape[0]
     done: cython.p_uchar
     if size:
-        at = cython.address(data[0])
+        pos = cython.address(data[0])
     with cython.nogil:
-        done = put_quoted(at, at + size, begin, begin + out.shape[0], cython.address(changes[0]), changes.shape[0])
+        done = put_quoted(pos, pos + size, begin, begin + out.shape[0], cython.address(changes[0]), changes.shape[0])
     return -1 if done == cython.NULL else done - begin
 
 
 def unquote(data: cython.const[cython.uchar][::1], out: cython.uchar[::1]) -> int:
-    """What all of `data` stands for as a Go literal, into `out`; returns the bytes written, -1 when it is not one."""
+    """Write the bytes of the Go literal `data` to `out`; return their number, -1 if it is not a literal."""
     fault: cython.int = c.FINE
     begin: cython.p_uchar = cython.address(out[0])
     if data.shape[0] == 0:
         return -1
-    at: cython.p_const_uchar = cython.address(data[0])
+    pos: cython.p_const_uchar = cython.address(data[0])
     done: cython.p_uchar
     with cython.nogil:
-        done = put_unquoted(at, at + data.shape[0], begin, begin + out.shape[0], cython.address(fault))
+        done = put_unquoted(pos, pos + data.shape[0], begin, begin + out.shape[0], cython.address(fault))
     return done - begin if fault == c.FINE else -1
 
 
@@ -339,13 +336,13 @@ Token = cython.struct(start=cython.p_const_uchar, stop=cython.p_const_uchar)
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def space_size(at: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.int:
-    """Bytes of the white space (unicode.IsSpace) at `at`; 0 when something else is there."""
-    character: cython.uint = at[0]
+def space_size(pos: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.int:
+    """Return the size of the white space (unicode.IsSpace) at `pos`, 0 for another character."""
+    character: cython.uint = pos[0]
     size: cython.int = 1
     if character < ONE_BYTE_END:
         return character == ord(" ") or 9 <= character <= 13
-    size = utf8_character(at, end - at, cython.address(character))
+    size = utf8_character(pos, end - pos, cython.address(character))
     if (
         character == NEXT_LINE
         or character == NO_BREAK_SPACE
@@ -364,144 +361,33 @@ def space_size(at: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.in
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def next_token(at: cython.p_const_uchar, end: cython.p_const_uchar) -> Token:
-    """The next run of characters that are neither white space nor a comment; empty at the end of the line."""
+def next_token(pos: cython.p_const_uchar, end: cython.p_const_uchar) -> Token:
+    """Return the next characters that are neither white space nor a comment; empty at the end of the line."""
     token: Token
     size: cython.int
-    while at < end:
-        size = space_size(at, end)
+    while pos < end:
+        size = space_size(pos, end)
         if size == 0:
             break
-        at += size
-    token.start = at
-    if at < end and at[0] != ord("#"):
-        while at < end and at[0] != ord("#") and space_size(at, end) == 0:
-            at += 1
-    token.stop = at
+        pos += size
+    token.start = pos
+    if pos < end and pos[0] != ord("#"):
+        while pos < end and pos[0] != ord("#") and space_size(pos, end) == 0:
+            pos += 1
+    token.stop = pos
     return token
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def leading_zeros(at: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.int:
-    """Digits that the number at `at` could do without (at most 11 are counted): one for each byte of padding."""
+def leading_zeros(pos: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.int:
+    """Return the number of leading zeros of a number (at most 11): one for each byte of padding."""
     count: cython.int = 0
-    while end - at > 1 and at[0] == ord("0") and count < 11:
-        at += 1
+    while end - pos > 1 and pos[0] == ord("0") and count < 11:
+        pos += 1
         count += 1
     return count
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_argument(
-    at: cython.p_const_uchar,
-    stop: cython.p_const_uchar,
-    word: cython.p_const_uchar,
-    size: cython.int,
-    value: cython.pointer(cython.ulonglong),
-    zeros: cython.p_int,
-    where: cython.pointer(cython.p_const_uchar),
-    fault: cython.p_int,
-) -> cython.p_const_uchar:
-    """The general way to read `name=number` at `at`; `word` (with its '=') is the name whose turn it is.
-
-    `where` is set to what a fault is about.
-    """
-    token: Token = next_token(at, stop)
-    equals: cython.p_const_uchar
-    done: cython.p_const_uchar
-    where[0] = token.start
-    if token.start == token.stop:
-        fault[0] = c.NO_ARGUMENT
-        return at
-    equals = cython.cast(cython.p_const_uchar, memchr(token.start, 61, token.stop - token.start))
-    if equals == cython.NULL:
-        fault[0] = c.NO_EQUALS
-        return at
-    if equals + 1 - token.start != size or memcmp(token.start, word, size) != 0:
-        fault[0] = c.WRONG_ARGUMENT
-        return at
-    where[0] = equals + 1
-    done = read_decimal(equals + 1, token.stop, value)
-    if done != token.stop:
-        fault[0] = c.BAD_NUMBER
-        return at
-    zeros[0] = leading_zeros(equals + 1, token.stop)
-    return done
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_data(
-    line: cython.p_const_uchar,
-    stop: cython.p_const_uchar,
-    to: cython.p_uchar,
-    room_end: cython.p_uchar,
-    keep_padding: cython.bint,
-    where: cython.pointer(cython.p_const_uchar),
-    fault: cython.p_int,
-) -> cython.p_uchar:
-    """Read the line `data="..."` and write the bytes with their length before them."""
-    equals: cython.p_const_uchar = cython.cast(cython.p_const_uchar, memchr(line, 61, stop - line))
-    name: Token
-    at: cython.p_const_uchar
-    end: cython.p_const_uchar
-    room: cython.p_uchar = to + 10
-    done: cython.p_uchar
-    extra: cython.int = 0
-    size: cython.int
-    length: cython.ulonglong
-    where[0] = line
-    if equals == cython.NULL:
-        fault[0] = c.NO_DATA
-        return to
-    name = next_token(line, equals)
-    where[0] = name.start
-    if name.stop - name.start != 4 or memcmp(name.start, b"data", 4) != 0:
-        fault[0] = c.NO_DATA
-        return to
-    name = next_token(name.stop, equals)
-    if name.start != equals:
-        fault[0] = c.NO_DATA
-        return to
-    at = equals + 1
-    end = stop
-    while at < end:
-        size = space_size(at, end)
-        if size == 0:
-            break
-        extra += at[0] == ord(" ")
-        at += size
-    where[0] = at
-    while at < end:  # the same from the right: the spaces are of one, two or three bytes
-        if space_size(end - 1, end) == 1:
-            end -= 1
-        elif end - at > 1 and (end - 2)[0] >= ONE_BYTE_END and space_size(end - 2, end) == 2:
-            end -= 2
-        elif end - at > 2 and (end - 3)[0] >= ONE_BYTE_END and space_size(end - 3, end) == 3:
-            end -= 3
-        else:
-            break
-    if room_end - to < 32:
-        fault[0] = c.FULL
-        return to
-    done = put_unquoted(at, end, room, room_end, fault)
-    if fault[0] != c.FINE:
-        return to
-    length = done - room
-    if keep_padding and extra:
-        if extra + whence_uvarint_size(length) > 10:
-            fault[0] = c.BAD_PADDING
-            return to
-        to = put_padded(to, length, extra)
-    else:
-        to = put_uleb(to, length)
-    memmove(to, room, length)
-    return to + length
 
 
 # Wire to text
@@ -512,7 +398,7 @@ def read_data(
 @cython.exceptval(check=False)
 @cython.inline
 def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
-    """Write a number; returns where the next byte goes."""
+    """Write a number in decimal; return the end."""
     digits: cython.p_const_char = (
         b"00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
         b"49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
@@ -567,7 +453,7 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
 @cython.exceptval(check=False)
 @cython.inline
 def put_zeros(out: cython.p_uchar, value: cython.ulonglong, size: cython.int) -> cython.p_uchar:
-    """A leading zero for each byte of padding that a uvarint of `size` bytes has."""
+    """Write a zero for each byte of padding of a uvarint of `size` bytes; return the end."""
     extra: cython.int = size - whence_uvarint_size(value)
     while extra > 0:
         out[0] = 48
@@ -582,20 +468,20 @@ def put_zeros(out: cython.p_uchar, value: cython.ulonglong, size: cython.int) ->
 @cython.inline
 def put_number(
     to: cython.p_uchar,
-    at: cython.pointer(cython.p_const_uchar),
+    pos: cython.pointer(cython.p_const_uchar),
     end: cython.p_const_uchar,
     value: cython.pointer(cython.ulonglong),
     keep_padding: cython.bint,
     fault: cython.p_int,
 ) -> cython.p_uchar:
-    """Read a number from at[0] on, write it in decimal at `to`; returns where the next byte goes. CUT, BAD_UVARINT."""
-    got: cython.int = read_uvarint(at[0], end, value)
-    if got <= 0:
-        fault[0] = c.CUT if got == 0 else c.BAD_UVARINT
+    """Read a number from pos[0] and write it in decimal; return the end. Faults: CUT, BAD_UVARINT."""
+    width: cython.int = read_uvarint(pos[0], end, value)
+    if width <= 0:
+        fault[0] = c.CUT if width == 0 else c.BAD_UVARINT
         return to
-    at[0] += got
+    pos[0] += width
     if keep_padding:
-        to = put_zeros(to, value[0], got)
+        to = put_zeros(to, value[0], width)
     return put_decimal(to, value[0])
 
 
@@ -604,25 +490,25 @@ def put_number(
 @cython.exceptval(check=False)
 def put_frames(
     to: cython.p_uchar,
-    room_end: cython.p_uchar,
-    at: cython.pointer(cython.p_const_uchar),
+    out_end: cython.p_uchar,
+    pos: cython.pointer(cython.p_const_uchar),
     end: cython.p_const_uchar,
     count: cython.ulonglong,
-    layout: Layout,
+    layout: EventLayout,
     keep_padding: cython.bint,
     fault: cython.p_int,
 ) -> cython.p_uchar:
-    """The lines of a stack's frames; returns where the next byte goes. CUT, FULL, BAD_UVARINT."""
+    """Write the lines of a stack's frames; return the end. Faults: CUT, FULL, BAD_UVARINT."""
     frame: cython.ulonglong = 0
     index: cython.int
     value: cython.ulonglong = 0
     while frame < count:
-        if room_end - to < ROOM:
+        if out_end - to < LINE_SIZE:
             fault[0] = c.FULL
             return to
         for index in range(c.FRAME_NUMBERS):
             memcpy(to, cython.address(layout.pieces[c.PIECE * index]), c.PIECE)
-            to = put_number(to + layout.sizes[index], at, end, cython.address(value), keep_padding, fault)
+            to = put_number(to + layout.sizes[index], pos, end, cython.address(value), keep_padding, fault)
             if fault[0] != c.FINE:
                 return to
         frame += 1
@@ -634,38 +520,38 @@ def put_frames(
 @cython.exceptval(check=False)
 def put_data(
     to: cython.p_uchar,
-    room_end: cython.p_uchar,
-    at: cython.pointer(cython.p_const_uchar),
+    out_end: cython.p_uchar,
+    pos: cython.pointer(cython.p_const_uchar),
     end: cython.p_const_uchar,
-    layout: Layout,
+    layout: EventLayout,
     changes: cython.const[cython.uint][::1],
     keep_padding: cython.bint,
     fault: cython.p_int,
 ) -> cython.p_uchar:
-    """The line of an event's bytes, quoted; returns where the next byte goes. CUT, FULL, BAD_UVARINT."""
+    """Write the line of an event's data, quoted; return the end. Faults: CUT, FULL, BAD_UVARINT."""
     size: cython.ulonglong = 0
-    got: cython.int = read_uvarint(at[0], end, cython.address(size))
+    width: cython.int = read_uvarint(pos[0], end, cython.address(size))
     extra: cython.int
-    if got <= 0:
-        fault[0] = c.CUT if got == 0 else c.BAD_UVARINT
+    if width <= 0:
+        fault[0] = c.CUT if width == 0 else c.BAD_UVARINT
         return to
-    if size > cython.cast(cython.ulonglong, end - at[0] - got):
+    if size > cython.cast(cython.ulonglong, end - pos[0] - width):
         fault[0] = c.CUT
         return to
-    at[0] += got
+    pos[0] += width
     memcpy(to, cython.address(layout.pieces[c.PIECE * c.DATA_PIECE]), c.PIECE)
     to += layout.sizes[c.DATA_PIECE]
     if keep_padding:
-        extra = got - whence_uvarint_size(size)
+        extra = width - whence_uvarint_size(size)
         while extra > 0:
             to[0] = 32
             to += 1
             extra -= 1
-    to = put_quoted(at[0], at[0] + size, to, room_end, cython.address(changes[0]), changes.shape[0])
-    if to == cython.NULL or to == room_end:
+    to = put_quoted(pos[0], pos[0] + size, to, out_end, cython.address(changes[0]), changes.shape[0])
+    if to == cython.NULL or to == out_end:
         fault[0] = c.FULL
-        return room_end
-    at[0] += size
+        return out_end
+    pos[0] += size
     return to
 
 
@@ -673,15 +559,15 @@ def from_wire(
     data: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    layout: Layout,
+    layout: EventLayout,
     changes: cython.const[cython.uint][::1],
     out: cython.uchar[::1],
     keep_padding: cython.bint,
 ) -> tuple:
     """Write the events in data[start:stop] as lines into `out`.
 
-    Returns (where it stopped, always between events; bytes written; events; fault; where the fault is). FINE: the bytes
-    are used up. CUT: the last event goes on past `stop`. FULL: `out` has no room for the next event.
+    Returns (offset where it stopped, always between events; bytes written; events; fault; offset of the fault). FINE:
+    all bytes were used. CUT: the last event extends past `stop`. FULL: `out` has no space for the next event.
     """
     fault: cython.int = c.FINE
     offset: cython.Py_ssize_t = start
@@ -690,11 +576,11 @@ def from_wire(
     if start >= stop or stop > data.shape[0] or changes.shape[0] == 0:
         return (start, 0, 0, c.FINE, start)
     base: cython.p_const_uchar = cython.address(data[0])
-    at: cython.p_const_uchar = base + start
+    pos: cython.p_const_uchar = base + start
     end: cython.p_const_uchar = base + stop
-    mark: cython.p_const_uchar = at
+    mark: cython.p_const_uchar = pos
     begin: cython.p_uchar = cython.address(out[0])
-    room_end: cython.p_uchar = begin + out.shape[0]
+    out_end: cython.p_uchar = begin + out.shape[0]
     to: cython.p_uchar = begin
     done: cython.p_uchar = begin
     counts: cython.p_const_uchar = layout.counts
@@ -707,18 +593,18 @@ def from_wire(
     value: cython.ulonglong = 0
     second: cython.ulonglong = 0
     with cython.nogil:
-        while at < end:
-            mark = at
+        while pos < end:
+            mark = pos
             done = to
-            if room_end - to < ROOM:
+            if out_end - to < LINE_SIZE:
                 fault = c.FULL
                 break
-            kind = at[0]
+            kind = pos[0]
             count = counts[kind]
             if count == c.NO_EVENT:
                 fault = c.BAD_TYPE
                 break
-            at += 1
+            pos += 1
             piece = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
             size = cython.address(layout.sizes[kind * c.PIECES])
             memcpy(to, piece, c.PIECE)
@@ -727,18 +613,20 @@ def from_wire(
                 if index:
                     memcpy(to, piece + c.PIECE * index, c.PIECE)
                     to += size[index]
-                to = put_number(to, cython.address(at), end, cython.address(value), keep_padding, cython.address(fault))
+                to = put_number(
+                    to, cython.address(pos), end, cython.address(value), keep_padding, cython.address(fault)
+                )
                 if fault != c.FINE:
                     break
                 if index == 1:
                     second = value
             if fault == c.FINE and flags[kind] & c.IS_STACK:
                 to = put_frames(
-                    to, room_end, cython.address(at), end, second, layout, keep_padding, cython.address(fault)
+                    to, out_end, cython.address(pos), end, second, layout, keep_padding, cython.address(fault)
                 )
             elif fault == c.FINE and flags[kind] & c.HAS_DATA:
                 to = put_data(
-                    to, room_end, cython.address(at), end, layout, changes, keep_padding, cython.address(fault)
+                    to, out_end, cython.address(pos), end, layout, changes, keep_padding, cython.address(fault)
                 )
             if fault != c.FINE:
                 break
@@ -746,24 +634,29 @@ def from_wire(
             to += 1
             events += 1
         if fault != c.FINE:
-            offset = at - base
-            at = mark
+            offset = pos - base
+            pos = mark
             to = done
-    return (at - base, to - begin, events, fault, offset)
+    return (pos - base, to - begin, events, fault, offset)
 
 
 # Text to wire
 
 
 Cursor = cython.struct(
-    at=cython.p_const_uchar,  # where the next line starts
-    end=cython.p_const_uchar,  # where the text given ends
-    last=cython.bint,  # whether the text ends there: its last line may lack a newline
-    line=cython.p_const_uchar,  # the line being read ...
+    pos=cython.p_const_uchar,  # start of the next line
+    end=cython.p_const_uchar,  # end of the text
+    last=cython.bint,  # True if the source ends there: the last line may lack a newline
+    line=cython.p_const_uchar,  # the current line ...
     stop=cython.p_const_uchar,  # ... and its end, without newline and one \r
-    lines=cython.Py_ssize_t,  # lines taken
-    where=cython.p_const_uchar,  # where a fault is
-    argument=cython.int,  # which argument was expected there
+    lines=cython.Py_ssize_t,  # number of lines read
+    out=cython.p_uchar,  # where the next byte is written
+    out_end=cython.p_uchar,
+    keep_padding=cython.bint,
+    fault=cython.int,
+    where=cython.p_const_uchar,  # what the fault is about: position, event type and argument
+    kind=cython.int,
+    argument=cython.int,
 )
 
 
@@ -772,20 +665,20 @@ Cursor = cython.struct(
 @cython.exceptval(check=False)
 @cython.inline
 def take_line(cursor: cython.pointer(Cursor)) -> cython.bint:
-    """Make the next line the one being read; false when it is not wholly there."""
+    """Make the next line the current one; return False if it is not complete."""
     newline: cython.p_const_uchar
-    if cursor.at >= cursor.end:
+    if cursor.pos >= cursor.end:
         return False
-    newline = cython.cast(cython.p_const_uchar, memchr(cursor.at, 10, cursor.end - cursor.at))
-    cursor.line = cursor.at
+    newline = cython.cast(cython.p_const_uchar, memchr(cursor.pos, 10, cursor.end - cursor.pos))
+    cursor.line = cursor.pos
     if newline == cython.NULL:
         if not cursor.last:
             return False
         cursor.stop = cursor.end
-        cursor.at = cursor.end
+        cursor.pos = cursor.end
     else:
         cursor.stop = newline
-        cursor.at = newline + 1
+        cursor.pos = newline + 1
     if cursor.stop > cursor.line and (cursor.stop - 1)[0] == ord("\r"):
         cursor.stop -= 1
     cursor.lines += 1
@@ -797,7 +690,7 @@ def take_line(cursor: cython.pointer(Cursor)) -> cython.bint:
 @cython.exceptval(check=False)
 @cython.inline
 def take_full_line(cursor: cython.pointer(Cursor)) -> cython.bint:
-    """The same, passing over lines that are empty or only a comment."""
+    """Make the next line that is neither empty nor a comment the current one; return False if all were read."""
     token: Token
     while take_line(cursor):
         if cursor.line < cursor.stop and ord("#") < cursor.line[0] < ONE_BYTE_END:
@@ -811,92 +704,181 @@ def take_full_line(cursor: cython.pointer(Cursor)) -> cython.bint:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-@cython.inline
-def read_arguments(
-    at: cython.p_const_uchar,
+def read_argument(
     cursor: cython.pointer(Cursor),
-    layout: Layout,
-    kind: cython.int,
-    skip: cython.int,
-    count: cython.int,
-    to: cython.p_uchar,
-    keep_padding: cython.bint,
-    second: cython.pointer(cython.ulonglong),
-    fault: cython.p_int,
-) -> cython.p_uchar:
-    """Read all arguments of a type's line from `at` and write them; returns where the next byte goes.
-
-    The words before arguments start with a space, except the first, in which the argument's name starts at `skip`.
-    """
-    words: cython.p_const_uchar = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
-    sizes: cython.p_const_uchar = cython.address(layout.sizes[kind * c.PIECES])
-    i: cython.int
-    size: cython.int
-    zeros: cython.int
-    value: cython.ulonglong = 0
-    digits: cython.p_const_uchar
+    pos: cython.p_const_uchar,
+    name: cython.p_const_uchar,
+    size: cython.int,
+    value: cython.pointer(cython.ulonglong),
+    zeros: cython.p_int,
+) -> cython.p_const_uchar:
+    """Read `name=number` with any white space before it; `name` includes the '='. Return the end of the number."""
+    token: Token = next_token(pos, cursor.stop)
+    equals: cython.p_const_uchar
     done: cython.p_const_uchar
-    word: cython.p_const_uchar
-    for i in range(count):
-        word = words + c.PIECE * i
-        size = sizes[i]
-        zeros = 0
-        done = cython.NULL
-        if i == 0:
-            word += skip - 1
-            size -= skip - 1
-        if cursor.stop - at > size and memcmp(at, word, size) == 0:
-            digits = at + size
-            done = read_decimal(digits, cursor.stop, cython.address(value))
-            if done != cython.NULL and done < cursor.stop and done[0] != ord(" "):
-                done = cython.NULL
-            elif done != cython.NULL and keep_padding:
-                zeros = leading_zeros(digits, done)
-        if done == cython.NULL:
-            done = read_argument(
-                at,
-                cursor.stop,
-                word + 1,
-                size - 1,
-                cython.address(value),
-                cython.address(zeros),
-                cython.address(cursor.where),
-                fault,
-            )
-            if fault[0] != c.FINE:
-                cursor.argument = i
-                return to
-        at = done
-        if i == 1:
-            second[0] = value
-        if value < MORE and (zeros == 0 or not keep_padding):
-            to[0] = cython.cast(cython.uchar, value)
-            to += 1
-        elif keep_padding and zeros:
-            if zeros + whence_uvarint_size(value) > 10:
-                cursor.argument = i
-                cursor.where = at
-                fault[0] = c.BAD_PADDING
-                return to
-            to = put_padded(to, value, zeros)
+    cursor.where = token.start
+    if token.start == token.stop:
+        cursor.fault = c.NO_ARGUMENT
+        return pos
+    equals = cython.cast(cython.p_const_uchar, memchr(token.start, 61, token.stop - token.start))
+    if equals == cython.NULL:
+        cursor.fault = c.NO_EQUALS
+        return pos
+    if equals + 1 - token.start != size or memcmp(token.start, name, size) != 0:
+        cursor.fault = c.WRONG_ARGUMENT
+        return pos
+    cursor.where = equals + 1
+    done = read_decimal(equals + 1, token.stop, value)
+    if done != token.stop:
+        cursor.fault = c.BAD_NUMBER
+        return pos
+    zeros[0] = leading_zeros(equals + 1, token.stop)
+    return done
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_data(cursor: cython.pointer(Cursor)) -> cython.void:
+    """Read the current line, `data="..."`, and write the bytes after their length."""
+    stop: cython.p_const_uchar = cursor.stop
+    equals: cython.p_const_uchar = cython.cast(cython.p_const_uchar, memchr(cursor.line, 61, stop - cursor.line))
+    name: Token
+    pos: cython.p_const_uchar
+    content: cython.p_uchar = cursor.out + LONGEST_ULEB
+    done: cython.p_uchar
+    extra: cython.int = 0
+    size: cython.int
+    length: cython.ulonglong
+    cursor.where = cursor.line
+    if equals == cython.NULL:
+        cursor.fault = c.NO_DATA
+        return
+    name = next_token(cursor.line, equals)
+    cursor.where = name.start
+    if name.stop - name.start != 4 or memcmp(name.start, b"data", 4) != 0:
+        cursor.fault = c.NO_DATA
+        return
+    name = next_token(name.stop, equals)
+    if name.start != equals:
+        cursor.fault = c.NO_DATA
+        return
+    pos = equals + 1
+    while pos < stop:
+        size = space_size(pos, stop)
+        if size == 0:
+            break
+        extra += pos[0] == ord(" ")
+        pos += size
+    cursor.where = pos
+    while pos < stop:  # spaces on the right, of one, two or three bytes
+        if space_size(stop - 1, stop) == 1:
+            stop -= 1
+        elif stop - pos > 1 and (stop - 2)[0] >= ONE_BYTE_END and space_size(stop - 2, stop) == 2:
+            stop -= 2
+        elif stop - pos > 2 and (stop - 3)[0] >= ONE_BYTE_END and space_size(stop - 3, stop) == 3:
+            stop -= 3
         else:
-            to = put_uleb(to, value)
-    while at < cursor.stop:
-        i = space_size(at, cursor.stop)
-        if i == 0:
-            cursor.where = at
-            fault[0] = c.EXTRA
-            return to
-        at += i
-    return to
+            break
+    if cursor.out_end - cursor.out < 32:
+        cursor.fault = c.FULL
+        return
+    done = put_unquoted(pos, stop, content, cursor.out_end, cython.address(cursor.fault))
+    if cursor.fault != c.FINE:
+        return
+    length = done - content
+    if cursor.keep_padding and extra:
+        if extra + whence_uvarint_size(length) > LONGEST_ULEB:
+            cursor.fault = c.BAD_PADDING
+            return
+        cursor.out = put_padded(cursor.out, length, extra)
+    else:
+        cursor.out = put_uleb(cursor.out, length)
+    memmove(cursor.out, content, length)
+    cursor.out += length
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def read_name(cursor: cython.pointer(Cursor), layout: Layout, name: cython.pointer(Token)) -> cython.int:
-    """The type of the event that the line names, and the name; 0 (BAD_NAME) where the version has none of that name."""
+def read_arguments(
+    cursor: cython.pointer(Cursor),
+    layout: EventLayout,
+    kind: cython.int,
+    pos: cython.p_const_uchar,
+    skip: cython.int,
+    count: cython.int,
+) -> cython.ulonglong:
+    """Read all arguments of a type's line from `pos` and write them; return the second one.
+
+    The pieces before arguments start with a space, except the first, in which the argument's name starts at `skip`.
+    """
+    pieces: cython.p_const_uchar = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
+    sizes: cython.p_const_uchar = cython.address(layout.sizes[kind * c.PIECES])
+    stop: cython.p_const_uchar = cursor.stop
+    out: cython.p_uchar = cursor.out
+    keep_padding: cython.bint = cursor.keep_padding
+    i: cython.int
+    size: cython.int
+    zeros: cython.int
+    value: cython.ulonglong = 0
+    second: cython.ulonglong = 0
+    digits: cython.p_const_uchar
+    done: cython.p_const_uchar
+    piece: cython.p_const_uchar
+    for i in range(count):
+        piece = pieces + c.PIECE * i
+        size = sizes[i]
+        zeros = 0
+        done = cython.NULL
+        if i == 0:
+            piece += skip - 1
+            size -= skip - 1
+        if stop - pos > size and memcmp(pos, piece, size) == 0:
+            digits = pos + size
+            done = read_decimal(digits, stop, cython.address(value))
+            if done != cython.NULL and done < stop and done[0] != ord(" "):
+                done = cython.NULL
+            elif done != cython.NULL and keep_padding:
+                zeros = leading_zeros(digits, done)
+        if done == cython.NULL:
+            done = read_argument(cursor, pos, piece + 1, size - 1, cython.address(value), cython.address(zeros))
+            if cursor.fault != c.FINE:
+                cursor.argument = i
+                return 0
+        pos = done
+        if i == 1:
+            second = value
+        if value < MORE and (zeros == 0 or not keep_padding):
+            out[0] = cython.cast(cython.uchar, value)
+            out += 1
+        elif keep_padding and zeros:
+            if zeros + whence_uvarint_size(value) > LONGEST_ULEB:
+                cursor.argument = i
+                cursor.where = pos
+                cursor.fault = c.BAD_PADDING
+                return 0
+            out = put_padded(out, value, zeros)
+        else:
+            out = put_uleb(out, value)
+    cursor.out = out
+    while pos < stop:
+        i = space_size(pos, stop)
+        if i == 0:
+            cursor.where = pos
+            cursor.fault = c.EXTRA
+            return 0
+        pos += i
+    return second
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def read_name(cursor: cython.pointer(Cursor), layout: EventLayout, name: cython.pointer(Token)) -> cython.int:
+    """Return the type of the event that the line names, and set the name; 0 if the version has no such event."""
     kind: cython.int
     size: cython.Py_ssize_t
     piece: cython.p_const_uchar
@@ -912,7 +894,7 @@ def read_name(cursor: cython.pointer(Cursor), layout: Layout, name: cython.point
     kind = layout.slots[name_slot(name.start, size)]
     if kind == 0 or layout.counts[kind] == c.NO_EVENT:
         return 0
-    # The first piece is the name, followed by " dt=" or whatever comes first.
+    # The first piece is the name, followed by the name of the first argument.
     piece = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
     if memcmp(name.start, piece, size) != 0 or (layout.sizes[kind * c.PIECES] != size and piece[size] != ord(" ")):
         return 0
@@ -922,75 +904,49 @@ def read_name(cursor: cython.pointer(Cursor), layout: Layout, name: cython.point
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def read_frames(
-    cursor: cython.pointer(Cursor),
-    layout: Layout,
-    count: cython.ulonglong,
-    to: cython.p_uchar,
-    room_end: cython.p_uchar,
-    keep_padding: cython.bint,
-    fault: cython.p_int,
-) -> cython.p_uchar:
-    """Read the lines of a stack's frames; returns where the next byte goes."""
-    frame: cython.ulonglong = 0
-    ignored: cython.ulonglong = 0
-    while frame < count:
-        if room_end - to < ROOM:
-            fault[0] = c.FULL
-            return to
+def read_frames(cursor: cython.pointer(Cursor), layout: EventLayout, count: cython.ulonglong) -> cython.void:
+    """Read the lines of a stack's frames."""
+    while count:
+        if cursor.out_end - cursor.out < LINE_SIZE:
+            cursor.fault = c.FULL
+            return
         if not take_full_line(cursor):
-            fault[0] = c.CUT
-            return to
-        # The line of a frame starts with a tab, its word with a newline and a tab: "pc=" is at 2.
-        to = read_arguments(
-            cursor.line, cursor, layout, 0, 2, c.FRAME_NUMBERS, to, keep_padding, cython.address(ignored), fault
-        )
-        if fault[0] != c.FINE:
-            return to
-        frame += 1
-    return to
+            cursor.fault = c.CUT
+            return
+        # The line of a frame starts with a tab, its piece with a newline and a tab: "pc=" is at 2.
+        read_arguments(cursor, layout, 0, cursor.line, 2, c.FRAME_NUMBERS)
+        if cursor.fault != c.FINE:
+            return
+        count -= 1
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def read_event(
-    cursor: cython.pointer(Cursor), layout: Layout, to: cython.p_uchar, room_end: cython.p_uchar,
-    keep_padding: cython.bint, fault_kind: cython.p_int, fault: cython.p_int,
-) -> cython.p_uchar:  # fmt: skip
-    """Write the event that begins in the line at hand; returns where the next one goes. `fault_kind` is the type that a
-    fault is about, 0 where it is about none."""
+def read_event(cursor: cython.pointer(Cursor), layout: EventLayout) -> cython.void:
+    """Write the event that starts in the current line."""
     name: Token
-    second: cython.ulonglong = 0
+    second: cython.ulonglong
     kind: cython.int = read_name(cursor, layout, cython.address(name))
-    fault_kind[0] = kind
+    skip: cython.int = cython.cast(cython.int, name.stop - name.start) + 1
+    cursor.kind = kind
     if kind == 0:
         cursor.where = name.start
-        fault[0] = c.BAD_NAME
-        return to
-    to[0] = cython.cast(cython.uchar, kind)
-    to = read_arguments(
-        name.stop,
-        cursor,
-        layout,
-        kind,
-        cython.cast(cython.int, name.stop - name.start) + 1,
-        layout.counts[kind],
-        to + 1,
-        keep_padding,
-        cython.address(second),
-        fault,
-    )
-    if fault[0] != c.FINE:
-        return to
+        cursor.fault = c.BAD_NAME
+        return
+    cursor.out[0] = cython.cast(cython.uchar, kind)
+    cursor.out += 1
+    second = read_arguments(cursor, layout, kind, name.stop, skip, layout.counts[kind])
+    if cursor.fault != c.FINE:
+        return
     if layout.flags[kind] & c.IS_STACK:
-        fault_kind[0] = 0
-        return read_frames(cursor, layout, second, to, room_end, keep_padding, fault)
-    if layout.flags[kind] & c.HAS_DATA:
+        cursor.kind = 0
+        read_frames(cursor, layout, second)
+    elif layout.flags[kind] & c.HAS_DATA:
         if take_full_line(cursor):
-            return read_data(cursor.line, cursor.stop, to, room_end, keep_padding, cython.address(cursor.where), fault)
-        fault[0] = c.CUT
-    return to
+            read_data(cursor)
+        else:
+            cursor.fault = c.CUT
 
 
 def to_wire(
@@ -998,66 +954,55 @@ def to_wire(
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     last: cython.bint,
-    layout: Layout,
+    layout: EventLayout,
     out: cython.uchar[::1],
     keep_padding: cython.bint,
 ) -> tuple:
     """Write the events that the lines in data[start:stop] describe into `out`.
 
-    Returns (where it stopped, always before an event; bytes written; events; lines; fault; where the fault is; the
-    event type and the number of the argument it is about). FINE: the bytes are used up. CUT: an event goes on past
-    `stop` (or, without `last`, a line does). FULL: `out` has no room for the next event.
+    Returns (offset where it stopped, always before an event; bytes written; events; lines; fault; offset of the fault;
+    event type and index of the argument that the fault is about). FINE: all bytes were used. CUT: an event extends past
+    `stop` (or, without `last`, a line does). FULL: `out` has no space for the next event.
     """
-    fault: cython.int = c.FINE
     events: cython.Py_ssize_t = 0
     belong(start >= 0)
     if start >= stop or stop > data.shape[0]:
         return (start, 0, 0, 0, c.FINE, start, 0, 0)
     base: cython.p_const_uchar = cython.address(data[0])
-    begin: cython.p_uchar = cython.address(out[0])
-    room_end: cython.p_uchar = begin + out.shape[0]
-    to: cython.p_uchar = begin
-    done: cython.p_uchar = begin
-    fault_kind: cython.int = 0
-    mark: cython.p_const_uchar = base + start
-    mark_lines: cython.Py_ssize_t = 0
+    out_start: cython.p_uchar = cython.address(out[0])
+    event_out: cython.p_uchar = out_start
+    mark: cython.p_const_uchar
+    mark_lines: cython.Py_ssize_t
     cursor: Cursor
-    cursor.at = base + start
+    cursor.pos = cursor.line = cursor.stop = cursor.where = base + start
     cursor.end = base + stop
     cursor.last = last
-    cursor.lines = 0
-    cursor.argument = 0
-    cursor.where = base + start
-    cursor.line = base + start
-    cursor.stop = base + start
+    cursor.lines = cursor.kind = cursor.argument = 0
+    cursor.out = out_start
+    cursor.out_end = out_start + out.shape[0]
+    cursor.keep_padding = keep_padding
+    cursor.fault = c.FINE
     with cython.nogil:
         while True:
-            mark = cursor.at
+            mark = cursor.pos
             mark_lines = cursor.lines
-            done = to
-            fault_kind = 0
+            event_out = cursor.out
+            cursor.kind = 0
             if not take_full_line(cython.address(cursor)):
-                # Only lines that say nothing were left, or a line that goes on.
-                if cursor.at < cursor.end:
-                    fault = c.CUT
-                mark = cursor.at
+                # Only lines without an event were left, or a line that is cut off.
+                if cursor.pos < cursor.end:
+                    cursor.fault = c.CUT
+                mark = cursor.pos
                 mark_lines = cursor.lines
                 break
-            if room_end - to < ROOM:
-                fault = c.FULL
+            if cursor.out_end - cursor.out < LINE_SIZE:
+                cursor.fault = c.FULL
                 break
-            to = read_event(
-                cython.address(cursor),
-                layout,
-                to,
-                room_end,
-                keep_padding,
-                cython.address(fault_kind),
-                cython.address(fault),
-            )
-            if fault != c.FINE:
+            read_event(cython.address(cursor), layout)
+            if cursor.fault != c.FINE:
                 break
             events += 1
-    if fault != c.FINE:
-        to = done
-    return (mark - base, to - begin, events, mark_lines, fault, cursor.where - base, fault_kind, cursor.argument)
+    where: cython.Py_ssize_t = cursor.where - base
+    return (
+        mark - base, event_out - out_start, events, mark_lines, cursor.fault, where, cursor.kind, cursor.argument
+    )  # fmt: skip

@@ -1,7 +1,7 @@
-# Unsigned varints and decimals, inlined into each kernel of this room.
+# Read and write unsigned varints and decimals.
 #
-# A uvarint has seven bits a byte, lowest first; the eighth bit says that another byte follows. Ten bytes at most, and
-# the tenth holds one bit. More bytes than the value needs are legal: the runtime pads what it fills in later.
+# A uvarint is a ULEB128 number of at most ten bytes and 64 bits. More bytes than the value needs are legal: the runtime
+# pads numbers that it fills in later.
 
 cdef extern from *:
     """
@@ -20,24 +20,24 @@ from whence.kernels.bytes cimport MORE, put_uleb
 
 
 cdef inline int read_uvarint(
-    const unsigned char *at, const unsigned char *end, unsigned long long *value
+    const unsigned char *pos, const unsigned char *end, unsigned long long *value
 ) noexcept nogil:
-    """Bytes read; 0 when they end first, -1 when there are more than 64 bits."""
+    """Return the number of bytes read; 0 if the number is cut off, -1 if it has more than 64 bits."""
     cdef unsigned long long result
     cdef unsigned char byte
     cdef int shift = 7
     cdef int size = 1
-    if at >= end:
+    if pos >= end:
         return 0
-    byte = at[0]
+    byte = pos[0]
     if byte < MORE:
         value[0] = byte
         return 1
     result = byte & 0x7F
     while size < 10:
-        if at + size >= end:
+        if pos + size >= end:
             return 0
-        byte = at[size]
+        byte = pos[size]
         size += 1
         if byte < MORE:
             if size == 10 and byte > 1:
@@ -50,7 +50,7 @@ cdef inline int read_uvarint(
 
 
 cdef inline unsigned char *put_padded(unsigned char *out, unsigned long long value, int extra) noexcept nogil:
-    """Write a uvarint with `extra` more bytes than it needs; returns where the next byte goes."""
+    """Write a uvarint in `extra` more bytes than it needs; return the end."""
     out = put_uleb(out, value)
     if extra > 0:
         (out - 1)[0] |= MORE
@@ -64,41 +64,41 @@ cdef inline unsigned char *put_padded(unsigned char *out, unsigned long long val
 
 
 cdef inline const unsigned char *read_decimal(
-    const unsigned char *at, const unsigned char *end, unsigned long long *value
+    const unsigned char *pos, const unsigned char *end, unsigned long long *value
 ) noexcept nogil:
-    """Read digits; returns where they end, or NULL when there are none or the value has more than 64 bits."""
+    """Read digits; return their end, or NULL if there are none or the value has more than 64 bits."""
     cdef unsigned long long result = 0
     cdef unsigned int digit
-    cdef const unsigned char *begin = at
-    while at < end:
-        digit = <unsigned int> at[0] - 48
+    cdef const unsigned char *begin = pos
+    while pos < end:
+        digit = <unsigned int> pos[0] - 48
         if digit > 9:
             break
         if result >= WHENCE_TENTH and (result > WHENCE_TENTH or digit > 5):
             return NULL
         result = result * 10 + digit
-        at += 1
+        pos += 1
     value[0] = result
-    return NULL if at == begin else at
+    return NULL if pos == begin else pos
 
 
 cdef inline unsigned long long take(
-    const unsigned char **at, const unsigned char *end, int *fault
+    const unsigned char **cursor, const unsigned char *end, int *fault
 ) noexcept nogil:
-    """Read a uvarint and go on behind it: one or two bytes without a loop. Its end or its size may be a fault."""
+    """Read a uvarint and advance `cursor`; sets `fault` if the number is cut off or too large."""
     cdef unsigned long long value = 0
-    cdef const unsigned char *here = at[0]
-    cdef int got
-    if end - here >= 2:
-        if here[0] < MORE:
-            at[0] = here + 1
-            return here[0]
-        if here[1] < MORE:
-            at[0] = here + 2
-            return (here[0] & 0x7F) | (<unsigned int> here[1] << 7)
-    got = read_uvarint(here, end, &value)
-    if got <= 0:
-        fault[0] = OUT_OF_BATCH if got == 0 else BAD_UVARINT
+    cdef const unsigned char *pos = cursor[0]
+    cdef int size
+    if end - pos >= 2:
+        if pos[0] < MORE:
+            cursor[0] = pos + 1
+            return pos[0]
+        if pos[1] < MORE:
+            cursor[0] = pos + 2
+            return (pos[0] & 0x7F) | (<unsigned int> pos[1] << 7)
+    size = read_uvarint(pos, end, &value)
+    if size <= 0:
+        fault[0] = OUT_OF_BATCH if size == 0 else BAD_UVARINT
         return 0
-    at[0] = here + got
+    cursor[0] = pos + size
     return value
