@@ -6,6 +6,6 @@ of hostile files, which inputs/ makes; the other modules test what is not a sing
 `python -m tests.hostile` runs all of them and prints the table: input, stored bytes, seconds, megabytes, bound.
 """
 
-from tests.hostile.bounds import Outcome, bounded, interrupted
+from tests.hostile.bounds import Outcome, bounded, interrupted, processor_time
 
-__all__ = ["Outcome", "bounded", "interrupted"]
+__all__ = ["Outcome", "bounded", "interrupted", "processor_time"]

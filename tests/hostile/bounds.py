@@ -137,6 +137,14 @@ def interrupted(command: Sequence[str | Path], *, after: float = 0.5, within: fl
         return Outcome(None, code, out.read(), words, waited, 0)
 
 
+def processor_time(command: Sequence[str | Path]) -> float:
+    """Return the seconds of processor time that a command needs."""
+    before = os.times()
+    subprocess.run(_command(command), env=_environment(), cwd=ROOT, check=True, capture_output=True)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
 def _command(words: Sequence[str | Path]) -> list[str]:
     first, *rest = (os.fspath(word) for word in words)
     return [sys.executable, "-m", "whence", *rest] if first == "whence" else [first, *rest]
