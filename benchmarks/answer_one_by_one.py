@@ -1,7 +1,7 @@
 """The moment of a sanitizer's report, or of perf's: a question, its answer, the next question.
 
 `whence-llvm-symbolizer` beside llvm-symbolizer (19, then 14), each a child with pipes, in turns: seconds to the first
-answer, start-up included; answers a second from then on, over fresh random addresses; and over the same ones again.
+answer, start-up included; answers per second after that, over new random addresses; and over the same addresses again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The user's moment: a profile of many different stacks, drawn. Whole processes, archives of the binaries at hand.
+"""The user's moment: a profile of many different stacks, drawn. Whole processes, with archives of the binaries.
 
-Stacks are random walks and all different: the worst case, for a tree shares only what stacks share. What naming alone
-takes (`--coverage`) stands beside it.
+Stacks are random walks and all different: the worst case, for a tree shares only what stacks share. Naming
+alone (`--coverage`) is measured beside it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The operator's moment: one store in a bucket and N servers with caches of their own; how large should they be?
 
-A simulation, not a timing: a trace of questions about a million build-ids, drawn by Zipf's law (the k-th most asked for
-is asked for in proportion to 1/k^s), goes to servers at random or by build-id. Each has a cache of so many bytes, which
-the least recently used archive leaves, as whence.locate.cache does. Counted are hits, requests to the bucket and bytes
+A simulation, not a timing: queries about a million build-ids, drawn by Zipf's law (the k-th most frequent
+with a probability proportional to 1/k^s), are sent to servers at random or by build-id. Each server has a bounded LRU
+cache, as whence.locate.cache is. Counted are hits, requests to the bucket and bytes
 from it. Sizes of archives are drawn log-normally around a median, and stay the build-id's own.
 
 `python -m benchmarks fleet`; FLEET_QUESTIONS, FLEET_BUILD_IDS and FLEET_SERVERS change it.
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def trace(skew: float, count: int, dice: random.Random) -> array[int]:
-    """Build-ids by their rank, as they are asked for."""
+    """Return build-ids by rank, in the order of queries."""
     weights = array("d", accumulate(1.0 / (rank + 1) ** skew for rank in range(BUILD_IDS)))
     total = weights[-1]
     return array("I", (min(bisect_left(weights, dice.random() * total), BUILD_IDS - 1) for _ in range(count)))
@@ -75,7 +75,7 @@ def sizes(dice: random.Random) -> array[int]:
 
 
 def simulate(asked: array[int], held: array[int], cache_bytes: int, servers: int, *, by_id: bool) -> Outcome:
-    """The trace through `servers` caches. A question goes to any, or with `by_id` to the one of its build-id."""
+    """Simulate queries to `servers` caches, each chosen at random or with `by_id` by its build-id."""
     dice = random.Random(5)
     caches = [Cache(cache_bytes) for _ in range(servers)]
     checked: list[dict[int, float]] = [{} for _ in range(servers)]
@@ -105,7 +105,7 @@ def run() -> None:
         f"{BUILD_IDS:,} build-ids, archives of {sum(held) / GIGABYTE:,.0f} GB (median {MEDIAN_BYTES:,} bytes), "
         f"{SERVERS} servers, {QUESTIONS:,} questions at {PER_SECOND:,} a second, the second half counted"
     )
-    heads = "skew", "goes to", "cache a server", "hits", "requests per 1,000", "MB per 1,000", "dollars per million"
+    heads = "skew", "server", "cache per server", "hits", "requests per 1,000", "MB per 1,000", "dollars per million"
     print(f"| {' | '.join(heads)} |")
     print(f"|{'---|' * len(heads)}")
     for skew in SKEWS:
@@ -116,8 +116,8 @@ def run() -> None:
                 requests = (PER_MISS * found.misses + found.checks) / found.questions
                 fetched = found.fetched / found.questions
                 dollars = 1e6 * (requests * REQUEST_DOLLARS + fetched / GIGABYTE * GIGABYTE_DOLLARS)
-                goes = "its own" if by_id else "any"
+                server = "its own" if by_id else "any"
                 print(
-                    f"| {skew} | {goes} | {cache_bytes // GIGABYTE} GB | {100 * found.rate:.1f} % "
+                    f"| {skew} | {server} | {cache_bytes // GIGABYTE} GB | {100 * found.rate:.1f} % "
                     f"| {1000 * requests:,.0f} | {1000 * fetched / 1e6:,.0f} | {dollars:,.2f} |"
                 )

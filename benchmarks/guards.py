@@ -59,7 +59,7 @@ def digest(path: Path, folder: Path) -> str:
 
 
 def counter() -> tuple[str, list[str]]:
-    """How instructions are counted on this machine: a name, and what goes before the command."""
+    """Return how instructions are counted on this machine: a name and the words before the command."""
     perf = shutil.which("perf")
     if perf is not None:
         command = [perf, "stat", "-e", "instructions:u"]

@@ -38,7 +38,7 @@ with parquet.ParquetWriter(sys.argv[2], file.schema_arrow) as out:
 
 
 def archives(folder: Path) -> list[str]:
-    """An archive for each build-id, of functions one behind the other."""
+    """An archive for each build-id, of consecutive functions."""
     ids = [f"{number:040x}" for number in range(1, BUILD_IDS + 1)]
     for build_id in ids:
         builder = lidia.Builder(build_id=build_id)
@@ -86,7 +86,7 @@ def run() -> None:
         cost = process([*command, "--archive-dir", name, "--no-cache"])
         print(f"{ROWS:,} rows, Parquet to Parquet: {cost}, {ROWS / cost.seconds / 1e6:.1f} million rows/s")
         cost = process([sys.executable, "-c", COPY, str(out), str(folder / "copy.parquet")])
-        print(f"pyarrow alone copies what came out: {cost}, {ROWS / cost.seconds / 1e6:.1f} million rows/s")
+        print(f"pyarrow alone copies the output: {cost}, {ROWS / cost.seconds / 1e6:.1f} million rows/s")
         locator = Locator(archive_dirs=[name], dirs=())
         batches = list(pq.ParquetFile(table, read_dictionary=["build_id"]).iter_batches(BATCH))[:2]
         rows = sum(len(batch) for batch in batches)
@@ -125,7 +125,7 @@ def timed(namer: Any, batches: list[Any], *, warm: bool = True) -> float:
 
 
 def least(work: Callable[[], object]) -> float:
-    """Processor seconds of the fastest of a few runs, after one that is not counted."""
+    """Return the processor seconds of the fastest of a few runs, after a warm-up."""
     work()
     costs = []
     for _ in range(3):

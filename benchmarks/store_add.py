@@ -55,7 +55,7 @@ def elf_files(folder: Path) -> int:
 
 
 def processor_time() -> float:
-    """Seconds that this process and those that it waited for have used."""
+    """Return the processor seconds of this process and its finished children."""
     return sum(os.times()[:4])
 
 

@@ -4,8 +4,8 @@
 
 INPUTS is a folder or an address (s3://bucket/samples, gs://, az://) of profiles (pprof, perf.data, ...) and of tables
 (Parquet, Arrow, CSV, JSON lines) with columns build_id and address; OUT, a folder or an address, too, gets the same
-files with names. Each file is one task: what is in OUT already is not done again, so a run that was killed goes on
-where it was, and a task whose worker or node died is started anew. Without a cluster Ray runs in this process's
+files with names. Each file is one task: files in OUT are not made again, so a killed run can be
+continued, and a task whose worker or node died is restarted. Without a cluster Ray runs in this process's
 machine. At the end it says how much got names over everything.
 """
 

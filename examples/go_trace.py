@@ -44,7 +44,7 @@ def states(path: str) -> tuple[Counter[str], list[Block]]:
     spent: Counter[str] = Counter()
     blocks: list[Block] = []
     running: dict[int, int] = {}  # thread -> the goroutine on it
-    since: dict[int, tuple[str, int]] = {}  # goroutine -> its state, and from when on
+    since: dict[int, tuple[str, int]] = {}  # goroutine -> its state, and since when
     for time, thread, event, other in rows:
         goroutine_now = running.get(thread, 0) if event in CURRENT else other
         if not goroutine_now:

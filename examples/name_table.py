@@ -9,7 +9,7 @@ import whence
 
 
 def named(path: str, addresses: list[int]) -> list[tuple[int, str, str, int]]:
-    """A row for each address: the innermost frame, "" where there is none."""
+    """Return a row for each address: its innermost frame, or "" without one."""
     with whence.open(path, demangle=True) as binary:
         rows = []
         for address, frames in zip(addresses, binary.lookup_many(addresses), strict=True):

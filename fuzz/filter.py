@@ -1,4 +1,4 @@
-"""Logs of any bytes: the same comes out however the log is cut into blocks."""
+"""Logs of arbitrary bytes: the output does not depend on how the log is cut into blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of maps, perf maps, kallsyms and snapshots, whatever their bytes."""
+"""Arbitrary bytes as maps, perf maps, kallsyms and snapshots."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 
 Each environment has the wheel, what the wheel depends on, pytest, hypothesis and mypy, and no more. There the tests of
 QUICK run: those of the kernels and formats, which need no other package. Under qemu, where one start of Python takes
-seconds, those of EMULATED run. The kernels for musl are loaded by musl's own loader, with every name they need: no
-Python for musl is at hand.
+seconds, those of EMULATED run. The kernels for musl are loaded by musl's own loader, with every symbol they need, because there
+is no Python for musl.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def ordinary(python: Path, name: str, tests: Sequence[str] = QUICK) -> None:
 
 
 def try_free_threaded() -> None:
-    """`isal` and `pydemumble` have no wheel for it: whence goes on without either."""
+    """Test whence without `isal` and `pydemumble`, which have no free-threaded wheels."""
     made = environment(pythons.free_threaded(), "3.13t")
     pip(made, "--no-deps", wheel_of("cp313t-manylinux_2_17_x86_64"))
     pip(made, "--only-binary=:all:", "google-crc32c", "urllib3", "backports.zstd", *TESTERS)

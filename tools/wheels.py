@@ -79,8 +79,8 @@ def builder() -> Path:
 
 
 def translate(source: Path) -> None:
-    """Make the kernels' C, which is the same for all: whatever setup.py is asked, it makes the C first. A free-threaded
-    Python's Cython is an interpreted one, five times as slow."""
+    """Translate the kernels to C once for all wheels: setup.py does so for any command. In a free-threaded Python, Cython
+    is interpreted and five times as slow."""
     run(sys.executable, "setup.py", "--quiet", "--version", cwd=source)
 
 
