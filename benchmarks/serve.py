@@ -1,6 +1,7 @@
 """The user's moment: many clients at one server: files, sections, misses, metrics, and names for tables.
 
-The peer is Debian's debuginfod over the same files, in turns in the same run; each server has one process and its default settings.
+The peer is Debian's debuginfod over the same files, in turns in the same run; each server has one process and its
+default settings.
 Requests are made by wrk where it is installed, else by threads of this process, which are slower than both servers.
 Printed with requests per second is the server's processor time per request, which depends less on other work.
 """

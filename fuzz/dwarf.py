@@ -1,7 +1,7 @@
 """Fuzz debug info: DIE trees, abbreviations, range lists, names, split units and the index of a package.
 
-A packet holds the sections of a binary and of its package, each preceded by its length, so that damage mostly changes DWARF
-and not the ELF file around it.
+A packet holds the sections of a binary and of its package, each preceded by its length, so that damage mostly
+changes DWARF and not the ELF file around it.
 """
 
 from __future__ import annotations

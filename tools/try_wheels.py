@@ -4,8 +4,8 @@
 
 Each environment has the wheel, what the wheel depends on, pytest, hypothesis and mypy, and no more. There the tests of
 QUICK run: those of the kernels and formats, which need no other package. Under qemu, where one start of Python takes
-seconds, those of EMULATED run. The kernels for musl are loaded by musl's own loader, with every symbol they need, because there
-is no Python for musl.
+seconds, those of EMULATED run. The kernels for musl are loaded by musl's own loader, with every symbol they
+need, because Python for musl is not available.
 """
 
 from __future__ import annotations

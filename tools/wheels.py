@@ -79,8 +79,10 @@ def builder() -> Path:
 
 
 def translate(source: Path) -> None:
-    """Translate the kernels to C once for all wheels: setup.py does so for any command. In a free-threaded Python, Cython
-    is interpreted and five times as slow."""
+    """Translate the kernels to C once for all wheels. Any command of setup.py does so.
+
+    In a free-threaded Python, Cython is interpreted and five times as slow.
+    """
     run(sys.executable, "setup.py", "--quiet", "--version", cwd=source)
 
 
