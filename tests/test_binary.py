@@ -24,7 +24,7 @@ from whence.archive.create import create, create_from_elf
 from whence.cli.main import main
 from whence.demangle import demangle
 from whence.lidia.writer import write
-from whence.locate.debug_files import DebugFiles
+from whence.locate.debug_files import Completion, DebugFiles
 from whence.objects.elf import ElfFile
 from whence.producers import Producers, may_be_go
 from whence.ranges.caller_files import caller_files
@@ -90,30 +90,25 @@ def test_symbols_are_not_read_where_debug_info_names_all_addresses(
     assert asked == tables
 
 
-def test_other_files_are_looked_for_when_there_is_something_to_look_for(tmp_path: Path) -> None:
-    made: list[DebugFiles] = []
-
-    def finder() -> DebugFiles:
-        made.append(DebugFiles([tmp_path]))
-        return made[0]
-
-    with ElfFile.open(compiled()) as elf, Producers(elf, finder=finder) as producers:
+def test_every_search_for_a_file_that_completes_another_is_kept_with_what_was_tried(tmp_path: Path) -> None:
+    completion = Completion(DebugFiles([tmp_path]))
+    with ElfFile.open(compiled()) as elf, Producers(elf, complete=completion) as producers:
         assert len(producers.ranges())
-        assert not made
-        for _ in range(2):  # whoever asks what was tried is told all of it
-            itself, package = producers.searches
+        for _ in range(2):
+            producers.find_companions()
+            itself, package = completion.searches
             assert (itself.wanted, itself.how, itself.elf) == ("debug file", "itself", elf)
             assert package.wanted == "package of split units"
-            assert [one.outcome.code for one in package.tried] == ["absent"] * 2  # beside it, by its build-id
-        assert len(made) == 1
-    with (
-        ElfFile.open(compiled()) as elf,
-        Producers(elf, finder=finder, options=ReadOptions(dwarf=False, symtab=False)) as producers,
-    ):
-        assert producers.searches == []
-    with ElfFile.from_bytes(forge([])) as elf, Producers(elf, finder=finder) as producers:
-        assert [one.wanted for one in producers.searches] == ["debug file"]
-        assert len(made) == 2
+            assert [tried.outcome.code for tried in package.tried] == ["absent"] * 2  # next to it, by its build-id
+
+
+def test_files_that_no_option_needs_are_not_searched_for() -> None:
+    completion = Completion(DebugFiles([]))
+    options = ReadOptions(dwarf=False, symtab=False)
+    with ElfFile.open(compiled()) as elf, Producers(elf, complete=completion, options=options):
+        assert completion.searches == []
+    with ElfFile.from_bytes(forge([])) as elf, Producers(elf, complete=completion):
+        assert [search.wanted for search in completion.searches] == ["debug file"]
 
 
 def test_a_return_address_is_looked_up_one_byte_before() -> None:

@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from whence.explanation import Explanation
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
+    from whence.locate.debug_files import Completion, DebugFiles
     from whence.objects.elf import ElfFile
     from whence.planner import Plan, Planner
-    from whence.producers import Finder, Producers
+    from whence.producers import Producers
     from whence.reverse import LineSpan
 
     class Opener(Protocol):
@@ -67,10 +68,12 @@ class Binary(Closing):
         *,
         producers: Producers | None = None,
         table: Table | None = None,
+        completion: Completion | None = None,
         path: str = "",
         demangle: bool | Callable[[str], str] = False,
     ) -> None:
         self.path = path
+        self._completion = completion
         self._demangle = demangler(demangle)
         self.producers = producers
         self._whole = table
@@ -84,7 +87,7 @@ class Binary(Closing):
         cls,
         elf: ElfFile,
         *,
-        debug_files: Finder | None = None,
+        debug_files: DebugFiles | None = None,
         options: ReadOptions = DEFAULTS,
         prepare: bool = True,
     ) -> Binary:
@@ -97,9 +100,11 @@ class Binary(Closing):
             prepare: import now what only some lookups need, so that a child may be forked during a lookup. Without it,
                 a forked child may wait forever for a module that another thread was importing.
         """
+        from whence.locate.debug_files import Completion, DebugFiles
         from whence.producers import Producers
 
-        producers = Producers(elf, finder=debug_files, options=options)
+        completion = Completion(debug_files or DebugFiles())
+        producers = Producers(elf, complete=completion, options=options)
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
             producers.close()
@@ -108,7 +113,7 @@ class Binary(Closing):
             from whence.archive import create as build  # noqa: F401
 
             producers.prepare()
-        return cls(producers=producers, path=str(elf.path), demangle=options.demangle)
+        return cls(producers=producers, completion=completion, path=str(elf.path), demangle=options.demangle)
 
     @property
     def is_archive(self) -> bool:
@@ -301,9 +306,16 @@ class Binary(Closing):
         `mapped` is the path that a process knows the file by, where it is open under another one. Costs a lookup with
         each source of names.
         """
-        from whence.explanation import explain
+        from whence.explanation import explain_archive, explain_elf
 
-        return explain(self, index(vaddr), mapped)
+        vaddr = index(vaddr)
+        plan = self.plan((vaddr,))
+        table = self.table_for((vaddr,))
+        if self.producers is None:
+            return explain_archive(self.path, self.build_id, table, vaddr)
+        self.producers.find_companions()
+        searches = self._completion.searches if self._completion is not None else []
+        return explain_elf(self.producers, searches, plan, table, vaddr, mapped)
 
     def ranges(self) -> Iterator[Range]:
         """Every range of the whole table in order of (vaddr, depth)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence import lidia
@@ -20,26 +21,11 @@ from whence.lidia.writer import write
 from whence.objects.elf.function_symbols import aliases
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from whence.lidia.table import Table
+    from whence.locate.search import Search
     from whence.objects.elf import ElfFile
     from whence.planner import Plan
     from whence.producers import Producers
-
-    class Explained(Protocol):
-        """What is asked of a binary (`whence.Binary`)."""
-
-        path: str
-        producers: Producers | None
-
-        @property
-        def build_id(self) -> str: ...
-        @property
-        def problems(self) -> tuple[str, ...]: ...
-        def plan(self, vaddrs: Sequence[int]) -> Plan: ...
-        def table_for(self, vaddrs: Sequence[int]) -> Table: ...
-        def lookup(self, vaddr: int) -> Frames: ...
 
 
 SOURCES = {"DWARF": "dwarf", ".gopclntab": "gopclntab", "symbols": "symtab"}
@@ -82,27 +68,35 @@ class Explanation(NamedTuple):
         return "\n".join(map(str, [*self.steps, *to_do]))
 
 
-def explain(binary: Explained, vaddr: int, mapped: str = "") -> Explanation:
-    """The way of one vaddr. `mapped` is the path that a process knows the file by, where that is another one."""
-    if binary.producers is None:
-        head = Step("archive", f"{binary.path}, build-id {binary.build_id or 'none'}")
-        frames, steps = what_answers(binary, vaddr, "the archive names nothing at this address")
-        return Explanation(vaddr, (head, *steps), frames, "" if frames else Reason.NOT_IN_ARCHIVE.remedy)
-    producers = binary.producers
+def explain_archive(path: str, build_id: str, table: Table, vaddr: int) -> Explanation:
+    """Explain the frames that the table of an archive has for a vaddr."""
+    head = Step("archive", f"{path}, build-id {build_id or 'none'}")
+    frames, steps = what_answers(table, vaddr, "the archive names nothing at this address")
+    return Explanation(vaddr, (head, *steps), frames, "" if frames else Reason.NOT_IN_ARCHIVE.remedy)
+
+
+def explain_elf(
+    producers: Producers, searches: Sequence[Search], plan: Plan, table: Table, vaddr: int, mapped: str = ""
+) -> Explanation:
+    """Explain the frames that `table`, which was built by `plan`, has for a vaddr.
+
+    `searches` are those for the files that complete the ELF file, and may grow when sources are read. `mapped` is the
+    path that a process knows the file by, if that is another one.
+    """
     elf = producers.elf
     kind = f"ELF, {elf.bits}-bit, {elf.order}-endian"
     steps = [Step("file", f"{elf.path}: {kind}, build-id {elf.build_id or elf.go_build_id or 'none'}")]
     in_code, found = where_in(elf, vaddr)
     steps += found
-    steps.append(Step("plan", str(binary.plan((vaddr,)))))
+    steps.append(Step("plan", str(plan)))
     steps += [source(producers, name, vaddr) for name in SOURCES]
-    for search in producers.searches:  # after the sources: they look for split units
+    for search in searches:
         steps += [Step(search.wanted, str(tried), tried.outcome.code == "taken" or None) for tried in search.tried]
     steps += other_names(elf, vaddr)
     reason = producers.why_unnamed() if in_code else Reason.OUTSIDE_SEGMENTS
-    frames, found = what_answers(binary, vaddr, reason.sentence)
+    frames, found = what_answers(table, vaddr, reason.sentence)
     steps += found
-    steps += [Step("skipped", problem) for problem in binary.problems[:PROBLEMS_SHOWN]]
+    steps += [Step("skipped", problem) for problem in islice(producers.all_problems(), PROBLEMS_SHOWN)]
     remedy = "" if frames else what_helps(producers, in_code, mapped or os.path.abspath(elf.path))
     return Explanation(vaddr, tuple(steps), frames, remedy, in_code)
 
@@ -157,9 +151,8 @@ def other_names(elf: ElfFile, vaddr: int) -> Iterator[Step]:
         yield Step("aliases", ", ".join(map(demangle, names[:ALIASES_SHOWN])) + more)
 
 
-def what_answers(binary: Explained, vaddr: int, otherwise: str) -> tuple[Frames, list[Step]]:
-    """The frames, and as steps the ranges and line rows behind them."""
-    table = binary.table_for((vaddr,))
+def what_answers(table: Table, vaddr: int, otherwise: str) -> tuple[Frames, list[Step]]:
+    """Return the frames of a vaddr, and as steps the ranges and line rows that they come from."""
     steps = []
     for index in table.lookup_many([vaddr]).range_index:
         one = table[index]
@@ -169,7 +162,7 @@ def what_answers(binary: Explained, vaddr: int, otherwise: str) -> tuple[Frames,
         steps.append(
             Step("range", f"{one.vaddr:#x}-{one.end:#x} depth {one.depth} {demangle(one.function)}{call}; {said}")
         )
-    frames = binary.lookup(vaddr)
+    frames = table.lookup(vaddr)
     return frames, [*steps, *(frame_steps(frames) if frames else [Step("answer", f"none: {otherwise}", False)])]
 
 

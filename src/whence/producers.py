@@ -1,8 +1,8 @@
-"""Everything that can name the addresses of one ELF file, gathered.
+"""Every source of names of one ELF file.
 
-In goes an ELF file and a finder of debug files; out comes the one ranges table, each address named by its best source:
-DWARF (of the file or of its separate debug file), .gopclntab, .symtab, .gnu_debugdata, .dynsym, PLT stubs. What was
-opened, what was looked for and not found, and what was broken and skipped stays readable on the object.
+In: an ELF file, and a callable that opens the files that complete it. Out: one table of ranges, in which each address
+is named by its best source: DWARF (of the file or of its debug file), .gopclntab, .symtab, .gnu_debugdata, .dynsym,
+PLT stubs. Damaged parts are skipped and reported as problems.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from _weakref import ref
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from whence._base.cores import share
@@ -20,6 +20,7 @@ from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.reasons import Reason
 from whence.dwarf.info import DebugInfo
 from whence.kernels.rows import ascending
+from whence.objects.companions import Companion, CompanionKind
 from whence.objects.elf.file import ElfFile
 from whence.objects.elf.function_symbols import functions
 from whence.objects.elf.kernels import symbols as symbols_kernel
@@ -35,35 +36,30 @@ if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
-    from whence.locate.debug_files import DebugFiles
-    from whence.locate.search import Search
-
-    Finder = DebugFiles | Callable[[], DebugFiles]
+    from whence.objects.companions import Complete
 
 
 class Producers:
-    """The sources of names of one ELF file. Owns what it opens besides the file itself; close() closes that."""
+    """The sources of names of one ELF file.
 
-    def __init__(
-        self,
-        elf: ElfFile,
-        *,
-        finder: Finder | None = None,
-        options: ReadOptions = DEFAULTS,
-    ) -> None:
-        """`finder` looks for the files that complete this one, or is a function that makes what does, once there is
-        something to look for (None: DebugFiles)."""
+    Args:
+        elf: the file; it stays the caller's.
+        complete: opens a file that completes it, which `close` closes. None: the file is all there is.
+        options: what to read.
+    """
+
+    def __init__(self, elf: ElfFile, *, complete: Complete | None = None, options: ReadOptions = DEFAULTS) -> None:
         self.elf = elf
-        self._finder = finder
+        self._complete = complete
         self.strings = StringSpace()
         self.options = options
         self.problems: list[WhenceError] = []
-        self._searches: list[Search] = []
-        self._told: list[str] | None = None  # the problems, once this was closed
+        self._problems_at_close: list[str] | None = None
         self._opened: list[ElfFile] = []
         self.debug_elf = elf
-        if (options.dwarf or options.symtab) and not self._is_enough:
-            self.debug_elf = self._take(self.finder.debug_file(elf)) or elf
+        self.alt_elf: ElfFile | None = None
+        if options.dwarf or options.symtab:
+            self.debug_elf = self._companion(CompanionKind.DEBUG_FILE) or elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if options.dwarf else None
 
     def __repr__(self) -> str:
@@ -72,65 +68,49 @@ class Producers:
         return f"<Producers of {self.elf.path or 'bytes in memory'}: {found or 'none'}>"
 
     def prepare(self) -> None:
-        """Import all that reading the files imports (see ElfFile.prepare)."""
-        _ = self.pclntab, self.searches
+        """Import every module that reading the files imports (see ElfFile.prepare)."""
+        self.find_companions()
+        _ = self.pclntab
         for file in (self.elf, *self._opened):
             file.prepare()
 
-    @cached_property
-    def finder(self) -> DebugFiles:
-        """What looks for the files that complete this one."""
-        if self._finder is None:
-            from whence.locate.debug_files import DebugFiles
-
-            return DebugFiles()
-        return self._finder() if callable(self._finder) else self._finder
-
-    @property
-    def _is_enough(self) -> bool:
-        """Whether the file is its own debug file, and there is no finder yet, which would log that."""
-        is_made = self._finder is not None and not callable(self._finder)
-        return not is_made and self.elf.has_debug_info and (self.options.dwarf or self.options.symtab)
-
-    @property
-    def searches(self) -> list[Search]:
-        """Every search for a file, with what was tried; those that nothing has needed so far are made now."""
-        itself = [self.finder.debug_file(self.elf)] if self._is_enough else []
+    def find_companions(self) -> None:
+        """Open the package of split units now, not with the first such unit."""
         if self.dwarf is not None:
             _ = self._package
-        return itself + self._searches
 
     @cached_property
     def _package(self) -> ElfFile | None:
-        """The package of split units, looked for when the first such unit is met."""
-        elf = self.debug_elf
-        return self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
+        return self._companion(CompanionKind.PACKAGE) if self.debug_elf.path else None
 
-    def _take(self, search: Search) -> ElfFile | None:
-        """What a search found; the search is kept for those who ask what was tried, the file to be closed."""
-        self._searches.append(search)
-        if search.elf is not None and search.elf is not self.elf:
-            self._opened.append(search.elf)
-        return search.elf
+    def _companion(self, kind: CompanionKind, comp_dir: str = "", name: str = "") -> ElfFile | None:
+        """Open a file that completes the one with the debug info."""
+        if self._complete is None:
+            return None
+        found = self._complete(Companion(kind, self.debug_elf, comp_dir, name))
+        if found is not None and found is not self.elf:
+            self._opened.append(found)
+        return found
 
     def _open_dwarf(self) -> DebugInfo | None:
         elf = self.debug_elf
         if elf.section(".debug_info") is None:
             return None
-        held = ref(self)  # else what it opens would stay mapped after close, until garbage is collected
+        weak = ref(self)  # a cycle would keep the files mapped until garbage is collected
 
         def split_unit(unit: Unit) -> ElfFile | None:
-            producers = held()
+            producers = weak()
             if producers is None:
                 return None
-            return producers._take(producers.finder.dwo(unit.comp_dir, unit.dwo_name, elf.path))
+            return producers._companion(CompanionKind.SPLIT_UNIT, unit.comp_dir, unit.dwo_name)
 
         def package() -> ElfFile | None:
-            producers = held()
+            producers = weak()
             return None if producers is None else producers._package
 
-        alt = self._take(self.finder.alt_file(elf)) if elf.section(".gnu_debugaltlink") is not None else None
-        return DebugInfo(elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, options=self.options)
+        if elf.section(".gnu_debugaltlink") is not None:
+            self.alt_elf = self._companion(CompanionKind.ALT_FILE)
+        return DebugInfo(elf, strings=self.strings, alt=self.alt_elf, dwp=package, dwo=split_unit, options=self.options)
 
     @cached_property
     def pclntab(self) -> Pclntab | None:
@@ -238,7 +218,7 @@ class Producers:
 
     def again(self) -> Producers:
         """The same, with nothing read yet."""
-        return Producers(self.elf, finder=self._finder, options=self.options)
+        return Producers(self.elf, complete=self._complete, options=self.options)
 
     @property
     def nameless(self) -> bool:
@@ -269,8 +249,8 @@ class Producers:
 
     def close(self) -> None:
         """Let the files go, and what was read of them; what was wrong with them stays known."""
-        if self._told is None:
-            self._told = list(self.all_problems())
+        if self._problems_at_close is None:
+            self._problems_at_close = list(self.all_problems())
         self.dwarf = self.pclntab = None
         self.strings = StringSpace()
         for file in self._opened:
@@ -290,7 +270,7 @@ class Producers:
 
     def all_problems(self) -> Iterable[str]:
         """What was broken and skipped, worded; each once, however often it was met."""
-        return dict.fromkeys(self._met()) if self._told is None else self._told
+        return dict.fromkeys(self._met()) if self._problems_at_close is None else self._problems_at_close
 
     def errors(self) -> Iterator[WhenceError]:
         """What was broken and skipped, as errors that name their file, the file's own first."""

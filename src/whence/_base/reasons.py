@@ -107,7 +107,7 @@ class Reason(enum.Enum):
         "give the file itself, with its code, not the debug file alone: its calls distinguish functions of one name",
     )
     BUILD_ID_MISMATCH = (
-        "the file at hand has another build-id than the one that was mapped",
+        "the file that was found has another build-id than the mapped file",
         "find the file of the mapped build-id: whence maps shows it",
     )
 

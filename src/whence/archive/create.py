@@ -23,6 +23,7 @@ from whence.dwarf.ahead import decompress_ahead
 from whence.lidia.compressed import ZSTD, codec_named, compressed, zstd_module
 from whence.lidia.layout import Extra
 from whence.lidia.writer import Written, names_budget, write
+from whence.locate.debug_files import DebugFiles
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.objects.machines import machine_name
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO, Literal, Unpack
 
     from whence._base.options import ReadFields
-    from whence.producers import Finder
 
     class CreateFields(ReadFields, total=False):
         """The fields of CreateOptions as keyword arguments."""
@@ -93,7 +93,7 @@ def create(
     executable: str | PathLike[str],
     output: str | PathLike[str],
     *,
-    debug_files: Finder | None = None,
+    debug_files: DebugFiles | None = None,
     options: CreateOptions = CREATE_DEFAULTS,
     **changes: Unpack[CreateFields],
 ) -> Created:
@@ -123,7 +123,7 @@ def create_from_elf(
     elf: ElfFile,
     output: str | PathLike[str] | BinaryIO,
     *,
-    debug_files: Finder | None = None,
+    debug_files: DebugFiles | None = None,
     options: CreateOptions = CREATE_DEFAULTS,
     **changes: Unpack[CreateFields],
 ) -> Created:
@@ -146,7 +146,7 @@ def create_from_elf(
         plain = CreateOptions(lines=False, files=False, compat="go")
         written = _write(table, output, elf.reading, plain)
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
-    with Producers(elf, finder=debug_files, options=options) as producers:
+    with Producers(elf, complete=(debug_files or DebugFiles()).complete, options=options) as producers:
         return archive_producers(producers, output, options, began=began)
 
 

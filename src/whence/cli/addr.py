@@ -144,7 +144,7 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
 def completed(elf: ElfFile, options: Namespace) -> Iterator[Binary]:
     """Return an ELF file as a Binary, completed by a Locator if it lacks debug info or an option is for one."""
     from whence._base.options import ReadOptions
-    from whence.cli.options import default_finder, locator_of, needs_locator
+    from whence.cli.options import default_debug_files, locator_of, needs_locator
 
     read = ReadOptions(columns=options.style != "gnu", jobs=options.jobs)
     if needs_locator(elf, options):
@@ -153,7 +153,7 @@ def completed(elf: ElfFile, options: Namespace) -> Iterator[Binary]:
         return
     from whence.binary import Binary
 
-    with closed(Binary.from_elf(elf, debug_files=default_finder, options=read, prepare=False)) as binary:
+    with closed(Binary.from_elf(elf, debug_files=default_debug_files(), options=read, prepare=False)) as binary:
         yield binary
 
 

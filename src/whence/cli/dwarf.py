@@ -41,7 +41,9 @@ def run(options: Namespace) -> int:
         locator_of(options) as locator,
         ElfFile.open(options.file) as elf,
         Producers(
-            elf, finder=locator.debug_files, options=ReadOptions(symtab=False, gopclntab=False, jobs=locator.jobs)
+            elf,
+            complete=locator.debug_files.complete,
+            options=ReadOptions(symtab=False, gopclntab=False, jobs=locator.jobs),
         ) as producers,
     ):
         info = producers.dwarf

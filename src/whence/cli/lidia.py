@@ -12,7 +12,7 @@ from whence.cli.options import (
     add_json_option,
     add_locator_options,
     add_name_options,
-    default_finder,
+    default_debug_files,
     locator_of,
     needs_locator,
 )
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from whence.archive.create import Created
     from whence.lidia import Range
     from whence.lidia.results import SourceColumns
+    from whence.locate.debug_files import DebugFiles
     from whence.objects.elf import ElfFile
-    from whence.producers import Finder
 
 
 MOST_INDENT = 64
@@ -169,13 +169,13 @@ def stored_size(output: str, size: int) -> int:
 def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
     """Archive an open file as the options ask for it."""
     if not needs_locator(elf, options):
-        return create_with(default_finder, elf, output, options)
+        return create_with(default_debug_files(), elf, output, options)
     with locator_of(options) as locator:
         return create_with(locator.debug_files, elf, output, options)
 
 
-def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -> Created:
-    """The same, with what finds the files that complete it."""
+def create_with(debug_files: DebugFiles, elf: ElfFile, output: str, options: Namespace) -> Created:
+    """Archive an open file as the options ask for it, completed by debug files."""
     from whence.archive.create import create_from_elf
     from whence.cli.progress import Progress
 
@@ -183,7 +183,7 @@ def create_with(finder: Finder, elf: ElfFile, output: str, options: Namespace) -
         return create_from_elf(
             elf,
             output,
-            debug_files=finder,
+            debug_files=debug_files,
             lines=not options.no_lines,
             files=not options.no_files,
             columns=options.columns,

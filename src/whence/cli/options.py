@@ -170,13 +170,15 @@ def user_dirs() -> tuple[str, ...] | None:
 
 
 def needs_locator(elf: ElfFile, options: Namespace) -> bool:
-    """Whether it takes a Locator to complete an ELF file, and not only `default_finder`: it has no debug info, or an
-    option is about places. A Locator takes longer to import."""
+    """Return True if a Locator completes the file: it has no debug info, or an option says where files are.
+
+    A Locator takes longer to import than `default_debug_files`.
+    """
     return not elf.has_debug_info or any(getattr(options, name) != LOCATOR_DEFAULTS[name] for name in PLACES)
 
 
-def default_finder() -> DebugFiles:
-    """What looks for the files that complete an ELF file where no option says where."""
+def default_debug_files() -> DebugFiles:
+    """Return what finds the files that complete an ELF file if no option says where."""
     from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
 
     return DebugFiles(user_dirs() or DEBUG_DIRS)

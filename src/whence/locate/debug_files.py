@@ -24,6 +24,7 @@ from whence._base.errors import ElfError, WhenceError, without_file
 from whence._base.files import open_regular
 from whence.locate.crc import stored_crc32
 from whence.locate.search import FileKind, Outcome, Search
+from whence.objects.companions import Companion, CompanionKind
 from whence.objects.elf import ElfFile
 
 TYPE_CHECKING = False
@@ -91,9 +92,24 @@ class DebugFiles:
             log=self._log,
         )
 
+    def find(self, wanted: Companion) -> Search:
+        """Find a file that completes another."""
+        elf = wanted.elf
+        if wanted.kind is CompanionKind.DEBUG_FILE:
+            return self.debug_file(elf)
+        if wanted.kind is CompanionKind.ALT_FILE:
+            return self.alt_file(elf)
+        if wanted.kind is CompanionKind.PACKAGE:
+            return self.dwp_for(elf.path, elf.build_id)
+        return self.dwo(wanted.comp_dir, wanted.name, elf.path)
+
+    def complete(self, wanted: Companion) -> ElfFile | None:
+        """Return a file that completes another, open; None if it is not found."""
+        return self.find(wanted).elf
+
     def debug_file(self, elf: ElfFile) -> Search:
         """The file with the DWARF of a file: `elf` itself when it has some."""
-        search = Search("debug file")
+        search = Search(CompanionKind.DEBUG_FILE)
         if elf.has_debug_info:
             search.elf, search.path, search.how = elf, elf.path, "itself"
             search.note(elf.path, "itself", Outcome.TAKEN)
@@ -117,7 +133,7 @@ class DebugFiles:
 
     def alt_file(self, elf: ElfFile) -> Search:
         """The supplementary file that dwz made for the DWARF in `elf`, if it has one; EMPTY search if it has none."""
-        search = Search("supplementary file")
+        search = Search(CompanionKind.ALT_FILE)
         try:
             link = elf.alt_link
         except WhenceError as error:
@@ -146,7 +162,7 @@ class DebugFiles:
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
         """The package of split units that is given, or beside a file. Its units have ids, which the DWARF reader
         compares."""
-        search = Search("package of split units")
+        search = Search(CompanionKind.PACKAGE)
         candidates = [(one, "given") for one in self.packages]
         candidates += [(f"{path}.dwp", "beside"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
         self._take(search, candidates, lambda _: "")
@@ -154,7 +170,7 @@ class DebugFiles:
 
     def dwo(self, comp_dir: str, name: str, near: str | os.PathLike[str] = "") -> Search:
         """The split unit a skeleton names; `near` is the file that holds the skeleton."""
-        search = Search("split unit")
+        search = Search(CompanionKind.SPLIT_UNIT)
         folders = folders_of(os.fspath(near), self._sysroot) if near else []
         root, _ = self._split(os.fspath(near))
         elsewhere = _leads_elsewhere(os.fspath(near))
@@ -232,6 +248,20 @@ class DebugFiles:
             search.elf, search.path, search.how = found, path, how
             search.note(path, how, Outcome.TAKEN)
             return
+
+
+class Completion:
+    """Completes one ELF file by DebugFiles, and keeps every search."""
+
+    def __init__(self, debug_files: DebugFiles) -> None:
+        self._debug_files = debug_files
+        self.searches: list[Search] = []
+
+    def __call__(self, wanted: Companion) -> ElfFile | None:
+        """Return a file that completes the ELF file, open; None if it is not found."""
+        search = self._debug_files.find(wanted)
+        self.searches.append(search)
+        return search.elf
 
 
 def folders_of(path: str, sysroot: str = "") -> list[str]:

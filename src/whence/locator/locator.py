@@ -37,7 +37,7 @@ from whence._base.reasons import GIVE_FILE, Missing, Reason
 from whence._base.records import replaced
 from whence.archive.create import archive_producers
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
-from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
+from whence.locate.debug_files import DEBUG_DIRS, Completion, DebugFiles
 from whence.locate.identity import comparable, key
 from whence.locate.names import PACKED
 from whence.locate.search import ALL_KINDS, FileKind, Opened, Outcome, Search, Wanted
@@ -436,10 +436,12 @@ class Locator(Closing):
             files = self.debug_files.for_file(
                 wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
             )
-            producers = Producers(elf, finder=files, options=ReadOptions(jobs=self.jobs, columns=self.columns))
-            debug = producers.searches[0]
-            if debug.elf is not elf and debug.path:
-                how = f"{how} with {debug.how} {debug.path}"
+            completion = Completion(files)
+            options = ReadOptions(jobs=self.jobs, columns=self.columns)
+            producers = Producers(elf, complete=completion, options=options)
+            debug_file = completion.searches[0]
+            if debug_file.elf is not elf and debug_file.path:
+                how = f"{how} with {debug_file.how} {debug_file.path}"
             described = producers.dwarf is not None or producers.pclntab is not None
             build_id = key(candidate.build_id)
             worth = addresses >= ARCHIVE_FROM and described and not has_nobits(segments)
@@ -453,7 +455,7 @@ class Locator(Closing):
                 producers.close()
                 return Opened(instead.binary, segments, instead.path, instead.how, instead.build_id, elf)
             producers.prepare()
-            binary = Binary(producers=producers, path=elf.path, demangle=demangle)
+            binary = Binary(producers=producers, completion=completion, path=elf.path, demangle=demangle)
             return Opened(binary, segments, path, how, candidate.build_id)
         except BaseException:
             if producers is not None:

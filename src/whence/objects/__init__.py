@@ -1,6 +1,7 @@
-"""Object files: the interface that readers of names and unwind tables use, and the formats behind it.
+"""Object files: one interface to sections, segments, symbols, IDs and code ranges, and a package for each format.
 
-elf          the Executable and Linkable Format
-interface    ObjectFile, its sections, segments and symbols, whatever the format
-machines     machines by ELF's numbers, and their names
+interface.py   what debug info, Go's tables and unwind tables are read through
+companions.py  the files that complete an object file, as its readers ask for them
+machines.py    names of machines
+elf            ELF files
 """

@@ -458,7 +458,7 @@ class Asked:
                     open_elf=lambda name: mapped(opened[name]),
                 )
                 elf = stack.enter_context(mapped(main))
-                producers = stack.enter_context(Producers(elf, finder=finder, options=ReadOptions(jobs=1)))
+                producers = stack.enter_context(Producers(elf, complete=finder.complete, options=ReadOptions(jobs=1)))
             made = archive_of(producers, output)
         return {"ranges": made.ranges, "alt_there": made.alt_there, "note": made.note}
 

@@ -40,7 +40,6 @@ class Supplements(DebugFiles):
         super().__init__((), [] if debug is None else [debug], open_elf=open_elf)
         self._alt = alt
         self._folders_named = list(folders)
-        self.alt_found = False
 
     def _linked(self, path: str, name: str) -> Iterator[tuple[str, str]]:
         return iter(())
@@ -53,7 +52,6 @@ class Supplements(DebugFiles):
         path = self._alt(link.build_id, link.name)
         if path is not None:
             self._take(search, [(str(path), "store")], lambda found: same_id(found, link.build_id))
-            self.alt_found = bool(search)
         else:
             search.note("", "store", Outcome.ABSENT, "not there")
         return search
@@ -101,16 +99,16 @@ def make_archive(
     assert main is not None
     with ExitStack() as stack, ElfFile.open(main) as elf:
         finder = Supplements(debug, alt_in(store, stack), folders)
-        with Producers(elf, finder=finder, options=ReadOptions(jobs=store.jobs)) as producers:
+        with Producers(elf, complete=finder.complete, options=ReadOptions(jobs=store.jobs)) as producers:
             return archive_of(producers, output)
 
 
 def archive_of(producers: Producers, output: BinaryIO) -> MadeArchive:
     """Archive what is open, completed by Supplements. Raises WhenceError when nothing can be made of it, OSError."""
     created = archive_producers(producers, output)
-    problems, finder = created.problems, producers.finder
+    problems = created.problems
     note = f"{len(problems)} problems, the first: {problems[0]}" if problems else ""
-    return MadeArchive(created.written.ranges, isinstance(finder, Supplements) and finder.alt_found, note)
+    return MadeArchive(created.written.ranges, producers.alt_elf is not None, note)
 
 
 def is_better_alone(known: Meta) -> bool:

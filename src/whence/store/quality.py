@@ -103,7 +103,7 @@ def looking_at(elf: ElfFile, finder: DebugFiles, jobs: int | None) -> Iterator[t
     must_be_whole(elf)
     kinds = kinds_of(elf)
     alt = elf.alt_link
-    with Producers(elf, finder=finder, options=ReadOptions(jobs=jobs)) as producers:
+    with Producers(elf, complete=finder.complete, options=ReadOptions(jobs=jobs)) as producers:
         info = producers.dwarf
         quality = Quality(
             units=len(info.units) if info is not None else 0,

@@ -1,0 +1,35 @@
+"""The files that an object file needs besides itself: its debug file, dwz's supplementary file, split units.
+
+Parsers open no files. They ask a `complete` callable for a Companion, and get the open file or None.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from whence._base.records import Record
+from whence.objects.elf.file import ElfFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Complete = Callable[["Companion"], ElfFile | None]
+
+
+class CompanionKind(StrEnum):
+    """What a companion is for its file; the text is for people."""
+
+    DEBUG_FILE = "debug file"
+    ALT_FILE = "supplementary file"
+    PACKAGE = "package of split units"
+    SPLIT_UNIT = "split unit"
+
+
+class Companion(Record, frozen=True):
+    """A file that completes `elf`. `comp_dir` and `name` are those in the skeleton of a split unit."""
+
+    kind: CompanionKind
+    elf: ElfFile
+    comp_dir: str = ""
+    name: str = ""
