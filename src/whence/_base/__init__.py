@@ -1,6 +1,7 @@
 """What every package may import: errors, files, budgets, locks, records, reasons. Knows no formats.
 
 budget     how much a reader may do: a constant times the stored bytes plus an allowance
+child      child processes that are handed work over a socket
 closing    objects that are closed at the end of a `with` block
 cores      work on several threads, and how many are worth starting
 deflate    the fastest zlib that is installed

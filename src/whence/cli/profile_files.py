@@ -10,10 +10,9 @@ from __future__ import annotations
 import io
 import json
 import os
-import pickle
 import signal
+import socket
 import stat
-import struct
 import sys
 import threading
 import time
@@ -23,10 +22,10 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from io import BufferedReader
 from pathlib import Path
 
 from whence._base import cores
+from whence._base.child import Child, receive, send
 from whence._base.errors import WhenceError, WrongUse
 from whence._base.files import NotRegularError
 from whence._base.records import NamedTuple
@@ -49,7 +48,7 @@ WRITTEN_AT_ONCE = 4  # profiles
 OPEN_PIPES = ("/dev/fd/", "/proc/")  # what a shell makes of <(...)
 FEWEST = 8  # profiles that are worth a process
 MOST_PROCESSES = 16
-SIZE = struct.Struct("<I")  # of an outcome, before it in a pipe
+LONGEST = 1 << 30  # bytes of a message with an outcome
 THREAD_SECONDS = 0.2  # that other threads have to end before processes are made
 STOP_SECONDS = 0.5  # that processes have to end when this one does
 LOOK_SECONDS = 0.005  # between two looks
@@ -108,11 +107,11 @@ def outcomes(namer: FilesNamer, paths: Sequence[str], most: int) -> Iterator[Out
     namer.open_bytes //= count
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited: how processes end would be lost
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    workers: list[Worker] = []
+    workers: list[ProfileProcess] = []
     try:
         try:
             for first in range(count):
-                workers.append(Worker(namer, rest[first::count], workers))
+                workers.append(ProfileProcess(namer, rest[first::count], workers))
         except OSError:  # the system has no more processes, or descriptors
             stop(workers)
             yield from namer.outcomes(rest)
@@ -122,12 +121,12 @@ def outcomes(namer: FilesNamer, paths: Sequence[str], most: int) -> Iterator[Out
             outcome = worker.outcome()
             while outcome is None:
                 how = stop([worker])
-                lost = worker.alone and not worker.answered
+                lost = worker.is_alone and not worker.answered
                 if lost:
                     outcome = namer.lost(path, how)
                 else:  # one of several files, of which this is the first
                     namer.at_once = 0
-                worker = workers[index % count] = Worker(namer, rest[index + count * lost :: count], workers)
+                worker = workers[index % count] = ProfileProcess(namer, rest[index + count * lost :: count], workers)
                 outcome = outcome or worker.outcome()
             yield outcome
     finally:
@@ -151,82 +150,51 @@ def can_fork() -> bool:
     return False
 
 
-class Worker:
-    """A copy of this process that names profiles; what becomes of each comes through a pipe."""
+class ProfileProcess:
+    """A copy of this process that names profiles and sends the outcome of each."""
 
-    pipe: BufferedReader
-    answered = 0  # profiles
+    child: Child
 
-    def __init__(self, namer: FilesNamer, paths: Sequence[str], others: Sequence[Worker]) -> None:
-        self.alone = namer.at_once == 0  # when it ends, the next profile is what ended it
-        reading, writing = os.pipe()
-        try:
-            self.pid = os.fork()
-        except OSError:
-            os.close(reading)
-            os.close(writing)
-            raise
-        if not self.pid:
-            try:
-                os.close(reading)
-                for other in others:
-                    other.pipe.close()  # whoever writes to it is to see that nobody reads any more
-                work(namer, paths, writing)
-            finally:
-                os._exit(1)
-        os.close(writing)
-        self.pipe = open(reading, "rb")  # noqa: SIM115
+    def __init__(self, namer: FilesNamer, paths: Sequence[str], others: Sequence[ProfileProcess]) -> None:
+        self.is_alone = namer.at_once == 0  # the profile that ended the process is the next one
+        self.answered = 0  # profiles
+        self.child = Child.fork(lambda line: work(namer, paths, line), [other.child for other in others])
 
     def outcome(self) -> Outcome | None:
-        """What became of its next profile; None when it ended before that."""
-        head = self.pipe.read(SIZE.size)
-        if len(head) < SIZE.size:
-            return None
-        (size,) = SIZE.unpack(head)
-        data = self.pipe.read(size)
-        if len(data) < size:
+        """Return the outcome of the next profile; None if the process ended before."""
+        try:
+            message, _ = receive(self.child.line, LONGEST)
+        except OSError:
             return None
         self.answered += 1
-        return Outcome(*pickle.loads(data))
+        return Outcome(**message)
 
 
-def work(namer: FilesNamer, paths: Sequence[str], writing: int) -> None:
-    """Name profiles and write what becomes of each to a pipe; then this process ends."""
+def work(namer: FilesNamer, paths: Sequence[str], line: socket.socket) -> None:
+    """Name profiles, send the outcome of each, and end this process."""
     sys.stdout = sys.stderr = io.StringIO()  # a thread of the parent may have held the locks of the others
     namer.binaries.locator.jobs = 1
     status = 1
     try:
         for outcome in namer.outcomes(paths):
-            data = pickle.dumps(tuple(outcome))
-            whole = memoryview(SIZE.pack(len(data)) + data)
-            while whole:
-                whole = whole[os.write(writing, whole) :]
+            send(line, outcome._asdict())
         status = 0
     except (BrokenPipeError, KeyboardInterrupt):  # the parent ends
         pass
-    except BaseException:  # a fault of whence, which costs one profile: said before the pipe is closed
+    except BaseException:  # a bug, which costs one profile: printed before the socket is closed
         os.write(2, traceback.format_exc().encode(errors="backslashreplace"))
     os._exit(status)
 
 
-def stop(workers: Sequence[Worker]) -> str:
-    """End processes that have not ended, and wait for that: each removes what it had begun to write. Returns how the
-    last of them ended, in words."""
-    status = 0
-    workers = [worker for worker in workers if not worker.pipe.closed]
-    for worker in workers:
-        worker.pipe.close()
-        os.kill(worker.pid, signal.SIGINT)  # not waited for yet, so the number is still its
+def stop(workers: Sequence[ProfileProcess]) -> str:
+    """End the processes, each of which removes its unfinished files; return how the last one ended."""
+    code = 0
     deadline = time.monotonic() + STOP_SECONDS
     for worker in workers:
-        ended, status = os.waitpid(worker.pid, os.WNOHANG)
-        while not ended and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
-            ended, status = os.waitpid(worker.pid, os.WNOHANG)
-        if not ended:
-            os.kill(worker.pid, signal.SIGKILL)
-            _, status = os.waitpid(worker.pid, 0)
-    code = os.waitstatus_to_exitcode(status)
+        worker.child.line.close()
+        worker.child.kill(signal.SIGINT)
+    for worker in workers:
+        code = worker.child.reap(deadline - time.monotonic())
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
