@@ -6,6 +6,7 @@ import os
 import platform
 import random
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, forge, packed
+from tests.helpers.live import until
 from tests.helpers.serving import TestClient, children_of, needs
 from tests.helpers.stores import Files
 from whence._base.errors import WhenceError
@@ -144,18 +146,18 @@ def test_an_upload_is_parsed_once_and_not_in_this_process(
         raise AssertionError("parsed in this process")
 
     asked: list[dict[str, object]] = []
-    ask = parsing.ConfinedParser._ask
+    ask = parsing.ConfinedSession._ask
 
-    def noted(parser: parsing.ConfinedParser, told: dict[str, object], descriptors: list[int]) -> dict[str, object]:
-        asked.append(told)
-        return ask(parser, told, descriptors)
+    def noted(session: parsing.ConfinedSession, message: dict[str, object], files: list[int]) -> dict[str, object]:
+        asked.append(message)
+        return ask(session, message, files)
 
-    monkeypatch.setattr(parsing.ConfinedParser, "_ask", noted)
-    monkeypatch.setattr("whence.store.store.look", here)
-    monkeypatch.setattr("whence.store.archiving.make_archive", here)
+    monkeypatch.setattr(parsing.ConfinedSession, "_ask", noted)
+    monkeypatch.setattr("whence.store.parser.open_scan", here)
+    monkeypatch.setattr("whence.store.parser.make_archive", here)
     with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
         assert client.put("/upload", content=files.whole.read_bytes()).status_code == 201
-    assert [one["ask"] for one in asked] == ["look", "archive"]
+    assert [message["method"] for message in asked] == ["scan", "archive"]
     assert asked[1]["same"] is True
 
 
@@ -166,30 +168,32 @@ def test_a_file_that_takes_too_long_or_crashes_its_process_is_422_and_the_next_g
     with TestClient(make_app(settings)) as client:
         server = client.app.server  # type: ignore[attr-defined]
         body = files.debug.read_bytes()
-        start = parsing.ConfinedParser._start
+        start = parsing.ConfinedParser.start
 
-        def start_and_kill(parser: parsing.ConfinedParser) -> None:
-            start(parser)
-            mother = parser._mother
-            assert mother is not None
-            for child in children_of(mother[0].pid):
+        def start_and_kill(parser: parsing.ConfinedParser) -> socket.socket:
+            line = start(parser)
+            fork_server = parser._fork_server
+            assert fork_server is not None
+            assert until(lambda: bool(children_of(fork_server.pid)))
+            for child in children_of(fork_server.pid):
                 os.kill(child, signal.SIGSEGV)
+            return line
 
-        monkeypatch.setattr(parsing.ConfinedParser, "_start", start_and_kill)
+        monkeypatch.setattr(parsing.ConfinedParser, "start", start_and_kill)
         answer = client.put(f"/buildid/{files.build_id}/debuginfo", content=body)
         assert answer.status_code == 422
-        assert "parsing it failed" in answer.json()["error"]
+        assert "parsing failed" in answer.json()["error"]
         monkeypatch.undo()
         assert client.get(f"/buildid/{files.build_id}/debuginfo").status_code == 404
-        server._parser._mother[0].kill()  # what copies itself is started again
-        server._parser._mother[0].wait()
+        server._parser._fork_server.kill()  # it is started again
+        assert until(lambda: server._parser._fork_server.poll() is not None)
         assert client.put(f"/buildid/{files.build_id}/debuginfo", content=body).status_code == 201
 
 
 def test_a_file_is_given_up_when_its_time_is_over(files: Files, store: Store) -> None:
     parser = parsing.ConfinedParser(RequestLimits(parse_seconds=-0.999))
-    with parser.session(), pytest.raises(WhenceError, match=r"within|failed"):
-        parser.look(files.whole)
+    with parser.session(store) as session, pytest.raises(WhenceError, match=r"took more|failed"):
+        session.scan(files.whole)
     parser.close()
 
 
@@ -222,8 +226,8 @@ def test_libraries_reserve_less_than_half_of_the_memory_for_parsing(tmp_path: Pa
     path = tmp_path / "file"
     path.write_bytes(program("ab" * 20, 1 << 14))
     parser = parsing.ConfinedParser(RequestLimits(parse_bytes=1 << 30))
-    with parser.session():
-        assert parser.look(path).quality.units == 1 << 14
+    with parser.session(Store(tmp_path / "store")) as session:
+        assert session.scan(path).quality.units == 1 << 14
     parser.close()
 
 
@@ -234,12 +238,14 @@ def test_a_profile_that_takes_too_much_memory_is_refused_in_words() -> None:
     parser.close()
 
 
-def test_files_of_several_threads_are_parsed_at_the_same_time(files: Files, parser: parsing.ConfinedParser) -> None:
+def test_files_of_several_threads_are_parsed_at_the_same_time(
+    files: Files, parser: parsing.ConfinedParser, store: Store
+) -> None:
     found: list[str] = []
 
     def work() -> None:
-        with parser.session():
-            found.append(parser.look(files.whole).build_id)
+        with parser.session(store) as session:
+            found.append(session.scan(files.whole).build_id)
 
     threads = [threading.Thread(target=work) for _ in range(6)]
     for one in threads:
@@ -257,5 +263,5 @@ def test_files_of_several_threads_are_parsed_at_the_same_time(files: Files, pars
     ],
 )  # fmt: skip
 def test_a_malformed_reply_of_the_parser_is_refused(answer: dict[str, object]) -> None:
-    with pytest.raises(parsing.NotParsed):
-        parsing.looked_of(answer)
+    with pytest.raises(parsing.ParseFailed):
+        parsing.checked_scan(answer)

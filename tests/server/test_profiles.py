@@ -98,15 +98,15 @@ def test_a_process_that_crashes_over_a_profile_is_422_and_the_next_is_answered(
     client: TestClient, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = formats.to_bytes(program_profile(files.whole), "pprof")
-    exchange = parsing.ConfinedParser._exchange
+    exchange = parsing.ConfinedParser.exchange
 
     def crashing(parser: parsing.ConfinedParser, *words: object) -> dict[str, object]:
-        assert parser._mother is not None
-        for child in children_of(parser._mother[0].pid):
+        assert parser._fork_server is not None
+        for child in children_of(parser._fork_server.pid):
             os.kill(child, signal.SIGSEGV)
         return exchange(parser, *words)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(parsing.ConfinedParser, "_exchange", crashing)
+    monkeypatch.setattr(parsing.ConfinedParser, "exchange", crashing)
     assert client.post("/profile", content=body).status_code == 422
     monkeypatch.undo()
     assert client.post("/profile", content=body).status_code == 200
@@ -119,7 +119,7 @@ def test_a_process_that_crashes_over_a_profile_is_422_and_the_next_is_answered(
 def test_a_malformed_question_of_the_process_is_refused(question: dict[str, object]) -> None:
     import contextlib
 
-    with contextlib.ExitStack() as stack, pytest.raises(parsing.NotParsed, match="malformed"):
+    with contextlib.ExitStack() as stack, pytest.raises(parsing.ParseFailed, match="malformed"):
         parsing.file_for(question, lambda wanted: iter(()), stack)
 
 
@@ -132,8 +132,8 @@ def test_a_malformed_question_of_the_process_is_refused(question: dict[str, obje
     ],
 )  # fmt: skip
 def test_a_malformed_answer_of_the_process_is_refused(answer: dict[str, object]) -> None:
-    with pytest.raises(parsing.NotParsed, match="malformed"):
-        parsing.named_of(answer, b"", 1)
+    with pytest.raises(parsing.ParseFailed, match="malformed"):
+        parsing.checked_profile(answer, b"", 1)
 
 
 def test_unpacked_records_are_kept_in_memory_where_no_file_may_be_made() -> None:

@@ -263,7 +263,7 @@ def test_a_web_server_over_a_store_is_a_store_to_read_from(tmp_path: Path, files
         with store.open(files.build_id) as binary:
             assert binary.lookup(files.vaddr)[-1].line
         assert store.find("ab" * 20) is None
-        with pytest.raises(WrongUse, match="can only be read"):
+        with pytest.raises(WrongUse, match="is read-only"):
             store.add(files.stripped)
         with Locator(dirs=(), local=False, sources=[store.source("test")]) as locator:
             assert locator.find(build_id=files.build_id)

@@ -12,7 +12,8 @@ import pytest
 
 from tests.helpers.live import until
 from tests.helpers.stores import Files
-from whence.store import Store, intake, workers
+from whence._base import child
+from whence.store import Store, ingest, intake
 from whence.store.verify import verify
 
 COUNT = 12
@@ -44,10 +45,11 @@ def _many(monkeypatch: pytest.MonkeyPatch) -> None:
 def dying_of(name: str) -> str:
     """The code of a process that kills itself where a file has this name."""
     return (
-        "import sys; sys.path[:] = sys.argv[1:]; import os; from whence.store import taking; take = taking.Taker.file\n"
-        f"def file(self, path, *rest):\n    if path.endswith({name!r}): os.kill(os.getpid(), 9)\n"
-        "    return take(self, path, *rest)\n"
-        "taking.Taker.file = file; from whence.store.worker_process import main; main()"
+        "import sys; sys.path[:] = sys.argv[1:]; import os; from whence.store import ingest\n"
+        "whole = ingest.Ingester.ingest\n"
+        f"def one(self, path, *rest):\n    if path.endswith({name!r}): os.kill(os.getpid(), 9)\n"
+        "    return whole(self, path, *rest)\n"
+        "ingest.Ingester.ingest = one; ingest.main()"
     )
 
 
@@ -66,7 +68,7 @@ def test_processes_make_the_store_that_threads_make(
         started.append(process.pid)
         return process
 
-    monkeypatch.setattr(workers.subprocess, "Popen", counted)  # type: ignore[attr-defined]
+    monkeypatch.setattr(child.subprocess, "Popen", counted)  # type: ignore[attr-defined]
     with Store(tmp_path / "one", jobs=1) as store:
         alone = store.add(folder)
         told = {row.build_id: row._replace(revision=0, added=0) for row in store.list()}
@@ -77,7 +79,7 @@ def test_processes_make_the_store_that_threads_make(
         is_whole(store)
         assert {one.outcome for one in store.add(folder)} == {"same"}
     assert len(told) == COUNT + 1
-    assert len(started) == 2 * 2 * intake.PROCESSES_A_CORE
+    assert len(started) == 2 * 2 * intake.PROCESSES_PER_CORE
     assert sorted(map(str, alone)) == sorted(map(str, together))
     assert not list((tmp_path / "two" / "locks").glob("*"))
     assert not list((tmp_path / "two" / ".whence-incoming").iterdir())
@@ -86,14 +88,14 @@ def test_processes_make_the_store_that_threads_make(
 def test_a_process_that_dies_of_a_file_costs_that_file_alone(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "CODE", dying_of("03"))
+    monkeypatch.setattr(ingest, "CODE", dying_of("03"))
     with Store(tmp_path / "store", jobs=2) as store:
         found = {os.path.basename(one.origin): one for one in store.add(folder)}
         refused = [name for name, one in found.items() if one.outcome == "refused"]
         assert refused == ["03"]
-        assert found["03"].why == "the process that read it ended with signal 9"
+        assert found["03"].why == "the process that read the file ended with signal 9"
         assert len(store.list()) == COUNT
-        monkeypatch.setattr(workers, "CODE", workers.CODE.replace("endswith('03')", "endswith('nothing')"))
+        monkeypatch.setattr(ingest, "CODE", ingest.CODE.replace("endswith('03')", "endswith('nothing')"))
         store.add(folder)
         assert len(store.list()) == COUNT + 1
         is_whole(store)

@@ -16,7 +16,7 @@ from tests.helpers.stores import Files, Watched, in_child, killed_at
 from whence.store import Busy, Store, leases, names
 from whence.store.folder import Folder
 from whence.store.leases import Lease
-from whence.store.quality import look
+from whence.store.quality import scan
 from whence.store.verify import verify
 
 
@@ -84,7 +84,7 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_whole_store(tmp_path: Path
                 assert binary.lookup(files.vaddr)[-1].line
             known = store.find(files.build_id)
             assert known is not None
-            for kind in look(second).kinds:
+            for kind in scan(second).kinds:
                 with store.file(files.build_id, kind) as path:
                     assert path is not None
                     assert path.read_bytes() == second.read_bytes()

@@ -1,11 +1,15 @@
-"""Files of strangers are parsed in processes of their own, with limits: what crashes or hangs does so there.
+"""Confined parsing: untrusted files are parsed in sandboxed child processes, so that a crash or a hang stays there.
 
-A process that has imported all it needs (`python -m whence.server.parsing`, started with the first file) makes a copy
-of itself for each file. The copy gets the open files, gives up everything else (sandbox.py), and answers questions,
-each a JSON object: whether it is the whole file of a build-id (of an upstream's answer); what the file is, and then an
-archive of it and of the files that complete it, written into a file that is open. The store believes it as far as it
-would believe the file: nothing is parsed twice. Profiles of clients are read, named and written in such a copy, too
-(profile_process.py); messages.py has the form of questions and answers.
+A fork server (`python -m whence.server.parsing`, started with the first file) imports all modules and then forks a
+confined process for each file. That process gets the open files, gives up everything else (sandbox.py), and answers
+requests (_base/child.py):
+
+    {"method": "check"}    whether the file is complete and has a build-id (the reply of an upstream server)
+    {"method": "scan"}     what the file holds
+    {"method": "archive"}  writes the archive of the scanned file, or of all files of its build-id, to an open file
+    {"method": "profile"}  reads a client's profile, names it and writes it (profile_process.py)
+
+The server checks each reply as it would check the file: the process may have been taken over.
 """
 
 from __future__ import annotations
@@ -18,14 +22,15 @@ import pkgutil
 import select
 import signal
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from whence._base.child import Child, ending, parent, receive, send
 from whence._base.errors import Mismatch, WhenceError, plain, without_file
 from whence._base.options import ReadOptions
 from whence.locate.cache import CutError, check_elf
@@ -33,30 +38,30 @@ from whence.locate.search import FileKind, Wanted
 from whence.objects.elf import ElfFile
 from whence.producers import Producers
 from whence.profiles.formats import registry as formats
-from whence.server.messages import receive, send
 from whence.server.profile_process import name_and_write
 from whence.server.sandbox import confine
 from whence.store.archiving import Supplements, alt_in, archive_of, is_better_alone
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 from whence.store.outcomes import MadeArchive
-from whence.store.quality import Looked, Quality, looking_at
+from whence.store.parser import FileParser, ParseSession, stored_files
+from whence.store.quality import Quality, ScanResult, open_scan_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from whence.locate.sources import Candidate
     from whence.server.settings import RequestLimits
-    from whence.store.keeper import Keeper
     from whence.store.meta import Meta
+    from whence.store.reader import StoreReader
 
-ENVIRONMENT = ("PATH", "PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_")  # no secrets: what they begin with
+ENVIRONMENT = ("PATH", "PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_")  # prefixes of what the fork server gets: no secrets
 ALT = "alt"
-DEBUG_PATH, ALT_PATH = "/debug", "/alt"  # what files are called that have no path here
-LOOK, ARCHIVE, CHECK, PROFILE = "look", "archive", "check", "profile"
+DEBUG_PATH, ALT_PATH = "/debug", "/alt"  # names of open files without a path
+SCAN, ARCHIVE, CHECK, PROFILE = "scan", "archive", "check", "profile"
 LONGEST_NOTE = 1000
-MOST_CANDIDATES = 16  # files of a build-id that a profile may be named by
+MAX_CANDIDATES = 16  # files of a build-id that may name a profile
+PATIENCE_SECONDS = 5.0  # for the fork server, when this process ends
+MALFORMED = "parsing failed: the worker sent a malformed reply"
 FLAGS = ("lines", "pclntab", "symtab", "dynsym")  # of Quality, in its order
-ROOMS = (
+PACKAGES = (
     "_base", "archive", "demangle", "dwarf", "flamegraph", "gopclntab", "gotrace", "kernels", "lidia", "locate",
     "locator", "objects", "perfdata", "procmap", "profiles", "ranges", "samples", "store", "symbolize", "unwind",
 )  # fmt: skip
@@ -66,11 +71,11 @@ LIBRARIES = (
     "backports.zstd", "bz2", "compression.zstd", "ctypes", "google_crc32c", "gzip", "isal.isal_zlib", "lzma",
     "pyarrow", "pydemumble", "traceback", "zipfile", "zlib",
 )  # fmt: skip
-"""What a copy may need of others'; it can't open anything any more when it needs them."""
+"""Modules that a confined process may need; it can't import them any more."""
 
 
-class NotParsed(WhenceError):
-    """A file that could not be parsed within its limits."""
+class ParseFailed(WhenceError):
+    """A file that was not parsed within the limits."""
 
 
 class NamedProfile(NamedTuple):
@@ -86,187 +91,154 @@ class NamedProfile(NamedTuple):
 # in the server
 
 
-class ConfinedParser:
-    """What a Store parses files by: one process a file, for both of its questions."""
+class ConfinedParser(FileParser):
+    """Parses the files of a store in confined processes, one for each session."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
-        self._mother: tuple[subprocess.Popen[bytes], socket.socket] | None = None
-        self._threads = threading.local()
+        self._fork_server: Child | None = None
 
     @contextlib.contextmanager
-    def session(self) -> Iterator[None]:
-        """A block in which this thread's questions about one file go to one process; outside each has its own."""
-        self._threads.session = True
-        try:
-            yield
-        finally:
-            self._threads.session = False
-            self._end()
-
-    def look(self, path: Path) -> Looked:
-        """What a file is (quality.look), found out by a new process. Raises WhenceError."""
-        self._end()
-        self._start()
-        self._threads.path = path
-        with open(path, "rb") as file, self._one():
-            return looked_of(self._ask({"ask": LOOK}, [file.fileno()]))
+    def session(
+        self, store: StoreReader, jobs: int | None = 1, folders: Iterable[str] = ()
+    ) -> Iterator[ConfinedSession]:
+        """Open a block with a confined process for one file. Raises ParseFailed, OSError."""
+        with contextlib.ExitStack() as stack:
+            yield ConfinedSession(stack, store, self)
 
     def check(self, path: Path, build_id: str, kind: str) -> None:
-        """Raises WhenceError unless an ELF file is whole and has this build-id (locate.cache.check)."""
-        self._end()
-        self._start()
-        with open(path, "rb") as file, self._one():
-            answer = self._ask({"ask": CHECK, "build_id": build_id}, [file.fileno()])
-        if answer.get("cut") is True:
-            raise CutError("it is not the whole file")
-        if answer.get("right") is not True:
-            raise Mismatch(f"it has not build-id {build_id}")
-
-    def archive(
-        self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None,
-    ) -> MadeArchive:  # fmt: skip
-        """An archive of the files of a build-id (archiving.make_archive), by the process that looked at one of them.
-        Raises WhenceError."""
-        if self._line is None:
-            self._start()
-        with self._one(), contextlib.ExitStack() as stack:
-            alt = alt_in(store, stack)(known.alt, "") if is_id(known.alt) else None
-            given: dict[str, Path | None] = {**files, ALT: alt}
-            opened = {kind: stack.enter_context(open(path, "rb")) for kind, path in given.items() if path}
-            same = alt is None and looked_at is not None and looked_at == self._threads.path
-            message = {
-                "ask": ARCHIVE, "kinds": [*map(str, opened)], "alone": is_better_alone(known), "alt": known.alt,
-                "same": same,
-            }  # fmt: skip
-            answer = self._ask(message, [*(one.fileno() for one in opened.values()), output.fileno()])
-        try:
-            return MadeArchive(
-                int(answer["ranges"]), answer["alt_there"] is True, plain(str(answer["note"]))[:LONGEST_NOTE]
-            )
-        except (KeyError, TypeError, ValueError):
-            raise NotParsed("parsing it failed: the answer is none") from None
+        """Raise WhenceError unless an ELF file is complete and has this build-id (locate.cache.check)."""
+        with open(path, "rb") as file, self.start() as line:
+            reply = self.exchange(line, {"method": CHECK, "build_id": build_id}, [file.fileno()])
+        if reply.get("cut") is True:
+            raise CutError("the file is cut off")
+        if reply.get("right") is not True:
+            raise Mismatch(f"build-id mismatch: expected {build_id}")
 
     def name_profile(
         self, body: bytes, format: str, title: str, candidates: Callable[[Wanted], Iterator[Candidate]]
     ) -> NamedProfile:
-        """Return a profile named by the files that `candidates` finds, in `format` ("": as it came).
+        """Return a profile named by the files that `candidates` finds, in `format` ("": its own).
 
         Raises WhenceError; OSError if the temporary folder is full.
         """
-        most = self._limits.answer_bytes
-        message: dict[str, Any] = {"ask": PROFILE, "format": format, "title": title, "answer_bytes": most}
-        with TemporaryFile() as given, TemporaryFile() as out, self._copy() as line:
+        limit = self._limits.answer_bytes
+        message: dict[str, Any] = {"method": PROFILE, "format": format, "title": title, "answer_bytes": limit}
+        with TemporaryFile() as given, TemporaryFile() as out, self.start() as line:
             given.write(body)
             given.seek(0)  # which flushes
-            answer = self._exchange(line, message, [given.fileno(), out.fileno()])
-            while "find" in answer:
+            reply = self.exchange(line, message, [given.fileno(), out.fileno()])
+            while "find" in reply:
                 with contextlib.ExitStack() as stack:
-                    answer = self._exchange(line, *file_for(answer, candidates, stack))
+                    reply = self.exchange(line, *file_for(reply, candidates, stack))
             out.seek(0)
-            return named_of(answer, out.read(most + 1), most)
-
-    @contextlib.contextmanager
-    def _one(self) -> Iterator[None]:
-        """One question; outside of a session the process has nothing to wait for after it."""
-        try:
-            yield
-        finally:
-            if not getattr(self._threads, "session", False):
-                self._end()
+            return checked_profile(reply, out.read(limit + 1), limit)
 
     def close(self) -> None:
+        """End the fork server."""
         with self._lock:
-            if self._mother is not None:
-                process, line = self._mother
-                self._mother = None
-                line.close()  # which ends it
+            if self._fork_server is not None:
+                self._fork_server.reap(PATIENCE_SECONDS)
+                self._fork_server = None
+
+    def start(self) -> socket.socket:
+        """Return the socket to a new confined process. Raises ParseFailed, OSError."""
+        line, theirs = socket.socketpair()
+        limits = {"bytes": self._limits.parse_bytes, "seconds": self._limits.parse_seconds}
+        with theirs, self._lock:
+            for _ in range(2):  # a fork server that has ended is started again
+                if self._fork_server is not None and self._fork_server.poll() is not None:
+                    self._fork_server.reap()
+                    self._fork_server = None
+                self._fork_server = self._fork_server or start_fork_server()
                 try:
-                    process.wait(5)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-
-    @property
-    def _line(self) -> socket.socket | None:
-        """This thread's line to a copy."""
-        return getattr(self._threads, "line", None)
-
-    def _start(self) -> None:
-        self._threads.line, self._threads.path = self._copy(), None
-
-    def _end(self) -> None:
-        if self._line is not None:
-            self._line.close()
-        self._threads.line = None
-
-    def _copy(self) -> socket.socket:
-        """A line to a new copy of the process that waits. Raises OSError."""
-        mine, its = socket.socketpair()
-        with its, self._lock:
-            for _ in range(2):  # one that has ended meanwhile is started anew
-                if self._mother is not None and self._mother[0].poll() is not None:
-                    self._mother[1].close()
-                    self._mother = None
-                self._mother = self._mother or start()
-                limits = {"bytes": self._limits.parse_bytes, "seconds": self._limits.parse_seconds}
-                try:
-                    send(self._mother[1], limits, [its.fileno()])
+                    send(self._fork_server.line, limits, [theirs.fileno()])
                 except OSError:
-                    self._mother[0].kill()
-                    self._mother[0].wait()
+                    self._fork_server.kill()
+                    self._fork_server.reap()
                     continue
-                mine.settimeout(self._limits.parse_seconds + 1)
-                return mine
-        mine.close()
-        raise NotParsed("no process to parse it could be started")
+                line.settimeout(self._limits.parse_seconds + 1)
+                return line
+        line.close()
+        raise ParseFailed("parsing failed: no process could be started")
 
-    def _ask(self, message: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        assert self._line is not None
-        return self._exchange(self._line, message, descriptors)
-
-    def _exchange(self, line: socket.socket, message: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """Send a message and return the answer. Raises NotParsed."""
+    def exchange(self, line: socket.socket, message: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """Send a request and return the reply. Raises ParseFailed."""
         try:
             send(line, message, descriptors)
-            answer, _ = receive(line)
+            reply, _ = receive(line)
         except TimeoutError:
-            raise NotParsed(f"it was not parsed within {self._limits.parse_seconds:g} seconds") from None
+            raise ParseFailed(f"parsing took more than {self._limits.parse_seconds:g} seconds") from None
         except (OSError, ValueError):
-            raise NotParsed("parsing it failed: the process has ended") from None
-        if "fault" in answer:
-            raise NotParsed(str(answer["fault"]))
-        return answer
+            raise ParseFailed("parsing failed: the worker has ended") from None
+        if "fault" in reply:
+            raise ParseFailed(str(reply["fault"]))
+        return reply
 
 
-def start() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """The process that copies itself, and the line to it. Raises OSError."""
-    mine, its = socket.socketpair()
-    with its:
-        words = [sys.executable, "-m", __name__, str(its.fileno())]
-        nothing = subprocess.DEVNULL
-        given = {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT)}
-        given["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # its own pool reserves 1 GiB, which counts against `parse_bytes`
-        process = subprocess.Popen(words, stdin=nothing, stdout=nothing, pass_fds=[its.fileno()], env=given)
-    return process, mine
+class ConfinedSession(ParseSession):
+    """Scans a file and archives it in one confined process."""
+
+    def __init__(self, stack: contextlib.ExitStack, store: StoreReader, parser: ConfinedParser) -> None:
+        super().__init__(stack, store)
+        self._parser = parser
+        self._line: socket.socket | None = None
+        self._scanned = False
+
+    def _ask(self, message: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        if self._line is None:
+            self._line = self._stack.enter_context(self._parser.start())
+        return self._parser.exchange(self._line, message, descriptors)
+
+    def scan(self, path: Path) -> ScanResult:
+        """Return what a file holds. Raises WhenceError, OSError."""
+        with open(path, "rb") as file:
+            reply = self._ask({"method": SCAN}, [file.fileno()])
+        self._scanned = True
+        return checked_scan(reply)
+
+    def archive(self, described: Meta, output: BinaryIO, *, scanned: bool) -> MadeArchive:
+        """Write an archive of the files of a build-id. Raises WhenceError, OSError."""
+        with contextlib.ExitStack() as stack:
+            paths: dict[str, Path] = stored_files(self._store, described, stack)
+            alt = alt_in(self._store, stack)(described.alt, "") if is_id(described.alt) else None
+            if alt is not None:
+                paths[ALT] = alt
+            files = {kind: stack.enter_context(open(path, "rb")) for kind, path in paths.items()}
+            message = {
+                "method": ARCHIVE, "kinds": [*map(str, files)], "alone": is_better_alone(described),
+                "alt": described.alt, "same": scanned and self._scanned and alt is None,
+            }  # fmt: skip
+            reply = self._ask(message, [*(file.fileno() for file in files.values()), output.fileno()])
+        try:
+            note = plain(str(reply["note"]))[:LONGEST_NOTE]
+            return MadeArchive(int(reply["ranges"]), reply["alt_there"] is True, note)
+        except (KeyError, TypeError, ValueError):
+            raise ParseFailed(MALFORMED) from None
+
+
+def start_fork_server() -> Child:
+    """Start the process that forks confined processes. Raises OSError."""
+    environment = {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT)}
+    environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # Arrow's own reserves 1 GiB, which counts as `parse_bytes`
+    return Child.spawn([sys.executable, "-m", __name__], environment)
 
 
 def file_for(
-    question: dict[str, Any], candidates: Callable[[Wanted], Iterator[Candidate]], stack: contextlib.ExitStack
+    request: dict[str, Any], candidates: Callable[[Wanted], Iterator[Candidate]], stack: contextlib.ExitStack
 ) -> tuple[dict[str, Any], list[int]]:
-    """Return the answer to a confined process that asks for a file, and the file, which `stack` closes.
+    """Return the reply to a confined process that requests a file, with the file, which `stack` closes.
 
-    Raises NotParsed for a malformed question.
+    Raises ParseFailed for a malformed request.
     """
-    build_id, kinds, skip = question["find"], question.get("kinds"), question.get("skip")
+    build_id, kinds, skip = request["find"], request.get("kinds"), request.get("skip")
     if not (isinstance(build_id, str) and isinstance(kinds, list) and isinstance(skip, int) and skip >= 0):
-        raise NotParsed("parsing it failed: a malformed question")
-    known = [kind for kind in FileKind if str(kind) in kinds]
+        raise ParseFailed("parsing failed: the worker sent a malformed request")
     if not is_id(build_id):
         return {}, []
-    wanted = Wanted(build_id, kinds=tuple(known), local=False)
-    for number, candidate in enumerate(islice(candidates(wanted), MOST_CANDIDATES)):
+    wanted = Wanted(build_id, kinds=tuple(kind for kind in FileKind if str(kind) in kinds), local=False)
+    for number, candidate in enumerate(islice(candidates(wanted), MAX_CANDIDATES)):
         stack.callback(candidate.close)
         if number < skip:
             continue
@@ -276,50 +248,51 @@ def file_for(
     return {}, []
 
 
-def named_of(answer: dict[str, Any], data: bytes, most: int) -> NamedProfile:
-    """Return the checked answer to PROFILE: the process may have been taken over. Raises NotParsed."""
+def checked_profile(reply: dict[str, Any], data: bytes, limit: int) -> NamedProfile:
+    """Return a named profile of at most `limit` bytes. Raises ParseFailed for a malformed reply."""
     try:
-        found = NamedProfile(
-            data, str(answer["format"]), int(answer["locations"]), int(answer["named"]),
-            [(str(build_id), plain(str(path))) for build_id, path in answer["missed"]],
+        profile = NamedProfile(
+            data, str(reply["format"]), int(reply["locations"]), int(reply["named"]),
+            [(str(build_id), plain(str(path))) for build_id, path in reply["missed"]],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
-        raise NotParsed("parsing it failed: a malformed answer") from None
-    if len(data) > most or found.format not in (*formats.WRITTEN, formats.PAGE):
-        raise NotParsed("parsing it failed: a malformed answer")
-    return found
+        raise ParseFailed(MALFORMED) from None
+    if len(data) > limit or profile.format not in (*formats.WRITTEN, formats.PAGE):
+        raise ParseFailed(MALFORMED)
+    return profile
 
 
-def looked_of(answer: dict[str, Any]) -> Looked:
-    """What `look` was answered, checked: the process may have been taken over. Raises NotParsed."""
+def checked_scan(reply: dict[str, Any]) -> ScanResult:
+    """Return the result of a scan. Raises ParseFailed for a malformed reply."""
     try:
-        quality = answer["quality"]
-        found = Looked(
-            str(answer["build_id"]), tuple(FileKind(one) for one in answer["kinds"]),
+        quality = reply["quality"]
+        result = ScanResult(
+            str(reply["build_id"]), tuple(FileKind(kind) for kind in reply["kinds"]),
             Quality(int(quality["units"]), *(quality[name] is True for name in FLAGS)),
-            str(answer["machine"])[:80], answer["little_endian"] is True, str(answer["alt"]),
+            str(reply["machine"])[:80], reply["little_endian"] is True, str(reply["alt"]),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
-        raise NotParsed("parsing it failed: the answer is none") from None
-    if not found.kinds or any(one and not is_id(one) for one in (found.build_id, found.alt)):
-        raise NotParsed("parsing it failed: the answer is none")
-    return found
+        raise ParseFailed(MALFORMED) from None
+    if not result.kinds or any(build_id and not is_id(build_id) for build_id in (result.build_id, result.alt)):
+        raise ParseFailed(MALFORMED)
+    return result
 
 
-# in the process that copies itself, and in its copies
+# in the fork server
 
 
 def main() -> int:
-    line = socket.socket(fileno=int(sys.argv[1]))
+    """Fork a confined process for each message, until the parent closes the socket."""
+    line = parent()
     names = [*LIBRARIES, *modules_of("whence", deep=False)]
-    for room in ROOMS:
-        names += [f"whence.{room}", *modules_of(f"whence.{room}", deep=True)]
+    for package in PACKAGES:
+        names += [f"whence.{package}", *modules_of(f"whence.{package}", deep=True)]
     for name in names:
-        with contextlib.suppress(ImportError):  # of libraries that are not installed
+        with contextlib.suppress(ImportError):  # optional libraries
             importlib.import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the server ends this process
     write_every_format()
-    lines: dict[int, socket.socket] = {}  # by the copy's process
+    children: list[Child] = []
     ended, wakes = socket.socketpair()
     ended.setblocking(False)
     wakes.setblocking(False)
@@ -330,62 +303,64 @@ def main() -> int:
         if ended in ready:
             with contextlib.suppress(BlockingIOError):
                 ended.recv(4096)
-            bury(lines)
+            children = [child for child in children if not report_end(child)]
         if line not in ready:
             continue
         try:
             limits, (descriptor,) = receive(line)
         except (OSError, ValueError):  # the server has ended
             return 0
-        its = socket.socket(fileno=descriptor)
+        theirs = socket.socket(fileno=descriptor)
         pid = os.fork()
         if pid == 0:
-            for one in (line, ended, wakes, *lines.values()):
-                one.close()
-            serve_one(its, int(limits["bytes"]), float(limits["seconds"]))
-        lines[pid] = its
+            for other in (line, ended, wakes, *(child.line for child in children)):
+                other.close()
+            serve_confined(theirs, int(limits["bytes"]), float(limits["seconds"]))
+        children.append(Child(pid, theirs))
 
 
 def write_every_format() -> None:
-    """Write a small profile in every format, so that what writers import when they run is here before the copies."""
+    """Write a small profile in every format: writers import modules when they run."""
     profile = formats.from_bytes(b"main;work 1\n")
     for format in (*formats.WRITTEN, formats.PAGE):
         with contextlib.suppress(ImportError):
             formats.to_bytes(profile, format)
 
 
-def bury(lines: dict[int, socket.socket]) -> None:
-    """Take note of the copies that have ended; to those who wait for an answer of one, how it ended is the answer."""
-    with contextlib.suppress(ChildProcessError):
-        while (done := os.waitpid(-1, os.WNOHANG))[0]:
-            line = lines.pop(done[0])
-            code = os.waitstatus_to_exitcode(done[1])
-            if code:
-                how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                with contextlib.suppress(OSError):
-                    line.setblocking(False)
-                    send(line, {"fault": f"parsing it failed ({how})"})
-            line.close()
+def report_end(child: Child) -> bool:
+    """Return True if a confined process has ended; if it failed, its client gets the reason as the reply."""
+    code = child.poll()
+    if code is None:
+        return False
+    if code:
+        with contextlib.suppress(OSError):
+            child.line.setblocking(False)
+            send(child.line, {"fault": f"parsing failed: the worker ended with {ending(code)}"})
+    child.line.close()
+    return True
 
 
 def modules_of(name: str, *, deep: bool) -> list[str]:
-    """The modules of a package, `deep` also those of packages in it."""
+    """Return the names of the modules of a package; with `deep` those of its subpackages, too."""
     path = getattr(importlib.import_module(name), "__path__", ())
     if deep:
-        return [one.name for one in pkgutil.walk_packages(path, f"{name}.")]
-    return [f"{name}.{one.name}" for one in pkgutil.iter_modules(path) if not one.ispkg and one.name != "__main__"]
+        return [module.name for module in pkgutil.walk_packages(path, f"{name}.")]
+    modules = pkgutil.iter_modules(path)
+    return [f"{name}.{module.name}" for module in modules if not module.ispkg and module.name != "__main__"]
 
 
-def serve_one(line: socket.socket, most_bytes: int, seconds: float) -> None:
-    """Answer the questions about one file, confined, and end."""
+# in a confined process
+
+
+def serve_confined(line: socket.socket, memory: int, seconds: float) -> None:
+    """Confine this process, answer the requests about one file, and end."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, seconds + 1)  # which ends it, and which it can't set again
-        confine(most_bytes, seconds)
-        asked = Asked(line)
-        asked.answer()
+        signal.setitimer(signal.ITIMER_REAL, seconds + 1)  # ends the process, which can't change it any more
+        confine(memory, seconds)
+        ConfinedService(line).run()
         code = 0
     except (ConnectionError, KeyboardInterrupt):
         code = 0
@@ -393,38 +368,39 @@ def serve_one(line: socket.socket, most_bytes: int, seconds: float) -> None:
         os._exit(code)
 
 
-class Asked:
-    """What a copy is asked: `check`; or `look`, then `archive`."""
+class ConfinedService:
+    """Answers the requests about one file."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self._stack = contextlib.ExitStack()
-        self._producers: Producers | None = None  # those of the file that was looked at
+        self._producers: Producers | None = None  # of the scanned file
 
-    def answer(self) -> None:
-        work = {LOOK: self._look, ARCHIVE: self._archive, CHECK: self._check, PROFILE: self._profile}
+    def run(self) -> None:
+        """Answer requests. Raises ConnectionError when the server closes the socket."""
+        methods = {SCAN: self._scan, ARCHIVE: self._archive, CHECK: self._check, PROFILE: self._profile}
         while True:
             message, descriptors = receive(self._line)
             try:
-                answer = work[message["ask"]](message, descriptors)
+                reply = methods[message["method"]](message, descriptors)
             except WhenceError as error:
-                answer = {"fault": without_file(error)}
+                reply = {"fault": without_file(error)}
             except MemoryError:
-                answer = {"fault": "it takes more memory to parse than is allowed"}
+                reply = {"fault": "parsing the file takes more memory than is allowed"}
             except RecursionError:
-                answer = {"fault": "it is nested too deeply"}
-            except Exception as error:  # whatever a reader stumbles over
-                answer = {"fault": f"parsing it failed ({type(error).__name__}: {plain(str(error))[:LONGEST_NOTE]})"}
-            for one in descriptors:
-                os.close(one)
-            send(self._line, answer)
+                reply = {"fault": "the file is nested too deeply"}
+            except Exception as error:  # a bug in a reader
+                reply = {"fault": f"parsing failed ({type(error).__name__}: {plain(str(error))[:LONGEST_NOTE]})"}
+            for descriptor in descriptors:
+                os.close(descriptor)
+            send(self._line, reply)
 
-    def _look(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _scan(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         elf = self._stack.enter_context(mapped(descriptors[0]))
-        looked, self._producers = self._stack.enter_context(looking_at(elf, Supplements(), 1))
+        result, self._producers = self._stack.enter_context(open_scan_of(elf, Supplements(), 1))
         return {
-            "build_id": looked.build_id, "kinds": [*map(str, looked.kinds)], "quality": looked.quality.as_json(),
-            "machine": looked.machine, "little_endian": looked.little_endian, "alt": looked.alt,
+            "build_id": result.build_id, "kinds": [*map(str, result.kinds)], "quality": result.quality.as_json(),
+            "machine": result.machine, "little_endian": result.little_endian, "alt": result.alt,
         }  # fmt: skip
 
     def _check(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
@@ -447,7 +423,7 @@ class Asked:
         if main is None or message["alone"]:
             main, debug = debug, None
         if main is None:
-            raise NotParsed("there is no file to archive")
+            raise ParseFailed("there is no file to archive")
         with open(os.dup(out), "w+b") as output, contextlib.ExitStack() as stack:
             producers = self._producers
             if producers is None or not message["same"]:
@@ -464,7 +440,7 @@ class Asked:
 
 
 def mapped(descriptor: int | None) -> ElfFile:
-    """An ELF file that is open. Raises ElfError."""
+    """Open an ELF file by its descriptor. Raises ElfError."""
     assert descriptor is not None
     if not os.fstat(descriptor).st_size:
         return ElfFile.from_bytes(b"")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from whence import lidia
+from whence._base.child import LONGEST, receive, send
 from whence._base.errors import Unsupported, WhenceError
 from whence.binary import Binary
 from whence.locate.identity import comparable, key
@@ -29,7 +30,6 @@ from whence.profiles.binaries import Binaries
 from whence.profiles.formats import registry as formats
 from whence.profiles.naming import Named
 from whence.profiles.naming import name as name_profile
-from whence.server.messages import LONGEST, receive, send
 
 MISSED_BYTES = LONGEST // 2  # of the list of files without names, as JSON
 

@@ -18,8 +18,8 @@ from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 from whence.store.outcomes import MadeArchive
 
 if TYPE_CHECKING:
-    from whence.store.keeper import Keeper
     from whence.store.meta import Meta
+    from whence.store.reader import StoreReader
 
 
 class Supplements(DebugFiles):
@@ -72,7 +72,7 @@ class Supplements(DebugFiles):
         return search
 
 
-def alt_in(store: Keeper, stack: ExitStack) -> Callable[[str, str], Path | None]:
+def alt_in(store: StoreReader, stack: ExitStack) -> Callable[[str, str], Path | None]:
     """Where dwz's shared files lie in a store, until the stack is closed; one that is not there is noted as wanted."""
 
     def find(build_id: str, name: str) -> Path | None:
@@ -85,7 +85,7 @@ def alt_in(store: Keeper, stack: ExitStack) -> Callable[[str, str], Path | None]
 
 
 def make_archive(
-    store: Keeper,
+    store: StoreReader,
     known: Meta,
     files: dict[str, Path],
     output: BinaryIO,

@@ -22,7 +22,7 @@ from whence.locate.cache import ABSENT, ORIGIN, Cache, is_own, open_own
 from whence.store.names import KINDS
 
 if TYPE_CHECKING:
-    from whence.store.keeper import Keeper
+    from whence.store.reader import StoreReader
 
 FRESH_SECONDS = 3600.0
 ABSENT_SECONDS = 600.0
@@ -36,7 +36,7 @@ class Fetched:
     A file is not compared with the store for `fresh_seconds` (None: an hour).
     """
 
-    def __init__(self, store: Keeper, cache: Cache, *, fresh_seconds: float | None = None) -> None:
+    def __init__(self, store: StoreReader, cache: Cache, *, fresh_seconds: float | None = None) -> None:
         self.store, self.cache, self._fresh = store, cache, fresh_seconds
         self._place = _mark(store.url)
 

@@ -1,15 +1,16 @@
-"""The names of a store's objects. Every name is made here, of ids that were checked first.
+"""The names of a store's objects. Every name is made here, from ids that are checked first.
 
-    whence-store.json                       says that this is a store, and of which version
-    buildid/ID/debuginfo, executable        the files, as debuginfod's addresses name them (with .zst: packed)
-    buildid/ID/lidia.gz                     the archive that was made of them (earlier versions: lidia, not compressed)
-    buildid/ID/meta.json                    what they are: size, hash, quality, date, where each came from
+    whence-store.json                       marks a store, with its version
+    buildid/ID/debuginfo, executable        the files, named as in debuginfod's addresses (with .zst: compressed)
+    buildid/ID/lidia.gz                     the archive made of them (earlier versions: lidia, not compressed)
+    buildid/ID/meta.json                    the description of the files: size, hash, quality, date, origin
     debugid/DEBUGID                         a text: the build-id of this debug id (Breakpad's, Mozilla's)
     sources/ID.zip                          source files that the debug info names
-    locks/ID                                who is changing this build-id, and until when
-    index/base.json, index/log/NAME.json    what `ls` prints; made again from the rest at any time
-    wanted/ID.json                          questions that this build-id had no answer for
-    used/ID                                 its time of change is when the build-id answered last
+    locks/ID                                the lease of the writer that is changing this build-id
+    index/base.json, index/log/NAME.json    the rows of `whence store ls`; can be made again from the rest
+    wanted/ID.json                          requests for a build-id that is missing
+    used/ID                                 its time of change is when the build-id was used last
+    announced/ID.json                       an upload that was announced and has not ended
     symbolizer/TENANT/ID                    archives where Pyroscope looks for them
     .build-id/ab/cdef.debug                 debug files where gdb looks for them
 
@@ -17,7 +18,7 @@
 'buildid/ab12/debuginfo'
 >>> checked_id("../../etc/passwd")
 Traceback (most recent call last):
-whence._base.errors.WrongUse: a build-id is 1 to 64 bytes in lower-case hex, not '../../etc/passwd'
+whence._base.errors.WrongUse: a build-id is 1 to 64 bytes in lowercase hex, not '../../etc/passwd'
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from whence.locate.search import FileKind
 ID_BYTES = 64
 HEX = b"0123456789abcdef"
 ID = re.compile(rf"(?:[0-9a-f]{{2}}){{1,{ID_BYTES}}}")
-TENANT = re.compile(r"[0-9A-Za-z!_*'().-]{1,150}")  # what Grafana's databases take
+TENANT = re.compile(r"[0-9A-Za-z!_*'().-]{1,150}")  # valid in Grafana's databases
 DEBUG_ID = re.compile(r"[0-9A-F]{32}[0-9a-fA-F]{1,8}")
 
 ARCHIVE, DEBUGINFO, EXECUTABLE = FileKind.ARCHIVE, FileKind.DEBUGINFO, FileKind.EXECUTABLE
@@ -41,34 +42,34 @@ PACKED, GZIPPED = ".zst", ".gz"  # ELF files, archives
 
 MARKER = "whence-store.json"
 FILES, DEBUG_IDS, SOURCES = "buildid/", "debugid/", "sources/"
-LOCKS, WANTED, USED = "locks/", "wanted/", "used/"
+LOCKS, WANTED, USED, ANNOUNCED = "locks/", "wanted/", "used/", "announced/"
 INDEX, LOG = "index/base.json", "index/log/"
 SYMBOLIZER, GDB = "symbolizer/", ".build-id/"
 
 
 def is_id(build_id: str) -> bool:
-    """Whether a text is a build-id as a store names files by it."""
+    """Return True if a text is a build-id: 1 to 64 bytes in lowercase hex."""
     return ID.fullmatch(build_id) is not None
 
 
 def are_ids(build_ids: Sequence[str]) -> bool:
-    """The same of many at once."""
+    """Return True if all texts are build-ids."""
     if any(size % 2 or not 0 < size <= 2 * ID_BYTES for size in set(map(len, build_ids))):
         return False
     return not "".join(build_ids).encode("utf-8", "surrogatepass").translate(None, HEX)
 
 
 def checked_id(build_id: str) -> str:
-    """The build-id. Raises WrongUse for what is none."""
+    """Return a build-id. Raises WrongUse if it is malformed."""
     if not is_id(build_id):
-        raise WrongUse(f"a build-id is 1 to {ID_BYTES} bytes in lower-case hex, not {build_id[:200]!r}")
+        raise WrongUse(f"a build-id is 1 to {ID_BYTES} bytes in lowercase hex, not {build_id[:200]!r}")
     return build_id
 
 
 def file_key(build_id: str, kind: str, packed: bool = False) -> str:
-    """The object of one file of a build-id."""
+    """Return the key of a file of a build-id. Raises WrongUse."""
     if kind not in KINDS:
-        raise WrongUse(f"a store has {', '.join(KINDS)} of a build-id, not {kind[:200]!r}")
+        raise WrongUse(f"the kind of a file is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {kind[:200]!r}")
     suffix = GZIPPED if kind == ARCHIVE else PACKED
     return f"{FILES}{checked_id(build_id)}/{kind}{suffix if packed else ''}"
 
@@ -79,58 +80,68 @@ def is_packed(key: str) -> bool:
 
 
 def meta_key(build_id: str) -> str:
+    """Return the key of the description of a build-id. Raises WrongUse."""
     return f"{FILES}{checked_id(build_id)}/meta.json"
 
 
 def folder_key(build_id: str) -> str:
-    """What the keys of all files of a build-id begin with."""
+    """Return the prefix of the keys of all files of a build-id. Raises WrongUse."""
     return f"{FILES}{checked_id(build_id)}/"
 
 
 def lock_key(build_id: str) -> str:
+    """Return the key of the lease of a build-id. Raises WrongUse."""
     return LOCKS + checked_id(build_id)
 
 
 def wanted_key(build_id: str) -> str:
+    """Return the key of the requests for a missing build-id. Raises WrongUse."""
     return f"{WANTED}{checked_id(build_id)}.json"
 
 
 def used_key(build_id: str) -> str:
+    """Return the key of the object that records the last use of a build-id. Raises WrongUse."""
     return USED + checked_id(build_id)
 
 
+def announced_key(build_id: str) -> str:
+    """Return the key of the announced upload of a build-id. Raises WrongUse."""
+    return f"{ANNOUNCED}{checked_id(build_id)}.json"
+
+
 def sources_key(build_id: str) -> str:
+    """Return the key of the bundle of sources of a build-id. Raises WrongUse."""
     return f"{SOURCES}{checked_id(build_id)}.zip"
 
 
 def debug_id_key(debug_id: str) -> str:
-    """The object of a debug id. Raises WrongUse for what is none."""
+    """Return the key of the object that maps a debug id to its build-id. Raises WrongUse."""
     if not DEBUG_ID.fullmatch(debug_id):
-        raise WrongUse(f"a debug id is 32 upper-case hex digits and an age, not {debug_id[:200]!r}")
+        raise WrongUse(f"a debug id is 32 uppercase hex digits and an age, not {debug_id[:200]!r}")
     return DEBUG_IDS + debug_id
 
 
 def is_tenant(tenant: str) -> bool:
-    """Whether a text may be a tenant's name."""
+    """Return True if a text is a valid name of a tenant."""
     return TENANT.fullmatch(tenant) is not None and tenant not in (".", "..")
 
 
 def symbolizer_key(tenant: str, build_id: str) -> str:
-    """Where Pyroscope looks for the archive of a build-id. Raises WrongUse for what is no tenant."""
+    """Return the key where Pyroscope looks for the archive of a build-id. Raises WrongUse."""
     if not is_tenant(tenant):
-        raise WrongUse(f"a tenant has up to 150 letters, digits and !_*'().-, not {tenant[:200]!r}")
+        raise WrongUse(f"a tenant is 1 to 150 letters, digits and characters of !_*'().-, not {tenant[:200]!r}")
     return f"{SYMBOLIZER}{tenant}/{checked_id(build_id)}"
 
 
 def gdb_key(build_id: str) -> str:
-    """Where gdb looks for the debug file of a build-id. Raises WrongUse for one of a single byte, which has no name."""
+    """Return the key where gdb looks for the debug file of a build-id. Raises WrongUse for a single byte."""
     if len(checked_id(build_id)) < 4:
-        raise WrongUse(f"gdb's layout has no name for a build-id of one byte, {build_id}")
+        raise WrongUse(f"gdb's layout needs a build-id of at least two bytes, not {build_id}")
     return f"{GDB}{build_id[:2]}/{build_id[2:]}.debug"
 
 
 def debug_id_of(build_id: str, *, little_endian: bool = True) -> str:
-    """The debug id of an ELF file: the first 16 bytes of its build-id as a GUID, and age 0.
+    """Return the debug id of an ELF file: the first 16 bytes of its build-id as a GUID, and age 0.
 
     >>> debug_id_of("e16fc13894712498dd9ed272a0c8c0f9850a94da")
     '38C16FE171949824DD9ED272A0C8C0F90'

@@ -49,7 +49,7 @@ class PackageError(FormatError):
     format = "package"
 
 
-class Member:
+class PackageMember:
     """A file in a package, to be read from its start to its end. `origin` names it, its package first."""
 
     def __init__(self, file: IO[bytes], origin: str, budget: Budget, *, charged: bool) -> None:
@@ -112,7 +112,7 @@ def kind_of(path: str, head: bytes) -> str | None:
     return ONE if packed else None
 
 
-def members(kind: str, file: BinaryIO, path: str) -> Iterator[Member]:
+def members(kind: str, file: BinaryIO, path: str) -> Iterator[PackageMember]:
     """The ELF files of a package, each to be read before the next is asked for. Raises PackageError, Unsupported."""
     stored = os.fstat(file.fileno()).st_size
     budget = Budget("members", "unpacked bytes", stored, times=TIMES, allowance=ALLOWANCE, error=PackageError)
@@ -132,7 +132,7 @@ def members(kind: str, file: BinaryIO, path: str) -> Iterator[Member]:
             raise broken(error) from error
 
 
-def _deb(file: BinaryIO, path: str, budget: Budget) -> Iterator[Member]:
+def _deb(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
     end = os.fstat(file.fileno()).st_size
     at = len(AR_MAGIC)
     while at + AR_HEAD <= end:
@@ -168,7 +168,7 @@ class _Part(io.RawIOBase):
         return len(found)
 
 
-def _tar(file: BinaryIO, path: str, budget: Budget) -> Iterator[Member]:
+def _tar(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
     stream: Any = _Counted(_unpacked(file), budget)
     tar: Any
     with tarfile.open(fileobj=stream, mode="r|") as tar:
@@ -179,7 +179,7 @@ def _tar(file: BinaryIO, path: str, budget: Budget) -> Iterator[Member]:
             content = tar.extractfile(one)
             if content is not None:
                 with content:
-                    yield Member(content, f"{path}: {plain(one.name)}", budget, charged=True)
+                    yield PackageMember(content, f"{path}: {plain(one.name)}", budget, charged=True)
 
 
 class _Counted:
@@ -209,15 +209,15 @@ def _unpacked(file: BinaryIO) -> IO[bytes]:
     return file
 
 
-def _one(file: BinaryIO, path: str, budget: Budget) -> Iterator[Member]:
+def _one(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
     with _unpacked(file) as content:
-        yield Member(content, os.path.splitext(path)[0], budget, charged=False)
+        yield PackageMember(content, os.path.splitext(path)[0], budget, charged=False)
 
 
-def _zip(file: BinaryIO, path: str, budget: Budget) -> Iterator[Member]:
+def _zip(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
     with zipfile.ZipFile(file) as package:
         for one in package.infolist():
             if one.is_dir() or one.flag_bits & 1:  # a folder, or encrypted
                 continue
             with package.open(one) as content:
-                yield Member(content, f"{path}: {plain(one.filename)}", budget, charged=False)
+                yield PackageMember(content, f"{path}: {plain(one.filename)}", budget, charged=False)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from whence.symbolize.process import ProcessView
 
 
-class Mapped(Record, frozen=True):
+class MappedFile(Record, frozen=True):
     """A file of a process: its path on this machine, or its bytes; its build-id where one was given; or why it can't be
     had."""
 
@@ -32,48 +32,48 @@ class Mapped(Record, frozen=True):
     missing: str = ""
 
 
-def of_process(pid: int) -> Iterator[Mapped]:
+def of_process(pid: int) -> Iterator[MappedFile]:
     """Raises OSError, WhenceError when the process can't be looked at."""
     with Process(pid) as process:
         for mapping in _distinct(process):
             origin = f"process {pid}: {mapping.path}"
             try:
                 if mapping.kind is Kind.VDSO:
-                    yield Mapped(origin, content=read_vdso(mapping))
+                    yield MappedFile(origin, content=read_vdso(mapping))
                     continue
                 path = mapping.openable_path()
-                yield Mapped(origin, path, missing="" if path else "no way leads to the mapped file")
+                yield MappedFile(origin, path, missing="" if path else "no way leads to the mapped file")
             except OSError as error:
-                yield Mapped(origin, missing=error.strerror or str(error))
+                yield MappedFile(origin, missing=error.strerror or str(error))
 
 
-def of_core(path: str | os.PathLike[str]) -> Iterator[Mapped]:
+def of_core(path: str | os.PathLike[str]) -> Iterator[MappedFile]:
     """Raises OSError, WhenceError for what is no core file."""
     with Core(path) as core, ElfFile.open(path) as memory:
         yield from _local(core, os.fspath(path), memory)
 
 
-def of_snapshot(path: str | os.PathLike[str]) -> Iterator[Mapped]:
+def of_snapshot(path: str | os.PathLike[str]) -> Iterator[MappedFile]:
     """Raises OSError, WhenceError for what is no snapshot."""
     with Snapshot(path) as snapshot:
         yield from _local(snapshot, os.fspath(path), None)
 
 
-def _local(process: ProcessView, name: str, memory: ElfFile | None) -> Iterator[Mapped]:
+def _local(process: ProcessView, name: str, memory: ElfFile | None) -> Iterator[MappedFile]:
     for mapping in _distinct(process):
         origin, build_id = f"{name}: {mapping.path}", process.build_id(mapping)
         if mapping.kind is Kind.VDSO:
             try:
                 if memory is None:
-                    yield Mapped(origin, missing="a snapshot has no memory to read it from")
+                    yield MappedFile(origin, missing="a snapshot has no memory to read it from")
                 else:
-                    yield Mapped(origin, content=memory.read_vaddr(mapping.start, mapping.size), build_id=build_id)
+                    yield MappedFile(origin, content=memory.read_vaddr(mapping.start, mapping.size), build_id=build_id)
             except WhenceError as error:
-                yield Mapped(origin, missing=error.message)
+                yield MappedFile(origin, missing=error.message)
         elif not build_id:
-            yield Mapped(origin, missing="no build-id was given, so nothing says which file it was")
+            yield MappedFile(origin, missing="no build-id was given, so nothing says which file it was")
         else:
-            yield Mapped(origin, mapping.path, build_id=build_id)
+            yield MappedFile(origin, mapping.path, build_id=build_id)
 
 
 def _distinct(process: ProcessView) -> Iterable[Mapping]:

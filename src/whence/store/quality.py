@@ -1,8 +1,8 @@
-"""What an ELF file is worth to those who ask for names: looked at before it is believed.
+"""The scan of an ELF file: its build-id, its kinds, and the quality of its names.
 
-The kind is what the file holds: `executable` when bytes that are loaded are in it, `debuginfo` when debug info is (or,
-without code, symbols); an unstripped program is both. Of two files of one kind the better one is that with DWARF with
-lines, with DWARF, with more units, with Go's table, with .symtab, with .dynsym, and then the larger one.
+A file is an `executable` if it has bytes that are loaded, and `debuginfo` if it has debug info (or, without code,
+symbols); an unstripped program is both. Of two files of one kind the better one has DWARF with lines, DWARF, more
+units, Go's table, .symtab, .dynsym, in this order; then the larger file is better.
 """
 
 from __future__ import annotations
@@ -26,14 +26,12 @@ from whence.store.names import DEBUGINFO, EXECUTABLE
 if TYPE_CHECKING:
     from os import PathLike
 
-    from whence.producers import Producers
-
 CHUNK = 1 << 20
 LINES, SYMTAB, DYNSYM = ".debug_line", ".symtab", ".dynsym"
 
 
 class Quality(Record, frozen=True):
-    """What names addresses in a file: units of DWARF, whether it has line tables, Go's table, symbol tables."""
+    """The sources of names in a file: the number of DWARF units, line tables, Go's table, symbol tables."""
 
     units: int = 0
     lines: bool = False
@@ -43,19 +41,20 @@ class Quality(Record, frozen=True):
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Larger is better."""
+        """The sort key: larger is better."""
         dwarf = self.units > 0
         return dwarf and self.lines, dwarf, self.units, self.pclntab, self.symtab, self.dynsym
 
     def as_json(self) -> dict[str, int | bool]:
-        """Its fields by name."""
+        """Return the fields by name."""
         return {
             "units": self.units, "lines": self.lines, "pclntab": self.pclntab, "symtab": self.symtab,
             "dynsym": self.dynsym,
         }  # fmt: skip
 
     def __str__(self) -> str:
-        """
+        """Return the quality in words.
+
         >>> str(Quality(units=3, lines=True, symtab=True)), str(Quality())
         ('DWARF of 3 units with lines, .symtab', 'no names')
         """
@@ -65,8 +64,8 @@ class Quality(Record, frozen=True):
         return ", ".join(filter(None, words)) or "no names"
 
 
-class Looked(Record, frozen=True):
-    """An ELF file that was looked at. `build_id` is "" where it has none; `alt` is that of dwz's shared file."""
+class ScanResult(Record, frozen=True):
+    """What an ELF file holds. `build_id` may be ""; `alt` is the build-id of dwz's shared file, or ""."""
 
     build_id: str
     kinds: tuple[FileKind, ...]
@@ -77,30 +76,39 @@ class Looked(Record, frozen=True):
 
 
 def build_id_of(path: str | PathLike[str]) -> str:
-    """The build-id that an ELF file carries; "" for none. Raises ElfError, OSError."""
+    """Return the build-id of an ELF file; "" if it has none. Raises ElfError, OSError."""
     with ElfFile.open(path) as elf:
         return elf.build_id
 
 
-def look(path: str | PathLike[str]) -> Looked:
-    """Parse a file. Raises ElfError for what is cut off or damaged, or holds nothing that a store keeps; OSError."""
-    with looking(path, DebugFiles(()), 1) as (looked, _):
-        return looked
+def scan(path: str | PathLike[str]) -> ScanResult:
+    """Parse a file, and return what it holds.
+
+    Raises:
+        ElfError: The file is damaged, cut off, or holds neither code nor debug info nor symbols.
+        Unsupported: The file is a core file.
+        OSError: The file can't be read.
+    """
+    with open_scan(path, DebugFiles(()), 1) as (result, _):
+        return result
+
+
+Scan = tuple[ScanResult, Producers]
 
 
 @contextmanager
-def looking(path: str | PathLike[str], finder: DebugFiles, jobs: int | None) -> Iterator[tuple[Looked, Producers]]:
-    """The same, and what names the addresses of the file, completed by what `finder` has, open until the block ends."""
-    with ElfFile.open(path) as elf, looking_at(elf, finder, jobs) as found:
-        yield found
+def open_scan(path: str | PathLike[str], finder: DebugFiles, jobs: int | None) -> Iterator[Scan]:
+    """Open a block with the result of a scan and the open producers of the file's names, completed by `finder`."""
+    with ElfFile.open(path) as elf, open_scan_of(elf, finder, jobs) as opened:
+        yield opened
 
 
 @contextmanager
-def looking_at(elf: ElfFile, finder: DebugFiles, jobs: int | None) -> Iterator[tuple[Looked, Producers]]:
-    """The same of a file that is open."""
+def open_scan_of(elf: ElfFile, finder: DebugFiles, jobs: int | None) -> Iterator[Scan]:
+    """Open a block with the result of a scan and the producers of an open file, completed by `finder`."""
     if elf.type == ET_CORE:
         raise Unsupported("a core file, not a program").in_file(elf.path)
-    must_be_whole(elf)
+    check_complete(elf)
     kinds = kinds_of(elf)
     alt = elf.alt_link
     with Producers(elf, complete=finder.complete, options=ReadOptions(jobs=jobs)) as producers:
@@ -113,33 +121,32 @@ def looking_at(elf: ElfFile, finder: DebugFiles, jobs: int | None) -> Iterator[t
             dynsym=_in_file(elf, DYNSYM),
         )
         little, alt_id = elf.order == "little", alt.build_id if alt else ""
-        yield Looked(elf.build_id, kinds, quality, machine_name(elf.machine), little, alt_id), producers
+        yield ScanResult(elf.build_id, kinds, quality, machine_name(elf.machine), little, alt_id), producers
 
 
-def must_be_whole(elf: ElfFile) -> None:
-    """Raise ElfError when a file ends before its tables say, or a table of it is damaged."""
-    end = max((one.file_offset + one.size for one in elf.sections if one.in_file), default=0)
+def check_complete(elf: ElfFile) -> None:
+    """Raise ElfError if a file is cut off or one of its tables is damaged."""
+    end = max((section.file_offset + section.size for section in elf.sections if section.in_file), default=0)
     if not elf.sections:
-        end = max((one.file_offset + one.file_size for one in elf.segments), default=0)
+        end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
     if elf.problems:
         raise elf.problems[0]
     if end > elf.size:
-        fault = f"cut off: its tables name {end} bytes, there are {elf.size}"
-        raise ElfError("file", None, "every section is in the file", fault=fault, code=CUT_OFF, path=elf.path)
+        fault = f"cut off: sections end at {end:#x}, the file ends at {elf.size:#x}"
+        raise ElfError("", None, fault, code=CUT_OFF, path=elf.path)
 
 
 def kinds_of(elf: ElfFile) -> tuple[FileKind, ...]:
-    """What a file holds. Raises ElfError when that is nothing that a store keeps."""
+    """Return what a file holds. Raises ElfError if that is neither code nor debug info nor symbols."""
     bare = (SHT_NOBITS, SHT_NOTE)
     if elf.sections:
-        loaded = any(one.allocated and one.type not in bare and one.size for one in elf.sections)
+        loaded = any(section.allocated and section.type not in bare and section.size for section in elf.sections)
     else:
-        loaded = any(one.is_loaded and one.file_size for one in elf.segments)
+        loaded = any(segment.is_loaded and segment.file_size for segment in elf.segments)
     described = elf.has_debug_info or (not loaded and _in_file(elf, SYMTAB))
     kinds = (*((DEBUGINFO,) if described else ()), *((EXECUTABLE,) if loaded else ()))
     if not kinds:
-        fault = "neither code nor debug info nor symbols are in it"
-        raise ElfError("file", None, "it holds one of them", fault=fault, code=MISMATCH, path=elf.path)
+        raise ElfError("", None, "the file has neither code nor debug info nor symbols", code=MISMATCH, path=elf.path)
     return kinds
 
 
@@ -149,8 +156,8 @@ def _in_file(elf: ElfFile, name: str) -> bool:
 
 
 def hash_of(file: BinaryIO) -> str:
-    """The SHA-256 of an open file, from where it stands, in hex."""
-    found = hashlib.sha256()
+    """Return the SHA-256 of an open file, from its position, in hex."""
+    digest = hashlib.sha256()
     while chunk := file.read(CHUNK):
-        found.update(chunk)
-    return found.hexdigest()
+        digest.update(chunk)
+    return digest.hexdigest()

@@ -27,8 +27,8 @@ from whence.store.ranged import RangedBinary
 if TYPE_CHECKING:
     from whence.locate.cache import Cache
     from whence.store.fetching import Fetched
-    from whence.store.keeper import Keeper
     from whence.store.meta import Meta
+    from whence.store.reader import StoreReader
 
 ABSENT_SECONDS = 600.0
 REMEMBERED = 100_000  # misses, and build-ids that were noted
@@ -42,7 +42,7 @@ class StoreSource:
 
     def __init__(
         self,
-        store: Keeper,
+        store: StoreReader,
         who: str = "",
         cache: Cache | str | os.PathLike[str] | None = None,
         say: Callable[[str], None] = lambda line: None,

@@ -13,7 +13,7 @@ from whence.objects.elf import ElfFile
 from whence.store import meta
 from whence.store.leases import Busy
 from whence.store.names import ARCHIVE, FILES, KINDS, file_key, folder_key, is_id, meta_key
-from whence.store.quality import hash_of, must_be_whole
+from whence.store.quality import check_complete, hash_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,7 @@ def faults_of(path: str | os.PathLike[str] | Path, build_id: str, kind: str, *, 
                 carried = table.about.build_id
         else:
             with ElfFile.open(path) as elf:
-                must_be_whole(elf)
+                check_complete(elf)
                 carried = elf.build_id
         if carried != ("" if by_hash else build_id):
             yield f"its build-id is {carried or 'missing'}"
