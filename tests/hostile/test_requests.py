@@ -24,7 +24,7 @@ from whence.server.app import make_app
 from whence.server.arrow import LONGEST_TEXT
 from whence.server.bodies import Refusal, count_profile_values
 from whence.server.settings import RequestLimits, ServerSettings
-from whence.server.symbolication import Symbolication
+from whence.server.symbolication import SymbolicationEndpoints
 from whence.store import Store, wanted
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -106,7 +106,7 @@ def streamed(store: str, body: bytes) -> tuple[int, int]:
         return sum([len(piece) async for piece in response.body_iterator])
 
     server = make_app(ServerSettings(store=store)).server
-    response = Symbolication(server)._symbolicate(body)
+    response = SymbolicationEndpoints(server)._symbolicate(body)
     return int(response.headers["Content-Length"]), asyncio.run(sent(response))
 
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from whence.server.metrics import Metrics
-from whence.server.threads import Workers
+from whence.server.threads import RolePool
 
 ROLE = "symbolize"
 SECONDS = 30.0  # that nothing here takes
@@ -27,8 +27,8 @@ def counted(metrics: Metrics) -> tuple[float, float, float]:
 
 def test_work_waits_for_a_thread_and_what_is_given_up_meanwhile_never_begins() -> None:
     metrics = Metrics()
-    metrics.roles([ROLE])
-    workers = Workers(ROLE, 1, metrics)
+    metrics.add_roles([ROLE])
+    workers = RolePool(ROLE, 1, metrics)
     begun, go_on = threading.Event(), threading.Event()
     done: list[str] = []
 
@@ -57,8 +57,8 @@ def test_work_waits_for_a_thread_and_what_is_given_up_meanwhile_never_begins() -
 
 def test_what_work_raises_comes_out_and_is_counted() -> None:
     metrics = Metrics()
-    metrics.roles([ROLE])
-    workers = Workers(ROLE, 2, metrics)
+    metrics.add_roles([ROLE])
+    workers = RolePool(ROLE, 2, metrics)
 
     def fails() -> None:
         raise LookupError("not here")

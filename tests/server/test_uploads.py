@@ -12,12 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.helpers.serving import TestClient
+from tests.helpers.serving import HOSTS, TestClient, started
 from tests.helpers.stores import Files
 from whence.server.app import make_app
 from whence.server.settings import RequestLimits, ServerSettings
 from whence.store import Store
 from whence.store.leases import Lease
+from whence.store.writer import SpoolFile
 
 SERVICE = "/debuginfo.v1alpha1.DebuginfoService"
 
@@ -109,7 +110,7 @@ def test_pyroscope_s_three_calls_take_a_file_in_json(client: TestClient, files: 
     assert answer.json()["shouldInitiateUpload"] is True
     again = client.post(f"{SERVICE}/ShouldInitiateUpload", json=announced(files)).json()
     assert not again.get("shouldInitiateUpload")
-    assert "under way" in again["reason"]
+    assert "in progress" in again["reason"]
     sent = client.post(f"{SERVICE}/Upload/{files.build_id}", content=files.whole.read_bytes())
     assert sent.status_code == 200, sent.text
     assert client.post(f"{SERVICE}/UploadFinished", json={"gnuBuildId": files.build_id}).status_code == 200
@@ -153,13 +154,13 @@ def test_pyroscope_s_refusals_have_codes(client: TestClient, files: Files) -> No
     assert client.post(should, content=b"x", headers={"Content-Type": "text/plain"}).status_code == 415
 
 
-def test_an_upload_that_the_temporary_folder_has_no_room_for_is_507(
+def test_an_upload_is_507_if_the_disk_of_the_store_is_full(
     client: TestClient, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(descriptor: int, data: bytes) -> None:
+    def full(file: SpoolFile, chunk: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("whence.server.uploads.write_all", full)
+    monkeypatch.setattr(SpoolFile, "write", full)
     answer = client.put("/upload", content=files.debug.read_bytes())
     assert answer.status_code == 507
     assert "No space left" in answer.json()["error"]
@@ -208,3 +209,37 @@ def test_uploads_beyond_the_number_or_bytes_received_at_a_time_are_503(
     app.server.close()
     assert statuses
     assert set(statuses) == {422}  # received, and found not to be ELF files
+
+
+# Several worker processes
+
+
+def call(url: str, path: str, **named: Any) -> httpx.Response:
+    """A POST over a connection of its own, which any of the workers may accept."""
+    with httpx.Client(base_url=url, timeout=60) as client:
+        return client.post(f"{SERVICE}/{path}", **named)
+
+
+def counted(url: str, name: str) -> float:
+    text = httpx.get(f"{url}/metrics", timeout=60).text
+    return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name))
+
+
+@pytest.mark.parametrize("by", HOSTS)
+def test_two_workers_share_announced_uploads_and_add_up_their_metrics(tmp_path: Path, files: Files, by: str) -> None:
+    whole, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
+    with started(tmp_path / "store", "--workers", "2", by=by) as url:
+        for number in range(20):
+            other = bytes([number + 1]) * len(build_id)
+            file = {"gnuBuildId": other.hex(), "name": "program", "type": "TYPE_EXECUTABLE_FULL"}
+            assert call(url, "ShouldInitiateUpload", json={"file": file}).json()["shouldInitiateUpload"] is True
+            sent = call(url, f"Upload/{other.hex()}", content=whole.replace(build_id, other))
+            assert sent.status_code == 200, sent.text
+            assert call(url, "UploadFinished", json={"gnuBuildId": other.hex()}).status_code == 200
+        for _ in range(4):  # whichever worker answers
+            assert counted(url, 'http_requests_total{type="upload"}') == 60
+            assert counted(url, "whence_uploads_total") == 20
+    with Store(tmp_path / "store") as store:
+        assert len(store.list()) == 20
+    assert not list((tmp_path / "store" / "announced").iterdir())
+    assert not list((tmp_path / "store" / ".whence-incoming").iterdir())

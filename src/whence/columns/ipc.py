@@ -132,14 +132,12 @@ def claimed(head: bytes, body: memoryview) -> int:
         batch = batch.table(DICTIONARY_DATA)
     if not batch.field(COMPRESSION) or not batch.field(BUFFERS):
         return 0
-    start = batch.field(BUFFERS)
-    (vector,) = struct.unpack_from("<I", head, start)
-    (count,) = struct.unpack_from("<I", head, start + vector)
+    start, count = batch.vector(BUFFERS)
     if count * BUFFER_SIZE > len(head):
         raise struct.error("a vector ends past the end")
     claims = 0
     for number in range(count):
-        offset, length = struct.unpack_from("<qq", head, start + vector + 4 + BUFFER_SIZE * number)
+        offset, length = struct.unpack_from("<qq", head, start + BUFFER_SIZE * number)
         if length >= 8 and 0 <= offset <= len(body) - 8:
             claims += max(struct.unpack_from("<q", body, offset)[0], 0)
     return claims
@@ -151,7 +149,7 @@ class FlatbuffersTable:
     def __init__(self, data: bytes, start: int) -> None:
         if start < 0:
             raise struct.error("a table begins before the start")
-        self._data, self._start = data, start
+        self.data, self._start = data, start
         (back,) = struct.unpack_from("<i", data, start)
         self._offsets = start - back
         if self._offsets < 0:
@@ -167,13 +165,20 @@ class FlatbuffersTable:
         entry = 4 + 2 * number
         if entry + 2 > self._size:
             return 0
-        (offset,) = struct.unpack_from("<H", self._data, self._offsets + entry)
+        (offset,) = struct.unpack_from("<H", self.data, self._offsets + entry)
         return self._start + offset if offset else 0
 
     def number(self, number: int, form: str) -> int:
         offset = self.field(number)
-        return int(struct.unpack_from(form, self._data, offset)[0]) if offset else 0
+        return int(struct.unpack_from(form, self.data, offset)[0]) if offset else 0
 
     def table(self, number: int) -> FlatbuffersTable:
         offset = self.field(number)
-        return FlatbuffersTable(self._data, offset + int(struct.unpack_from("<I", self._data, offset)[0]))
+        return FlatbuffersTable(self.data, offset + int(struct.unpack_from("<I", self.data, offset)[0]))
+
+    def vector(self, number: int) -> tuple[int, int]:
+        """Return the offset of the first element of a vector that is present, and the number of elements."""
+        offset = self.field(number)
+        offset += int(struct.unpack_from("<I", self.data, offset)[0])
+        (count,) = struct.unpack_from("<I", self.data, offset)
+        return offset + 4, count

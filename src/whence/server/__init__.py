@@ -1,34 +1,33 @@
-"""`whence serve`: a store and a symbolizer over HTTP, one ASGI application on Starlette.
+"""`whence serve`: a store and a symbolizer over HTTP, as one ASGI application on Starlette.
 
-    app.py            the application: routes, what every answer has in common
-    state.py          what the endpoints share: the store, what is open of it, limits, counts
-    settings.py       what a server is started with: the store, limits, tokens, upstreams
-    access.py         who may do what: tokens with scopes
-    bodies.py         bodies of requests, bounded in bytes, time and JSON values; what is refused, and how
-    deadlines.py      the time of a request, looked at while threads work for it
-    access_log.py     a JSON object for each answer
-    quick.py          misses, small sections and /metrics, without Starlette
-    listing.py        what the store's index says, read now and then
-    metrics.py        counts and durations under the names that debuginfod's dashboards have
-    debuginfod.py     files, sections, sources and metadata by build-id
-    globs.py          shell patterns of /metadata
-    pool.py           open archives, the least recently used goes
-    symbolication.py  Mozilla's API: /symbolicate/v5, /source/v1
-    naming.py         /symbolize, /profile, OTLP in and out
-    arrow.py          Arrow streams, looked at before they are unpacked
-    answers.py        lines of /symbolize that were made already
-    misses.py         questions without an answer, on their way into the store
-    upstream.py       other debuginfod servers, asked for what is not in the store
-    uploads.py        files in: PUT, and Pyroscope's three calls
-    uvicorn_headers.py  a time for headers, which uvicorn lacks
-    stalls.py         clients that read nothing
-    parsing.py        a stranger's file is parsed in a process of its own
-    profile_process.py  reading, naming and writing a profile there
-    messages.py       what the server and such processes send each other
-    sandbox.py        what such a process gives up
-    page/             the page
-    run.py            granian or uvicorn, with what the options say
-    threads.py        thread pools per role, with bounded queues
+    app.py              the application: routes, and a middleware around them
+    state.py            the state that the endpoints share
+    settings.py         the settings: store, limits, tokens, upstream servers
+    run.py              runs the application by granian or uvicorn
+    access.py           tokens with scopes
+    access_log.py       a JSON object for each response
+    bodies.py           bodies of requests, limited in bytes, time and JSON values; refusals
+    deadlines.py        the time limit of a request, checked by the threads that work for it
+    threads.py          a limited number of threads for each role
+    quick.py            misses, small sections and /metrics, without Starlette
+    metrics.py          counts and durations under the names of debuginfod's metrics
+    listing.py          the rows of the store's index, cached for seconds
+    debuginfod.py       files, sections, sources and metadata by build-id
+    globs.py            the shell patterns of /metadata
+    pool.py             open archives, the least recently used is closed
+    symbolication.py    Mozilla's API: /symbolicate/v5, /source/v1
+    naming.py           /symbolize, /profile, OTLP
+    arrow.py            Arrow streams, checked before pyarrow reads them
+    answers.py          a cache of lines of /symbolize
+    misses.py           requests for missing build-ids, recorded in the store
+    upstream.py         other debuginfod servers, asked for what the store lacks
+    uploads.py          PUT, and Pyroscope's three calls
+    parsing.py          parsing of untrusted files in confined processes
+    profile_process.py  reads, names and writes a profile in such a process
+    sandbox.py          the confinement of such a process
+    stalls.py           clients that do not read
+    uvicorn_headers.py  limits for headers, which uvicorn lacks
+    page/               the web page
 
-The application has no state but the store and what it holds open: any number of them serve one store.
+The application has no state except the store and caches: any number of processes can serve one store.
 """

@@ -21,6 +21,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from whence.columns.ipc import FlatbuffersTable
 from whence.columns.namer import ADDRESS, BUILD_ID, FILE_OFFSET, MAPPING_OFFSET, MAPPING_START, build_id_of
 from whence.server.bodies import Refusal
 from whence.server.deadlines import check_deadline
@@ -213,7 +214,7 @@ def check(body: bytes, limits: RequestLimits) -> None:
             batch = batch_in(FlatbuffersTable.root(message.metadata.to_pybytes()))
             if batch is None:
                 continue
-            packed, length, used = batch.field(COMPRESSION), batch.number(LENGTH, "<q"), batch.buffer_bytes(BUFFERS)
+            packed, length, used = batch.field(COMPRESSION), batch.number(LENGTH, "<q"), buffer_sizes(batch, BUFFERS)
         except struct.error:
             raise Refusal(400, "no Arrow stream: the head of a message is cut off") from None
         if packed:
@@ -236,48 +237,12 @@ def batch_in(message: FlatbuffersTable) -> FlatbuffersTable | None:
     return header.table(DICTIONARY_DATA) if kind == DICTIONARY_BATCH else header
 
 
-class FlatbuffersTable:
-    """A table in flatbuffers' encoding: its fields are found by a row of offsets before it. Raises struct.error for
-    what lies outside of the data."""
-
-    def __init__(self, data: bytes, start: int) -> None:
-        if start < 0:
-            raise struct.error("before the beginning")
-        self._data, self._start = data, start
-        (back,) = struct.unpack_from("<i", data, start)
-        self._offsets = start - back
-        if self._offsets < 0:
-            raise struct.error("before the beginning")
-        (self._size,) = struct.unpack_from("<H", data, self._offsets)
-
-    @classmethod
-    def root(cls, data: bytes) -> FlatbuffersTable:
-        return cls(data, *struct.unpack_from("<I", data, 0))
-
-    def field(self, number: int) -> int:
-        """Where a field is; 0 where it is absent."""
-        at = 4 + 2 * number
-        if at + 2 > self._size:
-            return 0
-        (offset,) = struct.unpack_from("<H", self._data, self._offsets + at)
-        return self._start + offset if offset else 0
-
-    def number(self, number: int, form: str) -> int:
-        at = self.field(number)
-        return int(struct.unpack_from(form, self._data, at)[0]) if at else 0
-
-    def table(self, number: int) -> FlatbuffersTable:
-        at = self.field(number)
-        return FlatbuffersTable(self._data, at + int(struct.unpack_from("<I", self._data, at)[0]))
-
-    def buffer_bytes(self, number: int) -> int:
-        """The lengths of a vector of Buffers together."""
-        at = self.field(number)
-        if not at:
-            return 0
-        start = at + int(struct.unpack_from("<I", self._data, at)[0])
-        (count,) = struct.unpack_from("<I", self._data, start)
-        end = start + 4 + BUFFER_BYTES * count
-        if end > len(self._data):
-            raise struct.error("past the end")
-        return sum(max(size, 0) for _, size in struct.iter_unpack("<qq", self._data[start + 4 : end]))
+def buffer_sizes(table: FlatbuffersTable, number: int) -> int:
+    """Return the sum of the lengths in a vector of Buffers. Raises struct.error."""
+    if not table.field(number):
+        return 0
+    start, count = table.vector(number)
+    sizes = table.data[start : start + BUFFER_BYTES * count]
+    if len(sizes) < BUFFER_BYTES * count:
+        raise struct.error("a vector ends past the end")
+    return sum(max(size, 0) for _, size in struct.iter_unpack("<qq", sizes))

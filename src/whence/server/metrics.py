@@ -1,77 +1,78 @@
-"""Counts and durations, under the names that debuginfod's dashboards have and tests look for.
+"""Counts and durations, under the names of debuginfod's metrics.
 
-What every request adds to is kept in plain dictionaries, which the event loop alone changes; Prometheus' families are
-made of them when they are asked for. The text is made anew when something but a look at it has happened since.
+With several worker processes Prometheus' client keeps the values in files of a shared folder, and /metrics adds them
+up (`run.shared_metrics`). The text is cached for OLDEST seconds, unless requests were answered meanwhile.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Gauge, Summary
-from prometheus_client import Counter as Counted
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client import Counter as PrometheusCounter
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-METRICS = "metrics"  # the kind of a look at the counts
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when it is imported
+METRICS = "metrics"  # the kind of a request for the metrics
 OLDEST = 1.0  # seconds
-FAILED = 400  # statuses from here on are errors
+FAILED = 400  # larger statuses are errors
 
 
-class Traffic:
-    """Requests by kind; answers with their bytes and milliseconds by status and kind, and by where the file was."""
+class TrafficMetrics:
+    """Requests by kind; responses with their bytes and durations by status and kind, and by result."""
 
-    def __init__(self) -> None:
-        self.requests: Counter[str] = Counter()
-        self.results: Counter[str] = Counter()
-        self.answers: dict[tuple[int, str], list[float]] = {}
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = PrometheusCounter("http_requests", "requests by kind", ["type"], registry=registry)
+        self._responses = PrometheusCounter("http_responses", "responses by result", ["result"], registry=registry)
+        labels = ["code", "type"]
+        self._bytes = Summary("http_responses_transfer_bytes", "bytes sent", labels, registry=registry)
+        self._durations = Summary("http_responses_duration_milliseconds", "durations", labels, registry=registry)
+        self._by_kind: dict[str, PrometheusCounter] = {}  # `labels` takes longer than adding
+        self._by_result: dict[str, PrometheusCounter] = {}
+        self._by_status: dict[tuple[int, str], tuple[Summary, Summary]] = {}
         self.changes = 0
 
+    def count(self, kind: str) -> None:
+        """Count a request."""
+        counter = self._by_kind.get(kind)
+        if counter is None:
+            counter = self._by_kind[kind] = self._requests.labels(kind)
+        counter.inc()
+
     def note(self, kind: str, status: int, result: str, size: int, milliseconds: float) -> None:
-        """Count an answer."""
-        self.results["error" if status >= FAILED else result] += 1
-        row = self.answers.get((status, kind))
-        if row is None:
-            row = self.answers[status, kind] = [0, 0, 0.0]
-        row[0] += 1
-        row[1] += size
-        row[2] += milliseconds
+        """Count a response."""
+        result = "error" if status >= FAILED else result
+        counter = self._by_result.get(result)
+        if counter is None:
+            counter = self._by_result[result] = self._responses.labels(result)
+        counter.inc()
+        summaries = self._by_status.get((status, kind))
+        if summaries is None:
+            labels = str(status), kind
+            summaries = self._by_status[status, kind] = self._bytes.labels(*labels), self._durations.labels(*labels)
+        summaries[0].observe(size)
+        summaries[1].observe(milliseconds)
         if kind != METRICS:
             self.changes += 1
 
-    def collect(self) -> Iterator[Metric]:
-        """The families, as Prometheus' registry asks for them."""
-        for counter, counts in (
-            (CounterMetricFamily("http_requests", "requests by kind", labels=["type"]), self.requests),
-            (CounterMetricFamily("http_responses", "answers by what was found", labels=["result"]), self.results),
-        ):  # fmt: skip
-            for label, number in [*counts.items()]:
-                counter.add_metric([label], number)
-            yield counter
-        labels = ["code", "type"]
-        size = SummaryMetricFamily("http_responses_transfer_bytes", "bytes sent", labels=labels)
-        spent = SummaryMetricFamily("http_responses_duration_milliseconds", "durations", labels=labels)
-        for (status, kind), (count, total, milliseconds) in [*self.answers.items()]:
-            size.add_metric([str(status), kind], int(count), total)
-            spent.add_metric([str(status), kind], int(count), milliseconds)
-        yield size
-        yield spent
 
-
-class Held:
-    """What the store holds, and how much room there is, as debuginfod's `groom` and `filesys_free_ratio` report it."""
+class StoreCollector:
+    """The contents of the store and the free space, named as debuginfod's `groom` and `filesys_free_ratio`."""
 
     def __init__(self, statistics: Callable[[], dict[str, float]], folders: dict[str, str]) -> None:
         self._statistics = statistics
         self._folders = {**folders, "tmpdir": tempfile.gettempdir()}
 
     def collect(self) -> Iterator[Metric]:
-        groom = GaugeMetricFamily("groom", "what the store holds", labels=["statistic"])
+        """Yield the metrics, for Prometheus' registry."""
+        groom = GaugeMetricFamily("groom", "contents of the store", labels=["statistic"])
         for name, value in self._statistics().items():
             groom.add_metric([name], value)
         yield groom
@@ -86,39 +87,59 @@ class Held:
 
 
 class Metrics:
-    """One registry for each application."""
+    """The metrics of an application."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        self.traffic = Traffic()
-        self.registry.register(self.traffic)
+        registry = CollectorRegistry()
+        self.traffic = TrafficMetrics(registry)
+
+        def counter(name: str, documentation: str, label: str) -> PrometheusCounter:
+            return PrometheusCounter(name, documentation, [label], registry=registry)
+
+        def gauge(name: str, documentation: str, *labels: str) -> Gauge:
+            return Gauge(name, documentation, labels, registry=registry, multiprocess_mode="livesum")
+
         self.waited = Summary("http_responses_after_you_milliseconds", "waits for an equal request", registry=registry)
-        self.debuginfo = Counted("found_debuginfo", "debug files found", ["source"], registry=registry)
-        self.executable = Counted("found_executable", "executables found", ["source"], registry=registry)
-        self.sources = Counted("found_sourcerefs", "source files found", ["source"], registry=registry)
-        self.scanned_files = Counted("scanned_files", "files read that came here", ["source"], registry=registry)
-        self.scanned_bytes = Counted("scanned_bytes", "their bytes", ["source"], registry=registry)
-        self.uploads = Counted("whence_uploads", "uploads by what became of them", ["outcome"], registry=registry)
-        self.addresses = Counted("whence_addresses", "addresses asked for", ["result"], registry=registry)
-        self.archives = Gauge("whence_open_archives", "archives held open", registry=registry)
-        self.busy = Gauge("thread_busy", "requests at work", ["role"], registry=registry)
-        self.work = Counted("thread_work", "requests that were at work", ["role"], registry=registry)
-        self.pending = Gauge("thread_work_pending", "requests that wait for others", ["role"], registry=registry)
-        self.errors = Gauge("error_count", "errors of the server itself", registry=registry)
-        self.ready = Gauge("ready", "1 once the store answers", registry=registry)
+        self.debuginfo = counter("found_debuginfo", "debug files found", "source")
+        self.executable = counter("found_executable", "executables found", "source")
+        self.sources = counter("found_sourcerefs", "source files found", "source")
+        self.scanned_files = counter("scanned_files", "files received and parsed", "source")
+        self.scanned_bytes = counter("scanned_bytes", "their bytes", "source")
+        self.uploads = counter("whence_uploads", "uploads by outcome", "outcome")
+        self.addresses = counter("whence_addresses", "addresses looked up", "result")
+        self.archives = gauge("whence_open_archives", "open archives")
+        self.busy = gauge("thread_busy", "requests being processed", "role")
+        self.work = counter("thread_work", "requests that were processed", "role")
+        self.pending = gauge("thread_work_pending", "requests that wait for a thread", "role")
+        self.errors = gauge("error_count", "internal errors")
+        self.ready = Gauge("ready", "1 if the store can be read", registry=registry, multiprocess_mode="livemin")
+        self._is_shared = FOLDER in os.environ
+        self.registry = registry
+        if self._is_shared:
+            self.registry = CollectorRegistry()
+            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
         self._text, self._made, self._changes = b"", 0.0, -1
 
-    def roles(self, names: Iterable[str]) -> None:
-        """The kinds of work that there are: their counts are there from the start."""
-        for one in names:
-            self.busy.labels(one).set(0)
-            self.pending.labels(one).set(0)
-            self.work.labels(one).inc(0)
+    def register(self, collector: StoreCollector) -> None:
+        """Add the metrics of a collector, which describe the machine rather than a process."""
+        self.registry.register(collector)
+
+    def add_roles(self, names: Iterable[str]) -> None:
+        """Start the counts of roles at 0."""
+        for name in names:
+            self.busy.labels(name).set(0)
+            self.pending.labels(name).set(0)
+            self.work.labels(name).inc(0)
 
     def text(self) -> bytes:
-        """All of it. At most OLDEST seconds old where nobody asked for anything else meanwhile."""
+        """Return all metrics in Prometheus' text format."""
         now = time.monotonic()
-        if self._changes != self.traffic.changes or now - self._made > OLDEST:
+        if self._is_shared or self._changes != self.traffic.changes or now - self._made > OLDEST:
             self._changes, self._made = self.traffic.changes, now
             self._text = generate_latest(self.registry)
         return self._text
+
+    def close(self) -> None:
+        """Remove this process' gauges from those of all workers."""
+        if self._is_shared:
+            mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Questions without an answer, written down in the store as wanted: at once, but of a flood so many a second."""
+"""Requests for missing build-ids, recorded in the store in the background, a limited number per second."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from whence.store.wanted import LONGEST_NAME
 if TYPE_CHECKING:
     from whence.store import Store
 
-WAITING = 10_000  # build-ids that wait to be written down; more are forgotten
-AT_ONCE = 50
-REST_SECONDS = 1.0
+CAPACITY = 10_000  # build-ids that wait to be recorded; more are dropped
+BATCH = 50
+PAUSE_SECONDS = 1.0
 
 
-class Misses:
-    """What nobody here could answer."""
+class MissRecorder:
+    """Counts requests for missing build-ids and records them in a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._counts: dict[tuple[str, str], tuple[int, str]] = {}  # how often, and the path named last
+        self._counts: dict[tuple[str, str], tuple[int, str]] = {}  # by build-id and client: count, and the last path
         self._lock = threading.Lock()
         self._writer: threading.Thread | None = None
 
     def note(self, build_id: str, who: str, path: str = "") -> None:
-        """Count a question; it is written down soon."""
+        """Count a request, to be recorded soon."""
         if self._store.objects.read_only or not is_id(build_id):
             return
         with self._lock:
             key = build_id, who
-            if key not in self._counts and len(self._counts) >= WAITING:
+            if key not in self._counts and len(self._counts) >= CAPACITY:
                 return
             times, last = self._counts.get(key, (0, ""))
             self._counts[key] = times + 1, path[:LONGEST_NAME] or last
@@ -41,9 +41,9 @@ class Misses:
                 self._writer.start()
 
     def flush(self) -> None:
-        """Write down what waits, those asked for most first, as many as may be written at once."""
+        """Record a batch of waiting requests, the most frequent first."""
         with self._lock:
-            counts = sorted(self._counts.items(), key=lambda one: -one[1][0])[:AT_ONCE]
+            counts = sorted(self._counts.items(), key=lambda item: -item[1][0])[:BATCH]
             for key, _ in counts:
                 del self._counts[key]
         for (build_id, who), (times, path) in counts:
@@ -52,7 +52,7 @@ class Misses:
     def _write(self) -> None:
         while True:
             self.flush()
-            time.sleep(REST_SECONDS)
+            time.sleep(PAUSE_SECONDS)
             with self._lock:
                 if not self._counts:
                     self._writer = None

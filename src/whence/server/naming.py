@@ -38,7 +38,7 @@ NO_OBJECT = "not an object with build_id and address"
 FORWARD_SECONDS = 30.0
 
 
-class Naming:
+class NamingEndpoints:
     """/symbolize, /profile and /v1development/profiles."""
 
     def __init__(self, server: Server) -> None:
@@ -55,11 +55,11 @@ class Naming:
         returns = is_set(request, "return_addresses")
         if kind == ARROW:
             leaf = is_set(request, "leaf")
-            named = await self._server.heavy(SYMBOLIZE, self._arrow, body, leaf, returns)
+            named = await self._server.run(SYMBOLIZE, self._arrow, body, leaf, returns)
             return Response(named, media_type=ARROW)
         if kind not in JSON_LINES:
             raise Refusal(415, f"{kind[:80]!r} is not known: send JSON lines or {ARROW}")
-        lines = await self._server.heavy(SYMBOLIZE, self._lines, body, returns)
+        lines = await self._server.run(SYMBOLIZE, self._lines, body, returns)
         return Response(lines, media_type="application/x-ndjson")
 
     def _arrow(self, body: bytes, leaf: bool, returns: bool) -> bytes:
@@ -144,7 +144,7 @@ class Naming:
         asked = request.query_params.get("format", "")
         if asked and asked not in (*formats.WRITTEN, formats.PAGE):
             raise Refusal(400, f"format is one of {', '.join((*formats.WRITTEN, formats.PAGE))}, not {asked[:80]!r}")
-        named = await self._server.heavy(PROFILE, self._profile, body, asked, "profile")
+        named = await self._server.run(PROFILE, self._profile, body, asked, "profile")
         return Response(
             named.data,
             media_type=MEDIA.get(named.format, "application/octet-stream"),
@@ -176,10 +176,10 @@ class Naming:
         if kind not in (PROTOBUF, "application/json"):
             raise Refusal(415, f"OTLP over HTTP is {PROTOBUF} or application/json, not {kind[:80]!r}")
         format = "otlp-json" if kind == "application/json" else "otlp"
-        data = (await self._server.heavy(PROFILE, self._profile, body, format, "")).data
+        data = (await self._server.run(PROFILE, self._profile, body, format, "")).data
         if not self._server.settings.forward:
             return Response(data, media_type=kind)
-        return await self._server.heavy(FORWARD, self._forward, request, data, kind)
+        return await self._server.run(FORWARD, self._forward, request, data, kind)
 
     def _forward(self, request: Request, data: bytes, kind: str) -> Response:
         headers = {

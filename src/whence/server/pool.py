@@ -1,9 +1,9 @@
-"""Open archives of a store, for many requests at once: the least recently used is closed when there are too many."""
+"""The open archives of a store, shared by requests; the least recently used is closed when there are too many."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from whence._base.lru import Lru
@@ -13,91 +13,99 @@ from whence.locator.locator import Locator
 from whence.objects.elf.segments import Segment
 
 
-class HeldArchive:
-    """An open file, and how many requests use it now."""
+class PooledArchive:
+    """An open file, and the number of requests that use it."""
 
     def __init__(self, opened: Opened | None, missing: Missing | None) -> None:
         self.opened, self.missing = opened, missing
         self.users = 0
-        self.dropped = False
+        self.evicted = False
 
 
 class ArchivePool:
-    """What answers for build-ids, opened once by a Locator."""
+    """The files that answer for build-ids, each opened once by a Locator. `resized` is called with the pool's size."""
 
-    def __init__(self, locator: Locator, most: int) -> None:
+    def __init__(self, locator: Locator, capacity: int, resized: Callable[[int], object] = lambda size: None) -> None:
         self.locator = locator
+        self._resized = resized
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}
-        self._held: Lru[str, HeldArchive] = Lru(most, self._drop)
+        self._archives: Lru[str, PooledArchive] = Lru(capacity, self._evict)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._archives)
 
     @contextmanager
     def use(self, build_id: str, addresses: int = 1) -> Iterator[Opened | Missing]:
-        """What answers for a build-id, open within the block; or why nothing does. Opened by one request at a time."""
+        """Open a block with the file that answers for a build-id, or the reason why there is none.
+
+        `addresses`: number of addresses that will be looked up. One request opens a file, others wait for it.
+        """
         with self._lock:
-            held = self._take(build_id)
-            gate = self._opening.setdefault(build_id, threading.Lock()) if held is None else None
-        if held is None and gate is not None:
-            with gate:
+            archive = self._acquire(build_id)
+            opening = self._opening.setdefault(build_id, threading.Lock()) if archive is None else None
+        if archive is None and opening is not None:
+            with opening:
                 with self._lock:
-                    held = self._take(build_id)
-                if held is None:
-                    held = self._open(build_id, addresses)
-        assert held is not None
+                    archive = self._acquire(build_id)
+                if archive is None:
+                    archive = self._open(build_id, addresses)
+        assert archive is not None
         try:
-            yield held.opened if held.opened is not None else held.missing or Missing(Reason.NO_FILE, build_id)
+            yield archive.opened if archive.opened is not None else archive.missing or Missing(Reason.NO_FILE, build_id)
         finally:
             with self._lock:
-                held.users -= 1
-                self._close_if_free(held)
+                archive.users -= 1
+                self._close_unused(archive)
 
-    def _take(self, build_id: str) -> HeldArchive | None:
-        held = self._held.get(build_id)
-        if held is not None:
-            held.users += 1
-        return held
+    def _acquire(self, build_id: str) -> PooledArchive | None:
+        archive = self._archives.get(build_id)
+        if archive is not None:
+            archive.users += 1
+        return archive
 
-    def _open(self, build_id: str, addresses: int) -> HeldArchive:
+    def _open(self, build_id: str, addresses: int) -> PooledArchive:
         try:
             search = self.locator.search(Wanted(build_id, local=False), addresses=addresses)
         finally:
             with self._lock:
                 self._opening.pop(build_id, None)
-        held = HeldArchive(search.opened, search.missing)
-        held.users = 1
+        archive = PooledArchive(search.opened, search.missing)
+        archive.users = 1
         with self._lock:
-            if held.opened is not None:  # what is missing now may be there in a moment
-                before = self._held.pop(build_id, None)
+            if archive.opened is not None:  # a missing file may be added at any time
+                before = self._archives.pop(build_id, None)
                 if before is not None:
-                    self._drop(before)
-                self._held[build_id] = held
-        return held
+                    self._evict(before)
+                self._archives[build_id] = archive
+                self._resized(len(self._archives))
+        return archive
 
     def forget(self, build_id: str) -> None:
-        """What was open of a build-id is not asked again: a better file came."""
+        """Close the file of a build-id, which was replaced by a better one, as soon as no request uses it."""
         with self._lock:
-            held = self._held.pop(build_id, None)
-            if held is not None:
-                self._drop(held)
+            archive = self._archives.pop(build_id, None)
+            if archive is not None:
+                self._evict(archive)
+            self._resized(len(self._archives))
 
     def close(self) -> None:
+        """Close all files that no request uses."""
         with self._lock:
-            self._held.close()
+            self._archives.close()
+            self._resized(0)
 
-    def _drop(self, held: HeldArchive) -> None:
-        held.dropped = True
-        self._close_if_free(held)
+    def _evict(self, archive: PooledArchive) -> None:
+        archive.evicted = True
+        self._close_unused(archive)
 
     @staticmethod
-    def _close_if_free(held: HeldArchive) -> None:
-        if held.dropped and held.users == 0 and held.opened is not None:
-            held.opened.close()
+    def _close_unused(archive: PooledArchive) -> None:
+        if archive.evicted and archive.users == 0 and archive.opened is not None:
+            archive.opened.close()
 
 
-def image_base(segments: list[Segment] | tuple[Segment, ...]) -> int:
-    """The start of the image: the lowest loaded vaddr, rounded down to its page."""
-    loaded = [one for one in segments if one.is_loaded]
-    return min((one.vaddr & -one.page for one in loaded), default=0)
+def image_base(segments: Sequence[Segment]) -> int:
+    """Return the start of the image: the lowest loaded vaddr, rounded down to its page."""
+    loaded = [segment for segment in segments if segment.is_loaded]
+    return min((segment.vaddr & -segment.page for segment in loaded), default=0)

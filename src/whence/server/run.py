@@ -1,28 +1,32 @@
-"""Running the application: by granian, or by uvicorn."""
+"""Run the application by granian, or by uvicorn."""
 
 from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from whence._base.errors import WrongUse
 from whence.locate.debuginfod import checked_server
 from whence.server.access import Access, is_loopback
 from whence.server.settings import RequestLimits, ServerSettings
-from whence.server.uvicorn_headers import protocol
 
 APP = "whence.server.app:from_environment"
 HOSTS = ("granian", "uvicorn")
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 
-def chosen_host(asked: str) -> str:
-    """The program that speaks HTTP: the one that was asked for, else the first that is installed. Raises WrongUse."""
-    for name in [asked] if asked else HOSTS:
-        if importlib.util.find_spec(name) is not None:
-            return name
-    raise WrongUse(f"{asked or 'a server'} is not installed: pip install 'whence[server]'")
+def chosen_host(name: str) -> str:
+    """Return the HTTP server to run: `name`, or the first that is installed if that is "". Raises WrongUse."""
+    for candidate in [name] if name else HOSTS:
+        if importlib.util.find_spec(candidate) is not None:
+            return candidate
+    raise WrongUse(f"{name or 'an HTTP server'} is not installed").with_hint("pip install 'whence[server]'")
 
 
 def serve(
@@ -34,25 +38,55 @@ def serve(
     tls: tuple[str, str] | None = None,
     workers: int = 1,
 ) -> None:
-    """Serve until a signal ends it. What is at work then is finished. Raises WrongUse, OSError."""
+    """Serve until a signal ends the process; requests in progress are finished.
+
+    Args:
+        settings: The settings.
+        host: The address to listen at.
+        port: The port; 0 for any free port.
+        by: "granian" or "uvicorn"; "" for the first that is installed.
+        tls: The paths of a certificate and its key.
+        workers: The number of processes.
+
+    Raises:
+        WrongUse: A setting is invalid.
+        OSError: A file can't be read.
+    """
     if not is_loopback(host) and not settings.token_file and not settings.open_read:
-        raise WrongUse(f"{host} can be reached from elsewhere: give --token-file, or --open-read for everyone to read")
+        raise WrongUse(f"{host} is reachable from other machines: give --token-file, or --open-read to let all read")
     if port and not 0 < port < 1 << 16:
-        raise WrongUse(f"{port} is no port")
+        raise WrongUse(f"a port is a number from 1 to 65535, not {port}")
     Access(settings.token_file)
     for upstream in settings.upstreams:
         checked_server(upstream)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     logging.getLogger("whence.access").setLevel(logging.INFO)
     settings.to_environment()
-    if chosen_host(by) == "granian":
-        _by_granian(host, port, tls, workers, settings.limits)
-    else:
-        _by_uvicorn(host, port, tls, workers, settings.limits)
+    with shared_metrics(workers):
+        if chosen_host(by) == "granian":
+            _by_granian(host, port, tls, workers, settings.limits)
+        else:
+            _by_uvicorn(host, port, tls, workers, settings.limits)
+
+
+@contextmanager
+def shared_metrics(workers: int) -> Iterator[None]:
+    """Open a block in which the metrics of several worker processes are added up.
+
+    The variable has to be set before prometheus_client is imported, which this module does not do.
+    """
+    if workers < 2 or METRICS_FOLDER in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="whence-metrics-") as folder:
+        os.environ[METRICS_FOLDER] = folder
+        try:
+            yield
+        finally:
+            del os.environ[METRICS_FOLDER]
 
 
 def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int, limits: RequestLimits) -> None:
-
     from granian import Granian
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
@@ -61,7 +95,7 @@ def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int,
     Granian(
         APP, factory=True, address=host, port=port, interface=Interfaces.ASGI, workers=workers,
         log_access=False, log_level="warning",  # type: ignore[arg-type]
-        http=HTTPModes.http1,  # the only one whose headers have a time limit there
+        http=HTTPModes.http1,  # the only mode with a time limit for headers
         http1_settings=HTTP1Settings(
             header_read_timeout=int(1000 * limits.header_seconds), max_buffer_size=limits.header_bytes,
         ),
@@ -73,10 +107,12 @@ def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int,
 def _by_uvicorn(host: str, port: int, tls: tuple[str, str] | None, workers: int, limits: RequestLimits) -> None:
     import uvicorn
 
+    from whence.server.uvicorn_headers import BoundedProtocol
+
     certificate, key = tls or (None, None)
     uvicorn.run(
         APP, factory=True, host=host, port=port, workers=workers, access_log=False, log_level="warning",
         ssl_certfile=certificate, ssl_keyfile=key, server_header=False, log_config=None, ws="none",
         timeout_graceful_shutdown=int(limits.stop_seconds), h11_max_incomplete_event_size=limits.header_bytes,
-        http=protocol(limits.header_seconds, limits.header_bytes, limits.stalled_seconds),
+        http=BoundedProtocol,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the endpoints share: the store, what is open of it, limits, counts."""
+"""The state that the endpoints share: the store, open archives, limits, metrics."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from whence.server.answers import AnswerLines
 from whence.server.bodies import BodyBudget, Refusal, accepts_gzip
 from whence.server.deadlines import check_deadline, until
 from whence.server.listing import Listing
-from whence.server.metrics import Held, Metrics
-from whence.server.misses import Misses
+from whence.server.metrics import Metrics, StoreCollector
+from whence.server.misses import MissRecorder
 from whence.server.parsing import ConfinedParser, NamedProfile
 from whence.server.pool import ArchivePool
 from whence.server.settings import (
@@ -35,7 +35,7 @@ from whence.server.settings import (
     SYMBOLIZE,
     ServerSettings,
 )
-from whence.server.threads import Workers
+from whence.server.threads import RolePool
 from whence.server.upstream import Upstream, UpstreamSource
 from whence.store import Content, Store
 from whence.store.folder import Folder
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 
-USED_SECONDS = 3600.0  # so long it is not written down again that a build-id answered
-REMEMBERED = 100_000  # build-ids
+USED_SECONDS = 3600.0  # a build-id is not marked as used again for an hour
+CAPACITY = 100_000  # build-ids that are remembered
 
 
 class Server:
-    """What the endpoints share: the store, what is open of it, limits, counts."""
+    """The state that the endpoints share."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
@@ -67,38 +67,39 @@ class Server:
         self.answers = AnswerLines()
         self.metrics = Metrics()
         folder = self.store.objects.root if isinstance(self.store.objects, Folder) else settings.cache
-        self.metrics.registry.register(Held(self.listing.statistics, {"database": str(folder or ".")}))
-        self._found = {str(DEBUGINFO): self.metrics.debuginfo, str(EXECUTABLE): self.metrics.executable}
+        self.metrics.register(StoreCollector(self.listing.statistics, {"database": str(folder or ".")}))
+        self._file_counters = {str(DEBUGINFO): self.metrics.debuginfo, str(EXECUTABLE): self.metrics.executable}
         self.upstream: Upstream | None = None
         sources: list[StoreSource | UpstreamSource] = [self.source_of_names]
         if settings.upstreams:
-            self.upstream = Upstream(self.store, settings, self._parser, self.came, self.metrics.waited.observe)
+            waited = self.metrics.waited.observe
+            self.upstream = Upstream(self.store, settings, self._parser, self.invalidate, waited)
             sources.append(UpstreamSource(self.upstream, self.source_of_names))
         self.locator = Locator(dirs=settings.debug_dirs, local=False, sources=sources, cache=cache)
-        self.misses = Misses(self.store)
+        self.misses = MissRecorder(self.store)
         self._used: dict[str, float] = {}
-        self._is_near = isinstance(self.store.objects, Folder)  # then a look takes microseconds
+        self._is_near = isinstance(self.store.objects, Folder)  # a look-up takes microseconds
         self._fresh = FRESH_SECONDS if self._is_near else FRESH_SECONDS_FAR
-        self._seen: dict[str, tuple[float, str]] = {}  # when a build-id was looked at, and its tag then
-        self.pool = ArchivePool(self.locator, settings.limits.open_archives)
+        self._seen: dict[str, tuple[float, str]] = {}  # by build-id: when its meta.json was checked, and the tag
+        self.pool = ArchivePool(self.locator, settings.limits.open_archives, self.metrics.archives.set)
         self.access = Access(settings.token_file, open_read=settings.open_read)
-        self.metrics.archives.set_function(lambda: len(self.pool))
         self.readable = demangle
         limits = settings.limits
-        most = {
+        threads = {
             SYMBOLIZE: limits.at_once, SCAN: limits.uploads_at_once, FORWARD: limits.at_once,
             PROFILE: limits.profiles_at_once,
         }  # fmt: skip
-        self.metrics.roles(most)
-        self._workers = {role: Workers(role, count, self.metrics) for role, count in most.items()}
+        self.metrics.add_roles(threads)
+        self._pools = {role: RolePool(role, count, self.metrics) for role, count in threads.items()}
         self.bodies = BodyBudget(limits.bodies_bytes)
         self.json_values = BodyBudget(limits.json_values_at_once)
         self._namers: dict[tuple[bool, bool], Namer] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        for one in self._workers.values():
-            one.close()
+        """Release everything. Work that has started continues."""
+        for pool in self._pools.values():
+            pool.close()
         self.listing.close()
         self.misses.flush()
         for namer in self._namers.values():
@@ -107,16 +108,18 @@ class Server:
         self.locator.close()
         self.store.close()
         self._parser.close()
+        self.metrics.close()
 
     def count(self, request: Request, kind: str) -> None:
-        """Note what kind of request it is."""
-        self.metrics.traffic.requests[kind] += 1
+        """Count a request of this kind."""
+        self.metrics.traffic.count(kind)
         request.scope["whence.kind"] = kind
 
-    async def heavy(self, role: str, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Do what takes a processor, or waits for others, in a thread; as many of a role at once as the limits say.
-        Raises Refusal when it takes longer than they say: the thread ends what it does and keeps its place until
-        then, or until it calls check_deadline."""
+    async def run(self, role: str, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Run `work` on a thread of a role, within the time limit of a request.
+
+        Raises Refusal (503) after that; the thread stays busy until the work ends or calls `check_deadline`.
+        """
         limits = self.settings.limits
         seconds = limits.upload_seconds if role == SCAN else limits.seconds
         end = time.monotonic() + seconds
@@ -127,65 +130,65 @@ class Server:
 
         try:
             async with asyncio.timeout(seconds):
-                return await self._workers[role].run(timed)
+                return await self._pools[role].run(timed)
         except TimeoutError:
             raise Refusal(503, f"no answer within {seconds:g} seconds", headers={"Retry-After": "30"}) from None
 
     def namer(self, leaf: bool, returns: bool) -> Namer:
-        """The namer of tables with these options."""
+        """Return the namer of tables with these options."""
         with self._lock:
-            found = self._namers.get((leaf, returns))
-            if found is None:
-                found = Namer(locator=self.locator, leaf=leaf, return_addresses=returns, before_file=check_deadline)
-                self._namers[leaf, returns] = found
-            return found
+            namer = self._namers.get((leaf, returns))
+            if namer is None:
+                namer = Namer(locator=self.locator, leaf=leaf, return_addresses=returns, before_file=check_deadline)
+                self._namers[leaf, returns] = namer
+            return namer
 
     async def content(self, request: Request, build_id: str, kind: str) -> Content | None:
-        """A file of the store; from upstream where it is not there, and an upstream has it. None: nobody has it."""
+        """Return a file of the store, or of an upstream server; None if no server has it."""
         gzipped = kind == ARCHIVE and accepts_gzip(request)
         if self._is_near and (kind != ARCHIVE or gzipped):  # else it may have to be decompressed
-            found = self._open(build_id, kind, gzipped)
+            content = self._open(build_id, kind, gzipped)
         else:
-            found = await run_in_threadpool(self._open, build_id, kind, gzipped)
+            content = await run_in_threadpool(self._open, build_id, kind, gzipped)
         where = "store"
-        if found is None and self.upstream is not None and kind in ELF_KINDS:
-            path = await run_in_threadpool(self.upstream.fetch, build_id, kind, passed_on(request))
+        if content is None and self.upstream is not None and kind in ELF_KINDS:
+            path = await run_in_threadpool(self.upstream.fetch, build_id, kind, upstream_headers(request))
             if path is not None:
                 where = "upstream"
-                found = await run_in_threadpool(self._open, build_id, kind)
-                found = found or Content.of_file(path, contextlib.ExitStack())
-        if found is not None:
-            self.found(kind, where)
+                content = await run_in_threadpool(self._open, build_id, kind)
+                content = content or Content.of_file(path, contextlib.ExitStack())
+        if content is not None:
+            self.count_file(kind, where)
             request.scope["whence.result"] = "file" if where == "store" else where
-        return found
+        return content
 
-    def found(self, kind: str, where: str) -> None:
+    def count_file(self, kind: str, where: str) -> None:
         """Count a file that was found."""
-        metric = self._found.get(kind)
-        if metric is not None:
-            metric.labels(where).inc()
+        counter = self._file_counters.get(kind)
+        if counter is not None:
+            counter.labels(where).inc()
 
     def _open(self, build_id: str, kind: str, gzipped: bool = False) -> Content | None:
         try:
-            found = self.store.open_bytes(build_id, kind, gzipped=gzipped)
+            content = self.store.open_bytes(build_id, kind, gzipped=gzipped)
         except FileNotFoundError:
             return None
-        if found is not None:
+        if content is not None:
             self.note_use(build_id)
-        return found
+        return content
 
     def note_use(self, build_id: str) -> None:
-        """Write down that a build-id answered, once an hour."""
+        """Record that a build-id was used, once an hour."""
         now = time.monotonic()
         if now - self._used.get(build_id, -USED_SECONDS) < USED_SECONDS:
             return
-        if len(self._used) >= REMEMBERED:
+        if len(self._used) >= CAPACITY:
             self._used.clear()
         self._used[build_id] = now
         self.store.used(build_id)
 
-    def came(self, build_id: str) -> None:
-        """A file of a build-id was put: what was known of it here is not true any more."""
+    def invalidate(self, build_id: str) -> None:
+        """Drop everything that is cached about a build-id, because a file of it was put."""
         self.source_of_names.forget(build_id)
         self.pool.forget(build_id)
         self.listing.forget()
@@ -197,20 +200,19 @@ class Server:
 
     @contextlib.contextmanager
     def opened(self, build_id: str, addresses: int = 1) -> Iterator[Opened | Missing]:
-        """What answers for a build-id, open within the block; or why nothing does."""
+        """Open a block with the file that answers for a build-id, or the reason why there is none."""
         self.refresh([build_id])
-        with self.pool.use(build_id, addresses) as found:
-            yield found
+        with self.pool.use(build_id, addresses) as opened:
+            yield opened
 
     def check_build_ids(self, count: int) -> None:
-        """Refuse a request that names too many of them: each may be searched for in every source. Raises Refusal."""
-        most = self.settings.limits.build_ids
-        if count > most:
-            raise Refusal(413, f"more than {most} build-ids: ask for fewer at once")
+        """Raise Refusal if a request names too many build-ids: each may be searched for in every source."""
+        limit = self.settings.limits.build_ids
+        if count > limit:
+            raise Refusal(413, f"the request has more than {limit} build-ids: split it")
 
     def named_profile(self, body: bytes, format: str, title: str) -> NamedProfile:
-        """Return a profile named in a confined process, in `format` ("": as it came). Raises WhenceError, OSError."""
-
+        """Return a profile named in a confined process, in `format` ("": its own). Raises WhenceError, OSError."""
         build_ids: set[str] = set()
 
         def candidates(wanted: Wanted) -> Iterator[Candidate]:
@@ -223,35 +225,35 @@ class Server:
         return self._parser.name_profile(body, format, title, candidates)
 
     def refresh(self, build_ids: Iterable[str]) -> None:
-        """Drop what is known of those of these build-ids that another process has put something of."""
+        """Drop what is cached about those build-ids whose files another process has changed."""
         now = time.monotonic()
         for build_id in build_ids:
             check_deadline()
-            known = self._seen.get(build_id)
-            if not is_id(build_id) or (known is not None and now - known[0] < self._fresh):
+            seen = self._seen.get(build_id)
+            if not is_id(build_id) or (seen is not None and now - seen[0] < self._fresh):
                 continue
             with contextlib.suppress(OSError):
                 status = self.store.objects.head(meta_key(build_id))
                 tag = status.tag if status is not None else ""
-                if len(self._seen) >= REMEMBERED:
+                if len(self._seen) >= CAPACITY:
                     self._seen.clear()
                 self._seen[build_id] = now, tag
-                if known is not None and known[1] != tag:
-                    self.came(build_id)
+                if seen is not None and seen[1] != tag:
+                    self.invalidate(build_id)
 
     def source(self, request: Request, build_id: str, path: str) -> bytes | None:
-        """A source file of a bundle; from upstream where there is none."""
-        found, where = self.store.read_source(build_id, path), "store"
-        if found is None and self.upstream is not None:
-            found, where = self.upstream.source(build_id, path, passed_on(request)), "upstream"
-        if found is not None:
+        """Return a source file of a bundle, or of an upstream server; None if no server has it."""
+        data, where = self.store.read_source(build_id, path), "store"
+        if data is None and self.upstream is not None:
+            data, where = self.upstream.source(build_id, path, upstream_headers(request)), "upstream"
+        if data is not None:
             self.metrics.sources.labels(where).inc()
             request.scope["whence.result"] = "file" if where == "store" else where
-        return found
+        return data
 
 
-def passed_on(request: Request) -> dict[str, str]:
-    """The headers that pass on to upstream who asks: the User-Agent, and the address behind those that came."""
+def upstream_headers(request: Request) -> dict[str, str]:
+    """Return the headers that identify the client to an upstream server: User-Agent and X-Forwarded-For."""
     client = [request.client.host] if request.client is not None else []
     headers = {"X-Forwarded-For": ", ".join([*forwarders_of(request.headers), *client])}
     agent = request.headers.get("user-agent", "")
@@ -259,6 +261,6 @@ def passed_on(request: Request) -> dict[str, str]:
 
 
 def forwarders_of(headers: Headers) -> list[str]:
-    """The servers and clients that a request came by."""
+    """Return the addresses of a request's X-Forwarded-For header."""
     hops = ",".join(headers.getlist("x-forwarded-for"))
-    return [one.strip() for one in hops.split(",") if one.strip()]
+    return [hop.strip() for hop in hops.split(",") if hop.strip()]

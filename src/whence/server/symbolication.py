@@ -90,7 +90,7 @@ class Job:
         yield "}}"
 
 
-class Symbolication:
+class SymbolicationEndpoints:
     """/symbolicate/v5, /source/v1 and /asm/v1."""
 
     def __init__(self, server: Server) -> None:
@@ -101,7 +101,7 @@ class Symbolication:
         self._server.count(request, "symbolicate")
         limits = self._server.settings.limits
         body = await body_of(request, limits.json_bytes, limits.body_seconds)
-        return await self._server.heavy(SYMBOLIZE, self._symbolicate, body)
+        return await self._server.run(SYMBOLIZE, self._symbolicate, body)
 
     def _symbolicate(self, body: bytes) -> Response:
         """The answer. Its size is known before anything is sent, so that one too large is refused."""

@@ -1,4 +1,4 @@
-"""Threads for what takes a processor or waits for others: so many of a role, and what more is asked waits in order."""
+"""Threads for work that needs a processor or waits: a limited number for each role; further work waits in order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class Workers:
-    """Those of one role. They hand over directly: a task and a lock more for each request cost as much as a small one
-    itself."""
+class RolePool:
+    """The threads of one role.
+
+    Work is submitted to the executor directly: a task and a lock would cost as much as a small request.
+    """
 
     def __init__(self, role: str, count: int, metrics: Metrics) -> None:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix=role)
@@ -25,10 +27,9 @@ class Workers:
         )  # fmt: skip
 
     async def run(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Do it in a thread. When this is cancelled, what has begun goes on and keeps its thread; what has not does
-        not begin."""
+        """Run `work` on a thread. A cancelled call that has started continues; one that has not started never does."""
 
-        def begun() -> T:
+        def started() -> T:
             self._pending.dec()
             with self._busy.track_inprogress():
                 try:
@@ -37,14 +38,14 @@ class Workers:
                     self._work.inc()
 
         self._pending.inc()
-        future = self._threads.submit(begun)
+        future = self._threads.submit(started)
         future.add_done_callback(self._note_cancelled)
         return await asyncio.wrap_future(future)
 
     def _note_cancelled(self, future: Future[T]) -> None:
-        if future.cancelled():  # before it began
+        if future.cancelled():  # before it started
             self._pending.dec()
 
     def close(self) -> None:
-        """Start nothing more. What has begun ends by itself."""
+        """Start no more work. Work that has started continues."""
         self._threads.shutdown(wait=False, cancel_futures=True)

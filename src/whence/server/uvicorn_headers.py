@@ -1,60 +1,75 @@
-"""What uvicorn lacks: a time and a size that the headers of a request may take."""
+"""uvicorn's HTTP protocol with limits that it lacks: the time and size of a request's headers, and stalled clients.
+
+Imported by the worker processes, too, which read the limits from their environment (settings.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import functools
+from typing import TYPE_CHECKING, Any
 
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from whence.server.settings import RequestLimits, ServerSettings
 from whence.server.stalls import cut_stalled
 
+if TYPE_CHECKING:
+    Base = Any
+else:
+    Base = AutoHTTPProtocol
 
-def protocol(seconds: float, most: int, stalled: float) -> type[asyncio.Protocol]:
-    """uvicorn's own HTTP protocol, which closes a connection whose headers are not whole after `seconds` or `most`
-    bytes, or that reads nothing for `stalled` seconds."""
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-    base: Any = AutoHTTPProtocol
+@functools.cache
+def limits() -> RequestLimits:
+    """Return the limits of this server."""
+    return ServerSettings.from_environment().limits
 
-    class Bounded(base):  # type: ignore[misc]
-        """Each request is an object `cycle`, made when its headers are whole."""
 
-        _timer: asyncio.TimerHandle | None = None
-        _read = 0
+class BoundedProtocol(Base):  # type: ignore[misc]
+    """Closes a connection whose headers take too long or are too large, or whose client does not read.
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            line = transport.get_extra_info("socket")
-            if line is not None:
-                cut_stalled(line, stalled)
-            self._begin()
+    Each request is an object `cycle`, made when its headers are complete.
+    """
 
-        def data_received(self, data: bytes) -> None:
-            before = self.cycle
-            if self._timer is None and (before is None or before.response_complete):
-                self._begin()
-            self._read += len(data)
-            super().data_received(data)
-            if self.cycle is not before:
-                self._end()
-            elif self._timer is not None and self._read > most:
-                self._cut()
+    _timer: asyncio.TimerHandle | None = None
+    _received = 0
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._end()
-            super().connection_lost(exc)
+    def connection_made(self, transport: Any) -> None:
+        """Start the time limit of the first request."""
+        super().connection_made(transport)
+        line = transport.get_extra_info("socket")
+        if line is not None:
+            cut_stalled(line, limits().stalled_seconds)
+        self._start()
 
-        def _begin(self) -> None:
-            self._read = 0
-            self._timer = self.loop.call_later(seconds, self._cut)
+    def data_received(self, data: bytes) -> None:
+        """Count the bytes of headers."""
+        before = self.cycle
+        if self._timer is None and (before is None or before.response_complete):
+            self._start()
+        self._received += len(data)
+        super().data_received(data)
+        if self.cycle is not before:
+            self._stop()
+        elif self._timer is not None and self._received > limits().header_bytes:
+            self._close()
 
-        def _end(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time limit."""
+        self._stop()
+        super().connection_lost(exc)
 
-        def _cut(self) -> None:
-            self._end()
-            if not self.transport.is_closing():
-                self.transport.close()
+    def _start(self) -> None:
+        self._received = 0
+        self._timer = self.loop.call_later(limits().header_seconds, self._close)
 
-    return Bounded
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self) -> None:
+        self._stop()
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -46,7 +46,7 @@ def policy() -> str:
     )
 
 
-class Page:
+class PageEndpoints:
     """The endpoints of the page."""
 
     def __init__(self, server: Server) -> None:
@@ -76,7 +76,7 @@ class Page:
         build_id = checked(request.path_params["build_id"])
         address = request.query_params.get("address", "")[:LONGEST_QUERY].strip()
         function = request.query_params.get("function", "")[:LONGEST_QUERY].strip()
-        return self._html(await self._server.heavy(SYMBOLIZE, self._binary, build_id, address, function))
+        return self._html(await self._server.run(SYMBOLIZE, self._binary, build_id, address, function))
 
     def _binary(self, build_id: str, address: str, function: str) -> str:
         known = self._server.store.find(build_id)
