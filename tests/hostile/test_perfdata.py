@@ -87,7 +87,7 @@ def test_nothing_is_read_after_a_record_without_a_size(size: int) -> None:
     sample = FORGE.sample(7, 7, 5, [USER, 0x1000])
     profile = read(FORGE.file([sample, FORGE.pack("IHH", 9, 2, size), sample]))
     assert len(profile.samples.timeline or ()) == 1
-    assert any("shorter than a record's header" in note for note in profile.notes)
+    assert any("shorter than its header" in note for note in profile.notes)
 
 
 MARK = 0x5AFE_C0DE_5AFE_C0DE

@@ -88,14 +88,14 @@ def test_a_dump_with_times_of_another_clock_names_by_its_last_word(tmp_path: Pat
 
 def test_a_dump_of_another_process_or_none_is_told(tmp_path: Path) -> None:
     assert any("of another process (8)" in note for note in sampled(tmp_path, dump=Dump(8)).notes)
-    assert any("is not there" in note for note in sampled(tmp_path, dump=DUMP, name="jit-9.dump").notes)
+    assert any("is not found" in note for note in sampled(tmp_path, dump=DUMP, name="jit-9.dump").notes)
 
 
 def test_code_that_ends_beyond_64_bits_is_left_out_and_said() -> None:
     last = (1 << 64) - 32
     found = jitdump.read(Dump().load(1, AT, 32, "one", 1).load(2, last, 32, "two", 2).move(3, AT, last, 32, 1).data)
     assert [one.name for one in found.code] == ["one"]
-    assert [problem.partition(" has ")[2] for problem in found.problems] == ["code that ends beyond 64 bits"] * 2
+    assert [problem.partition(" at ")[0] for problem in found.problems] == ["the code of the record"] * 2
 
 
 def test_a_dump_cut_or_changed_anywhere_is_an_error_or_the_code_before() -> None:

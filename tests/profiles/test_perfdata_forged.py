@@ -216,7 +216,7 @@ def test_user_parts_that_come_later_complete_the_samples_that_wait_for_them() ->
     ]
     profile = read(forge.file(records))
     assert [[at for _, at in files[1:]] for _, files in stacks(profile)] == [[0x1100, 0x11FF], [0x1100, 0x11FF], []]
-    assert any("were to come later" in note for note in profile.notes)
+    assert any("deferred call chains are missing" in note for note in profile.notes)
 
 
 def test_guests_and_hypervisors_are_told_and_no_file_of_the_host_names_them() -> None:

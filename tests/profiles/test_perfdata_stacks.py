@@ -64,7 +64,7 @@ def test_generated_code_is_unwound_by_what_its_compiler_told_of_it(tmp_path: Pat
     moved = user(AT + 0x2004, 1, 2, AT + 0x1008, 0)
     profile = recording(tmp_path, dump, [(15, one), (25, moved), (26, one), (35, user(AT + 0x44, AT + 8))])
     assert names(profile) == [["one", "caller"], ["one", "caller"], ["one", "caller"], ["unknown to unwinders"]]
-    assert "1 of 4 unwound stacks are not whole" in profile.notes[-1]
+    assert "1 of 4 unwound stacks are incomplete" in profile.notes[-1]
 
 
 def test_code_that_takes_the_place_of_other_code_is_unwound_by_its_own_rules(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_sample_without_pc_or_stack_pointer_keeps_its_innermost_frame(mask: in
     profile = read(forge.file(records, [(attribute, [1])], {6: forge.text("x86_64")}))
     names(profile)
     assert list(map(profile.address.__getitem__, profile.samples.locations(0))) == [AT + 4]
-    assert "no registers that are known" in profile.notes[-1]
+    assert "registers of an unknown machine" in profile.notes[-1]
 
 
 def test_a_chain_without_a_user_part_stays_the_kernels_alone(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_where_a_copy_ends_the_stack_continues_by_the_chain_of_the_same_sample(
     (found,) = names(profile)
     assert found[-len(expected) :] == expected
     assert "one" not in found[: -len(expected)]
-    assert sum("1 stacks continue, where the copy" in note for note in profile.notes) == continued
+    assert sum("1 stacks continue past the end of their copy" in note for note in profile.notes) == continued
 
 
 def recording_of_turns(maps: int, others: list[str]) -> Profile:
@@ -175,7 +175,7 @@ def test_maps_that_change_with_every_sample_have_a_bound(tmp_path: Path) -> None
         profile.symbolize(locator)
     assert len(profile.samples) == 600
     assert {len(profile.samples.locations(at)) for at in range(600)} == {1}
-    assert any("not unwound further" in note for note in profile.notes)
+    assert any("unwinding of stack copies stopped" in note for note in profile.notes)
 
 
 def test_damaged_rules_of_generated_code_cost_no_more_than_its_callers(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_damaged_rules_of_generated_code_cost_no_more_than_its_callers(tmp_path:
 def test_two_maps_that_take_turns_have_a_bound(tmp_path: Path) -> None:
     profile = recording_of_turns(3000, [f"/opt/other{at % 2}" for at in range(6000)])
     names(profile)
-    assert any("not unwound further" in note for note in profile.notes)
+    assert any("unwinding of stack copies stopped" in note for note in profile.notes)
 
 
 def test_maps_of_data_that_change_with_every_sample_cost_nothing() -> None:
@@ -203,8 +203,8 @@ def test_maps_of_data_that_change_with_every_sample_cost_nothing() -> None:
     attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
     profile = read(forge.file([*maps, *more], [(attribute, [1])]))
     names(profile)
-    assert "600 of 600 unwound stacks are not whole" in profile.notes[-1]
-    assert not any("not unwound further" in note for note in profile.notes)
+    assert "600 of 600 unwound stacks are incomplete" in profile.notes[-1]
+    assert not any("unwinding of stack copies stopped" in note for note in profile.notes)
 
 
 def test_events_and_processes_that_take_turns_have_their_own_registers_and_maps(tmp_path: Path) -> None:

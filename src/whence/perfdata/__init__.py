@@ -1,21 +1,22 @@
-"""perf.data, without perf: the recording of `perf record`, in its file form, pipe form and directory form.
+"""perf.data: recordings of `perf record` in file, pipe and directory form, read without perf.
 
-    magic        how a recording begins
-    header       the file header, its attributes, where its parts are
-    attributes   perf_event_attr: what an event is, and how its records lie
-    features     the sections behind the data: host, build-ids, names of events, clocks
-    reading      the streams of records in, the profile out
-    jitdump      what JIT compilers record about their code
-    stacks       registers and stack bytes, to be unwound when the files are known
-    source       where the bytes come from
+    magic        the first bytes of a recording
+    header       the file header: attributes, data, feature sections
+    attributes   perf_event_attr: an event and the layout of its records
+    features     feature sections: host, build-ids, event names, clocks
+    reading      streams of records to a profile
+    recording    a recording that was read, as the columns of a profile
+    jitdump      code recorded by JIT compilers
+    stacks       unwinding of registers and stack copies
+    source       the bytes of a recording: memory, mapped file, temporary file
     compressed   records compressed by perf record -z
-    kernels/     records to columns; samples in order of time, with what was mapped then
+    kernels/     records to columns; samples in order of time with the mappings of that time
 
-In: a recording of either byte order. Out: a profile whose locations are runtime addresses in the mappings of their
-time; each event is a sample type of its own, threads, CPUs and times are labels. Documents: Linux'
+The input is a recording of either byte order; the output a profile whose locations are runtime addresses in the
+mappings of their time. Each event is a sample type; threads, CPUs and times are labels. Documents: Linux'
 include/uapi/linux/perf_event.h and tools/perf/Documentation/perf.data-file-format.txt; docs/formats/perfdata.md.
 
-Refused: version 1 (before Linux 3.2). Passed over and said: AUX data.
+Version 1 (before Linux 3.2) is refused. AUX data is skipped with a note.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from whence._base.errors import ProfileError
 from whence._base.files import open_input
 from whence.perfdata.magic import MAGIC, MAGIC_BIG
 from whence.perfdata.reading import read
-from whence.perfdata.source import BytesSource, FileSource
+from whence.perfdata.source import ByteSource, RecordingFile
 from whence.samples import bounds
 
 if TYPE_CHECKING:
@@ -41,49 +42,77 @@ if TYPE_CHECKING:
 
 FORMAT = "perf.data"
 MAGIC_BYTES = len(MAGIC)
+MAIN = "data"  # of the directory form
+PART = re.compile(r"data\.\d{1,6}")
+KALLSYMS = "kcore_dir", "kallsyms"
+COPIED = 1 << 20  # bytes at a time
 
 
 def is_recording(data: bytes) -> bool:
-    """Whether some bytes begin as a recording of perf's does."""
+    """Return True if the bytes begin like a recording of perf."""
     return data.startswith((MAGIC, MAGIC_BIG))
 
 
 def from_bytes(data: bytes, budget: Budget | None = None, *, local: bool = True) -> ProfileData:
-    """Return the profile in the bytes of a perf.data; with `local` false no other file is opened. ProfileError."""
-    return read(BytesSource(data), budget or bounds.reading(len(data)), local=local)
+    """Read the profile in the bytes of a perf.data.
+
+    Args:
+        data: the file's bytes.
+        budget: limits the memory of the result (default: in proportion to `data`).
+        local: False to open no other file, such as jitdumps.
+
+    Raises:
+        ProfileError: `data` is not a recording, or is damaged.
+    """
+    return read(ByteSource(data), budget or bounds.reading(len(data)), local=local)
 
 
 def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> ProfileData:
-    """The profile in an open file or pipe, of which `head` was read already; `folder` is the one that it lies in. What
-    comes through a pipe is put into a temporary file, so that little of it is in memory. OSError, ProfileError."""
+    """Read the profile in an open file or pipe.
+
+    A pipe is copied to a temporary file to save memory.
+
+    Args:
+        file: the recording.
+        head: bytes that were already read from `file`.
+        folder: the folder of the file, searched for jitdumps.
+
+    Raises:
+        OSError: reading failed.
+        ProfileError: the file is not a recording, or is damaged.
+    """
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        source = FileSource(file, file.tell() - len(head))
+        source = RecordingFile(file, file.tell() - len(head))
         return read(source, bounds.reading(source.size), folder=folder)
     with TemporaryFile() as copy:
         copy.write(head)
         while data := file.read(COPIED):
             copy.write(data)
         copy.flush()
-        source = FileSource(copy)
+        source = RecordingFile(copy)
         return read(source, bounds.reading(source.size))
 
 
 def from_folder(path: str) -> ProfileData:
-    """The profile in the directory form: `data`, and `data.0`, `data.1` ... with bare records (perf record --threads),
-    and the kernel's names as they were (perf record --kcore). OSError, ProfileError."""
+    """Read the profile in the directory form of a recording.
+
+    The folder has a file `data` and, from perf record --threads, `data.0`, `data.1` ... with records only; from perf
+    record --kcore also the kernel's symbols.
+
+    Args:
+        path: the folder.
+
+    Raises:
+        OSError: reading failed.
+        ProfileError: a file is not a recording, or is damaged.
+    """
     names = [name for name in os.listdir(path) if PART.fullmatch(name)]
     with ExitStack() as stack:
         sources = [
-            FileSource(stack.enter_context(open_input(os.path.join(path, name), ProfileError)))
+            RecordingFile(stack.enter_context(open_input(os.path.join(path, name), ProfileError)))
             for name in (MAIN, *sorted(names, key=lambda name: int(name.rpartition(".")[2])))
         ]
-        found = read(sources[0], bounds.reading(sum(one.size for one in sources)), sources[1:])
+        profile = read(sources[0], bounds.reading(sum(source.size for source in sources)), sources[1:])
     kallsyms = os.path.join(path, *KALLSYMS)
-    found.kernel_names = kallsyms if os.path.isfile(kallsyms) else ""
-    return found
-
-
-MAIN = "data"  # of the directory form
-PART = re.compile(r"data\.\d{1,6}")
-KALLSYMS = "kcore_dir", "kallsyms"
-COPIED = 1 << 20  # bytes at a time
+    profile.kernel_names = kallsyms if os.path.isfile(kallsyms) else ""
+    return profile

@@ -1,74 +1,53 @@
-"""Records that perf packed (perf record -z): one zstd stream in pieces, a record of COMPRESSED for each.
+"""Records compressed by perf record -z: one zstd stream in pieces, each in a record of type COMPRESSED.
 
-The frame never ends, and a record may begin in one piece and end in the next. What comes out is bounded: at most RATIO
-times the packed bytes, plus an allowance.
+The frame never ends, and a record may begin in one piece and end in the next. The decompressed size is limited to RATIO
+times the compressed bytes, plus an allowance.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Protocol
 
 from whence._base.budget import Budget
 from whence._base.errors import ProfileError
 
-RATIO = 256  # perf's records repeat: 30 is usual
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+RATIO = 256  # records of perf are repetitive: 30 is usual
 ALLOWANCE = 64 << 20
-STEP = 1 << 20  # bytes that come out at a time
+STEP = 1 << 20  # decompressed bytes at a time
 
 
-class RecordDecompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def needs_input(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
-def _zstd() -> RecordDecompressor:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    unpacker: RecordDecompressor = zstd.ZstdDecompressor()
-    return unpacker
-
-
-class Unpacker:
-    """One stream of packed records."""
+class RecordStream:
+    """One stream of compressed records; `rest` is the beginning of a record that continues in the next piece."""
 
     def __init__(self, stored: int) -> None:
         self.budget = Budget(
-            "compressed records", "unpacked records", stored, times=RATIO, allowance=ALLOWANCE, error=ProfileError
+            "compressed records", "decompressed records", stored, times=RATIO, allowance=ALLOWANCE, error=ProfileError
         )
-        self._stream: RecordDecompressor | None = None
-        self.rest = b""  # the beginning of a record whose end is to come
+        self._decompressor = zstd.ZstdDecompressor()
+        self.rest = b""
 
-    def pieces(self, packed: bytes) -> Iterator[bytes]:
-        """What a piece of the stream unpacks to, the rest of the record before it in front. ValueError for no zstd."""
-        stream = self._stream
+    def pieces(self, compressed: bytes) -> Iterator[bytes]:
+        """Yield the decompressed bytes of a piece, after `rest`. Raise ValueError if it is not zstd."""
         while True:
-            if stream is None or stream.eof:
-                packed = packed if stream is None else stream.unused_data + packed
-                if not packed:
-                    return
-                stream = self._stream = _zstd()
+            if self._decompressor.eof:
+                compressed = self._decompressor.unused_data + compressed
+                self._decompressor = zstd.ZstdDecompressor()
+            if not compressed and self._decompressor.needs_input:
+                return
             try:
-                data = stream.decompress(packed, STEP)
-            except Exception as error:  # the library's own, of no common class
+                data = self._decompressor.decompress(compressed, STEP)
+            except zstd.ZstdError as error:
                 raise ValueError(str(error)) from None
-            packed = b""
+            compressed = b""
             if data:
                 self.budget.charge(len(data))
                 data, self.rest = self.rest + data, b""
                 yield data
-            if stream.needs_input and not stream.eof:
-                return
-            if not data and not stream.eof:
+            elif not self._decompressor.eof:
                 return

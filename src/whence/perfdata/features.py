@@ -1,8 +1,8 @@
-"""The feature sections of a perf.data: who recorded it, where and how, and the build-ids of files.
+"""The feature sections of a perf.data: host, command line, event names, clocks, build-ids of files.
 
-Which sections there are is a bitmap in the header; each is given by offset and size, so that unknown ones are passed
-over. In the pipe form each is a record (HEADER_FEATURE). A string is a u32 length with its padding, and NUL-padded
-bytes. A section that breaks its own rules is left out, and says so.
+A bitmap in the header lists the sections; each has an offset and a size, so unknown sections are skipped. In the pipe
+form each section is a record (HEADER_FEATURE). A string is a u32 length, padding included, and NUL-padded bytes. A
+malformed section is ignored and counted in `damaged`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ COMMAND, EVENTS, SAMPLE_TIMES, COMPRESSION, CLOCK = 11, 12, 21, 27, 29
 STRINGS = {HOST: "host", SYSTEM: "system", VERSION: "version", MACHINE: "machine"}
 
 BUILD_ID_BYTES = 20
-BUILD_ID_AT = 12  # in a record: header, s32 pid
-BUILD_ID_NAME_AT = 36
-LENGTH_TOLD = 0x8000  # of misc: the byte behind the id is its length
+BUILD_ID_OFFSET = 12  # in a record: header, s32 pid
+BUILD_ID_NAME = 36
+HAS_LENGTH = 0x8000  # of misc: the byte after the id is its length
 
 
 class Features(Record):
-    """What the sections hold. `build_ids` are by file name; `events` are attributes with names and ids."""
+    """The contents of the sections. `build_ids` are by file name; `events` are attributes with their ids."""
 
     host: str = ""
     system: str = ""
@@ -35,11 +35,11 @@ class Features(Record):
     command: tuple[str, ...] = ()
     build_ids: dict[str, str] = field(default_factory=dict)
     events: list[tuple[Attribute, tuple[int, ...]]] = field(default_factory=list)
-    clock_offset: int | None = None  # nanoseconds from the recording's clock to those since 1970
-    damaged: list[int] = field(default_factory=list)  # numbers of sections that break their rules
+    clock_offset: int | None = None  # nanoseconds to add to times of the recording to get times since 1970
+    damaged: list[int] = field(default_factory=list)  # numbers of malformed sections
 
     def read(self, number: int, data: bytes, big: bool) -> None:
-        """Take in a section."""
+        """Read a section."""
         order = ">" if big else "<"
         try:
             if number in STRINGS:
@@ -58,22 +58,23 @@ class Features(Record):
             self.damaged.append(number)
 
     def comments(self) -> list[str]:
-        """What a profile says of where it comes from."""
-        out = []
+        """Return lines about the recorder, its machine and the command."""
+        lines = []
         where = ", ".join(filter(None, (self.host, self.machine, self.system and f"Linux {self.system}")))
         if where or self.version:
-            out.append(f"recorded by perf {self.version}".rstrip() + (f" on {where}" if where else ""))
+            lines.append(f"recorded by perf {self.version}".rstrip() + (f" on {where}" if where else ""))
         if self.command:
-            out.append(f"command: {' '.join(self.command)}")
-        return out
+            lines.append(f"command: {' '.join(self.command)}")
+        return lines
 
 
-def text(data: bytes, at: int, order: str) -> tuple[str, int]:
-    """A string, and where the next thing is. ValueError when it is cut."""
-    (size,) = struct.unpack_from(order + "I", data, at)
-    if at + 4 + size > len(data):
-        raise ValueError("a string is cut")
-    return decoded(data[at + 4 : at + 4 + size]), at + 4 + size
+def text(data: bytes, offset: int, order: str) -> tuple[str, int]:
+    """Return the string at `offset`, and the offset after it. Raise ValueError if it is truncated."""
+    (size,) = struct.unpack_from(order + "I", data, offset)
+    end = offset + 4 + size
+    if end > len(data):
+        raise ValueError("truncated string")
+    return decoded(data[offset + 4 : end]), end
 
 
 def decoded(data: bytes) -> str:
@@ -82,56 +83,54 @@ def decoded(data: bytes) -> str:
 
 def texts(data: bytes, order: str) -> Iterator[str]:
     (count,) = struct.unpack_from(order + "I", data)
-    at = 4
+    offset = 4
     for _ in range(count):
-        found, at = text(data, at, order)
-        yield found
+        item, offset = text(data, offset, order)
+        yield item
 
 
 def build_ids(data: bytes, order: str) -> Iterator[tuple[str, str]]:
-    """Names and build-ids: records of BUILD_ID one after another, as far as they are whole."""
-    at = 0
-    while at + BUILD_ID_NAME_AT <= len(data):
-        _, misc, size = struct.unpack_from(order + "IHH", data, at)
-        if size < BUILD_ID_NAME_AT or at + size > len(data):
-            raise ValueError("a record is cut")
-        yield build_id_record(data[at : at + size], misc)
-        at += size
+    """Yield names and build-ids of consecutive BUILD_ID records. Raise ValueError if one is truncated."""
+    offset = 0
+    while offset + BUILD_ID_NAME <= len(data):
+        _, misc, size = struct.unpack_from(order + "IHH", data, offset)
+        if size < BUILD_ID_NAME or offset + size > len(data):
+            raise ValueError("truncated record")
+        yield build_id_record(data[offset : offset + size], misc)
+        offset += size
 
 
 def build_id_record(record: bytes, misc: int) -> tuple[str, str]:
-    """The name and the build-id in a record with its header. Where its length is not given, zeros at its end are none
-    of it, four at a time: recorders before Linux 5.10 padded shorter ones."""
-    whole = bytes(record[BUILD_ID_AT : BUILD_ID_AT + BUILD_ID_BYTES])
-    if misc & LENGTH_TOLD:
-        whole = whole[: record[BUILD_ID_AT + BUILD_ID_BYTES]]
+    """Return the name and the build-id in a record, header included.
+
+    Without a length, groups of four zeros at the end are padding, which recorders before Linux 5.10 wrote.
+    """
+    build_id = bytes(record[BUILD_ID_OFFSET : BUILD_ID_OFFSET + BUILD_ID_BYTES])
+    if misc & HAS_LENGTH:
+        build_id = build_id[: record[BUILD_ID_OFFSET + BUILD_ID_BYTES]]
     else:
-        while whole.endswith(bytes(4)):
-            whole = whole[:-4]
-    return decoded(record[BUILD_ID_NAME_AT:]), whole.hex()
+        while build_id.endswith(bytes(4)):
+            build_id = build_id[:-4]
+    return decoded(record[BUILD_ID_NAME:]), build_id.hex()
 
 
 def described(data: bytes, order: str) -> Iterator[tuple[Attribute, tuple[int, ...]]]:
-    """Events with their names and ids."""
+    """Yield events with their names and ids. Raise ValueError if one is truncated."""
     count, size = struct.unpack_from(order + "II", data)
-    at = 8
+    offset = 8
     for _ in range(count):
-        attribute, _ = attributes.parse(data[at : at + size], order == ">")
-        at += size
-        (ids,) = struct.unpack_from(order + "I", data, at)
-        name, at = text(data, at + 4, order)
-        if ids > (len(data) - at) // 8:
-            raise ValueError("ids are cut")
-        yield named(attribute, name), struct.unpack_from(f"{order}{ids}Q", data, at)
-        at += 8 * ids
-
-
-def named(attribute: Attribute, name: str) -> Attribute:
-    return replaced(attribute, name=name)
+        attribute, _ = attributes.parse(data[offset : offset + size], order == ">")
+        offset += size
+        (ids,) = struct.unpack_from(order + "I", data, offset)
+        name, offset = text(data, offset + 4, order)
+        if ids > (len(data) - offset) // 8:
+            raise ValueError("truncated ids")
+        yield replaced(attribute, name=name), struct.unpack_from(f"{order}{ids}Q", data, offset)
+        offset += 8 * ids
 
 
 def map_build_id(about: bytes) -> str:
-    """The build-id in an MMAP2 record that has one: u8 length, three bytes, the id."""
+    """Return the build-id in an MMAP2 record: u8 length, three bytes, the id."""
     return about[4 : 4 + min(about[0], BUILD_ID_BYTES)].hex()
 
 

@@ -1,4 +1,4 @@
-"""How recordings of perf begin: all that is asked of most profiles, which are none."""
+"""The first bytes of a perf recording, in a module of its own: it is all that reading other profiles needs."""
 
 MAGIC = b"PERFILE2"  # as a little-endian machine writes it
 MAGIC_BIG = MAGIC[::-1]

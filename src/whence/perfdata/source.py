@@ -1,9 +1,9 @@
-"""Where the bytes of a perf.data come from: memory, a mapped file, or one that grows while records are unpacked."""
+"""The bytes of a perf.data: in memory, in a mapped file, or in a temporary file that grows during decompression."""
 
 from __future__ import annotations
 
 import os
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 from weakref import finalize
 
 from whence._base.errors import ProfileError
@@ -11,31 +11,8 @@ from whence._base.files import read_at, write_all
 from whence._base.mapped import REWRITTEN, MappedFile
 
 
-class ByteSource(Protocol):
-    """Bytes by offset. They can be read after the file was closed, too."""
-
-    @property
-    def size(self) -> int: ...
-
-    def read(self, offset: int, size: int) -> bytes | memoryview:
-        """So many bytes, fewer at the end."""
-        ...
-
-    def view(self) -> memoryview:
-        """All of them."""
-        ...
-
-    def forget(self, start: int, stop: int) -> None:
-        """These bytes were read: they need not stay in memory. A hint."""
-        ...
-
-    def check(self) -> None:
-        """Raise ProfileError when what was read was not there any more."""
-        ...
-
-
-class BytesSource:
-    """Bytes in memory."""
+class ByteSource:
+    """Bytes in memory, by offset."""
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
@@ -44,21 +21,26 @@ class BytesSource:
     def size(self) -> int:
         return len(self._data)
 
-    def read(self, offset: int, size: int) -> memoryview:
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        """Return `size` bytes, fewer at the end."""
         return self._data[offset : offset + size]
 
     def view(self) -> memoryview:
+        """Return all bytes."""
         return self._data
 
     def forget(self, start: int, stop: int) -> None:
-        """They are somebody else's."""
+        """Hint that the bytes [start, stop) need not stay in memory."""
 
     def check(self) -> None:
-        """They stay."""
+        """Raise ProfileError if the bytes changed while they were read."""
 
 
-class FileSource(BytesSource):
-    """An open regular file from byte `begin` on, as long as it is now: perf may still write to it."""
+class RecordingFile(ByteSource):
+    """An open regular file from byte `begin` to its present end; perf may still append to it.
+
+    The bytes stay readable after the file is closed.
+    """
 
     def __init__(self, file: BinaryIO, begin: int = 0) -> None:
         self._begin = begin
@@ -77,61 +59,58 @@ class FileSource(BytesSource):
             self._mapped.check()
 
 
-class SpoolSource:
-    """A temporary file that grows, until somebody looks at all of it."""
+class FileSpool(ByteSource):
+    """A temporary file that grows until `view` is called."""
 
     def __init__(self, file: BinaryIO) -> None:
+        super().__init__(b"")
         self._file = file
-        self.size = 0
-        self._all: FileSource | None = None
+        self._size = 0
+        self._mapped: RecordingFile | None = None
         finalize(self, file.close)
 
+    @property
+    def size(self) -> int:
+        return self._size
+
     def append(self, data: bytes) -> int:
-        """Put bytes at its end; returns where they are."""
-        at = self.size
-        self.size += len(data)
+        """Append bytes and return their offset."""
+        offset = self._size
+        self._size += len(data)
         write_all(self._file.fileno(), data)
-        return at
+        return offset
 
     def read(self, offset: int, size: int) -> bytes:
         return read_at(self._file.fileno(), size, offset)
 
     def view(self) -> memoryview:
-        self._all = self._all or FileSource(self._file)
-        return self._all.view()
+        self._mapped = self._mapped or RecordingFile(self._file)
+        return self._mapped.view()
 
     def forget(self, start: int, stop: int) -> None:
-        if self._all is not None:
-            self._all.forget(start, stop)
-
-    def check(self) -> None:
-        """Nobody else has it."""
+        if self._mapped is not None:
+            self._mapped.forget(start, stop)
 
 
-class MemorySpool:
+class MemorySpool(ByteSource):
     """Bytes in memory that grow until `view` is called, for a process that may not create files."""
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        super().__init__(b"")
+        self._buffer = bytearray()
 
     @property
     def size(self) -> int:
-        return len(self._data)
+        return len(self._buffer)
 
     def append(self, data: bytes) -> int:
         """Append bytes and return their offset."""
-        offset = len(self._data)
-        self._data += data
+        offset = len(self._buffer)
+        self._buffer += data
         return offset
 
     def read(self, offset: int, size: int) -> bytes:
-        return bytes(memoryview(self._data)[offset : offset + size])
+        return bytes(memoryview(self._buffer)[offset : offset + size])
 
     def view(self) -> memoryview:
-        return memoryview(self._data).toreadonly()
-
-    def forget(self, start: int, stop: int) -> None:
-        """Memory has no other copy of the bytes: do nothing."""
-
-    def check(self) -> None:
-        """Memory doesn't change: do nothing."""
+        return memoryview(self._buffer).toreadonly()

@@ -1,9 +1,9 @@
-"""Stacks of users' code from registers and stack bytes (`perf record --call-graph dwarf`), by whence.unwind.
+"""Unwind user code from registers and stack copies (`perf record --call-graph dwarf`).
 
-What a sample holds behind its call chain: u64 ABI (0: no registers, 1: of a 32-bit program, 2: of a 64-bit one), a u64
-for each register of the event's mask, u64 size of the stack's bytes, the bytes from the stack pointer on, and how many
-of them are valid. Unwinding needs the files that were mapped, so it waits until a Locator is there: until then such
-samples have their innermost frame.
+After its call chain such a sample has: u64 ABI (0: no registers, 1: 32-bit program, 2: 64-bit program), a u64 for each
+register of the event's mask, u64 size of the stack copy, the bytes from the stack pointer up, and the number of valid
+bytes. Unwinding needs the mapped files, so it is done when a Locator is known; until then such samples have their
+innermost frame only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.cores import available, share
 from whence._base.errors import ProfileError, WhenceError, without_file
@@ -24,7 +24,7 @@ from whence.kernels.columns import Column
 from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels.constants import EM_386, EM_AARCH64, EM_X86_64
 from whence.perfdata.kernels import constants
-from whence.perfdata.kernels.copies import Copies, abi_of, keep
+from whence.perfdata.kernels.copies import Copies, abi_of, add_stacks
 from whence.perfdata.kernels.replay import grouped
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.mapping import Mapping as MappedRange
@@ -44,69 +44,60 @@ if TYPE_CHECKING:
     from whence._base.window import ByteOrder
     from whence.locator.locator import Locator
     from whence.perfdata.attributes import Attribute
-    from whence.perfdata.jitdump import JitCode
-    from whence.perfdata.kernels.records import Records
     from whence.perfdata.kernels.replay import Replay
-    from whence.perfdata.source import ByteSource
+    from whence.perfdata.recording import Recording
     from whence.samples.model import ProfileData
     from whence.unwind.cfi import Fde
     from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.memory import Memory
 
-    class Recording(Protocol):
-        """What is needed of a recording that was read."""
-
-        records: Records
-        events: list[Attribute]
-        features: Any
-        order: str
-        sources: list[ByteSource]
-
-        def new_replay(self) -> Replay: ...
-
-        def fill(self, profile: ProfileData, replay: Replay) -> None: ...
-
-        def map_facts(self, number: int) -> Any: ...
-
-        jit_code: dict[int, JitCode]
-        jit_times: dict[int, list[tuple[int, int]]]
-
 
 PC = -1
-# perf's numbers of registers (arch/*/include/uapi/asm/perf_regs.h of Linux), by machine: DWARF's
-X86_64_REGISTERS = {0: 0, 1: 3, 2: 2, 3: 1, 4: 4, 5: 5, 6: 6, 7: 7, 8: PC, **{16 + at: 8 + at for at in range(8)}}
+# perf's register numbers (arch/*/include/uapi/asm/perf_regs.h of Linux) to DWARF's, by machine
+X86_64_REGISTERS = {
+    0: 0,
+    1: 3,
+    2: 2,
+    3: 1,
+    4: 4,
+    5: 5,
+    6: 6,
+    7: 7,
+    8: PC,
+    **{16 + number: 8 + number for number in range(8)},
+}
 I386_REGISTERS = {0: 0, 1: 3, 2: 1, 3: 2, 4: 6, 5: 7, 6: 5, 7: 4, 8: PC}
-AARCH64_REGISTERS = {**{at: at for at in range(32)}, 32: PC}
+AARCH64_REGISTERS = {**{number: number for number in range(32)}, 32: PC}
 MACHINE_KEYS = {"x86_64": (EM_X86_64, 64), "aarch64": (EM_AARCH64, 64), "i686": (EM_386, 32), "i386": (EM_386, 32)}
 REGISTERS = {EM_X86_64: X86_64_REGISTERS, EM_386: I386_REGISTERS, EM_AARCH64: AARCH64_REGISTERS}
-WITH_32_BITS = {(EM_X86_64, 64): (EM_386, 32)}  # what else a kernel runs
+WITH_32_BITS = {(EM_X86_64, 64): (EM_386, 32)}  # 32-bit programs of a 64-bit kernel
 MACHINE_OF = {MACHINES[key].name: key[0] for key in MACHINE_KEYS.values()}
-SAMPLES_TOGETHER = 1 << 12  # that are unwound at a time: their bytes are in memory
-SETTINGS_KEPT = 64  # whose code was looked at last
+SAMPLES_TOGETHER = 1 << 12  # unwound at a time: their bytes are in memory
+MOST_UNWINDERS = 64
 TIME = itemgetter(0)
 
 
 class SharedModules(Modules):
-    """The files of a process, those that others have mapped too opened once."""
+    """The files of a process; each file is opened once for all processes."""
 
     def __init__(self, snapshot: SnapshotMappings, locator: Locator, opened: dict[tuple[str, str], Module]) -> None:
         super().__init__(snapshot, locator)
-        self._find, self._all = locator.find, opened
+        self._find, self._opened = locator.find, opened
 
     def of_file(self, file: SnapshotFile, mapping: MappedRange | None = None) -> Module:
         key = file.path, file.build_id
-        found = self._all.get(key)
-        if found is None:
-            own = "" if file.build_id else self._find(path=file.path, kinds=(EXECUTABLE,)).path
-            found = self._all[key] = Module(file, self._locator, own)
-        return found
+        module = self._opened.get(key)
+        if module is None:
+            path = "" if file.build_id else self._find(path=file.path, kinds=(EXECUTABLE,)).path
+            module = self._opened[key] = Module(file, self._locator, path)
+        return module
 
 
 class VdsoMemory:
-    """The bytes of this machine's vDSO, where a process had the same one mapped."""
+    """This machine's vDSO, for processes that had the same vDSO mapped."""
 
     def __init__(self, snapshot: SnapshotMappings) -> None:
-        self._mapping = next((one for one in snapshot.mappings if one.kind is Kind.VDSO), None)
+        self._mapping = next((mapping for mapping in snapshot.mappings if mapping.kind is Kind.VDSO), None)
         self._data = b""
         with suppress(OSError, WhenceError):
             if self._mapping is not None:
@@ -115,19 +106,19 @@ class VdsoMemory:
                     self._data = data
 
     def read(self, address: int, size: int) -> bytes:
-        at = address - (self._mapping.start if self._mapping is not None else 0)
-        if not self._data or not 0 <= at <= len(self._data) - size:
+        offset = address - (self._mapping.start if self._mapping is not None else 0)
+        if not self._data or not 0 <= offset <= len(self._data) - size:
             raise Unreadable(address, "in the sample")
-        return self._data[at : at + size]
+        return self._data[offset : offset + size]
 
     def region(self, address: int) -> tuple[int, int] | None:
         return None
 
 
 class RecordedCode(CoreCode):
-    """The code of a process at a time: mapped files, and generated code by what its compiler recorded.
+    """The code of a process at one time: mapped files, and generated code.
 
-    `generated` has the call frame information of mappings by their index, for runtime addresses.
+    `generated` is the call frame information of generated code, by index of the mapping, for runtime addresses.
     """
 
     def __init__(self, modules: Modules, memory: Memory, generated: dict[int, FrameSection]) -> None:
@@ -143,12 +134,12 @@ class RecordedCode(CoreCode):
         section = None if index is None else self._generated.get(index)
         if section is None:
             return super().fde(address)
-        found = section.find(address)
-        return None if found is None else (found, 0)
+        fde = section.find(address)
+        return None if fde is None else (fde, 0)
 
 
-class Placed(NamedTuple):
-    """Where a map lies, and its number."""
+class MapExtent(NamedTuple):
+    """The addresses of a map, and its number."""
 
     start: int
     end: int
@@ -156,321 +147,338 @@ class Placed(NamedTuple):
 
 
 class Setting(Record):
-    """What a process has mapped, from a time on. What generated code there is only grows."""
+    """The maps of a process since a time. Generated code is only added to them."""
 
     pid: int
-    since: int  # when the first of its samples was taken
-    maps: list[Placed]
-    generated: list[Placed]  # code that was there then
+    since: int  # time of the first sample
+    maps: list[MapExtent]
+    generated: list[MapExtent]  # code at that time
 
 
-class Batch(Record):
-    """Samples that are unwound at a time, and what each process has mapped then, by number. `taken` has those of one
-    kind together: their setting, copies, the bytes that these lie in, their event and the ABI of their registers."""
+class CopyGroup(Record):
+    """Samples of one setting, event and ABI: their registers and stack copies, which are in `data`."""
+
+    setting: Setting
+    copies: Copies
+    data: memoryview
+    event: Attribute
+    abi: int
+
+
+class SampleBatch(Record):
+    """Samples that are unwound at a time; `settings` by number."""
 
     samples: Column
     settings: dict[int, Setting]
-    taken: list[tuple[Setting, Copies, memoryview, Attribute, int]] = field(default_factory=list)
+    groups: list[CopyGroup] = field(default_factory=list)
 
 
-def overlaid(maps: list[Placed], code: list[Placed], takes: Callable[[int], bool]) -> list[Placed]:
-    """Maps with pieces of code in those that take any, in order of address; both are in order.
+def overlaid(
+    maps: list[MapExtent], code: list[MapExtent], is_generated: Callable[[int], bool | None]
+) -> list[MapExtent]:
+    """Return maps with generated code in place of parts of generated maps. All are in order of address.
 
-    >>> overlaid([Placed(0, 9, 1), Placed(9, 20, 2)], [Placed(3, 5, 7), Placed(8, 12, 8)], {1: True, 2: False}.get)
-    [Placed(start=0, end=3, number=1), Placed(start=3, end=5, number=7), Placed(start=5, end=8, number=1), \
-Placed(start=8, end=9, number=8), Placed(start=9, end=20, number=2)]
+    >>> maps, code = [MapExtent(0, 9, 1), MapExtent(9, 20, 2)], [MapExtent(3, 5, 7), MapExtent(8, 12, 8)]
+    >>> [tuple(extent) for extent in overlaid(maps, code, {1: True, 2: False}.get)]
+    [(0, 3, 1), (3, 5, 7), (5, 8, 1), (8, 9, 8), (9, 20, 2)]
     """
-    out: list[Placed] = []
-    next_one = 0
+    extents: list[MapExtent] = []
+    first = 0
     for start, end, number in maps:
-        if not takes(number):
-            out.append(Placed(start, end, number))
+        if not is_generated(number):
+            extents.append(MapExtent(start, end, number))
             continue
-        while next_one < len(code) and code[next_one].end <= start:
-            next_one += 1
-        inside = next_one
-        while inside < len(code) and code[inside].start < end:
-            piece = code[inside]
+        while first < len(code) and code[first].end <= start:
+            first += 1
+        index = first
+        while index < len(code) and code[index].start < end:
+            piece = code[index]
             if piece.start > start:
-                out.append(Placed(start, piece.start, number))
-            start, inside = max(start, piece.start), inside + 1
-            out.append(Placed(start, min(end, piece.end), piece.number))
-            start = out[-1].end
+                extents.append(MapExtent(start, piece.start, number))
+            start, index = max(start, piece.start), index + 1
+            extents.append(MapExtent(start, min(end, piece.end), piece.number))
+            start = extents[-1].end
         if start < end:
-            out.append(Placed(start, end, number))
-    return out
+            extents.append(MapExtent(start, end, number))
+    return extents
 
 
-def picked_registers(event: Attribute, machine: Machine | None) -> tuple[list[int], list[int]]:
-    """Which of the registers that samples of an event have are wanted: the pc, the stack pointer, then others, by their
-    place in the sample; and what DWARF calls those behind the pc. None where not both of the two are there."""
+def unwinding_registers(event: Attribute, machine: Machine | None) -> tuple[list[int], list[int]]:
+    """Return the registers that unwinding needs: their indices in a sample, and the DWARF numbers of all but the pc.
+
+    The pc is first, then the stack pointer, then the others. Both lists are empty if pc or stack pointer is missing.
+    """
     if machine is None:
         return [], []
     numbers = REGISTERS[MACHINE_OF[machine.name]]
     bits = [bit for bit in range(64) if event.user_registers >> bit & 1]
-    places = {numbers[bit]: place for place, bit in enumerate(bits) if bit in numbers}
-    if PC not in places or machine.sp not in places:
+    indices = {numbers[bit]: index for index, bit in enumerate(bits) if bit in numbers}
+    if PC not in indices or machine.sp not in indices:
         return [], []
-    others = [number for number in places if number not in (PC, machine.sp)]
-    wanted = [PC, machine.sp, *others]
-    return [places[number] for number in wanted], wanted[1:]
+    others = [number for number in indices if number not in (PC, machine.sp)]
+    registers = [PC, machine.sp, *others]
+    return [indices[number] for number in registers], registers[1:]
 
 
 class UserStacks:
-    """The samples of a recording that wait to be unwound."""
+    """The samples of a recording with registers and stack copies, to be unwound."""
 
-    def __init__(self, reader: Recording) -> None:
-        self._reader = reader
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
         self._cores = min(2, available())
-        self._forget()
-        self._times = {pid: sorted(times) for pid, times in reader.jit_times.items()}
+        self._reset()
+        self._times = {pid: sorted(times) for pid, times in recording.jit_times.items()}
         self._opened: dict[tuple[str, str], Module] = {}
         self._generated: dict[int, FrameSection] = {}  # of generated code, by map
         self._budget = bounds.writing(0, "")
-        self._unwinders: Lru[tuple[int, str], tuple[Setting, int, SampleUnwinder]] = Lru(SETTINGS_KEPT)
-        self._same: dict[tuple[Placed, ...], Setting] = {}  # of processes without generated code, by their maps
+        self._unwinders: Lru[tuple[int, str], tuple[Setting, int, SampleUnwinder]] = Lru(MOST_UNWINDERS)
+        self._settings: dict[tuple[MapExtent, ...], Setting] = {}  # of processes without generated code, by their maps
 
     def unwind(self, profile: ProfileData, locator: Locator) -> None:
-        """Give every sample its whole stack, by the files that `locator` finds. Never raises for what a sample or a
-        file is; `profile.notes` says how many stacks end before their outermost frame, and why most of them do."""
-        reader = self._reader
-        samples = len(reader.records.sample_time)
+        """Give every sample its complete stack, with the files that `locator` finds.
+
+        A bad sample or file never raises: `profile.notes` says how many stacks end early, and the most common reason.
+        """
+        recording = self._recording
+        samples = len(recording.records.sample_time)
         self._first, self._count = array("Q", bytes(8 * samples)), array("I", bytes(4 * samples))
         self._budget = bounds.writing(profile.stored, "maps of processes, as they change,")
         try:
             self._unwind_all(locator)
         except ProfileError as error:
-            why = f"stacks of registers and stack bytes are not unwound further: {without_file(error)}"
-            profile.notes = [*profile.notes, why]
+            profile.notes = [*profile.notes, f"unwinding of stack copies stopped: {without_file(error)}"]
         finally:
             for module in self._opened.values():
                 module.close()
             self._opened.clear()
             self._unwinders.clear()
-            self._same.clear()
-        replay = reader.new_replay()
+            self._settings.clear()
+        replay = recording.new_replay()
         replay.set_unwound(self._addresses.numbers(), self._first, self._count)
         replay.run()
-        reader.fill(profile, replay)
-        whole, total = self._ends.pop("", 0), self._ends.total()
-        if total:
+        recording.fill(profile, replay)
+        complete, partial_stacks = self._ends.pop("", 0), self._ends.total()
+        if partial_stacks:
             why, _ = self._ends.most_common(1)[0]
-            ends = f"{total:,} of {whole + total:,} unwound stacks are not whole; most often: {why}"
-            profile.notes = [*profile.notes, ends]
+            note = (
+                f"{partial_stacks:,} of {complete + partial_stacks:,} unwound stacks are incomplete; most often: {why}"
+            )
+            profile.notes = [*profile.notes, note]
         if self._continued:
-            seam = f"{self._continued:,} stacks continue, where the copy of the stack ends, by recorded frame pointers"
-            profile.notes = [*profile.notes, seam]
-        self._forget()
+            note = f"{self._continued:,} stacks continue past the end of their copy by recorded frame pointers"
+            profile.notes = [*profile.notes, note]
+        self._reset()
 
-    def _forget(self) -> None:
-        """What was found; it is found anew when it is asked for once more."""
+    def _reset(self) -> None:
+        """Drop the results, which are computed again when they are needed again."""
         self._ends: Counter[str] = Counter()
-        self._continued = 0  # stacks that end by a call chain
-        self._addresses = Column("Q")  # of all stacks, one behind the other
-        self._first, self._count = array("Q"), array("I")  # by sample: where its addresses begin, how many there are
+        self._continued = 0  # stacks continued by a call chain
+        self._addresses = Column("Q")  # of all stacks
+        self._first, self._count = array("Q"), array("I")  # by sample: first address and number of addresses
 
     def _unwind_all(self, locator: Locator) -> None:
-        """Go over all samples in order of time, and unwind those of one process with the same maps together. While a
-        batch is unwound, the next one is taken on another core: what that costs is waiting for the file's pages."""
-        reader = self._reader
-        replay = reader.new_replay()
+        """Visit all samples in order of time, and unwind samples of one process with the same maps together.
+
+        While a batch is unwound, the next is read on another core: most of its cost is waiting for pages of the file.
+        """
+        recording = self._recording
+        replay = recording.new_replay()
         settings: dict[int, Setting] = {}
-        latest: dict[int, int] = {}  # of processes, by number
-        samples, of = Column("I"), Column("Q")
-        with reader.records.sample_thread.numbers() as threads, reader.records.sample_time.numbers() as times:
-            batch = Batch(samples, {})
+        latest: dict[int, int] = {}  # setting of each process, by number
+        samples, keys = Column("I"), Column("Q")
+        with recording.records.sample_thread.numbers() as threads, recording.records.sample_time.numbers() as times:
+            batch = SampleBatch(samples, {})
             while True:
-                stop = replay.gather(samples, of, SAMPLES_TOGETHER)
+                stop = replay.gather(samples, keys, SAMPLES_TOGETHER)
                 if stop not in (constants.FULL, constants.END):
                     pid = threads[stop] >> 32
-                    latest[pid] = replay.settings_met
-                    settings[replay.settings_met] = self._setting(replay, pid, times[stop])
+                    latest[pid] = replay.setting_count
+                    settings[replay.setting_count] = self._setting(replay, pid, times[stop])
                     continue
-                before, batch = batch, Batch(samples, settings)
-                both = [partial(self._take_batch, batch, of), partial(self._unwind_batch, before, locator)]
+                previous, batch = batch, SampleBatch(samples, settings)
+                both = [partial(self._read_batch, batch, keys), partial(self._unwind_batch, previous, locator)]
                 share(range(self._cores), both, lambda _core, work: work())
                 if stop == constants.END:
                     break
-                samples, of = Column("I"), Column("Q")
+                samples, keys = Column("I"), Column("Q")
                 settings = {number: settings[number] for number in latest.values()}
             self._unwind_batch(batch, locator)
 
     def _setting(self, replay: Replay, pid: int, time: int) -> Setting:
-        """What a process has mapped now; the same object where another one had the same, without generated code."""
-        found, code = replay.maps_of(pid), list(map(Placed._make, replay.code_of(pid)))
-        self._budget.charge(bounds.MAPPING * len(found) + bounds.ENTRY * len(code))
+        """Return the present maps of a process; processes with equal maps and no generated code share the object."""
+        maps, code = replay.maps_of(pid), list(map(MapExtent._make, replay.code_of(pid)))
+        self._budget.charge(bounds.MAPPING * len(maps) + bounds.ENTRY * len(code))
         if pid in self._times or code:
-            return Setting(pid, time, list(map(Placed._make, found)), code)
-        flags = self._reader.records.map_flags
-        key = tuple(Placed(*one) for one in found if not flags[one[2]] & constants.MAP_DATA)
-        if key not in self._same:
-            self._same[key] = Setting(pid, time, list(key), code)
-        return self._same[key]
+            return Setting(pid, time, list(map(MapExtent._make, maps)), code)
+        flags = self._recording.records.map_flags
+        key = tuple(MapExtent(*extent) for extent in maps if not flags[extent[2]] & constants.MAP_DATA)
+        if key not in self._settings:
+            self._settings[key] = Setting(pid, time, list(key), code)
+        return self._settings[key]
 
-    def _take_batch(self, batch: Batch, of: Column) -> None:
-        """Take the registers and copies of samples that were gathered, those of one kind together."""
-        ordered, keys, ends = grouped(batch.samples, of)
+    def _read_batch(self, batch: SampleBatch, keys: Column) -> None:
+        """Read the registers and copies of gathered samples, grouped by kind."""
+        ordered, group_keys, ends = grouped(batch.samples, keys)
         first = 0
-        with ordered.numbers() as all_samples, keys.numbers() as all_keys, ends.numbers() as all_ends:
+        with ordered.numbers() as all_samples, group_keys.numbers() as all_keys, ends.numbers() as all_ends:
             for key, end in zip(all_keys, all_ends):
-                waiting, first = all_samples[first:end], end
-                while len(waiting):
-                    taken = self._taken(waiting)
-                    batch.taken.append((batch.settings[key >> constants.SETTING_SHIFT], *taken))
-                    waiting = taken[0].rest.numbers()
+                remaining, first = all_samples[first:end], end
+                while len(remaining):
+                    group = self._read_group(remaining, batch.settings[key >> constants.SETTING_SHIFT])
+                    batch.groups.append(group)
+                    remaining = group.copies.rest.numbers()
 
-    def _unwind_batch(self, batch: Batch, locator: Locator) -> None:
-        """Unwind the samples that were taken."""
+    def _unwind_batch(self, batch: SampleBatch, locator: Locator) -> None:
+        """Unwind the samples of a batch that was read."""
         samples = batch.samples
         if not len(samples):
             return
-        until = self._reader.records.sample_time[samples[len(samples) - 1]]
-        for setting, copies, data, event, abi in batch.taken:
-            machine = self._machine(abi)
-            if abi == constants.ABI_NONE:
-                self._ends["samples without registers"] += len(copies.sample)
-            elif machine is None or not len(copies.pc):
-                self._ends["no registers that are known of this machine"] += len(copies.sample)
+        until = self._recording.records.sample_time[samples[len(samples) - 1]]
+        for group in batch.groups:
+            machine = self._machine(group.abi)
+            if group.abi == constants.ABI_NONE:
+                self._ends["samples without registers"] += len(group.copies.sample)
+            elif machine is None or not len(group.copies.pc):
+                self._ends["registers of an unknown machine"] += len(group.copies.sample)
             else:
-                self._unwind_copies(copies, data, event, self._unwinder(setting, until, machine, locator))
+                self._unwind_copies(group, self._unwinder(group.setting, until, machine, locator))
         self._forget_bytes(samples)
 
     def _unwinder(self, setting: Setting, until: int, machine: Machine, locator: Locator) -> SampleUnwinder:
-        """What unwinds samples of a setting; made anew when generated code came."""
+        """Return the unwinder of a setting; a new one if code was generated since it was made."""
         times = self._times.get(setting.pid, [])
-        known = self._unwinders.pop((id(setting), machine.name), None)
+        key = id(setting), machine.name
         pieces = bisect_right(times, until, key=TIME)
-        if known is None or known[0] is not setting or known[1] != pieces:
+        cached = self._unwinders.get(key)
+        if cached is None or cached[0] is not setting or cached[1] != pieces:
             new = times[bisect_right(times, setting.since, key=TIME) : pieces]
             code = self._code(setting, [number for _, number in new], machine, locator)
-            known = setting, pieces, SampleUnwinder(code, machine, self._byte_order)
-        self._unwinders[id(setting), machine.name] = known  # which keeps it
-        return known[2]
+            cached = setting, pieces, SampleUnwinder(code, machine, self._byte_order)  # keeps the setting's id taken
+            self._unwinders[key] = cached
+        return cached[2]
 
-    def _taken(self, samples: memoryview[int]) -> tuple[Copies, memoryview, Attribute, int]:
-        """Registers and copies of the stack of those samples that are of the first one's event, stream and ABI; the
-        bytes of the stream, the event and the ABI."""
-        records = self._reader.records
-        event = self._reader.events[records.sample_event[samples[0]]]
-        data = self._reader.sources[records.sample_user[samples[0]] >> constants.SOURCE_SHIFT].view()
+    def _read_group(self, samples: memoryview[int], setting: Setting) -> CopyGroup:
+        """Read the samples that have event, stream and ABI of the first sample."""
+        records = self._recording.records
+        event = self._recording.events[records.sample_event[samples[0]]]
+        data = self._recording.sources[records.sample_user[samples[0]] >> constants.SOURCE_SHIFT].view()
         count = event.user_registers.bit_count()
         abi = abi_of(records, samples[0], data, count)
-        machine = self._machine(abi)
         copies = Copies()
         has_stack = bool(event.sample_type & constants.HAS_STACK_USER)
-        picked, _ = picked_registers(event, machine)
-        copies.take(records, samples, data, count, has_stack * event.user_stack, bytes(picked))
-        return copies, data, event, abi
+        indices, _ = unwinding_registers(event, self._machine(abi))
+        copies.read(records, samples, data, count, has_stack * event.user_stack, bytes(indices))
+        return CopyGroup(setting, copies, data, event, abi)
 
-    def _unwind_copies(self, copies: Copies, data: memoryview, event: Attribute, unwinder: SampleUnwinder) -> None:
-        """Unwind samples that were taken, and note what was found."""
-        _, numbers = picked_registers(event, unwinder.machine)
+    def _unwind_copies(self, group: CopyGroup, unwinder: SampleUnwinder) -> None:
+        """Unwind a group of samples, and store the stacks."""
+        copies, event = group.copies, group.event
+        _, registers = unwinding_registers(event, unwinder.machine)
         pc, values, start = copies.pc.numbers(), copies.values.numbers(), copies.start.numbers()
-        found = unwinder.stacks(
-            StackSamples(pc, values, array("I", numbers), start, copies.at.numbers(), copies.size.numbers(), data)
-        )
+        offsets, sizes = copies.offset.numbers(), copies.size.numbers()
+        stacks = unwinder.stacks(StackSamples(pc, values, array("I", registers), start, offsets, sizes, group.data))
         samples = copies.sample.numbers()
-        pcs, ends = found.pc, found.end
-        if event.sample_type & constants.HAS_CALLCHAIN and found.ends()[End.UNREADABLE]:
-            pcs, ends = self._with_chains(found, samples)
-        keep(pcs, ends, samples, self._addresses, self._first, self._count)
-        for end, count in found.ends().items():
+        pcs, ends = stacks.pc, stacks.end
+        if event.sample_type & constants.HAS_CALLCHAIN and stacks.ends()[End.UNREADABLE]:
+            pcs, ends = self._with_chains(stacks, samples)
+        add_stacks(pcs, ends, samples, self._addresses, self._first, self._count)
+        for end, count in stacks.ends().items():
             self._ends["" if end is End.COMPLETE else end.sentence] += count
 
-    def _with_chains(self, found: SampleStacks, samples: memoryview[int]) -> tuple[Column, array[int]]:
-        """Stacks, and where each ends; those that end with their copy continue by the call chain of the same sample."""
+    def _with_chains(self, stacks: SampleStacks, samples: memoryview[int]) -> tuple[Column, array[int]]:
+        """Return the pcs and the end of each stack; stacks that leave their copy continue by the call chain."""
         pcs, ends = Column("Q"), array("Q")
         for row, sample in enumerate(samples):
-            frames = found.frames(row)
-            if frames and found.why(row)[0] is End.UNREADABLE:
+            frames = stacks.frames(row)
+            if frames and stacks.why(row)[0] is End.UNREADABLE:
                 chain = self._user_chain(sample)
-                outermost = frames[-1] - (len(frames) > 1)  # chains have callers at the byte before the return address
-                at = chain.index(outermost) + 1 if outermost in chain else len(chain)
-                frames += [address + 1 for address in chain[at:]]
-                self._continued += at < len(chain)
+                outermost = frames[-1] - (len(frames) > 1)  # chains have the byte before a return address
+                index = chain.index(outermost) + 1 if outermost in chain else len(chain)
+                frames += [address + 1 for address in chain[index:]]
+                self._continued += index < len(chain)
             pcs.extend(array("Q", frames))
             ends.append(len(pcs))
         return pcs, ends
 
     def _user_chain(self, sample: int) -> list[int]:
-        """The user's part of a sample's call chain, innermost first."""
-        records = self._reader.records
+        """Return the user addresses of a sample's call chain, innermost first."""
+        records = self._recording.records
         stack = records.sample_stack[sample]
-        items = [records.stack_item[at] for at in range(records.stack_first[stack], records.stack_first[stack + 1])]
+        first, end = records.stack_first[stack], records.stack_first[stack + 1]
+        items = [records.stack_item[row] for row in range(first, end)]
         return [records.place_address[item] for item in items if records.place_mode[item] == constants.IN_USER]
 
     def _forget_bytes(self, samples: Column) -> None:
-        """Samples were read: what lies before the last of them in its stream need not stay in memory. Raises
-        ProfileError where bytes were not there any more: then no stack counts."""
-        where = self._reader.records.sample_user[samples[len(samples) - 1]]
-        source = self._reader.sources[where >> constants.SOURCE_SHIFT]
-        source.forget(0, where & (1 << constants.SOURCE_SHIFT) - 1)
+        """Release the bytes before the last of some samples. Raise ProfileError if a file changed: no stack counts."""
+        position = self._recording.records.sample_user[samples[len(samples) - 1]]
+        source = self._recording.sources[position >> constants.SOURCE_SHIFT]
+        source.forget(0, position & (1 << constants.SOURCE_SHIFT) - 1)
         try:
-            for one in self._reader.sources:
-                one.check()
+            for each in self._recording.sources:
+                each.check()
         except ProfileError:
             self._count = array("I", bytes(4 * len(self._count)))
             self._ends.clear()
             raise
 
     def _machine(self, abi: int) -> Machine | None:
-        """The machine of registers of an ABI; None where no registers of it are known here."""
-        key = MACHINE_KEYS.get(self._reader.features.machine, (EM_X86_64, 64) if self._reader.order == "<" else (0, 0))
+        """Return the machine of registers of an ABI; None if its registers are unknown."""
+        name, order = self._recording.features.machine, self._recording.order
+        key = MACHINE_KEYS.get(name, (EM_X86_64, 64) if order == "<" else (0, 0))
         if abi == constants.ABI_32:
             key = WITH_32_BITS.get(key, key)
         return MACHINES.get(key) if key[0] in REGISTERS else None
 
     @property
     def _byte_order(self) -> ByteOrder:
-        return "little" if self._reader.order == "<" else "big"
+        return "little" if self._recording.order == "<" else "big"
 
     def _code(self, setting: Setting, new: list[int], machine: Machine, locator: Locator) -> RecordedCode:
-        """The code of a process, with the generated code that came since its setting began."""
-        reader = self._reader
-        pieces = setting.generated + [self._whole(number) for number in new]
+        """Return the code of a process: its setting, and `new` maps of code that was generated since."""
+        recording = self._recording
+        pieces = setting.generated + [self._code_extent(number) for number in new]
         self._budget.charge(bounds.MAPPING * len(pieces))
         mappings: list[MappedRange] = []
         files: list[SnapshotFile | None] = []
-        known: dict[tuple[str, str], SnapshotFile] = {}
+        by_identity: dict[tuple[str, str], SnapshotFile] = {}
         generated: dict[int, FrameSection] = {}
         for start, end, number in overlaid(setting.maps, sorted(pieces), self._is_generated):
-            if number in reader.jit_code:
-                section = self._section(number, machine.bits)
+            if number in recording.jit_code:
+                section = self._frame_section(number, machine.bits)
                 if section is not None:
                     generated[len(mappings)] = section
                 mappings.append(MappedRange("", start, end, 0, "", Kind.ANONYMOUS))
                 files.append(None)
                 continue
-            path, build_id, offset, flags = reader.map_facts(number)
+            path, build_id, offset, flags = recording.map_facts(number)
             if flags & constants.MAP_DATA:
                 continue
-            first = reader.records.map_start[number]
+            first = recording.records.map_start[number]
             kind, shown, deleted = kind_of("" if path.startswith("//") else path)
             if kind is Kind.VDSO:
-                offset = first - start  # it is its own file, from its first byte on
-            mapping = MappedRange(shown, start, end, offset + start - first, build_id, kind, deleted=deleted)
-            mappings.append(mapping)
+                offset = first - start  # the mapping shows the file from its first byte
+            mappings.append(MappedRange(shown, start, end, offset + start - first, build_id, kind, deleted=deleted))
             file = None
             if kind.has_file and kind is not Kind.MEMFD:
-                file = known.setdefault((shown, build_id), SnapshotFile(shown, build_id, None))
+                file = by_identity.setdefault((shown, build_id), SnapshotFile(shown, build_id, None))
             files.append(file)
         snapshot = SnapshotMappings(setting.pid, "", 0, 0.0, mappings, files)
         return RecordedCode(SharedModules(snapshot, locator, self._opened), VdsoMemory(snapshot), generated)
 
     def _is_generated(self, number: int) -> bool:
-        """Whether generated code may lie in a map."""
-        return bool(self._reader.records.map_flags[number] & constants.MAP_GENERATED)
+        """Return True if a map may contain generated code."""
+        return bool(self._recording.records.map_flags[number] & constants.MAP_GENERATED)
 
-    def _whole(self, number: int) -> Placed:
-        code = self._reader.jit_code[number]
-        return Placed(code.address, code.address + code.size, number)
+    def _code_extent(self, number: int) -> MapExtent:
+        code = self._recording.jit_code[number]
+        return MapExtent(code.address, code.address + code.size, number)
 
-    def _section(self, number: int, bits: int) -> FrameSection | None:
-        """The call frame information of a map of generated code; None where its compiler wrote none."""
-        code = self._reader.jit_code[number]
+    def _frame_section(self, number: int, bits: int) -> FrameSection | None:
+        """Return the call frame information of a map of generated code; None if its compiler wrote none."""
+        code = self._recording.jit_code[number]
         if number not in self._generated and code.eh_frame:
-            inside = [(code.address, code.address + code.size)]
+            extent = [(code.address, code.address + code.size)]
             self._generated[number] = FrameSection(
-                code.eh_frame, code.eh_frame_address, bits=bits, order=self._byte_order, code=inside
+                code.eh_frame, code.eh_frame_address, bits=bits, order=self._byte_order, code=extent
             )
         return self._generated.get(number)

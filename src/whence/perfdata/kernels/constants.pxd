@@ -1,5 +1,5 @@
-# Numbers of perf.data (include/uapi/linux/perf_event.h and tools/perf/util/event.h of Linux), and what kernels and the
-# modules beside them share. Python imports them from whence.perfdata.kernels.constants.
+# Numbers of perf.data (include/uapi/linux/perf_event.h and tools/perf/util/event.h of Linux), and constants that kernels
+# and Python share. Python imports them from whence.perfdata.kernels.constants.
 
 cpdef enum:  # types of records of the kernel
     MMAP = 1
@@ -46,8 +46,8 @@ cpdef enum:  # types of records of perf itself, which have no sample_id
     COMPRESSED = 81
     FINISHED_INIT = 82
     COMPRESSED2 = 83
-    USER_TYPES = 64  # PERF_RECORD_USER_TYPE_START: those of perf's own from here on
-    TYPES = 128  # that are counted
+    USER_TYPES = 64  # PERF_RECORD_USER_TYPE_START: the first type of perf itself
+    TYPES = 128  # types that are counted
 
 cpdef enum:  # bits of misc
     MODE = 7
@@ -58,7 +58,7 @@ cpdef enum:  # bits of misc
     IN_GUEST_USER = 5
     MAP_IS_DATA = 0x2000
     COMM_IS_EXEC = 0x2000
-    FORK_IS_MADE_UP = 0x2000  # of a process that ran already: its maps come as records
+    FORK_IS_MADE_UP = 0x2000  # of a process that ran already: its maps are in records
     MAP_HAS_BUILD_ID = 0x4000
 
 cpdef enum:  # bits of sample_type
@@ -100,7 +100,7 @@ cpdef enum:  # bits of branch_sample_type
     BRANCH_HW_INDEX = 1 << 17
     BRANCH_COUNTERS = 1 << 19
 
-cpdef enum:  # entries of call chains that are no addresses: so many below 2^64
+cpdef enum:  # entries of call chains that are not addresses, as distances below 2^64
     CONTEXT_HYPERVISOR = 32
     CONTEXT_KERNEL = 128
     CONTEXT_USER = 512
@@ -116,14 +116,14 @@ cpdef enum:
     MMAP2_ABOUT = 24  # device, inode and generation, or a build-id
     PROT_EXECUTE = 4
 
-cpdef enum:  # what `Records.feed` stops at
+cpdef enum:  # why `Records.feed` stopped
     FINE = 0  # the end of the data
-    CUT = 1  # a record that goes on behind the data
+    CUT = 1  # a record extends past the end of the data
     OWN = 2  # a record of perf itself, which Python reads
-    BROKEN = 3  # a record of less than a header's size: nothing behind it can be read
+    BROKEN = 3  # a record is smaller than its header: the rest can't be read
     NO_MEMORY = 4
 
-cpdef enum:  # kinds of steps: what changes what later samples mean
+cpdef enum:  # kinds of steps, which change the meaning of later samples
     STEP_MAP = 1  # a: pid << 32 | tid; b: the number of a map
     STEP_UNMAP = 2
     STEP_COMM = 3  # b: the number of a text
@@ -132,21 +132,21 @@ cpdef enum:  # kinds of steps: what changes what later samples mean
     STEP_FORK_EMPTY = 6
     STEP_KIND = 0xFF
 
-cpdef enum:  # of a map
+cpdef enum:  # flags of a map
     MAP_DATA = 1
-    MAP_KERNEL = 2  # of the kernel itself, whatever process the record names
+    MAP_KERNEL = 2  # of the kernel, for every process
     MAP_BUILD_ID = 4
-    MAP_CODE = 8  # of generated code, which has its name by itself
-    MAP_GENERATED = 16  # memory without a file: perf maps name it, which each process has of its own
+    MAP_CODE = 8  # one function of generated code, named by the map
+    MAP_GENERATED = 16  # memory without a file: perf maps name its code, and each process has its own
     MAP_GUEST = 32
 
 cpdef enum:
     NO_NUMBER = 0x7FFFFFFF  # no map, no text, no event
 
 cpdef enum:
-    SOURCE_SHIFT = 48  # where a sample's registers are: number of the stream << SOURCE_SHIFT | offset in it
+    SOURCE_SHIFT = 48  # position of a sample's registers: number of the stream << SOURCE_SHIFT | offset
     SOURCE_BITS = 16
-    SETTING_SHIFT = 32  # of what `gather` says of a sample: setting, stream, the lowest 16 bits of its event's number
+    SETTING_SHIFT = 32  # key of a gathered sample: setting, stream, the lowest 16 bits of its event's number
 
 cpdef enum:  # why `gather` stopped
     END = -1

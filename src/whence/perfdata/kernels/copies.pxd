@@ -1,12 +1,14 @@
-# Registers and copies of stacks of samples.
+# Registers and stack copies of samples.
 
 from whence.kernels.columns cimport Column
 
-cdef struct Reading:  # of a sample
+cdef struct UserState:  # of a sample
     unsigned long long abi
     const unsigned char* registers
-    unsigned long long at  # where its copy of the stack begins in the stream, and how many of its bytes are valid
-    unsigned long long size
+    unsigned long long offset  # of the stack copy in the stream
+    unsigned long long size  # valid bytes of the stack copy
 
 cdef class Copies:
-    cdef readonly Column sample, rest, pc, values, start, at, size
+    cdef readonly Column sample, rest, pc, values, start, offset, size
+
+    cdef bint _add(self, UserState* state, const unsigned char[::1] registers, bint big) noexcept nogil

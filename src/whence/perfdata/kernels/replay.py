@@ -1,60 +1,64 @@
-"""Samples in order of time, each named by what its process had mapped then.
+"""Samples in order of time, with the maps that their processes had at that time.
 
-In: `Records`, whole. Steps and samples are put in order of time, of equal times in that of the file, steps first. A
-step changes the maps of a process or the name of a thread; a sample's places become locations: a map and an address.
+The input is a complete `Records`. Steps and samples are sorted by time; at equal times steps are first, and file order
+is kept. A step changes the maps of a process or the name of a thread. A sample's places become locations: a map and an
+address.
 
-    locations  map (NO_NUMBER: none), process (where the same map may hold other code in each), address
-    stacks     of locations, innermost first, each once
-    samples    stack, label set, event: each once, with how many there were and the sum of their periods
-    events     in order of time: which sample, when, its period
-    label sets thread, its name then (the number of a text), CPU
+    locations  map (NO_NUMBER: none), process (if the same map may have other code in each), address
+    stacks     locations, innermost first; each once
+    samples    stack, label set, event; each once, with its count and the sum of its periods
+    events     in order of time: sample, time, period
+    label sets thread, its name at that time (the number of a text), CPU
 
-The maps of a process are a treap whose nodes belong to one version: a fork copies nothing but the root, and what is
-changed later is copied on the way down. So a step costs the logarithm of the maps, and memory for as many nodes,
-whatever forks when. Priorities are keyed hashes: a file cannot choose the shape of the tree.
+The maps of a process are a persistent treap: each node belongs to one version. A fork copies only the root; later
+changes copy the nodes on their path. So a step costs time and memory in proportion to the logarithm of the number of
+maps. Priorities are keyed hashes, so that a file cannot choose the shape of the tree.
 """
 
 import cython
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcmp, memset
-from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column, u8s, u32s, u64s
+from cython.cimports.whence.kernels.checks import all_below, belong
+from cython.cimports.whence.kernels.columns import Column, append_u32, append_u64, u8s, u32s, u64s
 from cython.cimports.whence.kernels.hashtable import (
     WHENCE_GOLDEN,
-    HashTable,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
+    HashIndex,
+    Probe,
+    find_u32,
+    find_u64,
+    first_match,
+    insert,
     mix,
     mix_bytes,
-    next_slot,
-    put_item,
-    release_slots,
+    next_match,
+    release_index,
 )
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.sort import sort_indexes
-from cython.cimports.whence.kernels.vector import U32s, push, push_u32, push_u64, release, reserve
+from cython.cimports.whence.kernels.vector import U32s, push, push_u32, release, reserve
 from cython.cimports.whence.perfdata.kernels import constants as c
 from cython.cimports.whence.perfdata.kernels.records import Records
-from cython.cimports.whence.perfdata.kernels.replay import SEEN_BITS, Node, Process, Seen, Thread
+from cython.cimports.whence.perfdata.kernels.replay import CACHE_BITS, CachedLocation, Node, Process, Thread
 
 KERNEL_PID = cython.declare(cython.uint, 0xFFFFFFFF)
-MOST_LOOKED_AT = cython.declare(cython.int, 256)  # maps, to find out whether code goes
-OTHER_MODES = cython.declare(cython.uint, 0xFFFFFFF0)  # the process of a place in no process's memory: + its mode
+MAX_MAPS_SEARCHED = cython.declare(cython.int, 256)
+OTHER_MODES = cython.declare(cython.uint, 0xFFFFFFF0)  # plus the mode: the process of places outside all processes
 NO_USER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 NO_PROCESS = cython.declare(cython.Py_ssize_t, -1)
-MOST = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # that a value can be
+MAX_VALUE = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)
 
 
 @cython.final
 @cython.cclass
 class Replay:
-    """`run` does all of it. `gather` only says which samples have registers and stack bytes, and when what their
-    processes have mapped changes; another Replay gets what they were unwound to by `set_unwound`."""
+    """A replay of all samples by `run`.
+
+    To unwind samples, one Replay finds them and the maps of their processes by `gather`; another gets their stacks by
+    `set_unwound`, and runs.
+    """
 
     def __cinit__(self, records: Records, seed: cython.ulonglong):
-        stacks: cython.Py_ssize_t = records.stack_hash.count
+        stacks: cython.Py_ssize_t = records.stack_pid.vector.count
         self.records = records
         self.seed = seed
         self.stack_first, self.stack_item = Column("Q", True), Column("I", True)
@@ -67,13 +71,7 @@ class Replay:
         self.event_period = Column("Q", True)
         self.set_thread, self.set_comm, self.set_cpu = Column("Q", True), Column("I", True), Column("I", True)
         if (
-            not make_slots(cython.address(self.process_slots), 0)
-            or not make_slots(cython.address(self.thread_slots), 0)
-            or not make_slots(cython.address(self.stack_slots), 0)
-            or not make_slots(cython.address(self.location_slots), 0)
-            or not make_slots(cython.address(self.set_slots), 0)
-            or not make_slots(cython.address(self.sample_slots), 0)
-            or push(cython.address(self.nodes), cython.sizeof(Node)) == cython.NULL
+            push(cython.address(self.nodes), cython.sizeof(Node)) == cython.NULL
             or not self.stack_first.push_u64(0)
             or not reserve(cython.address(self.memo_epoch), stacks + 1, 8)
             or not reserve(cython.address(self.memo_stack), stacks + 1, 4)
@@ -83,10 +81,11 @@ class Replay:
         memset(self.nodes.items, 0, cython.sizeof(Node))
         memset(self.memo_epoch.items, 0, 8 * (stacks + 1))
         self.memo_epoch.count = stacks + 1
-        self.seen = cython.cast(
-            cython.pointer[Seen], calloc(cython.cast(cython.size_t, 1) << SEEN_BITS, cython.sizeof(Seen))
+        self.cache = cython.cast(
+            cython.pointer[CachedLocation],
+            calloc(cython.cast(cython.size_t, 1) << CACHE_BITS, cython.sizeof(CachedLocation)),
         )
-        if self.seen == cython.NULL:
+        if self.cache == cython.NULL:
             raise MemoryError
         self.epoch = 1
         self.kernel = self._process(KERNEL_PID)
@@ -99,55 +98,54 @@ class Replay:
         release(cython.address(self.nodes))
         release(cython.address(self.processes))
         release(cython.address(self.threads))
-        release_slots(cython.address(self.process_slots))
-        release_slots(cython.address(self.thread_slots))
+        release_index(cython.address(self.process_index))
+        release_index(cython.address(self.thread_index))
         release(cython.address(self.step_order))
         release(cython.address(self.sample_order))
         release(cython.address(self.memo_epoch))
         release(cython.address(self.memo_stack))
-        release(cython.address(self.stack_hash))
-        release_slots(cython.address(self.stack_slots))
-        release_slots(cython.address(self.location_slots))
-        release_slots(cython.address(self.set_slots))
-        release_slots(cython.address(self.sample_slots))
+        release_index(cython.address(self.stack_index))
+        release_index(cython.address(self.location_index))
+        release_index(cython.address(self.set_index))
+        release_index(cython.address(self.sample_index))
         release(cython.address(self.scratch))
-        free(self.seen)
+        free(self.cache)
 
     def run(self) -> None:
-        """Go over all samples."""
+        """Replay all samples."""
         samples: cython.Py_ssize_t = self.sample_order.count
         raw: cython.p_uint = u32s(self.records.sample_stack)
         sample: cython.uint
-        number: cython.uint = 0
+        stack: cython.Py_ssize_t
         process: cython.Py_ssize_t = NO_PROCESS
-        good: cython.bint
-        belong(self.records.stack_hash.count < self.memo_epoch.count)  # no records were read since
+        belong(self.records.stack_pid.vector.count < self.memo_epoch.count)  # no records were read since
         work: cython.Py_ssize_t = 0
         with cython.nogil:
-            while self.sample_at < samples and not self.failed:
+            while self.next_sample < samples and not self.failed:
                 handle_signals(cython.address(work), 64)
-                sample = self.sample_order.items[self.sample_at]
-                process = self._go_to(sample, process)
-                good = process >= 0
-                if good and self.has_unwound and self.unwound_count[sample]:
-                    good = self._resolve_unwound(sample, process, cython.address(number))
-                elif good:
-                    good = self._resolve(raw[sample], process, cython.address(number))
-                if not good:
+                sample = self.sample_order.items[self.next_sample]
+                process = self._advance(sample, process)
+                if process < 0:
+                    stack = -1
+                elif self.has_unwound and self.unwound_count[sample]:
+                    stack = self._resolve_unwound(sample, process)
+                else:
+                    stack = self._resolve(raw[sample], process)
+                if stack < 0 or not self._add(sample, cython.cast(cython.uint, stack)):
                     self.failed = True
                     break
-                self._add(sample, number)
-                self.sample_at += 1
+                self.next_sample += 1
         if self.failed:
             raise MemoryError
 
-    def gather(self, samples: Column, settings: Column, most: cython.Py_ssize_t) -> int:
-        """Go on to the end (END), until `most` samples are gathered (FULL), or to a sample whose process has other
-        maps than at the one before: its number. The setting of that process is `settings_met` from there on.
+    def gather(self, samples: Column, keys: Column, limit: cython.Py_ssize_t) -> int:
+        """Append samples with registers or stack copies to `samples`, and the key of each to `keys`.
 
-        Samples with registers or stack bytes are put into `samples`. Those of which one process had the same maps, but
-        for generated code that came to lie where none was, have the same number in `settings` >> SETTING_SHIFT; what is
-        below keeps streams and events apart.
+        Returns END after the last sample, FULL when `limit` samples are gathered, or the number of the next sample if
+        the maps of its process changed: its setting is now number `setting_count`.
+
+        A key is the number of the setting << SETTING_SHIFT, and bits that distinguish streams and events. A process has
+        the same setting while its maps are the same, apart from generated code where there was none before.
         """
         count: cython.Py_ssize_t = self.sample_order.count
         user: cython.p_ulonglong = u64s(self.records.sample_user)
@@ -156,41 +154,41 @@ class Replay:
         event: cython.p_uint = u32s(self.records.sample_event)
         row: cython.pointer[Process]
         key: cython.ulonglong
-        found: cython.longlong = c.END
-        belong(samples is not None and samples.takes(4) and settings is not None and settings.takes(8))
-        belong(samples is not settings and samples.vector.count == settings.vector.count)
+        result: cython.longlong = c.END
+        belong(samples is not None and samples.takes(4) and keys is not None and keys.takes(8))
+        belong(samples is not keys and samples.vector.count == keys.vector.count)
         belong(self.records.sample_user.vector.count >= count)
         work: cython.Py_ssize_t = 0
         with cython.nogil:
-            while self.sample_at < count and not self.failed:
+            while self.next_sample < count and not self.failed:
                 handle_signals(cython.address(work), 64)
-                sample = self.sample_order.items[self.sample_at]
-                process = self._go_to(sample, process)
+                sample = self.sample_order.items[self.next_sample]
+                process = self._advance(sample, process)
                 if process < 0 or self.failed:
                     self.failed = True
                     break
                 if user[sample] != NO_USER:
-                    if samples.vector.count >= most:
-                        found = c.FULL
+                    if samples.vector.count >= limit:
+                        result = c.FULL
                         break
                     row = self._row(process)
-                    if row.setting == 0 or row.set != row.changed:
-                        self.settings_met += 1
-                        row.setting = self.settings_met
-                        row.set = row.changed
-                        found = sample
+                    if row.setting == 0 or row.setting_epoch != row.changed:
+                        self.setting_count += 1
+                        row.setting = self.setting_count
+                        row.setting_epoch = row.changed
+                        result = sample
                         break
                     key = (cython.cast(cython.ulonglong, row.setting) << c.SETTING_SHIFT) | (
                         user[sample] >> c.SOURCE_SHIFT << c.SOURCE_BITS
                     )
                     key |= event[sample] & (1 << c.SOURCE_BITS) - 1
-                    if not samples.push_u32(sample) or not settings.push_u64(key):
+                    if not samples.push_u32(sample) or not keys.push_u64(key):
                         self.failed = True
                         break
-                self.sample_at += 1
+                self.next_sample += 1
         if self.failed:
             raise MemoryError
-        return found
+        return result
 
     def set_unwound(
         self,
@@ -198,110 +196,105 @@ class Replay:
         first: cython.const[cython.ulonglong][::1],
         count: cython.const[cython.uint][::1],
     ) -> None:
-        """What comes in place of a sample's own places of user code: addresses[first:][:count], unless count is 0."""
-        at: cython.Py_ssize_t
+        """Replace the user code of each sample's stack by addresses[first:][:count], unless count is 0."""
+        sample: cython.Py_ssize_t
         total: cython.ulonglong = addresses.shape[0]
         belong(first.shape[0] == self.sample_order.count and count.shape[0] == self.sample_order.count)
-        belong(self.sample_at == 0)
-        for at in range(count.shape[0]):
-            belong(first[at] <= total and count[at] <= total - first[at])
+        belong(self.next_sample == 0)
+        for sample in range(count.shape[0]):
+            belong(first[sample] <= total and count[sample] <= total - first[sample])
         self.unwound = addresses
         self.unwound_first = first
         self.unwound_count = count
         self.has_unwound = count.shape[0] > 0
 
-    def _go_to(self, sample, process):
-        """Take the steps before a sample. Returns the row of its process; `process` is that of the sample before."""
+    def _advance(self, sample, process):
+        """Apply the steps before a sample. Return the row of its process; `process` is that of the previous sample."""
         steps: cython.Py_ssize_t = self.step_order.count
         step_time: cython.p_ulonglong = u64s(self.records.step_time)
         time: cython.ulonglong = u64s(self.records.sample_time)[sample]
         thread: cython.ulonglong = u64s(self.records.sample_thread)[sample]
-        while self.step_at < steps and step_time[self.step_order.items[self.step_at]] <= time:
-            self._step(self.step_order.items[self.step_at])
-            self.step_at += 1
+        while self.next_step < steps and step_time[self.step_order.items[self.next_step]] <= time:
+            self._step(self.step_order.items[self.next_step])
+            self.next_step += 1
         if process < 0 or self._row(process).pid != thread >> 32:
             process = self._process(cython.cast(cython.uint, thread >> 32))
-        if process >= 0 and self._row(process).before:
-            self._see_program(u32s(self.records.sample_stack)[sample], process)
+        if process >= 0 and self._row(process).old_root:
+            self._drop_old_program(u32s(self.records.sample_stack)[sample], process)
         return process
 
-    def _resolve_unwound(self, sample, process, number):
-        """The stack of a sample whose user code was unwound: its places outside of user code, then those addresses."""
+    def _resolve_unwound(self, sample, process):
+        """Return the stack of an unwound sample: its places outside user code, then the addresses. -1: no memory."""
         stack: cython.uint = u32s(self.records.sample_stack)[sample]
         first: cython.p_ulonglong = u64s(self.records.stack_first)
         items: cython.p_uint = u32s(self.records.stack_item)
         modes: cython.p_uchar = u8s(self.records.place_mode)
         pid: cython.uint = self._row(process).pid
-        now: cython.ulonglong = self._row(process).epoch  # which no other process has
+        now: cython.ulonglong = self._row(process).epoch  # unique to the process
         address: cython.ulonglong
-        seen: cython.pointer[Seen]
-        at: cython.ulonglong
+        cached: cython.pointer[CachedLocation]
+        location: cython.Py_ssize_t
+        index: cython.ulonglong
         self.scratch.count = 0
-        for at in range(first[stack], first[stack + 1]):
-            if modes[items[at]] != c.IN_USER and not (
-                self._place(items[at], pid, process, number) and push_u32(cython.address(self.scratch), number[0])
-            ):
-                return False
-        for at in range(self.unwound_first[sample], self.unwound_first[sample] + self.unwound_count[sample]):
-            address = self.unwound[at]
-            seen = cython.address(self.seen[((address ^ now) * WHENCE_GOLDEN) >> (64 - SEEN_BITS)])
-            if seen.epoch != now or seen.address != address:
-                if not self._user(address, pid, process, number):
-                    return False
-                seen.epoch = now
-                seen.address = address
-                seen.location = number[0]
-            if not push_u32(cython.address(self.scratch), seen.location):
-                return False
-        return self._stack(number)
+        for index in range(first[stack], first[stack + 1]):
+            if modes[items[index]] != c.IN_USER and not self._push(self._locate(items[index], pid, process)):
+                return -1
+        for index in range(self.unwound_first[sample], self.unwound_first[sample] + self.unwound_count[sample]):
+            address = self.unwound[index]
+            cached = cython.address(self.cache[((address ^ now) * WHENCE_GOLDEN) >> (64 - CACHE_BITS)])
+            if cached.epoch != now or cached.address != address:
+                location = self._locate_user(address, pid, process)
+                if location < 0:
+                    return -1
+                cached.epoch = now
+                cached.address = address
+                cached.location = cython.cast(cython.uint, location)
+            if not self._push(cached.location):
+                return -1
+        return self._stack()
+
+    def _push(self, location):
+        """Append a location to `scratch`. False if it is -1, or there is no memory."""
+        return location >= 0 and push_u32(cython.address(self.scratch), cython.cast(cython.uint, location))
 
     def maps_of(self, pid: cython.uint) -> list:
-        """What a process has mapped now, in order of address: start, end and the number of the map."""
+        """Return start, end and number of the present maps of a process, in order of address."""
         process: cython.Py_ssize_t = self._process(pid)
         return self._listed(self._row(process).root) if process >= 0 else []
 
     def code_of(self, pid: cython.uint) -> list:
-        """The generated code that is recorded of a process now, as `maps_of` has its maps."""
+        """Return start, end and number of the present generated code of a process, in order of address."""
         process: cython.Py_ssize_t = self._process(pid)
         return self._listed(self._row(process).code) if process >= 0 else []
 
     def _listed(self, node):
-        waiting: list = []
-        out: list = []
-        while node or waiting:
+        pending: list = []
+        extents: list = []
+        while node or pending:
             if node:
-                waiting.append(node)
+                pending.append(node)
                 node = self._node(node).left
             else:
-                node = waiting.pop()
-                out.append((self._node(node).start, self._node(node).end, self._node(node).map))
+                node = pending.pop()
+                extents.append((self._node(node).start, self._node(node).end, self._node(node).map))
                 node = self._node(node).right
-        return out
+        return extents
 
     def _add(self, sample, stack):
-        labels: cython.uint = 0
-        number: cython.uint = 0
-        period: cython.ulonglong = u64s(self.records.sample_period)[sample]
-        if period > MOST:
-            period = MOST
-        if not (
-            self._labels(
-                u64s(self.records.sample_thread)[sample],
-                u32s(self.records.sample_cpu)[sample],
-                cython.address(labels),
-            )
-            and self._sample(
-                stack,
-                labels,
-                u32s(self.records.sample_event)[sample],
-                period,
-                cython.address(number),
-            )
-            and self.event_sample.push_u32(number)
+        """Add a sample with its stack. False if there is no memory."""
+        thread: cython.ulonglong = u64s(self.records.sample_thread)[sample]
+        period: cython.ulonglong = min(u64s(self.records.sample_period)[sample], MAX_VALUE)
+        labels: cython.Py_ssize_t = self._labels(thread, u32s(self.records.sample_cpu)[sample])
+        row: cython.Py_ssize_t = -1
+        if labels >= 0:
+            event: cython.uint = u32s(self.records.sample_event)[sample]
+            row = self._sample(stack, cython.cast(cython.uint, labels), event, period)
+        return (
+            row >= 0
+            and self.event_sample.push_u32(cython.cast(cython.uint, row))
             and self.event_time.push_u64(u64s(self.records.sample_time)[sample])
             and self.event_period.push_u64(period)
-        ):
-            self.failed = True
+        )
 
     # processes and threads
 
@@ -312,65 +305,41 @@ class Replay:
         return cython.cast(cython.pointer[Node], self.nodes.items) + node
 
     def _process(self, pid):
-        """The row of a process, which may be new; -1 when there is no memory."""
-        table: cython.pointer[HashTable] = cython.address(self.process_slots)
-        slot: cython.ulonglong
-        at: cython.Py_ssize_t
-        row: cython.pointer[Process]
-        slot = first_slot(table, mix(pid, self.seed))
-        while table.slots[slot]:
-            if self._row(table.slots[slot] - 1).pid == pid:
-                return table.slots[slot] - 1
-            slot = next_slot(table, slot)
-        if is_crowded(table):
-            if not make_slots(table, 2 * self.processes.count + 2):
-                return -1
-            for at in range(self.processes.count):
-                put_item(table, mix(self._row(at).pid, self.seed), at)
-            slot = first_slot(table, mix(pid, self.seed))
-            while table.slots[slot]:
-                slot = next_slot(table, slot)
-        row = cython.cast(cython.pointer[Process], push(cython.address(self.processes), cython.sizeof(Process)))
-        if row == cython.NULL:
+        """Return the row of a process, which may be new; -1 if there is no memory."""
+        index: cython.pointer[HashIndex] = cython.address(self.process_index)
+        row: cython.Py_ssize_t = find_u32(index, self.processes.items, cython.sizeof(Process), pid, self.seed)
+        if row >= 0:
+            return row
+        process: cython.pointer[Process] = cython.cast(
+            cython.pointer[Process], push(cython.address(self.processes), cython.sizeof(Process))
+        )
+        if process == cython.NULL:
             return -1
+        memset(process, 0, cython.sizeof(Process))
         self.owners += 1
         self.epoch += 1
-        row.pid = pid
-        row.root = row.before = row.code = row.setting = 0
-        row.set = 0
-        row.owner = self.owners
-        row.epoch = row.changed = self.epoch
-        fill_slot(table, slot, self.processes.count - 1)
-        return self.processes.count - 1
+        process.pid = pid
+        process.owner = self.owners
+        process.epoch = process.changed = self.epoch
+        return self.processes.count - 1 if insert(index, mix(pid, self.seed), self.processes.count - 1) else -1
 
     def _thread(self, thread):
-        """The row of a thread, which may be new; -1 when there is no memory."""
-        table: cython.pointer[HashTable] = cython.address(self.thread_slots)
-        rows: cython.pointer[Thread] = cython.cast(cython.pointer[Thread], self.threads.items)
-        slot: cython.ulonglong = first_slot(table, mix(thread, self.seed))
-        at: cython.Py_ssize_t
-        while table.slots[slot]:
-            if rows[table.slots[slot] - 1].thread == thread:
-                return table.slots[slot] - 1
-            slot = next_slot(table, slot)
-        if is_crowded(table):
-            if not make_slots(table, 2 * self.threads.count + 2):
-                return -1
-            for at in range(self.threads.count):
-                put_item(table, mix(rows[at].thread, self.seed), at)
-            slot = first_slot(table, mix(thread, self.seed))
-            while table.slots[slot]:
-                slot = next_slot(table, slot)
-        rows = cython.cast(cython.pointer[Thread], push(cython.address(self.threads), cython.sizeof(Thread)))
-        if rows == cython.NULL:
+        """Return the row of a thread, which may be new; -1 if there is no memory."""
+        index: cython.pointer[HashIndex] = cython.address(self.thread_index)
+        row: cython.Py_ssize_t = find_u64(index, self.threads.items, cython.sizeof(Thread), thread, self.seed)
+        if row >= 0:
+            return row
+        new: cython.pointer[Thread] = cython.cast(
+            cython.pointer[Thread], push(cython.address(self.threads), cython.sizeof(Thread))
+        )
+        if new == cython.NULL:
             return -1
-        rows.thread = thread
-        rows.comm = rows.met = 0
-        fill_slot(table, slot, self.threads.count - 1)
-        return self.threads.count - 1
+        new.thread = thread
+        new.comm = new.label_set = 0
+        return self.threads.count - 1 if insert(index, mix(thread, self.seed), self.threads.count - 1) else -1
 
     def _step(self, step):
-        """What a step changes."""
+        """Apply a step."""
         kind: cython.uint = u32s(self.records.step_kind)[step]
         a: cython.ulonglong = u64s(self.records.step_a)[step]
         b: cython.ulonglong = u64s(self.records.step_b)[step]
@@ -379,7 +348,7 @@ class Replay:
         parent: cython.Py_ssize_t
         thread: cython.Py_ssize_t
         comm: cython.uint
-        before: cython.uint
+        root: cython.uint
         if kind == c.STEP_COMM:
             thread = self._thread(a)
             if thread < 0:
@@ -394,9 +363,9 @@ class Replay:
         if kind == c.STEP_MAP or kind == c.STEP_UNMAP:
             self._map(process, cython.cast(cython.uint, b), kind == c.STEP_MAP)
         elif kind == c.STEP_EXEC:
-            before = self._row(process).root
+            root = self._row(process).root
             self._forget(process)
-            self._row(process).before = before
+            self._row(process).old_root = root
         elif kind == c.STEP_FORK_EMPTY and pid != b >> 32:
             self._forget(process)
         elif kind == c.STEP_FORK:
@@ -419,29 +388,31 @@ class Replay:
             self.owners += 1
             self._row(parent).owner = self.owners
 
-    def _see_program(self, stack, process):
-        """Forget the program before an exec once code of the new one ran. Until then the kernel, in execve, has the
-        registers of the old one."""
+    def _drop_old_program(self, stack, process):
+        """Forget the program before an exec when the first code of the new program runs.
+
+        Until then samples, in execve, have the registers of the old program.
+        """
         first: cython.p_ulonglong = u64s(self.records.stack_first)
         items: cython.p_uint = u32s(self.records.stack_item)
         modes: cython.p_uchar = u8s(self.records.place_mode)
         if first[stack] < first[stack + 1] and modes[items[first[stack]]] == c.IN_USER:
             self.epoch += 1
-            self._row(process).before = 0
+            self._row(process).old_root = 0
             self._row(process).epoch = self._row(process).changed = self.epoch
 
     def _forget(self, process):
-        """The process has no maps any more."""
+        """Remove all maps of a process."""
         self.owners += 1
         self.epoch += 1
-        self._row(process).root = self._row(process).before = self._row(process).code = 0
+        self._row(process).root = self._row(process).old_root = self._row(process).code = 0
         self._row(process).owner = self.owners
         self._row(process).epoch = self._row(process).changed = self.epoch
 
     # maps
 
-    def _map(self, process, map, there):
-        """A map comes to lie where others may have been; or it goes."""
+    def _map(self, process, map, is_mapped):
+        """Add a map to a process, in place of what it had at these addresses; or remove it."""
         if map >= self.records.map_start.vector.count:
             return
         start: cython.ulonglong = u64s(self.records.map_start)[map]
@@ -452,21 +423,21 @@ class Replay:
         node: cython.uint
         is_code: cython.bint
         if end < start:
-            end = NO_USER  # it reaches to the last address
+            end = NO_USER  # up to the last address
         if end == start:
             return
         is_code = process != self.kernel and u32s(self.records.map_flags)[map] & c.MAP_CODE
         root: cython.uint = self._row(process).code if is_code else self._row(process).root
-        left_to_look: cython.int = MOST_LOOKED_AT
-        is_quiet: cython.bint  # whether nobody unwinds by what changes: not the first generated code, not other maps
+        budget: cython.int = MAX_MAPS_SEARCHED
+        is_quiet: cython.bint  # the change does not affect unwinding
         if is_code:
-            is_quiet = there and root != 0 and not self._is_taken(root, start, end)
+            is_quiet = is_mapped and root != 0 and not self._is_taken(root, start, end)
         else:
             is_quiet = self._is_data(process, map) and not self._has_code(
-                process, root, start, end, cython.address(left_to_look)
+                process, root, start, end, cython.address(budget)
             )
         left = self._cleared(root, start, end, owner, cython.address(right))
-        if there:
+        if is_mapped:
             node = self._new_node(start, end, map, owner)
             left = self._merge(left, node, owner)
         left = self._merge(left, right, owner)
@@ -480,16 +451,16 @@ class Replay:
             self._row(process).changed = self.epoch
 
     def _is_data(self, process, map):
-        """Whether a map has no code, and never will: where a process has generated code, it may come to lie there."""
+        """Return True if a map has no code. In a process with generated code, that code may be in maps of data."""
         flags: cython.uint = u32s(self.records.map_flags)[map]
         return flags & c.MAP_DATA and (self._row(process).code == 0 or not flags & c.MAP_GENERATED)
 
-    def _has_code(self, process, node, start, end, left):
-        """Whether a map that is not of data reaches into a range. Where more maps than `left` do: True."""
+    def _has_code(self, process, node, start, end, budget):
+        """Return True if a map of code overlaps a range, or `budget` maps were searched."""
         while node:
-            if left[0] <= 0:
+            if budget[0] <= 0:
                 return True
-            left[0] -= 1
+            budget[0] -= 1
             if end <= self._node(node).start:
                 node = self._node(node).left
             elif start >= self._node(node).end:
@@ -497,13 +468,13 @@ class Replay:
             else:
                 if not self._is_data(process, self._node(node).map):
                     return True
-                if self._has_code(process, self._node(node).left, start, end, left):
+                if self._has_code(process, self._node(node).left, start, end, budget):
                     return True
                 node = self._node(node).right
         return False
 
     def _is_taken(self, root, start, end):
-        """Whether a map of a tree reaches into a range."""
+        """Return True if a map of a tree overlaps a range."""
         while root:
             if end <= self._node(root).start:
                 root = self._node(root).left
@@ -529,7 +500,7 @@ class Replay:
         return cython.cast(cython.uint, self.nodes.count - 1)
 
     def _owned(self, node, owner):
-        """A node that this version may change: itself, or a copy. 0 stays 0."""
+        """Return the node, or a copy if another version owns it; 0 for node 0."""
         copy: cython.uint
         if node == 0 or self._node(node).owner == owner:
             return node
@@ -541,7 +512,7 @@ class Replay:
         return copy
 
     def _merge(self, left, right, owner):
-        """One tree of two, all of the left one before all of the right one."""
+        """Join two trees; the left tree is before the right tree."""
         child: cython.uint
         if left == 0:
             return right
@@ -559,42 +530,42 @@ class Replay:
             self._node(right).left = child
         return right
 
-    def _split(self, node, at, owner, left, right):
-        """Two trees: what starts before an address, and what does not."""
+    def _split(self, node, address, owner, left, right):
+        """Split a tree into ranges that start before an address, and the others."""
         inner: cython.uint = 0
         outer: cython.uint = 0
         left[0] = right[0] = 0
         node = self._owned(node, owner)
         if node == 0:
             return
-        if self._node(node).start < at:
-            self._split(self._node(node).right, at, owner, cython.address(inner), cython.address(outer))
+        if self._node(node).start < address:
+            self._split(self._node(node).right, address, owner, cython.address(inner), cython.address(outer))
             self._node(node).right = inner
             left[0] = node
             right[0] = outer
         else:
-            self._split(self._node(node).left, at, owner, cython.address(outer), cython.address(inner))
+            self._split(self._node(node).left, address, owner, cython.address(outer), cython.address(inner))
             self._node(node).left = inner
             left[0] = outer
             right[0] = node
 
-    def _cut_last(self, node, at, owner, end, map):
-        """The tree, its last range ending at an address at most; where it ended, and the map, where it was longer."""
+    def _cut_last(self, node, address, owner, end, map):
+        """End the last range of a tree at an address. If it was longer, set `end` and `map` to what it had."""
         child: cython.uint
         node = self._owned(node, owner)
         if node == 0:
             return 0
         if self._node(node).right:
-            child = self._cut_last(self._node(node).right, at, owner, end, map)
+            child = self._cut_last(self._node(node).right, address, owner, end, map)
             self._node(node).right = child
-        elif self._node(node).end > at:
+        elif self._node(node).end > address:
             end[0] = self._node(node).end
             map[0] = self._node(node).map
-            self._node(node).end = at
+            self._node(node).end = address
         return node
 
     def _cleared(self, root, start, end, owner, right):
-        """What lies before a range, and (in `right`) behind it; maps that reach into it are cut."""
+        """Remove a range from a tree. Return the tree before it, and set `right` to the tree after it."""
         left: cython.uint = 0
         middle: cython.uint = 0
         map: cython.uint = 0
@@ -612,7 +583,7 @@ class Replay:
         return left
 
     def _find(self, root, address):
-        """The node that has an address; 0 for none."""
+        """Return the node that contains an address; 0 if there is none."""
         node: cython.pointer[Node]
         while root:
             node = self._node(root)
@@ -626,258 +597,209 @@ class Replay:
 
     # locations, stacks and labels
 
-    def _place(self, place, pid, process, number):
-        """The location of a place now."""
+    def _locate(self, place, pid, process):
+        """Return the present location of a place; -1 if there is no memory."""
         address: cython.ulonglong = u64s(self.records.place_address)[place]
         mode: cython.uint = u8s(self.records.place_mode)[place]
-        found: cython.uint
+        node: cython.uint
         if mode == c.IN_USER:
-            return self._user(address, pid, process, number)
+            return self._locate_user(address, pid, process)
         if mode == c.IN_KERNEL:
-            found = self._find(self._row(self.kernel).root, address)
-            return self._location(self._node(found).map if found else c.NO_NUMBER, KERNEL_PID, address, number)
-        return self._location(c.NO_NUMBER, OTHER_MODES | mode, address, number)
+            node = self._find(self._row(self.kernel).root, address)
+            return self._location(self._node(node).map if node else c.NO_NUMBER, KERNEL_PID, address)
+        return self._location(c.NO_NUMBER, OTHER_MODES | mode, address)
 
-    def _user(self, address, pid, process, number):
-        """The location of an address in user code now."""
-        map: cython.uint
-        known: cython.uint
+    def _locate_user(self, address, pid, process):
+        """Return the present location of an address in user code; -1 if there is no memory."""
+        code: cython.uint
         flags: cython.uint
-        found: cython.uint = self._find(self._row(process).root, address)
-        if found == 0 and self._row(process).before:
-            found = self._find(self._row(process).before, address)
-        flags = c.MAP_GENERATED if found == 0 else self._flags_of(found)
+        node: cython.uint = self._find(self._row(process).root, address)
+        if node == 0 and self._row(process).old_root:
+            node = self._find(self._row(process).old_root, address)
+        flags = c.MAP_GENERATED if node == 0 else self._flags_of(node)
         if flags & c.MAP_GENERATED and self._row(process).code:
-            known = self._find(self._row(process).code, address)
-            if known:
-                return self._location(self._node(known).map, 0, address, number)
-        if found == 0:
-            return self._location(c.NO_NUMBER, pid, address, number)
-        map = self._node(found).map
-        if not flags & c.MAP_GENERATED:
-            pid = 0
-        return self._location(map, pid, address, number)
+            code = self._find(self._row(process).code, address)
+            if code:
+                return self._location(self._node(code).map, 0, address)
+        if node == 0:
+            return self._location(c.NO_NUMBER, pid, address)
+        return self._location(self._node(node).map, pid if flags & c.MAP_GENERATED else 0, address)
 
     def _flags_of(self, node):
         return u32s(self.records.map_flags)[self._node(node).map]
 
-    def _location(self, map, pid, address, number):
-        table: cython.pointer[HashTable] = cython.address(self.location_slots)
-        maps: cython.p_uint = u32s(self.location_map)
-        pids: cython.p_uint = u32s(self.location_pid)
-        addresses: cython.p_ulonglong = u64s(self.location_address)
-        slot: cython.ulonglong
-        at: cython.uint
-        if is_crowded(table):
-            if not make_slots(table, 2 * self.location_map.vector.count + 2):
-                return False
-            for at in range(self.location_map.vector.count):
-                put_item(table, mix(addresses[at] ^ mix(pids[at] ^ maps[at], self.seed), self.seed), at)
-        slot = first_slot(table, mix(address ^ mix(pid ^ map, self.seed), self.seed))
-        while table.slots[slot]:
-            at = table.slots[slot] - 1
-            if addresses[at] == address and maps[at] == map and pids[at] == pid:
-                number[0] = at
-                return True
-            slot = next_slot(table, slot)
-        number[0] = cython.cast(cython.uint, self.location_map.vector.count)
+    def _location(self, map, pid, address):
+        """Return the number of a location, which may be new; -1 if there is no memory."""
+        index: cython.pointer[HashIndex] = cython.address(self.location_index)
+        hash: cython.ulonglong = mix(address ^ mix(pid ^ map, self.seed), self.seed)
+        number: cython.Py_ssize_t = self.location_map.vector.count
+        probe: Probe = first_match(index, hash)
+        while next_match(index, cython.address(probe)):
+            if (
+                u64s(self.location_address)[probe.item] == address
+                and u32s(self.location_map)[probe.item] == map
+                and u32s(self.location_pid)[probe.item] == pid
+            ):
+                return probe.item
         if not (
             self.location_map.push_u32(map)
             and self.location_pid.push_u32(pid)
             and self.location_address.push_u64(address)
+            and insert(index, hash, number)
         ):
-            return False
-        fill_slot(table, slot, number[0])
-        return True
+            return -1
+        return number
 
-    def _stack(self, number):
-        """The number of the stack in `scratch`."""
-        table: cython.pointer[HashTable] = cython.address(self.stack_slots)
-        size: cython.Py_ssize_t = self.scratch.count
-        hash: cython.ulonglong = mix_bytes(cython.cast(cython.p_uchar, self.scratch.items), 4 * size, self.seed)
-        slot: cython.ulonglong
-        at: cython.uint
-        i: cython.Py_ssize_t
+    def _stack(self):
+        """Return the number of the stack in `scratch`, which may be new; -1 if there is no memory."""
+        index: cython.pointer[HashIndex] = cython.address(self.stack_index)
+        size: cython.size_t = 4 * self.scratch.count
+        hash: cython.ulonglong = mix_bytes(cython.cast(cython.p_uchar, self.scratch.items), size, self.seed)
+        number: cython.Py_ssize_t = self.stack_first.vector.count - 1
+        row: cython.Py_ssize_t
         first: cython.p_ulonglong
-        if is_crowded(table):
-            if not make_slots(table, 2 * self.stack_hash.count + 2):
-                return False
-            for at in range(self.stack_hash.count):
-                put_item(table, self.stack_hash.items[at], at)
-        slot = first_slot(table, hash)
-        while table.slots[slot]:
-            at = table.slots[slot] - 1
-            first = u64s(self.stack_first)
-            if (
-                self.stack_hash.items[at] == hash
-                and cython.cast(cython.Py_ssize_t, first[at + 1] - first[at]) == size
-                and (
-                    size == 0
-                    or memcmp(
-                        u32s(self.stack_item) + first[at],
-                        self.scratch.items,
-                        4 * size,
-                    )
-                    == 0
-                )
+        probe: Probe = first_match(index, hash)
+        while next_match(index, cython.address(probe)):
+            first = u64s(self.stack_first) + probe.item
+            if 4 * (first[1] - first[0]) == size and (
+                size == 0 or memcmp(u32s(self.stack_item) + first[0], self.scratch.items, size) == 0
             ):
-                number[0] = at
-                return True
-            slot = next_slot(table, slot)
-        number[0] = cython.cast(cython.uint, self.stack_hash.count)
-        for i in range(size):
-            if not self.stack_item.push_u32(self.scratch.items[i]):
-                return False
-        if not self.stack_first.push_u64(self.stack_item.vector.count) or not push_u64(
-            cython.address(self.stack_hash), hash
-        ):
-            return False
-        fill_slot(table, slot, number[0])
-        return True
+                return probe.item
+        if not (self.stack_item.reserve(self.scratch.count) and self.stack_first.reserve(1)):
+            return -1
+        for row in range(self.scratch.count):
+            append_u32(self.stack_item, self.scratch.items[row])
+        append_u64(self.stack_first, self.stack_item.vector.count)
+        return number if insert(index, hash, number) else -1
 
-    def _resolve(self, stack, process, number):
-        """What a stack of places is now; remembered until the process's maps or the kernel's change."""
-        now: cython.ulonglong = self._row(process).epoch
+    def _resolve(self, stack, process):
+        """Return the present stack of a recorded stack, cached until maps change; -1 if there is no memory."""
+        now: cython.ulonglong = max(self._row(process).epoch, self._row(self.kernel).epoch)
         first: cython.p_ulonglong = u64s(self.records.stack_first)
         items: cython.p_uint = u32s(self.records.stack_item)
         pid: cython.uint = self._row(process).pid
-        at: cython.ulonglong
-        if self._row(self.kernel).epoch > now:
-            now = self._row(self.kernel).epoch
+        index: cython.ulonglong
+        number: cython.Py_ssize_t
         if self.memo_epoch.items[stack] == now:
-            number[0] = self.memo_stack.items[stack]
-            return True
+            return self.memo_stack.items[stack]
         self.scratch.count = 0
-        for at in range(first[stack], first[stack + 1]):
-            if not self._place(items[at], pid, process, number) or not push_u32(
-                cython.address(self.scratch), number[0]
-            ):
-                return False
-        if not self._stack(number):
-            return False
-        self.memo_epoch.items[stack] = now
-        self.memo_stack.items[stack] = number[0]
-        return True
+        for index in range(first[stack], first[stack + 1]):
+            if not self._push(self._locate(items[index], pid, process)):
+                return -1
+        number = self._stack()
+        if number >= 0:
+            self.memo_epoch.items[stack] = now
+            self.memo_stack.items[stack] = cython.cast(cython.uint, number)
+        return number
 
-    def _labels(self, thread, cpu, number):
-        """The number of a set of labels: a thread, its name now, a CPU."""
-        table: cython.pointer[HashTable] = cython.address(self.set_slots)
+    def _labels(self, thread, cpu):
+        """Return the number of a label set: thread, its present name, CPU. -1 if there is no memory."""
+        index: cython.pointer[HashIndex] = cython.address(self.set_index)
         row: cython.Py_ssize_t = self._thread(thread)
+        number: cython.Py_ssize_t
         comm: cython.uint
-        threads: cython.p_ulonglong = u64s(self.set_thread)
-        comms: cython.p_uint = u32s(self.set_comm)
-        cpus: cython.p_uint = u32s(self.set_cpu)
-        slot: cython.ulonglong
-        at: cython.uint
+        hash: cython.ulonglong
         if row < 0:
-            return False
-        comm = cython.cast(cython.pointer[Thread], self.threads.items)[row].comm
-        at = cython.cast(cython.pointer[Thread], self.threads.items)[row].met
-        if at and comms[at - 1] == comm and cpus[at - 1] == cpu:
-            number[0] = at - 1
-            return True
-        if is_crowded(table):
-            if not make_slots(table, 2 * self.set_thread.vector.count + 2):
-                return False
-            for at in range(self.set_thread.vector.count):
-                put_item(table, self._set_hash(threads[at], comms[at], cpus[at]), at)
-        slot = first_slot(table, self._set_hash(thread, comm, cpu))
-        while table.slots[slot]:
-            at = table.slots[slot] - 1
-            if threads[at] == thread and comms[at] == comm and cpus[at] == cpu:
-                number[0] = at
-                cython.cast(cython.pointer[Thread], self.threads.items)[row].met = at + 1
-                return True
-            slot = next_slot(table, slot)
-        number[0] = cython.cast(cython.uint, self.set_thread.vector.count)
-        if not (self.set_thread.push_u64(thread) and self.set_comm.push_u32(comm) and self.set_cpu.push_u32(cpu)):
-            return False
-        fill_slot(table, slot, number[0])
-        return True
+            return -1
+        state: cython.pointer[Thread] = cython.cast(cython.pointer[Thread], self.threads.items) + row
+        comm = state.comm
+        number = cython.cast(cython.Py_ssize_t, state.label_set) - 1
+        if number >= 0 and u32s(self.set_comm)[number] == comm and u32s(self.set_cpu)[number] == cpu:
+            return number
+        hash = self._triple_hash(thread, comm, cpu)
+        probe: Probe = first_match(index, hash)
+        while next_match(index, cython.address(probe)):
+            if (
+                u64s(self.set_thread)[probe.item] == thread
+                and u32s(self.set_comm)[probe.item] == comm
+                and u32s(self.set_cpu)[probe.item] == cpu
+            ):
+                state.label_set = probe.item + 1
+                return probe.item
+        number = self.set_thread.vector.count
+        if not (
+            self.set_thread.push_u64(thread)
+            and self.set_comm.push_u32(comm)
+            and self.set_cpu.push_u32(cpu)
+            and insert(index, hash, number)
+        ):
+            return -1
+        return number
 
-    def _sample(self, stack, labels, event, period, number):
-        """Add a sample to the equal ones before it."""
-        table: cython.pointer[HashTable] = cython.address(self.sample_slots)
-        stacks: cython.p_uint = u32s(self.sample_stack)
-        sets: cython.p_uint = u32s(self.sample_set)
-        events: cython.p_uint = u32s(self.sample_event)
+    def _sample(self, stack, labels, event, period):
+        """Add a sample to its equals. Return their row, which may be new; -1 if there is no memory."""
+        index: cython.pointer[HashIndex] = cython.address(self.sample_index)
+        hash: cython.ulonglong = self._triple_hash(stack, labels, event)
         periods: cython.p_ulonglong = u64s(self.sample_period)
-        slot: cython.ulonglong
-        at: cython.uint
-        if is_crowded(table):
-            if not make_slots(table, 2 * self.sample_stack.vector.count + 2):
-                return False
-            for at in range(self.sample_stack.vector.count):
-                put_item(table, self._set_hash(stacks[at], sets[at], events[at]), at)
-        slot = first_slot(table, self._set_hash(stack, labels, event))
-        while table.slots[slot]:
-            at = table.slots[slot] - 1
-            if stacks[at] == stack and sets[at] == labels and events[at] == event:
-                u64s(self.sample_count)[at] += 1
-                periods[at] = period + periods[at] if period < MOST - periods[at] else MOST
-                number[0] = at
-                return True
-            slot = next_slot(table, slot)
-        number[0] = cython.cast(cython.uint, self.sample_stack.vector.count)
+        row: cython.Py_ssize_t = self.sample_stack.vector.count
+        probe: Probe = first_match(index, hash)
+        while next_match(index, cython.address(probe)):
+            if (
+                u32s(self.sample_stack)[probe.item] == stack
+                and u32s(self.sample_set)[probe.item] == labels
+                and u32s(self.sample_event)[probe.item] == event
+            ):
+                u64s(self.sample_count)[probe.item] += 1
+                periods[probe.item] += min(period, MAX_VALUE - periods[probe.item])
+                return probe.item
         if not (
             self.sample_stack.push_u32(stack)
             and self.sample_set.push_u32(labels)
             and self.sample_event.push_u32(event)
             and self.sample_count.push_u64(1)
             and self.sample_period.push_u64(period)
+            and insert(index, hash, row)
         ):
-            return False
-        fill_slot(table, slot, number[0])
-        return True
+            return -1
+        return row
 
-    def _set_hash(self, thread, comm, cpu):
-        return mix(thread ^ mix(cython.cast(cython.ulonglong, comm) << 32 | cpu, self.seed), self.seed)
+    def _triple_hash(self, first, second, third):
+        return mix(first ^ mix(cython.cast(cython.ulonglong, second) << 32 | third, self.seed), self.seed)
 
 
-def grouped(samples: Column, settings: Column) -> tuple:
-    """What `gather` found, samples of one number together: the samples (Column of I), the numbers there are and where
-    the samples of each end (Columns of Q)."""
+def grouped(samples: Column, keys: Column) -> tuple:
+    """Group samples by key: return the samples (Column of I), the distinct keys, and the end of each group."""
     order: U32s
     out: Column = Column("I")
-    numbers: Column = Column("Q")
+    groups: Column = Column("Q")
     ends: Column = Column("Q")
-    at: cython.Py_ssize_t
+    row: cython.Py_ssize_t
     good: cython.bint = True
     key: cython.ulonglong
-    belong(samples is not None and samples.typecode == "I" and settings is not None and settings.typecode == "Q")
-    belong(samples.vector.count == settings.vector.count)
+    belong(samples is not None and samples.typecode == "I" and keys is not None and keys.typecode == "Q")
+    belong(samples.vector.count == keys.vector.count)
     memset(cython.address(order), 0, cython.sizeof(U32s))
-    if not ordered(settings, cython.address(order)):
+    if not ordered(keys, cython.address(order)):
         raise MemoryError
     with cython.nogil:
-        for at in range(samples.vector.count):
-            key = u64s(settings)[order.items[at]]
-            if at == 0 or key != u64s(numbers)[numbers.vector.count - 1]:
-                good = good and numbers.push_u64(key) and ends.push_u64(at)
-            good = good and out.push_u32(u32s(samples)[order.items[at]])
+        for row in range(samples.vector.count):
+            key = u64s(keys)[order.items[row]]
+            if row == 0 or key != u64s(groups)[groups.vector.count - 1]:
+                good = good and groups.push_u64(key) and ends.push_u64(row)
+            good = good and out.push_u32(u32s(samples)[order.items[row]])
             if not good:
                 break
-            u64s(ends)[ends.vector.count - 1] = at + 1
+            u64s(ends)[ends.vector.count - 1] = row + 1
     release(cython.address(order))
     if not good:
         raise MemoryError
-    return out, numbers, ends
+    return out, groups, ends
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def ordered(keys: Column, out: cython.pointer[U32s]) -> cython.bint:
-    """The rows of a column of numbers in ascending order, equal ones as they come. False when there is no memory."""
+    """Sort the rows of a column of numbers, keeping the order of equal numbers. False if there is no memory."""
     count: cython.Py_ssize_t = keys.vector.count
-    at: cython.Py_ssize_t
+    row: cython.Py_ssize_t
     moved: cython.bint
     other: cython.p_uint = cython.cast(cython.p_uint, malloc(4 * (count + 1)))
     if other == cython.NULL or not reserve(out, count + 1, 4):
         free(other)
         return False
     with cython.nogil:
-        for at in range(count):
-            out.items[at] = cython.cast(cython.uint, at)
+        for row in range(count):
+            out.items[row] = cython.cast(cython.uint, row)
         moved = sort_indexes(u64s(keys), out.items, other, count)
     out.count = count
     if moved:
@@ -896,20 +818,13 @@ def of_kind(
     kind: cython.uint,
     out: cython.longlong[::1],
 ) -> None:
-    """values[i] where kinds[rows[i]] is `kind`, 0 elsewhere."""
-    at: cython.Py_ssize_t
-    belong(values.shape[0] == out.shape[0] and rows.shape[0] == out.shape[0] and all_in(rows, kinds.shape[0]))
+    """Set out[i] to values[i] if kinds[rows[i]] is `kind`, else to 0."""
+    row: cython.Py_ssize_t
+    belong(
+        values.shape[0] == out.shape[0]
+        and rows.shape[0] == out.shape[0]
+        and all_below(rows, rows.shape[0], kinds.shape[0])
+    )
     with cython.nogil:
-        for at in range(out.shape[0]):
-            out[at] = cython.cast(cython.longlong, values[at]) if kinds[rows[at]] == kind else 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def all_in(rows: cython.const[cython.uint][::1], count: cython.Py_ssize_t) -> cython.bint:
-    at: cython.Py_ssize_t
-    for at in range(rows.shape[0]):
-        if rows[at] >= cython.cast(cython.ulonglong, count):
-            return False
-    return True
+        for row in range(out.shape[0]):
+            out[row] = cython.cast(cython.longlong, values[row]) if kinds[rows[row]] == kind else 0
