@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from whence.binary import Binary
 from whence.filter import FORMS, LogFilter, Places
 from whence.filter.forms import ANY_ADDRESS
@@ -9,6 +11,7 @@ from whence.lidia import Builder, Range
 from whence.lidia import from_bytes as table_of
 from whence.locate.debug_files import DebugFiles
 from whence.locate.search import Search, Wanted
+from whence.locator.locator import Locator
 
 
 class Given:
@@ -43,7 +46,7 @@ def seeds() -> list[bytes]:
 
 
 def target(data: bytes) -> None:
-    with Places(Given()) as places:
+    with Places(cast(Locator, Given())) as places:
 
         def filtered(text: bytes, size: int) -> bytes:
             log = LogFilter(places)

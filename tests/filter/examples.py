@@ -1,4 +1,4 @@
-"""The examples of the forms, of a real program."""
+"""Examples of the forms, filled in for a real program."""
 
 from pathlib import Path
 

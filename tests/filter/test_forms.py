@@ -1,4 +1,4 @@
-"""Every form of the table: its example is named, and what is named stays as it is."""
+"""The example of every form is named, and a filtered log stays unchanged."""
 
 import json
 import random
@@ -27,7 +27,9 @@ def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: boo
 
 @pytest.mark.parametrize("style", list(Style))
 @pytest.mark.parametrize("form", [*FORMS, ANY_ADDRESS], ids=lambda form: form.name)
-def test_the_example_of_each_form_is_named_once_and_for_all(form: Form, style: Style, tmp_path: Path) -> None:
+def test_the_example_of_each_form_is_named_and_a_second_pass_changes_nothing(
+    form: Form, style: Style, tmp_path: Path
+) -> None:
     program = compiled("-no-pie")
     if form.module:
         program = Path(tmp_path / form.module.decode())
@@ -43,7 +45,7 @@ def test_the_example_of_each_form_is_named_once_and_for_all(form: Form, style: S
     assert filtered(named, program, style=style, every=every) == named
 
 
-def test_each_form_says_what_it_holds() -> None:
+def test_examples_cover_each_meaning_of_a_number() -> None:
     for form in FORMS:
         assert "address" in form.pattern.groupindex, form.name
         assert Needles(tuple(needle.text for needle in form.needles)), form.name
@@ -130,7 +132,7 @@ def test_an_endless_line_passes_with_bounded_memory() -> None:
         assert got + len(log.finish()) == given
 
 
-def test_another_build_id_keeps_the_line_and_tells_the_reason() -> None:
+def test_another_build_id_keeps_the_line_and_counts_the_reason() -> None:
     program = compiled()
     line = b"#0 0x12  (%s+0x1139) (BuildId: 00112233)\n" % bytes(program)
     with Places() as places:
@@ -159,7 +161,7 @@ def test_a_report_that_lists_its_modules_at_its_end_is_named() -> None:
     assert b" in sum at " in filtered(heap)
 
 
-def test_markup_is_named_by_the_modules_it_tells() -> None:
+def test_markup_is_named_by_the_modules_it_lists() -> None:
     program = compiled()
     start, _ = place_of(program, "sum")
     text = b"{{{reset}}}\n{{{module:0:%s:elf:}}}\n{{{mmap:0x7000000:0x10000:load:0:rx:0x0}}}\n{{{bt:0:0x%x:pc}}}\n" % (
@@ -195,7 +197,7 @@ def test_a_real_report_of_a_sanitizer_is_named(tmp_path: Path) -> None:
     assert filtered(named) == named
 
 
-def test_a_trimmed_place_of_a_go_panic_gets_its_file_back() -> None:
+def test_a_trimmed_path_of_a_go_panic_is_completed() -> None:
     program = compiled()
     _, size = place_of(program, "sum")
     text = b"goroutine 1 [running]:\nsum(0x1, 0x2)\n\tapp/program.c:0 +0x%x\n" % (size - 1)
@@ -346,7 +348,7 @@ int main(int c, char **v) { char *p = malloc(4); free(p); int k = 0x7fffffff; k 
 
 @pytest.mark.skipif(not CLANG, reason="no clang on this machine")
 @pytest.mark.parametrize("kind", ["address", "undefined"])
-def test_every_frame_of_a_real_report_of_clang_is_the_one_its_symbolizer_prints(kind: str, tmp_path: Path) -> None:
+def test_frames_of_a_real_report_of_clang_equal_those_of_its_symbolizer(kind: str, tmp_path: Path) -> None:
     (tmp_path / "bad.c").write_text(WRONG)
     command = [CLANG or "", "-g", "-O1", f"-fsanitize={kind}", "bad.c", "-o", "bad"]
     if subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode:
@@ -391,21 +393,21 @@ def test_ends_of_lines_and_escapes_of_the_terminal_stay_as_they_were() -> None:
         b"values[0x12] = 3",
     ],
 )
-def test_what_nothing_can_name_is_told_once_and_no_longer_looked_at(line: bytes) -> None:
+def test_lines_that_cannot_be_named_are_counted_once_and_then_skipped(line: bytes) -> None:
     """Thousands of such lines cost no more than the scan for needles."""
     with Places() as places:
         log = LogFilter(places)
-        asked: list[int] = []
-        look = log._line
+        calls: list[int] = []
+        name_line = log._namer._named_line
 
         def counted(text: bytes, start: int, line: bytes, present: int) -> bytes | None:
-            asked.append(start)
-            return look(text, start, line, present)
+            calls.append(start)
+            return name_line(text, start, line, present)
 
-        log._line = counted  # type: ignore[method-assign]
+        log._namer._named_line = counted  # type: ignore[method-assign]
         text = (line + b"\n") * 5000
         assert log.feed(text) + log.feed(text) + log.finish() == text + text
-        assert len(asked) <= 1100
+        assert len(calls) <= 1100
         assert len(places.reasons) <= 1
 
 

@@ -1,4 +1,4 @@
-"""A line as the keepers of logs write them: journald, Kubernetes, Compose and Docker put words before it, or JSON."""
+"""Lines with the prefixes of log collectors, or in JSON objects: journald, Kubernetes, Compose and Docker."""
 
 import json
 import re
@@ -35,12 +35,12 @@ def program_of(form: Form, folder: Path) -> Path:
 
 
 def common(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with."""
+    """Return the length of the common prefix."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def docker(line: bytes) -> bytes:
-    """As Go's encoding/json writes it, which escapes <, > and &, too."""
+    """Return a line as Go's encoding/json writes it, which escapes <, > and &, too."""
     text = json.dumps(
         {"log": line.decode() + "\n", "stream": "stderr", "time": "2026-11-22T04:56:14Z"}, separators=(",", ":")
     )
@@ -89,7 +89,7 @@ def test_a_whole_trace_in_one_string_gets_a_name_in_each_of_its_lines() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_trimmed_place_of_go_in_json_is_put_right(whole: bool) -> None:
+def test_a_trimmed_path_of_go_in_json_is_completed(whole: bool) -> None:
     program = compiled()
     _, size = place_of(program, "sum")
     lines = ["sum(0x1, 0x2)", "\tapp/program.c:0 +0x%x" % (size - 1)]
@@ -104,6 +104,6 @@ def test_a_trimmed_place_of_go_in_json_is_put_right(whole: bool) -> None:
     assert filtered(named, program) == named
 
 
-def test_a_hostile_object_costs_time_in_proportion_to_its_length() -> None:
+def test_a_hostile_object_takes_linear_time() -> None:
     line = b'{"' + b'":"\\u003c#0 0x1' * 3000 + b"#0 0x1  (/a+0x1)\n"
     assert filtered(line * 20) == line * 20

@@ -1,4 +1,4 @@
-"""What a kernel prints of its functions: the size that it counts, sections of modules, places that are exact."""
+"""Frames in a Linux kernel's log: sizes of functions, sections of modules, exact addresses."""
 
 import re
 import subprocess
@@ -48,7 +48,7 @@ def built(folder: Path, name: str, *sources: tuple[str, str]) -> Path:
 
 
 def calls(path: Path, function: str) -> list[tuple[int, int]]:
-    """For each function of a name: the offset behind its first call, and its size up to the next symbol."""
+    """Return the offset after the first call and the size up to the next symbol, for each function of a name."""
     text = subprocess.run(["objdump", "-d", path], capture_output=True, check=True, text=True).stdout
     found = []
     for body in re.findall(rf"^[0-9a-f]+ <{function}>:\n((?:.+\n)+)", text, re.MULTILINE):
@@ -68,8 +68,8 @@ def test_a_function_in_another_section_of_a_module_is_found_by_each_of_its_names
     assert re.search(rb"\[drive\] in init_module at \S*m\.c:5\n$", filtered(text, module)[0])
 
 
-def test_functions_of_one_name_are_told_apart_by_the_size_up_to_the_next_symbol(tmp_path: Path) -> None:
-    """Their own sizes are less: a kernel counts the padding behind a function, too."""
+def test_functions_of_one_name_are_distinguished_by_the_size_up_to_the_next_symbol(tmp_path: Path) -> None:
+    """The sizes of their symbols are less: a kernel counts the padding after a function, too."""
     parts = [(f"{name}.c", TWICE % (body, name)) for name, body in (("a", "return other(x) + 1;"), ("b", LONGER))]
     objects = built(tmp_path, "drive.o", *parts)
     kernel = tmp_path / "vmlinux"
@@ -84,7 +84,7 @@ def test_functions_of_one_name_are_told_apart_by_the_size_up_to_the_next_symbol(
         assert re.search(rb" in show at \S*%s\.c:4\n$" % source, named), (named, reasons)
 
 
-def test_functions_that_nothing_tells_apart_are_left_alone_and_copies_of_one_are_named(tmp_path: Path) -> None:
+def test_ambiguous_functions_are_not_named_but_copies_of_one_function_are(tmp_path: Path) -> None:
     same = "static __attribute__((noinline)) int show(int x) { return other(x) + 1; }\n"
     (tmp_path / "h.h").write_text("extern int other(int);\n" + same)
     users = [(f"{name}.c", f'#include "h.h"\nint {name}(int x) {{ return show(x); }}\n') for name in "ab"]
@@ -108,7 +108,7 @@ def test_functions_that_nothing_tells_apart_are_left_alone_and_copies_of_one_are
         (b" ra : ", False), (b"BUG: KASAN: use-after-free in ", False), (b"[<c010b5c4>] (", False),
     ],
 )  # fmt: skip
-def test_a_place_is_exact_where_the_kernel_says_that_it_was_there(before: bytes, exact: bool, tmp_path: Path) -> None:
+def test_an_address_is_exact_where_the_kernel_prints_a_pc(before: bytes, exact: bool, tmp_path: Path) -> None:
     source = "extern int other(int);\nint run(int x)\n{\n    other(x);\n    return x * 7;\n}\n"
     module = built(tmp_path, "drive.ko", ("m.c", source))
     ((offset, size),) = calls(module, "run")
@@ -117,7 +117,7 @@ def test_a_place_is_exact_where_the_kernel_says_that_it_was_there(before: bytes,
 
 
 def test_the_start_of_a_function_is_itself(tmp_path: Path) -> None:
-    """As `initcall f+0x0/0x10 returned` has it: also where the file has no code, so that nothing shows the call."""
+    """As in `initcall f+0x0/0x10 returned`, even if the file has no code that shows the call."""
     module = built(tmp_path, "drive.ko", ("m.c", MODULE))
     subprocess.run(["objcopy", "--only-keep-debug", module], check=True)
     assert b" in show at " in filtered(b"initcall show+0x0/0x10 [drive] returned 0\n", module)[0]

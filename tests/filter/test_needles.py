@@ -1,4 +1,4 @@
-"""The lines that hold byte strings, found in one pass."""
+"""Search for needles, compared with Python's own search."""
 
 import re
 import time
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from whence.filter.forms import BEHIND_PREFIX
+from whence.filter.forms import AFTER_PREFIX
 from whence.filter.kernels.needles import Needles
 
 TEXTS = st.binary(max_size=200) | st.lists(st.sampled_from([b"a", b"b", b"ab", b"\n", b" "]), max_size=60).map(b"".join)
@@ -16,7 +16,7 @@ TEXTS = st.binary(max_size=200) | st.lists(st.sampled_from([b"a", b"b", b"ab", b
 @given(
     TEXTS, st.lists(st.binary(min_size=1, max_size=3).filter(lambda needle: not set(b"\n%") & set(needle)), max_size=8)
 )
-def test_the_lines_with_needles_are_those_that_hold_them(text: bytes, needles: list[bytes]) -> None:
+def test_lines_finds_each_line_that_contains_a_needle(text: bytes, needles: list[bytes]) -> None:
     expected, start = [], 0
     for line in text.split(b"\n"):
         bits = sum(1 << bit for bit, needle in enumerate(needles) if needle in line)
@@ -34,7 +34,7 @@ CLASSES = {
     "%w": "[^ \\t\\r]++",
     "%$": '(?= *+(?:[\\r\\x1b"\\\\]|$))',
 }
-PLACES = {b"%^": rf"(?:^|{BEHIND_PREFIX})(?:\x1b\[[0-9;]*m)*", b"%/": "/[^ \\t]*", b"%w": "(?<=[^ \\t])"}
+PLACES = {b"%^": rf"(?:^|{AFTER_PREFIX})(?:\x1b\[[0-9;]*m)*", b"%/": "/[^ \\t]*", b"%w": "(?<=[^ \\t])"}
 
 
 def as_pattern(needle: bytes) -> re.Pattern[bytes]:
@@ -85,8 +85,8 @@ LINES = st.lists(
 
 @given(LINES, st.lists(NEEDLES.flatmap(lambda one: st.sampled_from([one, one + b"%$"])), max_size=10))
 @example(b"/a #10x1\n", [b"%/ #%d", b"#%da", b"#%d0", b"#%d%x"])
-def test_the_classes_of_a_needle_are_those_of_a_pattern(text: bytes, needles: list[bytes]) -> None:
-    prefixes = {line: len(re.findall(BEHIND_PREFIX.encode(), line)) for line in text.split(b"\n")}
+def test_classes_match_like_regular_expressions(text: bytes, needles: list[bytes]) -> None:
+    prefixes = {line: len(re.findall(AFTER_PREFIX.encode(), line)) for line in text.split(b"\n")}
     assume(all(count <= 3 and len(line) < 128 for line, count in prefixes.items()))
     assume(not any(count and line.startswith((b" ", b"\t", b"\x1b")) for line, count in prefixes.items()))
     expected, start = [], 0
@@ -98,19 +98,19 @@ def test_the_classes_of_a_needle_are_those_of_a_pattern(text: bytes, needles: li
     assert Needles(tuple(needles)).lines(text).numbers().tolist() == expected
 
 
-def test_needles_that_are_not_wanted_are_not_looked_for() -> None:
+def test_inactive_needles_are_not_searched_for() -> None:
     needles = Needles((b"a", b"b", b"c"))
     assert needles.lines(b"ab\nb\nc", 0b101).numbers().tolist() == [0, 2, 1, 5, 6, 4]
 
 
 @pytest.mark.parametrize("needles", [(b"",), (b"a\nb",), (b"x",) * 65, (b"%d",), (b"%^%d",), (b"a%q",), (b"a" * 256,)])
 def test_an_invalid_needle_is_refused(needles: tuple[bytes, ...]) -> None:
-    with pytest.raises(ValueError, match=r"64 needles|is no"):
+    with pytest.raises(ValueError, match=r"more than 64|invalid needle|unknown class"):
         Needles(needles)
 
 
-def test_a_line_of_many_beginnings_costs_time_in_proportion() -> None:
-    """A word is read once, however often a needle may begin in it."""
+def test_a_line_with_many_starts_of_needles_takes_linear_time() -> None:
+    """A word is read once, even if many needles may start in it."""
     needles = Needles((b"%/[0x", b"%^%d  %w + 0x%x%$", b"%/+0x%x%$"))
     text = b"1  " + b"[0x+0x + 0x" * 200_000
     began = time.process_time()

@@ -1,5 +1,4 @@
-"""What programs of this machine print when they crash, leak or race, named: in each style, once and for all, with ends
-of lines of other systems, with colours, between binary lines."""
+"""Real logs of programs that crash, leak or race, in each style, with other line endings, colors and binary lines."""
 
 from __future__ import annotations
 
@@ -184,7 +183,7 @@ class Log(NamedTuple):
 
 
 def printed(*words: object, **environment: str) -> bytes:
-    """What a program prints, on stdout and stderr."""
+    """Return what a program prints, on stdout and stderr."""
     run = subprocess.run(
         [str(word) for word in words], capture_output=True, env={"PATH": os.environ["PATH"], **environment}, timeout=60
     )
@@ -193,7 +192,7 @@ def printed(*words: object, **environment: str) -> bytes:
 
 @functools.cache
 def built(source: str, *words: str) -> Path:
-    """A program; skips where it can't be built."""
+    """Build a program; skip the test if that fails."""
     name = f"real-{len(built.__dict__)}-{abs(hash((source, words)))}"
     suffix = ".cpp" if "++" in words[0] else ".rs" if words[0] == "rustc" else ".c"
     path = folder() / f"{name}{suffix}"
@@ -269,7 +268,7 @@ def leak_check() -> Log:
 
 
 def stack_of(source: str, *words: str) -> Log:
-    """A program that names its own frames in part, not position-independent, given with its debug info."""
+    """Return the log of a program that prints a part of its own frames; it is not position-independent."""
     program = built(source, *words)
     return Log(printed(stripped(program)), (("poke", 4),), (program,))
 
@@ -368,24 +367,24 @@ def has(text: bytes, function: str, line: int, style: Style) -> bool:
 
 @pytest.mark.parametrize("style", list(Style))
 @pytest.mark.parametrize("name", LOGS)
-def test_a_real_log_is_named_once_and_for_all(name: str, style: Style) -> None:
+def test_a_real_log_is_named_and_a_second_pass_changes_nothing(name: str, style: Style) -> None:
     text, frames, given = log(name)
     if name == "Go" and style is not Style.SAME:
-        frames = ()  # a place that was trimmed is put right where it stands
+        frames = ()  # a trimmed path is completed in its line
     named = filtered(text, given, style)
     missing = [frame for frame in frames if name != "Go" and not has(named, *frame, style)]
     assert not missing, named.decode(errors="replace")
     assert filtered(named, given, style) == named
 
 
-def test_the_places_of_a_real_panic_of_go_are_put_right() -> None:
+def test_the_paths_of_a_real_panic_of_go_are_completed() -> None:
     text, frames, given = log("Go")
     named = filtered(text, given)
     assert re.findall(rb"app\.go:(\d+) \+0x", named) == [b"%d" % line for _, line in frames]
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_ends_of_lines_colours_and_binary_lines_make_no_difference(name: str) -> None:
+def test_line_ends_colors_and_binary_lines_make_no_difference(name: str) -> None:
     text, _, given = log(name)
     named = filtered(text, given)
     assert filtered(text.replace(b"\n", b"\r\n"), given) == named.replace(b"\n", b"\r\n")
@@ -397,7 +396,7 @@ def test_ends_of_lines_colours_and_binary_lines_make_no_difference(name: str) ->
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_what_a_keeper_of_logs_puts_before_each_line_makes_no_difference(name: str) -> None:
+def test_prefixes_of_log_collectors_make_no_difference(name: str) -> None:
     text, _, given = log(name)
     prefix = b"2026-11-22T04:56:14.123456789Z stderr F "
     kept = b"".join(prefix + line + b"\n" for line in text.splitlines())
@@ -421,7 +420,7 @@ def test_native_frames_of_node_have_the_names_of_its_symbols() -> None:
     assert [name.decode() for name in ours] == [answer.split("\n")[0] for answer in theirs if answer]
 
 
-def test_a_summary_is_as_the_sanitizer_prints_it_itself() -> None:
+def test_a_summary_equals_the_sanitizers_own() -> None:
     compiler = shutil.which("clang-19") or shutil.which("clang-14")
     if compiler is None:
         pytest.skip("no clang on this machine")
@@ -447,7 +446,7 @@ def test_a_report_of_many_threads_is_written_as_soon_as_its_summary_is_read() ->
         assert engine.feed(b"==================\n") == text + b"==================\n"
 
 
-def test_json_of_a_real_report_is_whole() -> None:
+def test_json_of_a_real_report_is_valid() -> None:
     named = filtered(log("backtrace_symbols").text, (), Style.JSON)
     chains = [json.loads(found) for found in re.findall(rb" in (\[\{.*\}\])", named)]
     assert {"here", "main"} <= {frame["function"] for chain in chains for frame in chain}

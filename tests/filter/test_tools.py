@@ -1,4 +1,4 @@
-"""Forms of tools that are not at hand, in the words that their sources print, over programs that are."""
+"""Forms of tools that are not installed, as their sources print them, over real programs."""
 
 import re
 import subprocess
@@ -26,8 +26,8 @@ AT = "_ZN3app3Box2atEil"
 TWICE = "_ZN3app5twiceIiEET_S1_"
 
 
-def behind_call(path: Path, function: str) -> tuple[int, int]:
-    """Behind the first call in a function: the vaddr, and how far into the function."""
+def after_call(path: Path, function: str) -> tuple[int, int]:
+    """Return the address after the first call in a function: the vaddr, and the offset in the function."""
     text = subprocess.run([tool("objdump"), "-d", path], capture_output=True, check=True, text=True).stdout
     start = rf"^([0-9a-f]+) <{re.escape(function)}>:\n"
     found = re.search(start + r"(?:.+\n)*?.*\tcall.*\n *([0-9a-f]+):", text, re.MULTILINE)
@@ -49,8 +49,8 @@ def built_id(path: Path) -> str:
         return elf.build_id
 
 
-def test_frames_of_systemd_coredump_are_of_the_program_that_it_tells() -> None:
-    """coredumpctl info: the frames have the names of their files alone, and names where there are symbols."""
+def test_frames_of_systemd_coredump_are_found_in_the_program_it_lists() -> None:
+    """Frames have only file names, and function names where there are symbols."""
     program = compiled("-no-pie")
     start, size = place_of(program, "sum")
     with ElfFile.open(program) as elf:
@@ -81,8 +81,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_frames_of_pytorch_are_named_by_readable_symbols_or_offsets_in_their_files(library: Path) -> None:
-    at, into = behind_call(library, AT)
-    _, into_twice = behind_call(library, TWICE)
+    at, into = after_call(library, AT)
+    _, into_twice = after_call(library, TWICE)
     frames = [
         (f"app::Box::at(int, long) + {into:#x}", "app::Box::at(int, long)", 5),
         (f"int app::twice<int>(int) + {into_twice:#x}", "int app::twice<int>(int)", 6),
@@ -101,7 +101,7 @@ def test_frames_of_pytorch_are_named_by_readable_symbols_or_offsets_in_their_fil
 
 
 def test_the_c_stack_of_pythons_faulthandler_is_named(library: Path) -> None:
-    at, into = behind_call(library, AT)
+    at, into = after_call(library, AT)
     text = (
         "Current thread's C stack trace (most recent call first):\n"
         f'  Binary file "{library}", at {AT}+{into:#x} [0x7f1200001000]\n'
@@ -135,7 +135,7 @@ def test_frames_of_android_are_named_by_a_given_library_of_the_build_id(where: s
     assert b" in app::Box::at(int, long) at " in filtered(("F DEBUG   : " + text).encode(), library)
 
 
-def test_a_line_of_v8_or_of_static_glibc_may_begin_with_blanks() -> None:
+def test_a_line_of_v8_or_of_static_glibc_may_start_with_blanks() -> None:
     program = compiled("-no-pie")
     start, size = place_of(program, "sum")
     for before in (b"", b" ", b"    "):
@@ -156,7 +156,7 @@ def test_native_frames_of_node_are_runtime_return_addresses() -> None:
     assert filtered(other) == other  # it may be loaded anywhere
 
 
-def test_addresses_of_seastar_are_named_wherever_its_words_put_them() -> None:
+def test_addresses_of_seastar_are_named_in_each_of_its_layouts() -> None:
     program = compiled("-no-pie")
     start, _ = place_of(program, "sum")
     for text in (
@@ -167,9 +167,9 @@ def test_addresses_of_seastar_are_named_wherever_its_words_put_them() -> None:
         assert filtered(text % (start, start), program).count(b" in sum at ") == 2
 
 
-def test_names_that_a_log_has_already_are_not_said_again(library: Path) -> None:
+def test_names_that_a_log_has_already_are_not_repeated(library: Path) -> None:
     bare = library.with_name("stripped.so")
     subprocess.run(["objcopy", "--strip-debug", library, bare], check=True)
-    _, into = behind_call(library, "main")
+    _, into = after_call(library, "main")
     line = b"%s(main+0x%x) [0x7f1200001234]\n" % (bytes(bare), into)
     assert filtered(line) == line

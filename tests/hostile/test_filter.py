@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.hostile.bounds import bounded
 from whence.filter import FORMS, LogFilter, Places
-from whence.filter.engine import MAX_LINE
 from whence.filter.forms import ANY_ADDRESS
+from whence.filter.naming import MAX_LINE
 
 WORDS = (
     b"0x1 ", b"#1 0x1  (", b"#1 ", b"+0x1", b"a(", b"a(+0x1) [0x", b"[0x", b"[<", b"@ ", b"@ 0x1 ", b" ", b"\t",

@@ -1,17 +1,17 @@
-"""Logs with names in place: text in, the same text out, with the addresses that it recognizes named.
+"""Name the addresses in logs: text in, the same text with names out.
 
-    forms.py     the forms a log may write a frame in: a table, each with an example
-    functions.py where the functions of a binary start, by the names that logs write
-    places.py    from what a form holds (module and vaddr, runtime address, symbol and offset) to frames or a reason
-    frame_text.py the text of frames in each style
-    json_text.py the text in the strings of a JSON object, and where in the object it is
-    engine.py    LogFilter: bytes line by line as they come; what is not recognized stays byte for byte
+    engine.py       LogFilter: filters a log block by block
+    forms.py        the forms that logs write frames in: a table with an example of each
     frame_text.py   frames in the style of the log
     functions.py    where functions start, by the names that logs write
-    json_text.py    text inside JSON strings, and its place in the line
+    json_text.py    text inside JSON strings, and its offset in the line
+    matching.py     the forms as the loop over lines uses them
+    naming.py       finds forms in lines and writes names
+    places.py       from a module and an address, or a function and an offset, to frames or a reason
+    reports.py      reports that are held back until their modules are listed
 
-A log's words decide which files are opened, so a file counts only if it is a regular one and, where the log gives a
-build-id, has that build-id. Filtering a filtered log changes nothing.
+Text without a known form is copied byte for byte. A log decides which files are opened, so a file is used only if it is
+regular and, if the log has a build-id, has that build-id. Filtering a filtered log changes nothing.
 """
 
 from whence.filter.engine import LogFilter, kernel_offsets_in

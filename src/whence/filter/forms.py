@@ -1,11 +1,11 @@
-"""The forms that logs write frames in, as a table: needles, pattern, what it holds, how it is written back, an example.
+"""The forms that logs write frames in, as a table: needles, pattern, what the number is, template, and an example.
 
-A line is given to a form's pattern when one of its needles is in it (`kernels/needles.py` has their language): each
-line that the pattern matches and that has no names yet has one. Groups of a pattern: `address` (hex), and where the
-form has them `module`, `build_id`, `number` (of the frame), `symbol`, `size`. A form with a `template` is written anew,
-once for each frame; the others keep their text, and the names follow it: `` in main at /src/app.c:3 (inlined by) ...``.
-A template has groups and, for a frame, `{frame}` (function and place) or `{function}` and `{place}`; where a frame has
-no file, the text of the group `tail` stands for its place.
+A line is matched with the pattern of a form if it contains one of its needles (`kernels/needles.py` defines their
+syntax); a match that has no names yet gets them. Groups of a pattern: `address` (hex), and if the form has them
+`module`, `build_id`, `number` (of the frame), `symbol`, `size`. A form with a `template` is rewritten once for each
+frame; the others keep their text, followed by the names: `` in main at /src/app.c:3 (inlined by) ...``. A template has
+groups and, for a frame, `{frame}` (function and location) or `{function}` and `{location}`; the text of the group
+`tail` replaces the location of a frame without a file.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from whence.filter.kernels.needles import PREFIXES
 
 
 class Holds(enum.Enum):
-    """What the number of a form is."""
+    """The meaning of the number in a form."""
 
-    VADDR = enum.auto()  # an address of the module, as its ELF headers count
-    FROM_START = enum.auto()  # bytes from where the module's first segment is loaded
-    FILE_OFFSET = enum.auto()  # where the module's file has the code
-    RUNTIME = enum.auto()  # an address of the process; a vaddr where the match has a module
-    LOADED = enum.auto()  # an address of the process, in `module`: a vaddr if that is loaded where it was linked
+    VADDR = enum.auto()  # an address of the module, in its ELF address space
+    FROM_START = enum.auto()  # bytes after the address where the module's first segment is loaded
+    FILE_OFFSET = enum.auto()  # offset of the code in the module's file
+    RUNTIME = enum.auto()  # an address of the process; a vaddr if the match has a module
+    LOADED = enum.auto()  # an address of the process, in `module`: a vaddr if it is loaded where it was linked
     SYMBOL = enum.auto()  # an offset from the start of `symbol`
 
 
 class Back(enum.Enum):
-    """Whether the number is a return address, so that the byte before it is looked up."""
+    """Says if the number is a return address, so that the byte before it is looked up."""
 
     EXACT = enum.auto()  # a pc, or a return address that is one less already
     RETURN = enum.auto()
@@ -37,22 +37,22 @@ class Back(enum.Enum):
 
 
 class Needs(enum.Enum):
-    """What must be known, beside the line, for any frame of a needle to be named."""
+    """What must be known, besides the line, to name a frame of a needle."""
 
     NOTHING = enum.auto()  # the line names the file
-    PLACED = enum.auto()  # what is loaded where: a process, a core file, a list of modules, a single given file
-    FILES = enum.auto()  # a file that was given, or a list of modules
+    PLACED = enum.auto()  # mappings: a process, a core file, a list of modules, a single given file
+    FILES = enum.auto()  # a given file, or a list of modules
 
 
 class Needle(NamedTuple):
-    """What is in a line that a form may match."""
+    """Bytes in a line that a form may match."""
 
     text: bytes
     needs: Needs = Needs.NOTHING
 
 
 class Style(enum.StrEnum):
-    """How names are written: as the form's own tools do, or after the text as `llvm-symbolizer -p` or JSON."""
+    """How names are written: like the tools of the form, or after the text, as `llvm-symbolizer -p` or as JSON."""
 
     SAME = "same"
     LLVM = "llvm"
@@ -60,7 +60,7 @@ class Style(enum.StrEnum):
 
 
 class Form(NamedTuple):
-    """One form. The example has capitals for the numbers and the file of a real program; it is a test."""
+    """A form. The example has capitals for the numbers and the file of a real program; tests fill them in."""
 
     name: str
     needles: tuple[Needle, ...]
@@ -71,21 +71,24 @@ class Form(NamedTuple):
     template: bytes = b""
     module: bytes = b""
     innermost: bool = False  # one line, of the innermost frame
-    lines_only: bool = False  # it has names already: only frames with a file are worth writing
+    lines_only: bool = False  # the text has names: only frames with a file are written
     intercepts: bool = False  # its tools name an interceptor after the function that it replaces
 
 
-BEHIND_PREFIX = "|".join(f"(?<={re.escape(prefix.decode())})" for prefix in PREFIXES)
-# The path of a module up to its +0x.., which no next frame begins in: a line of many beginnings is read once.
+AFTER_PREFIX = "|".join(f"(?<={re.escape(prefix.decode())})" for prefix in PREFIXES)
+# The path of a module up to its +0x..; no other frame starts in it, so that a line with many starts is read once.
 MODULE_PATH = r"[^\n#+]*+(?:(?:#(?!\d{1,9} [0<])|\+(?!0xHEX\)))[^\n#+]*+)*+"
 
 
 def _pattern(text: str) -> re.Pattern[bytes]:
-    """A pattern with its words in capitals replaced. Whatever can begin anywhere in a line must not read far before it
-    fails: a line costs time in proportion to its length."""
+    """Return a pattern with its words in capitals replaced.
+
+    A part that can start anywhere in a line must fail early, so that the time is proportional to the length of the
+    line.
+    """
     text = text.replace("PATH", MODULE_PATH).replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}")
     text = text.replace("WORD_STARTS", r"(?<![^\s(\[\"])(?:(?<=\x1b\[)[0-9;]*+m(?:\x1b\[[0-9;]*+m)*+)?+")
-    text = text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").replace("BOL", rf"(?:^|{BEHIND_PREFIX})(?:\x1b\[[0-9;]*+m)*+")
+    text = text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").replace("BOL", rf"(?:^|{AFTER_PREFIX})(?:\x1b\[[0-9;]*+m)*+")
     return re.compile(text.encode())
 
 
@@ -150,7 +153,7 @@ FORMS = (
         Holds.VADDR,
         Back.EXACT,
         b"SUMMARY: AddressSanitizer: heap-use-after-free (MODULE+0xVADDR) ",
-        b"{head}{place} in {function}",
+        b"{head}{location} in {function}",
         innermost=True,
         intercepts=True,
     ),
@@ -345,7 +348,7 @@ FORMS = (
         Holds.LOADED,
         Back.EXACT,
         b"==7271==    by 0xVADDR: ??? (in MODULE)",
-        b"{head}{function} ({place})",
+        b"{head}{function} ({location})",
     ),
     Form(
         "LLVM, without llvm-symbolizer",
@@ -436,7 +439,7 @@ FORMS = (
     ),
 )  # fmt: skip
 
-# With --all: every address that stands by itself, as it is. Its name follows in parentheses, not after " in ".
+# With --all: every other address. Its name follows in parentheses, not after " in ".
 ANY_ADDRESS = Form(
     "any address",
     _needles(placed=(b"0x%x",)),
@@ -447,13 +450,12 @@ ANY_ADDRESS = Form(
 )
 
 GO_NEEDLE = Needle(b":%d +0x%x", Needs.FILES)
-# Go's panics name a file and a line; where the path was trimmed or the line is 0, the entry of the function and the
-# offset behind it say more.
+# Go's panics have a file and a line; if the path is trimmed or the line is 0, the function and its offset say more.
 GO_FUNCTION = _pattern(
     r"BOL(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)"
     r"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?:\x1b\[[0-9;]*+m)*+\r?$"
 )
-GO_PLACE = _pattern(
-    r"BOL\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
+GO_LOCATION = _pattern(
+    r"BOL\t(?P<location>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
     r"(?: fp=0x[0-9a-f]{1,16} sp=0x[0-9a-f]{1,16} pc=0x(?P<pc>[0-9a-f]{1,16}))?"
 )

@@ -1,4 +1,4 @@
-"""Frames as a log has them: `main at /src/app.c:3`; with columns for Style.LLVM, an array of objects for Style.JSON."""
+"""Write frames like a log: `main at /src/app.c:3`; with columns for Style.LLVM, as JSON objects for Style.JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from whence._base.errors import plain
 from whence._base.model import Frame, Frames
 from whence.filter.forms import Style
 
-MAX_RENDERED = 1 << 14  # frames whose text is kept
+MAX_RENDERED = 1 << 14  # cached texts of frames
 JSON_KEYS = ("function", "file", "line", "column", "inlined")
 
 
 class FrameText:
-    """Writes frames in one style; with `links` files are hyperlinks of the terminal (OSC 8)."""
+    """Writes frames in one style; with `links`, files are hyperlinks of the terminal (OSC 8)."""
 
     def __init__(self, style: Style, *, links: bool = False) -> None:
         self._style = style
@@ -23,7 +23,7 @@ class FrameText:
         self._rendered: dict[tuple[Frame, bytes], bytes] = {}
 
     def chain(self, frames: Frames) -> bytes:
-        """All frames of an address, innermost first.
+        """Return the text of all frames of an address, innermost first.
 
         >>> FrameText(Style.SAME).chain((Frame("get", "/a.h", 3), Frame("main", "/a.c", 7)))
         b'get at /a.h:3 (inlined by) main at /a.c:7'
@@ -33,21 +33,24 @@ class FrameText:
         return b" (inlined by) ".join(self.frame(frame, b" at ") for frame in frames)
 
     def frame(self, frame: Frame, between: bytes) -> bytes:
-        """The function, `between` and the place; the function alone where the file is unknown (not for LLVM)."""
+        """Return the function, `between` and the location.
+
+        Only the function if the file is unknown, except for LLVM.
+        """
         key = frame, between
-        words = self._rendered.get(key)
-        if words is None:
-            words = shown(frame.function or "??")
+        text = self._rendered.get(key)
+        if text is None:
+            text = shown(frame.function or "??")
             if frame.file or self._style is Style.LLVM:
                 column = b":%d" % frame.column if self._style is Style.LLVM else b""
-                words += between + self.place(frame, column)
+                text += between + self.location(frame, column)
             if len(self._rendered) >= MAX_RENDERED:
                 self._rendered.clear()
-            self._rendered[key] = words
-        return words
+            self._rendered[key] = text
+        return text
 
-    def place(self, frame: Frame, column: bytes = b"") -> bytes:
-        """FILE:LINE, then `column`; ?? for an unknown file."""
+    def location(self, frame: Frame, column: bytes = b"") -> bytes:
+        """Return FILE:LINE and `column`; ?? for an unknown file."""
         text = b"%s:%d%s" % (shown(frame.file or "??"), frame.line, column)
         if not (self._links and frame.file.startswith("/")):
             return text
@@ -56,5 +59,5 @@ class FrameText:
 
 
 def shown(text: str) -> bytes:
-    """A name with control characters made visible."""
+    """Return a name with control characters made visible."""
     return os.fsencode(plain(text))

@@ -1,4 +1,4 @@
-"""Where the functions of a binary start, by the names that logs write for them."""
+"""Find where the functions of a binary start, by the names that logs write."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from whence.objects.elf.function_symbols import functions
 from whence.objects.elf.kernels.constants import ET_REL
 from whence.symbolize.pool import Names
 
-GO_NAMES = {"panic": "runtime.gopanic"}  # what Go's traces print for a function
+GO_NAMES = {"panic": "runtime.gopanic"}  # names in Go's traces
 GO_GENERIC = re.compile(r"\[go\.shape\..*\]")
 GO_ABI = ".abi0"
 GO_SHAPE = "[go.shape."
 MANGLED = ("_Z", "_R", "_D")
 READABLE = re.compile(r"[^\w.$@]")  # no linkage name has such a character
-MAX_READABLE = 1 << 20  # names that are made readable to find one
+MAX_READABLE = 1 << 20  # names that are demangled in a search
 
 
-class Functions:
-    """The functions of a binary by name: of the symbols where there are any, with all names that a function has."""
+class FunctionStarts:
+    """The functions of a binary by name; from its symbols if there are any, with all names of each function."""
 
-    __slots__ = ("_named", "_places", "_readable")
+    __slots__ = ("_named", "_readable", "_symbols")
 
     def __init__(self, binary: Names) -> None:
         self._named: dict[str, dict[int, int]] = defaultdict(dict)  # vaddr to length, by name
-        self._places = array("Q")  # where symbols of code are
-        self._readable: dict[str, list[str]] | None = None  # linkage names by the readable one
+        self._symbols = array("Q")  # vaddrs, ascending
+        self._readable: dict[str, list[str]] | None = None  # linkage names by readable name
         producers = getattr(binary, "producers", None)
         if producers is not None:
             self._take_symbols(producers.elf, producers.debug_elf)
@@ -41,8 +41,10 @@ class Functions:
             self._named[GO_GENERIC.sub("[...]", function.removesuffix(GO_ABI))].update(self._named[function])
 
     def starts(self, name: str, size: int | None = None) -> list[int]:
-        """The vaddrs where functions of a name start: those of a size, if any is. A kernel counts a function up to the
-        next symbol."""
+        """Return the vaddrs of the functions with a name, or only those of a size if any has it.
+
+        A kernel counts the size of a function up to the next symbol.
+        """
         named = self._named.get(name) or self._named.get(GO_NAMES.get(name, ""))
         if not named and READABLE.search(name):
             named = {
@@ -53,15 +55,15 @@ class Functions:
         if size is None or len(named) == 1:
             return list(named)
         return (
-            [vaddr for vaddr in named if self._room(vaddr) == size]
+            [vaddr for vaddr in named if self._space(vaddr) == size]
             or [vaddr for vaddr, length in named.items() if length == size]
             or list(named)
         )
 
-    def _room(self, vaddr: int) -> int:
-        """How many bytes there are up to the next symbol."""
-        after = bisect_right(self._places, vaddr)
-        return self._places[after] - vaddr if after < len(self._places) else 0
+    def _space(self, vaddr: int) -> int:
+        """Return the number of bytes up to the next symbol."""
+        after = bisect_right(self._symbols, vaddr)
+        return self._symbols[after] - vaddr if after < len(self._symbols) else 0
 
     def _linkage_names(self, readable: str) -> list[str]:
         if self._readable is None:
@@ -75,29 +77,29 @@ class Functions:
     def _take_symbols(self, program: ElfFile, debug: ElfFile) -> None:
         ranges = functions(debug)
         text = ranges.strings.text
-        length_at = dict(zip(ranges.vaddr, ranges.length, strict=True))
+        length_by_vaddr = dict(zip(ranges.vaddr, ranges.length, strict=True))
         for vaddr, length, function in zip(ranges.vaddr, ranges.length, ranges.function, strict=True):
             self._named[text(function)][vaddr] = length
-        places = set(length_at)
+        vaddrs = set(length_by_vaddr)
         for elf in dict.fromkeys((program, debug)):
             for vaddr, size, name in symbols_of_code(elf):
-                places.add(vaddr)
-                if vaddr in length_at:
-                    self._named[name].setdefault(vaddr, length_at[vaddr])
-                elif name not in self._named:  # an entry inside a function, as assembly has them
+                vaddrs.add(vaddr)
+                if vaddr in length_by_vaddr:
+                    self._named[name].setdefault(vaddr, length_by_vaddr[vaddr])
+                elif name not in self._named:  # an entry inside a function, in assembly
                     self._named[name][vaddr] = size
-        self._places = array("Q", sorted(places))
+        self._symbols = array("Q", sorted(vaddrs))
 
     def _take_functions(self, binary: Names) -> None:
         last = ("", 0)
         for entry in binary.functions():  # type: ignore[attr-defined]
-            if (entry.function, entry.vaddr) != last:  # else the next part of a function that is split
+            if (entry.function, entry.vaddr) != last:  # otherwise another part of the same function
                 self._named[entry.function][entry.vaddr] = entry.length
             last = entry.function, entry.vaddr + entry.length
 
 
 def symbols_of_code(elf: ElfFile) -> Iterator[tuple[int, int, str]]:
-    """The vaddr, size and name of each symbol in a section of code."""
+    """Yield the vaddr, size and name of each symbol in an executable section."""
     relative = elf.type == ET_REL
     code = {section.index: section.vaddr if relative else 0 for section in elf.sections if section.executable}
     for table in (".symtab", ".dynsym"):

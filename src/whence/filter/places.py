@@ -1,4 +1,4 @@
-"""From what a form holds (module and vaddr, runtime address, symbol and offset) to frames, or to a reason."""
+"""Find the frames of what a log has: a module and an address, a runtime address, or a symbol and an offset."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.closing import Closing
 from whence._base.errors import ElfError
@@ -17,7 +17,7 @@ from whence._base.model import Frames
 from whence._base.reasons import Reason
 from whence.demangle import demangle
 from whence.filter.forms import Holds
-from whence.filter.functions import Functions
+from whence.filter.functions import FunctionStarts
 from whence.locate.search import Wanted
 from whence.locator.locator import Locator
 from whence.objects.elf.kernels.constants import EM_X86_64, ET_EXEC
@@ -26,62 +26,74 @@ from whence.procmap import maps
 from whence.procmap.mapping import Mapping
 from whence.procmap.reader import covering
 from whence.symbolize.naming import name_all
-from whence.symbolize.opening import FileLocator, open_wanted
+from whence.symbolize.opening import open_wanted
 from whence.symbolize.pool import Names, OpenError, PooledBinary
 from whence.symbolize.symbolized import Symbolized
 
-MAX_ANSWERS = 1 << 16  # kept, each the frames of a question
-MAX_FILES = 64  # of the log's own that are open
-MAX_MODULES = 1 << 14  # modules, ranges and reasons that are kept
-MAX_CANDIDATES = 16  # functions of one name that are compared
+MAX_ANSWERS = 1 << 16  # cached
+MAX_FILES = 64  # open files that the log names
+MAX_MODULES = 1 << 14  # modules, ranges and reasons that are stored
+MAX_CANDIDATES = 16  # functions with the same name that are compared
 PAGE = 4096
 LONGEST_CALL = 7  # bytes of an x86-64 call, without prefixes
 CALL = re.compile(rb"\xe8.{4}\Z|\xff(?:[\x10-\x1f\x50-\x5f\x90-\x9f\xd0-\xdf].{0,5})\Z", re.DOTALL)
 LIBRARY_FOLDERS = ("/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
+
 if TYPE_CHECKING:
-    from whence.filter.functions import Functions
     from whence.objects.elf.file import ElfFile
 
 Runtime = Callable[[int], Symbolized]
 
 
-class LocatesFiles(FileLocator, Protocol):
-    """What is needed of a Locator: its given files, too."""
+class FunctionQuery(NamedTuple):
+    """An address given by a function: the name, the offset from its start, and its size if the log has it.
 
-    @property
-    def files(self) -> Sequence[str]: ...
+    `back` is 1 for a return address; `runtime` is the runtime address, if known.
+    """
 
-    def open(self, path: str) -> Names: ...
+    symbol: str
+    offset: int
+    size: int | None = None
+    module: str = ""
+    build_id: str = ""
+    back: int = 0
+    runtime: int | None = None
 
 
 class Places(Closing):
-    """Names for addresses of modules, of a process and of functions. A context manager: it holds binaries open.
+    """Finds frames for addresses of modules, of a process and of functions. A context manager: it holds binaries open.
 
-    `locator` finds the files that a log names; the files given to it answer for their build-ids and file names before
-    the log's own paths do. `runtime` answers for runtime addresses (of a process, a core file, a snapshot). Without it
-    the mappings that the log itself lists do, and a single given file for addresses as its own headers count. Names are
-    readable unless `demangle` is false. `reasons` counts why addresses have no frames, by reason and module.
+    Args:
+        locator: finds the files that a log names. The files given to it are preferred for their build-ids and file
+            names to the paths of the log.
+        runtime: returns the frames of a runtime address (of a process, a core file, a snapshot). Without it, the
+            mappings in the log are used, and a single given file for addresses in its own address space.
+        demangle: make names readable.
 
-    Raises OSError and WhenceError for a given file that can't be opened.
+    Attributes:
+        reasons: number of addresses without frames, by reason and module.
+
+    Raises:
+        OSError, WhenceError: a given file can't be opened.
     """
 
     def __init__(
-        self, locator: LocatesFiles | None = None, *, runtime: Runtime | None = None, demangle: bool = True
+        self, locator: Locator | None = None, *, runtime: Runtime | None = None, demangle: bool = True
     ) -> None:
         self.reasons: Counter[tuple[Reason, str]] = Counter()
-        self._locator: LocatesFiles = locator or Locator()
+        self._locator: Locator = locator or Locator()
         self._runtime = runtime
         self._readable = demangle
         self._given: list[tuple[str, Names]] = []
         self._opened: dict[tuple[str, str], PooledBinary | OpenError] = {}
         self._answers: dict[tuple[object, ...], Frames] = {}
-        self._functions: dict[int, Functions] = {}  # by the binary's identity
+        self._functions: dict[int, FunctionStarts] = {}  # by id() of the binary
         self._mappings: list[Mapping] = []
         self._modules: dict[int, tuple[str, str]] = {}
-        self._programs: dict[str, tuple[str, str]] = {}  # by file name: the path, the build-id; "" where not known
-        self._range_starts: list[int] = []  # of the ranges
-        self._ranges: list[tuple[int, int, int, int]] = []  # start, end, module, vaddr of the start; none overlap
+        self._programs: dict[str, tuple[str, str]] = {}  # path and build-id ("" if unknown) by file name
+        self._range_starts: list[int] = []
+        self._ranges: list[tuple[int, int, int, int]] = []  # start, end, module, vaddr of the start; disjoint
         try:
             for path in self._locator.files:
                 self._given.append((path, self._locator.open(path)))
@@ -93,56 +105,54 @@ class Places(Closing):
         return f"<whence.filter.Places: {len(self._given)} given files, {len(self._opened)} of the log's open>"
 
     def close(self) -> None:
-        """Close every binary."""
+        """Close all binaries."""
         for _, binary in self._given:
             binary.close()
         self._close_opened()
 
     def _close_opened(self) -> None:
-        for found in self._opened.values():
-            if not isinstance(found, OpenError):
-                found.release()
+        for result in self._opened.values():
+            if not isinstance(result, OpenError):
+                result.release()
         self._opened.clear()
 
-    # what the log says about modules
-
     def learn(self, text: bytes) -> None:
-        """Read from lines of a maps file where modules are, in place of what was read before."""
+        """Set the mappings to the lines of a maps file."""
         self._mappings = sorted(maps.parse(text).mappings, key=lambda mapping: mapping.start)
         self._answers.clear()
 
     def add_program(self, path: str, build_id: str = "") -> None:
-        """Keep the path or the build-id of a file that the log's frames have by its name alone."""
+        """Add the path or the build-id of a file that frames of the log name without a folder."""
         name = os.path.basename(path)
         if len(self._programs) < MAX_MODULES:
-            known_path, known_id = self._programs.get(name, ("", ""))
-            self._programs[name] = path if "/" in path else known_path, build_id or known_id
+            old_path, old_id = self._programs.get(name, ("", ""))
+            self._programs[name] = path if "/" in path else old_path, build_id or old_id
 
     @property
     def knows_addresses(self) -> bool:
-        """Whether anything is known of what is loaded where."""
+        """True if it is known what is loaded at which address."""
         return self.knows_mappings or len(self._given) == 1
 
     @property
     def knows_mappings(self) -> bool:
-        """Whether a process, or the log itself, says where in it files are mapped."""
+        """True if a process or the log lists mappings."""
         return self._runtime is not None or bool(self._ranges or self._mappings)
 
     @property
     def knows_files(self) -> bool:
-        """Whether files are known without a path in the log."""
+        """True if files are known without a path in the log."""
         return bool(self._given or self._mappings)
 
-    def lost(self, module: str, build_id: str) -> tuple[Reason, str] | None:
-        """Why no address of a module has frames, where its file can't be opened; None where it can."""
+    def missing(self, module: str, build_id: str) -> Reason | None:
+        """Return why the file of a module can't be opened, None if it can."""
         try:
             self._binary(module, build_id)
         except OpenError as failure:
-            return failure.reason, module
+            return failure.reason
         return None
 
     def forget(self) -> None:
-        """Another process begins: what was said about modules is no longer true."""
+        """Forget modules and mappings, because another process starts in the log."""
         self._modules.clear()
         self._range_starts.clear()
         self._ranges.clear()
@@ -150,12 +160,12 @@ class Places(Closing):
         self._answers.clear()
 
     def add_module(self, number: int, path: str, build_id: str) -> None:
-        """Keep the path and the build-id of a module that the log's ranges have by its number."""
+        """Add the path and the build-id of a module, which ranges refer to by number."""
         if len(self._modules) < MAX_MODULES:
             self._modules[number] = path, build_id
 
     def add_range(self, start: int, size: int, number: int, vaddr: int) -> None:
-        """Keep that [start, start + size) shows the module of a number from `vaddr` on, in place of what was there."""
+        """Map [start, start + size) to a module, starting at `vaddr`; replaces what was mapped there."""
         if len(self._ranges) >= MAX_MODULES or size <= 0:
             return
         end = start + size
@@ -171,39 +181,35 @@ class Places(Closing):
             if after[1] > end:
                 put.append((end, after[1], after[2], after[3] + end - after[0]))
         self._ranges[first:last] = put
-        self._range_starts[first:last] = [one[0] for one in put]
+        self._range_starts[first:last] = [piece[0] for piece in put]
         self._answers.clear()
 
-    # questions
-
     def in_module(self, module: str, build_id: str, number: int, holds: Holds = Holds.VADDR, back: int = 0) -> Frames:
-        """The frames of a module's vaddr, or of what `holds` says the number is; () with the reason counted.
+        """Return the frames of an address of a module; () with the reason counted.
 
-        With `back` it may be a return address, which is looked up that much before; not where no call ends there."""
+        Args:
+            module: the path or file name.
+            build_id: the build-id in lowercase hex, "" if unknown.
+            number: the address.
+            holds: what `number` is.
+            back: 1 if it may be a return address: then the byte before it is looked up, if a call ends there.
+        """
         key = (module, build_id, number, holds, back)
-        return self._remembered(key, lambda: self._in_module(module, build_id, number, holds, back))
+        return self._cached(key, lambda: self._in_module(module, build_id, number, holds, back))
 
     def at_runtime(self, address: int, module: str = "", back: int = 0) -> Frames:
-        """The frames of a runtime address, whose module a log may name; () with the reason counted."""
-        return self._remembered((address, module, back), lambda: self._at_runtime(address, module, back))
+        """Return the frames of a runtime address, whose module a log may name; () with the reason counted."""
+        return self._cached((address, module, back), lambda: self._at_runtime(address, module, back))
 
-    def in_function(
-        self,
-        symbol: str,
-        offset: int,
-        size: int | None,
-        module: str,
-        build_id: str,
-        back: int,
-        runtime: int | None = None,
-    ) -> Frames:
-        """The frames at `offset` bytes from a function's start, less `back`; () with the reason counted. Of several
-        functions of one name it is the one of this `size` in bytes, or the one that can be at the runtime address."""
-        key = (symbol, offset, size, module, build_id, back, runtime)
-        return self._remembered(key, lambda: self._in_function(symbol, offset, size, module, build_id, back, runtime))
+    def in_function(self, query: FunctionQuery) -> Frames:
+        """Return the frames of an address in a function; () with the reason counted.
 
-    def _remembered(self, key: tuple[object, ...], look_up: Callable[[], Frames]) -> Frames:
-        """The answer to a question that was asked before, else what `look_up` returns, with readable names."""
+        Of several functions with the name, the size or the runtime address in the query selects one.
+        """
+        return self._cached(query, lambda: self._in_function(query))
+
+    def _cached(self, key: tuple[object, ...], look_up: Callable[[], Frames]) -> Frames:
+        """Return the cached answer to a query, or that of `look_up`, with readable names."""
         frames = self._answers.get(key)
         if frames is not None:
             return frames
@@ -214,8 +220,6 @@ class Places(Closing):
             frames = tuple(frame._replace(function=demangle(frame.function)) for frame in frames)
         self._answers[key] = frames
         return frames
-
-    # answers
 
     def _in_module(self, module: str, build_id: str, number: int, holds: Holds = Holds.VADDR, back: int = 0) -> Frames:
         try:
@@ -233,7 +237,7 @@ class Places(Closing):
 
     @staticmethod
     def _looked_up(binary: Names, vaddr: int, back: int) -> tuple[Frames, Reason | None]:
-        """The frames of a vaddr, which with `back` may be a return address; or why it has none."""
+        """Return the frames of a vaddr, or why it has none; with `back` it may be a return address."""
         if back and (may_be_return_address(binary, vaddr) or not name_all(binary, [vaddr])[vaddr][0]):
             vaddr -= back
         if not 0 <= vaddr < 1 << 64:
@@ -252,9 +256,9 @@ class Places(Closing):
             answer = self._runtime(before)
             path = answer.mapping.path if answer.mapping is not None else ""
             return answer.frames or self._unnamed(answer.reason or Reason.UNMAPPED, path)
-        at = bisect_right(self._range_starts, before) - 1
-        if at >= 0:
-            start, end, number, vaddr = self._ranges[at]
+        index = bisect_right(self._range_starts, before) - 1
+        if index >= 0:
+            start, end, number, vaddr = self._ranges[index]
             if before < end and number in self._modules:
                 return self._in_module(*self._modules[number], address - start + vaddr, back=back)
         mapping = covering(self._mappings, before)
@@ -276,7 +280,7 @@ class Places(Closing):
 
     @staticmethod
     def _covers(binary: Names, address: int) -> bool:
-        """Whether an address is one that the file's own headers count."""
+        """Return True if an address is in a segment of the file."""
         elf = elf_of(binary)
         segments = elf.segments if elf is not None else ()
         return any(segment.vaddr <= address < segment.vaddr + segment.memory_size for segment in segments)
@@ -292,16 +296,8 @@ class Places(Closing):
             return self._unnamed(Reason.OUTSIDE_SEGMENTS, path)
         return self._in_module(path, "", vaddr + back, back=back)
 
-    def _in_function(
-        self,
-        symbol: str,
-        offset: int,
-        size: int | None,
-        module: str,
-        build_id: str,
-        back: int,
-        runtime: int | None = None,
-    ) -> Frames:
+    def _in_function(self, query: FunctionQuery) -> Frames:
+        symbol, offset, size, module, build_id, back, runtime = query
         try:
             binaries = [self._binary(module, build_id)] if module else [binary for _, binary in self._given]
         except OpenError as failure:
@@ -311,39 +307,39 @@ class Places(Closing):
         several = False
         for binary in binaries:
             starts = self._functions_of(binary).starts(symbol, size)
-            if runtime is not None and len(starts) > 1:  # of one name, the one that is so far into a page
+            if runtime is not None and len(starts) > 1:  # the function at this offset in its page
                 starts = [vaddr for vaddr in starts if (vaddr + offset - runtime) % PAGE == 0]
-            if back and len(starts) > 1:  # the one with a call there
+            if back and len(starts) > 1:  # the function with a call before the address
                 starts = [vaddr for vaddr in starts if may_be_return_address(binary, vaddr + offset)] or starts
             if len(starts) == 1:
                 frames = self._frames(binary, starts[0] + offset, symbol, back)
-                if frames and not frames[-1].function:  # a line behind what the symbol's size says
+                if frames and not frames[-1].function:  # a line after the end of the symbol
                     frames = (*frames[:-1], frames[-1]._replace(function=symbol))
                 return frames
-            found = {self._looked_up(binary, vaddr + offset, back)[0] for vaddr in starts[:MAX_CANDIDATES]}
-            if len(found) == 1 and len(starts) <= MAX_CANDIDATES:  # copies of one function of a header
-                return found.pop() or self._unnamed(Reason.NOT_IN_ARCHIVE, symbol)
+            candidates = {self._looked_up(binary, vaddr + offset, back)[0] for vaddr in starts[:MAX_CANDIDATES]}
+            if len(candidates) == 1 and len(starts) <= MAX_CANDIDATES:  # copies of a function of a header
+                return candidates.pop() or self._unnamed(Reason.NOT_IN_ARCHIVE, symbol)
             several = several or bool(starts)
         return self._unnamed(Reason.AMBIGUOUS if several else Reason.NOT_IN_ARCHIVE, symbol)
 
-    def _functions_of(self, binary: Names) -> Functions:
-        known = self._functions.get(id(binary))
-        if known is None:
-            known = self._functions[id(binary)] = Functions(binary)
-        return known
-
-    # files
+    def _functions_of(self, binary: Names) -> FunctionStarts:
+        functions = self._functions.get(id(binary))
+        if functions is None:
+            functions = self._functions[id(binary)] = FunctionStarts(binary)
+        return functions
 
     def _path(self, module: str) -> str:
-        """Where a file lies that the log names without its folder: as the log itself says elsewhere, or, of a shared
-        library, in the folders of the system. The name itself if it is nowhere."""
+        """Return the path of a file that the log names without a folder; the name itself if it is unknown.
+
+        It is known from other lines of the log, or is a shared library in the folders of the system.
+        """
         if "/" in module:
             return module
         mapped = next((m.path for m in self._mappings if os.path.basename(m.path) == module), "")
         return mapped or self._programs.get(module, ("", ""))[0] or system_library(module) or module
 
     def _binary(self, module: str, build_id: str) -> Names:
-        """The binary of a module. Raises OpenError."""
+        """Return the binary of a module. Raises OpenError."""
         name = os.path.basename(module)
         build_id = build_id.lower() or self._programs.get(name, ("", ""))[1]
         mismatch: OpenError | None = None
@@ -353,17 +349,19 @@ class Places(Closing):
             if _stem(os.path.basename(path)) == _stem(name) or (name == "vmlinux" and _stem(path).startswith(name)):
                 if not build_id or not binary.build_id:
                     return binary
-                mismatch = OpenError(Reason.BUILD_ID_MISMATCH, f"{path} has {binary.build_id}, the log {build_id}")
+                mismatch = OpenError(
+                    Reason.BUILD_ID_MISMATCH, f"{path} has build-id {binary.build_id}, the log has {build_id}"
+                )
         try:
             return self._open(self._path(module), build_id).binary
         except OpenError as error:
             raise mismatch or error from None
 
     def _open(self, path: str, build_id: str) -> PooledBinary:
-        """The file that answers for a path or a build-id, opened once. Raises OpenError, also once more."""
+        """Return the file for a path or a build-id, which is opened once. Raises OpenError each time."""
         key = path, build_id
-        found = self._opened.get(key)
-        if found is None:
+        result = self._opened.get(key)
+        if result is None:
             if len(self._opened) >= MAX_FILES:
                 self._close_opened()
                 self._functions = {id(binary): self._functions[id(binary)] for _, binary in self._given
@@ -371,44 +369,46 @@ class Places(Closing):
             try:
                 if "/" not in path and not build_id:
                     raise OpenError(Reason.NO_FILE, f"the log has no path for {path}")
-                wanted = Wanted(build_id, os.path.abspath(path) if "/" in path else path)
-                found = open_wanted(wanted, self._locator, 1)
+                query = Wanted(build_id, os.path.abspath(path) if "/" in path else path)
+                result = open_wanted(query, self._locator, 1)
             except OpenError as failure:
-                found = failure
-            self._opened[key] = found
-        if isinstance(found, OpenError):
-            raise found
-        return found
+                result = failure
+            self._opened[key] = result
+        if isinstance(result, OpenError):
+            raise result
+        return result
 
 
 @functools.cache
 def library_folders() -> tuple[str, ...]:
-    """Where the dynamic loader looks by default."""
+    """Return the folders that the dynamic loader searches by default."""
     return tuple(folder for pattern in LIBRARY_FOLDERS for folder in sorted(glob.glob(pattern)))
 
 
 @functools.lru_cache(maxsize=1024)
 def system_library(name: str) -> str:
-    """The path of a shared library of the system; "" if there is none of that name."""
+    """Return the path of a shared library of the system, "" if it does not exist."""
     if not LIBRARY.search(name):
         return ""
     return next((path for folder in library_folders() if os.path.isfile(path := f"{folder}/{name}")), "")
 
 
 def elf_of(binary: Names) -> ElfFile | None:
-    """The ELF file that names are of; None for an archive."""
+    """Return the ELF file that names are from, None for an archive."""
     producers = getattr(binary, "producers", None)
     return producers.elf if producers is not None else None
 
 
 def may_be_return_address(binary: Names, vaddr: int) -> bool:
-    """Whether a call may end at an address. False only where the file has the x86-64 code before it, and that is none:
-    there a signal came, and its first instruction may be a function's first."""
+    """Return False if the x86-64 code before an address is known and is not a call.
+
+    Then a signal interrupted the function there, and the address may be its first instruction.
+    """
     elf = elf_of(binary)
     if elf is None or elf.machine != EM_X86_64:
         return True
     before = vaddr - LONGEST_CALL
-    for section in elf.sections:  # a debug file's have no contents
+    for section in elf.sections:  # without contents in a debug file
         if section.executable and section.in_file and 0 <= before - section.vaddr <= section.size - LONGEST_CALL:
             try:
                 return bool(CALL.search(elf.read_vaddr(before, LONGEST_CALL)))
@@ -418,14 +418,16 @@ def may_be_return_address(binary: Names, vaddr: int) -> bool:
 
 
 def fixed(binary: Names) -> bool:
-    """Whether a program can only be loaded where it was linked."""
+    """Return True for a program that can only be loaded where it was linked."""
     elf = elf_of(binary)
     return elf is not None and elf.type == ET_EXEC
 
 
 def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:
-    """The vaddr that a number of a log stands for; None where the file has none for it. An archive has no segments: its
-    numbers count from 0, and no file offset is known."""
+    """Return the vaddr of a number in a log; None if the file has no such address.
+
+    An archive has no segments: its addresses start at 0, and its file offsets are unknown.
+    """
     if holds not in (Holds.FROM_START, Holds.FILE_OFFSET):
         return number
     elf = elf_of(binary)
@@ -437,7 +439,7 @@ def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:
 
 
 def _stem(name: str) -> str:
-    """A file name as logs write it: kernel modules with "_", and no ending of debug files and archives."""
+    """Return a file name as logs write it: kernel modules with "_", without suffixes of debug files and archives."""
     name = os.path.basename(name)
     for ending in (".lidia", ".debug", ".ko"):
         name = name.removesuffix(ending)

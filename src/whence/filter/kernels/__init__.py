@@ -1,4 +1,4 @@
-"""The compiled hot loops of whence.filter: one file per state machine or section of the standard."""
+"""Compiled search for needles in text."""
 
 from whence.kernels import __path__
 

@@ -1,13 +1,13 @@
-# The numbers of `needles`: constants, not variables of the module, so that a byte of a text costs no look at them.
+# Numbers of needles.py, as C constants.
 
 cdef enum:
-    MOST = 64  # needles: one bit each
+    MOST = 64  # needles, one bit each
     MOST_PARTS = 15  # of a needle: literals and classes
-    WORD_MAX = 4096  # bytes of a class that are looked at
-    PREFIX_MAX = 128  # bytes that a line's prefixes are looked for in
+    WORD_MAX = 4096  # bytes of a class that are read
+    PREFIX_MAX = 128  # bytes of a line that are searched for prefixes
     MOST_PREFIXES = 3  # of a line
 
-cdef enum:  # instructions of a compiled needle; LITERAL is followed by a length and so many bytes
+cdef enum:  # instructions of a compiled needle; LITERAL is followed by a length and the bytes
     END = 0
     LITERAL = 1
     DIGITS = 2
@@ -17,13 +17,13 @@ cdef enum:  # instructions of a compiled needle; LITERAL is followed by a length
     LINE_END = 6
     MAYBE_BLANKS = 7
 
-cdef enum:  # where a needle has to begin
+cdef enum:  # where a needle must start
     ANYWHERE = 0
     AT_LINE = 1  # at the start of a line
-    BEHIND_PATH = 2  # behind a word with a slash
-    BEHIND_WORD = 3  # right behind a word
+    AFTER_PATH = 2  # after a word with a slash
+    AFTER_WORD = 3  # directly after a word
 
-cdef enum:  # what a byte is beside the first needle that is looked for at it
+cdef enum:  # entries of `first` that are not needles
     NO_NEEDLE = 0
     LINE_BREAK = -1
 

@@ -1,15 +1,15 @@
-"""The lines of a text that hold any of a few needles, in one pass over it.
+"""Find the lines of a text that contain any of a few needles, in one pass.
 
-A needle is a byte string in which `%` begins a class: `%d` decimal digits, `%x` hex digits, `%_` blanks, `%w` anything
-but blanks (one or more each, as many as there are), `%~` blanks or nothing, `%$` the end of the line, before which
-blanks, a carriage return or an escape sequence may stand, or of a string of JSON. One that begins with `%^` has to
-begin where the line does, or behind colours there, or behind what a keeper of logs puts before a line (PREFIXES); with
-`%w`, right behind a word; with `%/`, behind one with a slash in it. All others begin with ordinary bytes.
+A needle is a byte string in which `%` starts a class: `%d` decimal digits, `%x` hex digits, `%_` blanks, `%w` anything
+except blanks (at least one byte each, as many as possible), `%~` blanks or nothing, `%$` the end of the line or of a
+JSON string, after optional blanks, a carriage return or an escape sequence. A needle that starts with `%^` must be at
+the start of the line, after colors, or after the prefix of a log collector (PREFIXES); with `%w`, directly after a
+word; with `%/`, after a word with a slash. All other needles start with ordinary bytes.
 
     b"#%d 0x%x  ("      found in   b"    #3 0x562330902f0e  (/lib/x.so+0x1234)"
 
-Each needle is looked for at the rarest byte of its ordinary ones, so that a byte of ordinary text costs one look into a
-table. What is read around such a byte is WORD_MAX bytes at most.
+Each needle is searched by the rarest of its ordinary bytes, so that an ordinary byte of text costs one table lookup. At
+most WORD_MAX bytes are read around such a byte.
 """
 
 import cython
@@ -17,10 +17,10 @@ from cython.cimports.libc.string import memcmp
 from cython.cimports.whence.kernels.bytes import hex_digit, is_digit
 from cython.cimports.whence.kernels.columns import Column
 
-RARITY = b"#{@+<>[]|*=qzjxkvwybgfupmhcd(/)lsnrioate_.-:9876543210 "  # in logs, rarest first; others are rare
+RARITY = b"#{@+<>[]|*=qzjxkvwybgfupmhcd(/)lsnrioate_.-:9876543210 "  # in logs, rarest first; other bytes are rarer
 
-# What stands before a line of another program: syslog's and journald's `host app[1]: `, `2026-..Z stderr F ` of
-# Kubernetes, `app-1  | ` of Compose, `{"log":"` of Docker. At most PREFIX_MAX bytes with what is before these.
+# Ends of what log collectors write before a line: `host app[1]: ` of syslog and journald, `2026-..Z stderr F ` of
+# Kubernetes, `app-1  | ` of Compose, `{"log":"` of Docker; within the first PREFIX_MAX bytes of a line.
 PREFIXES = (b"]: ", b" stderr F ", b" stdout F ", b" | ", b'":"')
 
 CLASSES = {b"d": DIGITS, b"x": HEX, b"_": BLANKS, b"w": WORD, b"$": LINE_END, b"~": MAYBE_BLANKS}
@@ -29,57 +29,56 @@ EVERY_BYTE = bytes(range(256))
 DIGIT_BYTES = b"0123456789"
 FOLLOWERS = {b"%d": DIGIT_BYTES, b"%x": DIGIT_BYTES + b"abcdefABCDEF", b"%_": b" \t"}  # other classes: any byte
 
-PLACES = {b"%^": AT_LINE, b"%/": BEHIND_PATH, b"%w": BEHIND_WORD}
+POSITIONS = {b"%^": AT_LINE, b"%/": AFTER_PATH, b"%w": AFTER_WORD}
 
 
 def anchor_of(literal: bytes) -> int:
-    """Where a literal's rarest byte is."""
+    """Return the index of the rarest byte of a literal."""
     return min(range(len(literal)), key=lambda index: RARITY.find(literal[index]))
 
 
 def parts_of(needle: bytes) -> list[tuple[bytes, int]]:
-    """A needle's literals (with LITERAL) and classes (without text). ValueError for one that is none."""
+    """Return a needle's literals (with LITERAL) and classes (without text). Raises ValueError for an unknown class."""
     parts: list[tuple[bytes, int]] = []
     while needle:
-        at = needle.find(b"%")
-        literal = needle[:at] if at >= 0 else needle
+        pos = needle.find(b"%")
+        literal = needle[:pos] if pos >= 0 else needle
         if literal:
             parts.append((literal, LITERAL))
         needle = needle[len(literal) :]
         if needle:
             if needle[1:2] not in CLASSES:
-                raise ValueError(f"{needle[:2]!r} is no class of bytes")
+                raise ValueError(f"unknown class of bytes {needle[:2]!r}")
             parts.append((b"", CLASSES[needle[1:2]]))
             needle = needle[2:]
     return parts
 
 
 def followers(needle: bytes, literal: bytes) -> bytes:
-    """The bytes that may stand behind the anchor of a needle's literal."""
-    behind = anchor_of(literal) + 1
-    return first_bytes(literal[behind:] + needle[needle.index(literal) + len(literal) :])
+    """Return the bytes that may follow the anchor of a needle's literal."""
+    after = anchor_of(literal) + 1
+    return first_bytes(literal[after:] + needle[needle.index(literal) + len(literal) :])
 
 
 def first_bytes(needle: bytes) -> bytes:
-    """The bytes that a needle, or what is left of one, may begin with."""
+    """Return the bytes that a needle, or the rest of a needle, may start with."""
     if needle[:2] == b"%~":
         return FOLLOWERS[b"%_"] + first_bytes(needle[2:])
     return FOLLOWERS.get(needle[:2], EVERY_BYTE) if needle[:1] in (b"%", b"") else needle[:1]
 
 
 def compiled(text: bytes, instruction: int) -> bytes:
-    """A part of a needle as the kernel reads it."""
+    """Return a part of a needle as the kernel reads it."""
     return bytes((instruction, len(text))) + text if instruction == LITERAL else bytes((instruction,))
 
 
-# What is known of a line: where it begins; where it may begin behind prefixes (`prefixes` of them, -1: not looked for
-# yet); up to where its words were read, and whether a slash is in the last one. And of the needles whose literal was
-# found, one after the other: how many parts of the last one are there, where each ends (`ends[0]`: the literal), and
-# whether the next part is not there (or was not looked at).
-Words = cython.struct(
+# The state of a line: its start; the offsets after prefixes (`prefixes` of them, -1: not searched yet); the end of the
+# text read by `path_ends`, and True if its last word has a slash. And of the last needle with the current literal: the
+# number of parts that were found, the end of each (`ends[0]`: the literal), and True if the next part was not found.
+LineState = cython.struct(
     line=cython.Py_ssize_t,
     prefixes=cython.int,
-    behind_prefix=cython.Py_ssize_t[3],
+    after_prefix=cython.Py_ssize_t[3],
     seen=cython.Py_ssize_t,
     path=cython.bint,
     parts=cython.int,
@@ -91,44 +90,43 @@ Words = cython.struct(
 @cython.final
 @cython.cclass
 class Needles:
-    """Up to 64 needles. ValueError for what is none, and for one without ordinary bytes where it has to have them.
+    """Up to 64 needles. Raises ValueError for an invalid needle, or without ordinary bytes where they are required.
 
-    Needles with the same literal to look for stand one behind the other, sorted, so that what two have in common is
-    looked at once.
+    Needles with the same literal are consecutive and sorted, so that their common parts are compared once.
     """
 
     texts: tuple
     programs: list
-    size: cython.Py_ssize_t[64]  # of the literal that is looked for
+    size: cython.Py_ssize_t[64]  # of the literal that is searched for
     anchor: cython.Py_ssize_t[64]
-    place: cython.int[64]
+    position: cython.int[64]
     text: cython.p_const_uchar[64]
-    program: cython.p_const_uchar[64]  # what follows the literal; of AT_LINE, all of the needle
-    step: cython.uchar[1024]  # 16 for each needle: where its parts begin in the program
-    root: cython.bint[64]  # whether the needle before it has another literal
-    shared: cython.int[64]  # how many parts it begins with as the needle before it
-    following: cython.int[64]  # the next needle with the same anchor byte; -1 at the end, as the next
-    other: cython.int[64]  # of a root, the next root
+    program: cython.p_const_uchar[64]  # the parts after the literal; for AT_LINE, all parts
+    step: cython.uchar[1024]  # 16 for each needle: the offsets of its parts in the program
+    root: cython.bint[64]  # True if the previous needle has another literal
+    shared: cython.int[64]  # number of parts that the previous needle starts with, too
+    following: cython.int[64]  # the next needle with the same anchor byte, -1 at the end
+    other: cython.int[64]  # of a root, the next root, -1 at the end
     first: cython.short[256]  # by byte: NO_NEEDLE, LINE_BREAK, or 1 + the first needle anchored there
-    behind: cython.uchar[65536]  # by an anchor byte and the byte behind it: whether any needle has both
-    kinds: cython.uchar[256]  # by byte: a bit for each class it is in
+    pairs: cython.uchar[65536]  # by an anchor byte and the next byte: 1 if a needle has both
+    kinds: cython.uchar[256]  # by byte: a bit for each class that has it
 
     def __cinit__(self, needles: tuple):
         if len(needles) > MOST:
-            raise ValueError(f"up to {MOST} needles are looked for")
+            raise ValueError(f"{len(needles)} needles are more than {MOST}")
         chains: dict = {}
         texts: list = []
         self.programs = []
         index: cython.int
         for index in range(len(needles)):
             needle: bytes = needles[index]
-            self.place[index] = PLACES.get(needle[:2], ANYWHERE)
-            literal, parts = self.take(index, needle if self.place[index] == ANYWHERE else needle[2:])
+            self.position[index] = POSITIONS.get(needle[:2], ANYWHERE)
+            literal, parts = self.take(index, needle if self.position[index] == ANYWHERE else needle[2:])
             texts.append(literal)
             byte: cython.int = literal[anchor_of(literal)]
-            chains.setdefault(byte, []).append((self.place[index] == AT_LINE, literal, parts, index))
+            chains.setdefault(byte, []).append((self.position[index] == AT_LINE, literal, parts, index))
             for follower in followers(needle, literal):
-                self.behind[byte << 8 | follower] = 1
+                self.pairs[byte << 8 | follower] = 1
         self.texts = tuple(texts)
         self.first[NEWLINE] = LINE_BREAK
         for anchored in chains:
@@ -138,10 +136,10 @@ class Needles:
 
     @cython.cfunc
     def take(self, index: cython.int, needle: bytes) -> tuple:
-        """Keep what a needle is; returns the literal to look for and the parts behind it, compiled."""
+        """Store a needle; return the literal to search for and the parts after it, compiled."""
         parts = parts_of(needle)
         literals = [text for text, instruction in parts if instruction == LITERAL]
-        at_line: cython.bint = self.place[index] == AT_LINE
+        at_line: cython.bint = self.position[index] == AT_LINE
         if (
             not literals
             or b"\n" in needle
@@ -150,7 +148,7 @@ class Needles:
             or len(parts) > MOST_PARTS
         ):
             raise ValueError(
-                f"{needle!r} is no needle: up to 255 bytes in {MOST_PARTS} parts, with ordinary ones, without a newline"
+                f"invalid needle {needle!r}: expected up to 255 bytes in {MOST_PARTS} parts, some ordinary, no newline"
             )
         literal: bytes = literals[0]
         if at_line:
@@ -164,23 +162,23 @@ class Needles:
         self.text[index] = literal
         self.size[index] = len(literal)
         self.anchor[index] = anchor_of(literal)
-        at: cython.int = 0
+        pos: cython.int = 0
         number: cython.int
         for number in range(len(steps)):
-            self.step[16 * index + number] = at
-            at += len(steps[number])
-        self.step[16 * index + len(steps)] = at
+            self.step[16 * index + number] = pos
+            pos += len(steps[number])
+        self.step[16 * index + len(steps)] = pos
         return literal, steps
 
     @cython.cfunc
     def chain(self, byte: cython.int, needles: list) -> object:
-        """Let the needles of an anchor byte follow one another."""
+        """Link the needles of an anchor byte."""
         before: tuple = (False, b"", [], 0)
         index: cython.int
         previous: cython.int = -1
         root: cython.int = -1
-        for one in needles:
-            at_line, literal, parts, index = one
+        for entry in needles:
+            at_line, literal, parts, index = entry
             self.root[index] = at_line or literal != before[1] or previous < 0
             common = 0
             for mine, other in zip(parts, before[2], strict=False):
@@ -198,18 +196,21 @@ class Needles:
                 root = index
             self.following[index] = self.other[index] = -1
             previous = index
-            before = one
+            before = entry
         return None
 
-    def lines(self, text: bytes, wanted: cython.ulonglong = 0xFFFFFFFFFFFFFFFF) -> Column:
-        """The lines with a needle, in order: three numbers each: their start, their end (without newline), and a bit
-        for each needle that is in them. Only needles whose bits are in `wanted` are looked for. MemoryError."""
+    def lines(self, text: bytes, active: cython.ulonglong = 0xFFFFFFFFFFFFFFFF) -> Column:
+        """Return the lines with a needle, in order, as three numbers each.
+
+        They are the start of the line, its end (without newline), and a bit for each needle in it. Only needles whose
+        bits are in `active` are searched for. Raises MemoryError.
+        """
         out: Column = Column("Q")
         data: cython.p_const_uchar = text
         size: cython.Py_ssize_t = len(text)
         done: cython.bint
         with cython.nogil:
-            done = self.scan(data, size, wanted, out)
+            done = self.scan(data, size, active, out)
         if not done:
             raise MemoryError
         return out
@@ -218,18 +219,18 @@ class Needles:
     @cython.nogil
     @cython.exceptval(check=False)
     def scan(
-        self, data: cython.p_const_uchar, size: cython.Py_ssize_t, wanted: cython.ulonglong, out: Column
+        self, data: cython.p_const_uchar, size: cython.Py_ssize_t, active: cython.ulonglong, out: Column
     ) -> cython.bint:
         offset: cython.Py_ssize_t = -1
         begin: cython.Py_ssize_t = 0
         needle: cython.int
         bit: cython.ulonglong
         bits: cython.ulonglong = 0
-        tried: cython.ulonglong = 0  # those that begin at the line's start and are not there
-        words: Words
-        words.line = words.seen = 0
-        words.path = False
-        words.prefixes = -1
+        tried: cython.ulonglong = 0  # needles of the line's start that were not found
+        state: LineState
+        state.line = state.seen = 0
+        state.path = False
+        state.prefixes = -1
         while True:
             offset += 1
             while offset < size and self.first[data[offset]] == NO_NEEDLE:
@@ -238,37 +239,39 @@ class Needles:
                 break
             needle = self.first[data[offset]]
             if needle == LINE_BREAK:
-                if bits and not (out.push_u64(words.line) and out.push_u64(offset) and out.push_u64(bits)):
+                if bits and not (out.push_u64(state.line) and out.push_u64(offset) and out.push_u64(bits)):
                     return False
                 bits = tried = 0
-                words.line = words.seen = offset + 1
-                words.path = False
-                words.prefixes = -1
+                state.line = state.seen = offset + 1
+                state.path = False
+                state.prefixes = -1
                 continue
-            if offset + 1 < size and not self.behind[data[offset] << 8 | data[offset + 1]]:
+            if offset + 1 < size and not self.pairs[data[offset] << 8 | data[offset + 1]]:
                 continue
             needle -= 1
             while needle >= 0:
                 if self.root[needle]:
                     begin = offset - self.anchor[needle]
-                    if not self.has_literal(data, size, begin, needle, words.line):
+                    if not self.has_literal(data, size, begin, needle, state.line):
                         needle = self.other[needle]
                         continue
-                    words.parts = 0
-                    words.failed = False
-                    words.ends[0] = begin + self.size[needle]
+                    state.parts = 0
+                    state.failed = False
+                    state.ends[0] = begin + self.size[needle]
                 bit = cython.cast(cython.ulonglong, 1) << needle
-                if not wanted & ~(bits | tried) & bit or not self.placed(data, begin, needle, cython.address(words)):
-                    self.pass_by(needle, cython.address(words))
-                elif self.place[needle] == AT_LINE:
-                    if self.begins(data, size, self.program[needle], cython.address(words)):
+                if not active & ~(bits | tried) & bit or not self.is_positioned(
+                    data, begin, needle, cython.address(state)
+                ):
+                    self.keep_shared(needle, cython.address(state))
+                elif self.position[needle] == AT_LINE:
+                    if self.starts_line(data, size, self.program[needle], cython.address(state)):
                         bits |= bit
                     else:
                         tried |= bit
-                elif self.goes_on(data, size, needle, cython.address(words)):
+                elif self.parts_follow(data, size, needle, cython.address(state)):
                     bits |= bit
                 needle = self.following[needle]
-        return not bits or (out.push_u64(words.line) and out.push_u64(size) and out.push_u64(bits))
+        return not bits or (out.push_u64(state.line) and out.push_u64(size) and out.push_u64(bits))
 
     @cython.cfunc
     @cython.nogil
@@ -282,7 +285,7 @@ class Needles:
         needle: cython.int,
         line: cython.Py_ssize_t,
     ) -> cython.bint:
-        """Whether the literal that a needle is looked for by is at `begin`, in the line."""
+        """Return True if the literal of a needle is at `begin`, in the current line."""
         text: cython.p_const_uchar = self.text[needle]
         length: cython.Py_ssize_t = self.size[needle]
         if begin < line or begin + length > size or data[begin] != text[0]:
@@ -293,91 +296,91 @@ class Needles:
     @cython.nogil
     @cython.inline
     @cython.exceptval(check=False)
-    def placed(
+    def is_positioned(
         self,
         data: cython.p_const_uchar,
         begin: cython.Py_ssize_t,
         needle: cython.int,
-        words: cython.pointer(Words),
+        state: cython.pointer(LineState),
     ) -> cython.bint:
-        """Whether what has to be before a needle is."""
-        place: cython.int = self.place[needle]
-        if place == BEHIND_PATH:
-            return path_ends(data, begin, words)
-        if place == BEHIND_WORD:
-            return begin > words.line and data[begin - 1] != BLANK and data[begin - 1] != TAB
+        """Return True if the text before a needle is what its position requires."""
+        position: cython.int = self.position[needle]
+        if position == AFTER_PATH:
+            return path_ends(data, begin, state)
+        if position == AFTER_WORD:
+            return begin > state.line and data[begin - 1] != BLANK and data[begin - 1] != TAB
         return True
 
     @cython.cfunc
     @cython.nogil
     @cython.inline
     @cython.exceptval(check=False)
-    def pass_by(self, needle: cython.int, words: cython.pointer(Words)) -> cython.void:
-        """Of the parts of the needle before, only those that this one has, too, count for the next."""
-        if words.parts >= self.shared[needle]:
-            words.parts = self.shared[needle]
-            words.failed = False
+    def keep_shared(self, needle: cython.int, state: cython.pointer(LineState)) -> cython.void:
+        """Keep the parts of the previous needle that this needle has, too."""
+        if state.parts >= self.shared[needle]:
+            state.parts = self.shared[needle]
+            state.failed = False
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def goes_on(
+    def parts_follow(
         self,
         data: cython.p_const_uchar,
         size: cython.Py_ssize_t,
         needle: cython.int,
-        words: cython.pointer(Words),
+        state: cython.pointer(LineState),
     ) -> cython.bint:
-        """Whether the parts of a needle follow its literal; those that the needle before has, too, are known."""
-        at: cython.Py_ssize_t
+        """Return True if the parts of a needle follow its literal; parts shared with the previous needle are known."""
+        pos: cython.Py_ssize_t
         program: cython.p_const_uchar = self.program[needle]
-        self.pass_by(needle, words)
-        if words.failed:
+        self.keep_shared(needle, state)
+        if state.failed:
             return False
-        while program[self.step[16 * needle + words.parts]] != END:
-            at = self.part_end(data, size, words.ends[words.parts], program + self.step[16 * needle + words.parts])
-            if at < 0:
-                words.failed = True
+        while program[self.step[16 * needle + state.parts]] != END:
+            pos = self.part_end(data, size, state.ends[state.parts], program + self.step[16 * needle + state.parts])
+            if pos < 0:
+                state.failed = True
                 return False
-            words.parts += 1
-            words.ends[words.parts] = at
+            state.parts += 1
+            state.ends[state.parts] = pos
         return True
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def begins(
+    def starts_line(
         self,
         data: cython.p_const_uchar,
         size: cython.Py_ssize_t,
         program: cython.p_const_uchar,
-        words: cython.pointer(Words),
+        state: cython.pointer(LineState),
     ) -> cython.bint:
-        """Whether a needle is at the start of a line, or behind one of its prefixes."""
-        at: cython.int
-        if self.follows(data, size, behind_escapes(data, size, words.line), program):
+        """Return True if a needle is at the start of a line, or after one of its prefixes."""
+        pos: cython.int
+        if self.matches(data, size, skip_escapes(data, size, state.line), program):
             return True
-        if words.prefixes < 0:
-            find_prefixes(data, size, words)
-        for at in range(words.prefixes):
-            if self.follows(data, size, behind_escapes(data, size, words.behind_prefix[at]), program):
+        if state.prefixes < 0:
+            find_prefixes(data, size, state)
+        for pos in range(state.prefixes):
+            if self.matches(data, size, skip_escapes(data, size, state.after_prefix[pos]), program):
                 return True
         return False
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def follows(
+    def matches(
         self,
         data: cython.p_const_uchar,
         size: cython.Py_ssize_t,
-        at: cython.Py_ssize_t,
+        pos: cython.Py_ssize_t,
         program: cython.p_const_uchar,
     ) -> cython.bint:
-        """Whether all parts of a needle are what the text has from `at` on."""
+        """Return True if all parts of a needle are at `pos`."""
         while program[0] != END:
-            at = self.part_end(data, size, at, program)
-            if at < 0:
+            pos = self.part_end(data, size, pos, program)
+            if pos < 0:
                 return False
             program += 2 + program[1] if program[0] == LITERAL else 1
         return True
@@ -393,22 +396,22 @@ class Needles:
         start: cython.Py_ssize_t,
         part: cython.p_const_uchar,
     ) -> cython.Py_ssize_t:
-        """Where a part of a needle ends that the text has at `start`; -1 where it has not."""
-        at: cython.Py_ssize_t = start
+        """Return the end of a part of a needle at `start`, -1 if it does not match."""
+        pos: cython.Py_ssize_t = start
         end: cython.Py_ssize_t
         kind: cython.uchar
         if part[0] == LITERAL:
             end = start + part[1]
             return end if end <= size and memcmp(data + start, part + 2, part[1]) == 0 else -1
         if part[0] == LINE_END:
-            while at < size and data[at] == BLANK:
-                at += 1
-            return start if at == size or data[at] in (NEWLINE, RETURN, ESCAPE, QUOTE, BACKSLASH) else -1
+            while pos < size and data[pos] == BLANK:
+                pos += 1
+            return start if pos == size or data[pos] in (NEWLINE, RETURN, ESCAPE, QUOTE, BACKSLASH) else -1
         kind = kind_of(part[0])
         end = min(size, start + WORD_MAX)
-        while at < end and self.kinds[data[at]] & kind:
-            at += 1
-        return at if at > start or part[0] == MAYBE_BLANKS else -1
+        while pos < end and self.kinds[data[pos]] & kind:
+            pos += 1
+        return pos if pos > start or part[0] == MAYBE_BLANKS else -1
 
 
 @cython.cfunc
@@ -416,14 +419,14 @@ class Needles:
 @cython.inline
 @cython.exceptval(check=False)
 def kind_of(instruction: cython.uchar) -> cython.uchar:
-    """The bit of a class of bytes."""
+    """Return the bit of a class of bytes."""
     return 1 << (BLANKS if instruction == MAYBE_BLANKS else instruction)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def classes_of(byte: cython.uchar) -> cython.uchar:
-    """A bit for each class that a byte is in."""
+    """Return a bit for each class that a byte is in."""
     blank: cython.bint = byte == BLANK or byte == TAB
     kinds: cython.uchar = 0
     if is_digit(byte):
@@ -440,73 +443,76 @@ def classes_of(byte: cython.uchar) -> cython.uchar:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def path_ends(data: cython.p_const_uchar, at: cython.Py_ssize_t, words: cython.pointer(Words)) -> cython.bint:
-    """Whether the word that ends at `at` has a slash. What was read of the line for the question before is not read
-    again."""
-    seen: cython.Py_ssize_t = words.seen
-    path: cython.bint = words.path
-    while seen < at:
+def path_ends(data: cython.p_const_uchar, pos: cython.Py_ssize_t, state: cython.pointer(LineState)) -> cython.bint:
+    """Return True if the word that ends at `pos` has a slash.
+
+    Text that was read for the last call is not read again.
+    """
+    seen: cython.Py_ssize_t = state.seen
+    path: cython.bint = state.path
+    while seen < pos:
         if data[seen] == SLASH:
             path = True
         elif data[seen] == BLANK or data[seen] == TAB:
             path = False
         seen += 1
-    words.seen = seen
-    words.path = path
+    state.seen = seen
+    state.path = path
     return path
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def find_prefixes(data: cython.p_const_uchar, size: cython.Py_ssize_t, words: cython.pointer(Words)) -> cython.void:
-    at: cython.Py_ssize_t = words.line
-    end: cython.Py_ssize_t = min(size, words.line + PREFIX_MAX)
-    words.prefixes = 0
-    if at < end and (data[at] == BLANK or data[at] == TAB or data[at] == ESCAPE):
-        return  # no prefix begins so
-    while at < end and words.prefixes < MOST_PREFIXES:
-        if data[at] <= QUOTE:  # as the last byte of each, and few others
-            if data[at] == NEWLINE:
+def find_prefixes(data: cython.p_const_uchar, size: cython.Py_ssize_t, state: cython.pointer(LineState)) -> cython.void:
+    """Find the offsets after the prefixes of a line."""
+    pos: cython.Py_ssize_t = state.line
+    end: cython.Py_ssize_t = min(size, state.line + PREFIX_MAX)
+    state.prefixes = 0
+    if pos < end and (data[pos] == BLANK or data[pos] == TAB or data[pos] == ESCAPE):
+        return  # no prefix starts with these
+    while pos < end and state.prefixes < MOST_PREFIXES:
+        if data[pos] <= QUOTE:  # the last byte of each prefix, and few others
+            if data[pos] == NEWLINE:
                 break
-            if ends_prefix(data, words.line, at):
-                words.behind_prefix[words.prefixes] = at + 1
-                words.prefixes += 1
-        at += 1
+            if ends_prefix(data, state.line, pos):
+                state.after_prefix[state.prefixes] = pos + 1
+                state.prefixes += 1
+        pos += 1
 
 
 @cython.cfunc
 @cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
-def ends_prefix(data: cython.p_const_uchar, line: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.bint:
-    """Whether the byte at `at` is the last of one of PREFIXES."""
-    before: cython.Py_ssize_t = at - line
-    if data[at] == QUOTE:
-        return before >= 2 and data[at - 1] == COLON and data[at - 2] == QUOTE
-    if data[at] != BLANK or before < 2:
+def ends_prefix(data: cython.p_const_uchar, line: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.bint:
+    """Return True if the byte at `pos` is the last of one of PREFIXES."""
+    before: cython.Py_ssize_t = pos - line
+    if data[pos] == QUOTE:
+        return before >= 2 and data[pos - 1] == COLON and data[pos - 2] == QUOTE
+    if data[pos] != BLANK or before < 2:
         return False
-    if data[at - 1] == COLON:
-        return data[at - 2] == CLOSING_BRACKET
-    if data[at - 1] == BAR:
-        return data[at - 2] == BLANK
+    if data[pos - 1] == COLON:
+        return data[pos - 2] == CLOSING_BRACKET
+    if data[pos - 1] == BAR:
+        return data[pos - 2] == BLANK
     return before >= 9 and (
-        memcmp(data + at - 9, cython.cast(cython.p_const_uchar, b" stderr F "), 10) == 0
-        or memcmp(data + at - 9, cython.cast(cython.p_const_uchar, b" stdout F "), 10) == 0
+        memcmp(data + pos - 9, cython.cast(cython.p_const_uchar, b" stderr F "), 10) == 0
+        or memcmp(data + pos - 9, cython.cast(cython.p_const_uchar, b" stdout F "), 10) == 0
     )
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def behind_escapes(data: cython.p_const_uchar, size: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where the colours (ESC [ numbers m) end that a line begins with."""
+def skip_escapes(data: cython.p_const_uchar, size: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the end of the colors (ESC [ numbers m) that a line starts with."""
     end: cython.Py_ssize_t
-    while at + 1 < size and data[at] == ESCAPE and data[at + 1] == BRACKET:
-        end = at + 2
+    while pos + 1 < size and data[pos] == ESCAPE and data[pos + 1] == BRACKET:
+        end = pos + 2
         while end < size and (is_digit(data[end]) or data[end] == SEMICOLON):
             end += 1
         if end == size or data[end] != LETTER_M:
             break
-        at = end + 1
-    return at
+        pos = end + 1
+    return pos

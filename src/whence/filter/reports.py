@@ -1,0 +1,99 @@
+"""Reports that list their modules at the end, and are held back until then."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+MAX_HELD = 1 << 23  # bytes of a report
+
+
+class Report(NamedTuple):
+    """A kind of report: the needle it starts with, and what announces its modules.
+
+    That is the title of a list, or a line that ends the report and has the path of the program.
+    """
+
+    start: bytes
+    titles: tuple[bytes, ...] = ()
+    ends: tuple[bytes, ...] = ()
+
+
+LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
+REPORTS = (
+    Report(b"# A fatal error has been detected by the Java Runtime", titles=LISTS),
+    Report(b"@ heap", titles=LISTS),  # gperftools
+    Report(b"%^heap_v2/%d", titles=LISTS),  # jemalloc
+    Report(b"WARNING: ThreadSanitizer: ", ends=(b"SUMMARY: ThreadSanitizer: ", b"==================")),
+)
+PROGRAM = re.compile(rb" \((?P<path>/[^\n]{1,4096}?)\+0x[0-9a-f]{1,16}\)")  # in a summary
+MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
+
+
+class HeldReport:
+    """A report that is held back.
+
+    Attributes:
+        complete: True once its modules were listed, or it has MAX_HELD bytes.
+        program: the path of the program, "" if unknown.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.complete = False
+        self.program = ""
+        self._report = report
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._maps: list[bytes] | None = None  # the list of modules, once its title was read
+
+    @property
+    def text(self) -> bytes:
+        """The text that is held back."""
+        return b"".join(self._lines)
+
+    @property
+    def maps(self) -> bytes:
+        """The lines of the list of modules, in the format of /proc/PID/maps."""
+        return b"".join(self._maps or ())
+
+    def add(self, text: bytes) -> int:
+        """Hold back the lines of `text` that belong to the report; return the number of bytes held back."""
+        if self._maps is not None:
+            return self._add_maps(text, self._maps)
+        titles = (*self._report.titles, *self._report.ends)
+        ends = [offset for title in titles if (offset := text.find(title)) >= 0]
+        if not ends or min(ends) > MAX_HELD - self._size:
+            self._hold(text)
+            self.complete = self._size > MAX_HELD
+            return len(text)
+        end = text.find(b"\n", min(ends)) + 1 or len(text)
+        self._hold(text[:end])
+        if self._report.titles:
+            self._maps = []
+        else:
+            program = PROGRAM.search(text, min(ends), end)
+            self.program = os.fsdecode(program["path"]) if program else ""
+            self.complete = True
+        return end
+
+    def _add_maps(self, text: bytes, maps: list[bytes]) -> int:
+        """Hold back the lines of a list of modules, and the lines before the first of them."""
+        done = 0
+        while done < len(text) and not self.complete:
+            end = text.find(b"\n", done) + 1 or len(text)
+            line = text[done:end]
+            match = MAPS_LINE.search(line)
+            if match:
+                maps.append(line[match.start() :].rstrip(b"\r\n").partition(b"\x1b")[0] + b"\n")
+            elif maps:
+                self.complete = True
+                break
+            self._hold(line)
+            done = end
+            self.complete = self._size > MAX_HELD
+        return done
+
+    def _hold(self, text: bytes) -> None:
+        self._lines.append(text)
+        self._size += len(text)
