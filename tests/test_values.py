@@ -35,7 +35,7 @@ from whence._base.mapped import MappedFile
 from whence._base.model import Source
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch
-from whence.columns.kernels.stream import Batches
+from whence.columns.kernels.stream import BatchStream
 from whence.demangle.kernels.names import Demangler
 from whence.dwarf.kernels import units as units_kernel
 from whence.dwarf.kernels.dies import ScopeReader
@@ -655,7 +655,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "AnswerStore": lambda draw: store_of(draw)[0],
     "Archive": lambda draw: queries_kernel.Archive(ARCHIVE, sections_of_archive(draw, ARCHIVE), 7),
     "BatchColumns": lambda draw: BatchColumns(draw(st.integers(0, 5))),
-    "Batches": lambda draw: Batches(one := batch_of(draw), [one, batch_of(draw)]),
+    "BatchStream": lambda draw: BatchStream(one := batch_of(draw), [one, batch_of(draw)]),
     "CfiTable": lambda _: cfi_kernel.CfiTable(section(b"\x41\x0e\x10\x86\2\x43\x0d\6"), 0x10000, 64, False, False),
     "CodeSymbols": lambda draw: symbols_kernel.CodeSymbols(
         attributes(draw, "CodeSymbols.table"), attributes(draw, "layout")

@@ -1,4 +1,4 @@
-"""Batches of build-ids and addresses in, the same batches with names out."""
+"""Batches with build-ids and addresses get columns of names."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_stack_may_have_a_build_id_for_each_address(folder: Path) -> None:
     }
     assert functions(named(folder, columns)) == [["app::outer()", "other"], [], ["other"]]
     columns["build_id"] = [[ONE], None, [OTHER]]
-    with pytest.raises(WrongUse, match="not as many build-ids as addresses"):
+    with pytest.raises(WrongUse, match="different numbers of build-ids and addresses"):
         named(folder, columns)
 
 
@@ -206,14 +206,14 @@ def test_wrong_columns_are_wrong_use(folder: Path) -> None:
         ({"address": u64(1)}, "no column build_id"),
         ({"build_id": [ONE]}, "no column address or file_offset"),
         ({"build_id": [ONE], "address": [1.5]}, "floating-point"),
-        ({"build_id": [ONE], "address": [True]}, "addresses are integers"),
-        ({"build_id": [7], "address": u64(1)}, "build-ids are texts in hex, or bytes"),
-        ({"build_id": [ONE], "address": u64(1), "reason": [1]}, "has a column reason already"),
-        ({"build_id": [[ONE]], "address": u64(1)}, "lists where the addresses are single"),
+        ({"build_id": [ONE], "address": [True]}, "addresses must be integers"),
+        ({"build_id": [7], "address": u64(1)}, "build-ids must be texts in hex or bytes"),
+        ({"build_id": [ONE], "address": u64(1), "reason": [1]}, "already has a column reason"),
+        ({"build_id": [[ONE]], "address": u64(1)}, "has lists, but the addresses are not lists"),
     ):
         with pytest.raises(WrongUse, match=words):
             named(folder, columns)
-        if "lists where" not in words:  # which the types alone say
+        if "has lists" not in words:  # the types alone do not tell
             with namer_of(folder) as namer, pytest.raises(WrongUse, match=words):
                 namer.schema(pa.record_batch(columns).schema)
     assert "at_reason" in named(folder, {"build_id": [ONE], "address": u64(1), "reason": [1]}, prefix="at_")[0]
@@ -282,7 +282,7 @@ def test_what_speaks_the_interface_without_pyarrow_gets_what_speaks_it(folder: P
         assert functions(pa.record_batch(out).to_pylist()) == [["inner", "app::outer()"]]  # any number of times
         stream = namer(Streams())
         assert functions(pa.table(stream).to_pylist()) == [["inner", "app::outer()"]] * 2
-        with pytest.raises(TypeError, match="does not speak"):
+        with pytest.raises(TypeError, match="does not have Arrow"):
             namer(object())
 
 
@@ -305,7 +305,7 @@ def test_a_capsule_that_is_never_consumed_and_one_that_is_consumed_twice(folder:
     batch = pa.record_batch({"build_id": [ONE], "address": u64(1)})
     schema, data = batch.__arrow_c_array__()
     taken = RecordBatch(schema, data)
-    with pytest.raises(ValueError, match="taken before"):
+    with pytest.raises(ValueError, match="already consumed"):
         RecordBatch(schema, data)
     taken.__arrow_c_array__()
     assert pa.record_batch(taken).equals(batch)
@@ -420,12 +420,12 @@ def test_coverage_counts_rows_and_distinct_addresses_by_build_id(folder: Path) -
 
 
 def test_many_answers_are_forgotten_and_found_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whence.columns.namer.ANSWERS", 10)
+    monkeypatch.setattr("whence.columns.namer.MAX_ANSWERS", 10)
     batch = pa.record_batch({"build_id": [ONE] * 50, "address": u64(*range(0x1000, 0x1032))})
     with namer_of(folder) as namer:
         assert namer(batch).to_pylist() == namer(batch).to_pylist()
         assert "1 files open" in repr(namer)
-    monkeypatch.setattr("whence.columns.namer.BUILD_IDS", 1)
+    monkeypatch.setattr("whence.columns.namer.MAX_BUILD_IDS", 1)
     with namer_of(folder) as namer:
         other = pa.record_batch({"build_id": [OTHER], "address": u64(0x40)})
         assert [functions(namer(one).to_pylist())[0] for one in (batch, other, batch)] == [
@@ -452,7 +452,7 @@ def test_kernel_entries_refuse_columns_that_do_not_belong_together() -> None:
         lambda: answers.leaves(long, Elements()),
         lambda: answers.tally(long, long, 1, 1),
         lambda: answers.pending(0),
-        lambda: Elements().moved(Elements(), Elements()) or answers.rows_of(long, Elements(), True),
+        lambda: Elements().to_file_offsets(Elements(), Elements()) or answers.rows_of(long, Elements(), True),
     ):
         with pytest.raises(ValueError):
             call()

@@ -166,17 +166,17 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error_without_output(
 ) -> None:
     source, target = folder / "in.parquet", folder / "out.parquet"
     pa.parquet.write_table(table(), source, row_group_size=GROUP, compression="none", use_dictionary=False)
-    need_of, calls = pages.need_of, []
+    decoded_size, calls = pages.decoded_size, []
 
-    def cut(*arguments: Any) -> pages.Need:
-        need = need_of(*arguments)
+    def cut(*arguments: Any) -> pages.DecodedSize:
+        need = decoded_size(*arguments)
         calls.append(need)
         if len(calls) == 2:
             with source.open("r+b") as file:
                 file.truncate(100)
         return need
 
-    monkeypatch.setattr(pages, "need_of", cut)
+    monkeypatch.setattr(pages, "decoded_size", cut)
     assert columns(folder, source, target) == 3
     error = capsys.readouterr().err
     assert error.startswith(f"whence: {source}: damaged parquet: ")

@@ -107,10 +107,10 @@ ROWS: dict[str, tuple[dict[str, Any], list[tuple[str | None, str | None]]]] = {
 }
 REFUSED = {
     "floats": ([1.5], "floating-point"),
-    "booleans": ([True], "addresses are integers"),
-    "times": (pa.array([1], pa.timestamp("us")), "addresses are integers"),
-    "structs": ([{"a": 1}], "addresses are integers"),
-    "lists of lists": (pa.array([[[1]]], pa.list_(pa.list_(pa.uint64()))), "addresses are integers"),
+    "booleans": ([True], "addresses must be integers"),
+    "times": (pa.array([1], pa.timestamp("us")), "addresses must be integers"),
+    "structs": ([{"a": 1}], "addresses must be integers"),
+    "lists of lists": (pa.array([[[1]]], pa.list_(pa.list_(pa.uint64()))), "addresses must be integers"),
 }
 
 Pairs = list[tuple[Any, ...]]

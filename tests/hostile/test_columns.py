@@ -16,7 +16,7 @@ from tests.hostile.bounds import Outcome
 from tests.hostile.inputs import columns as inputs
 from whence._base.errors import FormatError, WhenceError
 from whence.cli.main import main
-from whence.columns.pages import groups_of, need_of
+from whence.columns.pages import decoded_size, groups_of
 
 MUTATED = 300
 
@@ -75,7 +75,7 @@ def test_memory_of_the_process_does_not_leak_into_a_text(folder: Path) -> None:
     [
         (inputs.claims_gigabytes, "Expected to be able to read 1700000000 bytes for message body, got"),
         (inputs.claims_a_large_head, "Expected to read 2147483640 metadata bytes, but only read"),
-        (inputs.compressed_claims, "bytes claim to have 100,0"),
+        (inputs.compressed_claims, "bytes claims to decompress to 100,0"),
     ],
 )
 def test_a_head_that_claims_gigabytes_is_the_files_fault(folder: Path, make: object, message: str) -> None:
@@ -220,5 +220,5 @@ def test_a_footer_that_is_cut_is_an_error(size: int) -> None:
 def test_a_row_group_of_more_columns_than_the_schema_is_an_error() -> None:
     data = parquet_file(table([]))
     (group, *_) = groups_of(lambda start, most: data[start : start + most], len(data))
-    with pytest.raises(FormatError, match="does not fit the schema"):
-        need_of(group, [], lambda start, most: data[start : start + most], len(data))
+    with pytest.raises(FormatError, match="does not match the schema"):
+        decoded_size(group, [], lambda start, most: data[start : start + most], len(data))

@@ -1,9 +1,9 @@
-"""Checks of batches that a file made: valid to the last offset and index, and cut into pieces of bounded size.
+"""Validate batches read from files, and cut them into slices of bounded size.
 
-pyarrow believes what a file says of offsets, indices and lengths, and its compute functions read wherever these point.
-So a batch is validated in full before anything else reads it. What it holds may still be much more than its bytes: a
-dictionary's text counts once, however many rows show it. `size_of` counts what the rows hold with every text and list
-written out, and `pieces` cuts a batch where that is too much.
+pyarrow trusts the offsets, indices and lengths of a file, and its compute functions read wherever these point. So each
+batch is validated in full before it is used. A small valid batch can still represent a lot of data, as many rows may
+refer to one text of a dictionary. `size_of` counts the bytes of the rows with every text and list written out, and
+`pieces` cuts a batch that has too many.
 """
 
 from __future__ import annotations
@@ -12,32 +12,33 @@ from collections.abc import Iterator
 from typing import Any
 
 from whence._base.errors import FormatError, plain
+from whence.columns.arrow import pa, pc, types
 
-PIECE_BYTES = 1 << 26  # of a piece of a batch, texts and lists written out
+PIECE_BYTES = 1 << 26  # of a slice of a batch, with texts and lists written out
 PIECE_ADDRESSES = 1 << 19
 ROW_BYTES = 1 << 24  # of a row
 ROW_ADDRESSES = 1 << 20
 EXPLODED_BYTES = 1 << 28  # of a row that is repeated for each of its addresses
-COLUMNS = 10_000
-REFUSED = {
+MAX_COLUMNS = 10_000
+UNSUPPORTED_TYPES = {
     "is_list_view": "list views", "is_large_list_view": "list views", "is_run_end_encoded": "run-end encoded values",
     "is_union": "unions",
 }  # fmt: skip
 
 
 class BrokenTable(FormatError):
-    """A file that is not the table it begins like."""
+    """A damaged table, or one with values that are not supported."""
 
 
 def broken(fault: str) -> BrokenTable:
-    """Return the error of a table; its caller knows the file."""
-    return BrokenTable("file", 0, "", "", fault=fault)
+    """Return an error about a table. The caller adds the path of the file."""
+    return BrokenTable("", None, fault)
 
 
 def check_schema(schema: Any) -> None:
-    """Raise BrokenTable unless every name is UTF-8, and every type one whose size `size_of` knows."""
-    if len(schema) > COLUMNS:
-        raise broken(f"the table has {len(schema):,} columns: at most {COLUMNS:,} are read")
+    """Raise BrokenTable unless every name is UTF-8 and `size_of` supports every type."""
+    if len(schema) > MAX_COLUMNS:
+        raise broken(f"the table has {len(schema):,} columns, more than {MAX_COLUMNS:,}")
     for number in range(len(schema)):
         field = schema.field(number)
         _check_type(field.type, _name_of(field, f"column {number}"))
@@ -47,17 +48,15 @@ def _name_of(field: Any, what: str) -> str:
     try:
         return str(field.name)
     except UnicodeDecodeError:
-        raise broken(f"the name of {what} is not UTF-8: rename the column where the table is made") from None
+        raise broken(f"the name of {what} is not UTF-8: rename the column at its source") from None
 
 
 def _check_type(type: Any, column: str) -> None:
-    from pyarrow import types
-
     if hasattr(type, "storage_type"):
         type = type.storage_type
-    for test, what in REFUSED.items():
+    for test, what in UNSUPPORTED_TYPES.items():
         if getattr(types, test, lambda _: False)(type):
-            raise broken(f"column {plain(column)} has {what}, which are not read: cast the column where it is made")
+            raise broken(f"column {plain(column)} has {what}, which are not supported: cast the column at its source")
     if types.is_dictionary(type):
         _check_type(type.value_type, column)
     for number in range(type.num_fields):
@@ -67,27 +66,23 @@ def _check_type(type: Any, column: str) -> None:
 
 
 def check_batch(batch: Any) -> None:
-    """Raise BrokenTable for a column whose buffers disagree, or whose texts are not UTF-8."""
-    import pyarrow as pa
-
+    """Raise BrokenTable for a column with inconsistent buffers, or with texts that are not UTF-8."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             column.validate(full=True)
         except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
             reason = str(error).splitlines()[0]
             if "utf8" in reason.lower().replace("-", ""):
-                reason = "text that is not UTF-8: convert it, or store it as binary"
+                reason = "text that is not UTF-8: convert the text, or store it as binary"
             raise broken(f"column {plain(name)}: {plain(reason)}") from None
     batch.validate()
 
 
 def size_of(array: Any, *, expanded: bool = True) -> int:
-    """Return how many bytes the values of a valid array take, at least one each.
+    """Return the bytes of the values of a valid array, at least one for each value.
 
-    With `expanded` a dictionary's values count once for each row that shows them, else the rows' indices alone.
+    With `expanded` a dictionary's values count once for each row that refers to them; without, only the indices count.
     """
-    from pyarrow import types
-
     count = len(array)
     type = array.type
     if not count:
@@ -112,8 +107,6 @@ def size_of(array: Any, *, expanded: bool = True) -> int:
 
 
 def _size_of_dictionary(array: Any) -> int:
-    from pyarrow import types
-
     count, values = len(array), array.dictionary
     if _is_text(values.type) or _is_view(values.type):
         return 4 * count + _sum(_lengths(values).take(array.indices))
@@ -123,41 +116,30 @@ def _size_of_dictionary(array: Any) -> int:
 
 
 def _is_text(type: Any) -> bool:
-    from pyarrow import types
-
     tests = (types.is_string, types.is_binary, types.is_large_string, types.is_large_binary, types.is_fixed_size_binary)
     return any(test(type) for test in tests)
 
 
 def _is_view(type: Any) -> bool:
-    from pyarrow import types
-
     return any(getattr(types, test, lambda _: False)(type) for test in ("is_string_view", "is_binary_view"))
 
 
 def _lengths(texts: Any) -> Any:
-    """Return the lengths of texts, 0 for nulls."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """Return the lengths of texts in bytes, 0 for nulls."""
     if not _is_view(texts.type):
         return pc.fill_null(pc.binary_length(texts), 0)
-    end = texts.offset + len(texts)  # a view is four integers, the first of which is its length
+    end = texts.offset + len(texts)  # a view is four integers; the first is the length
     numbers = pa.Array.from_buffers(pa.int32(), 4 * end, [None, texts.buffers()[1]])
     views = pa.FixedSizeListArray.from_arrays(numbers, 4).slice(texts.offset)
     return pc.if_else(texts.is_valid(), pc.list_element(views, 0), 0)
 
 
 def _sum(numbers: Any) -> int:
-    import pyarrow.compute as pc
-
     return int(pc.sum(numbers).as_py() or 0)
 
 
 def addresses_of(batch: Any, address: str) -> int:
-    """Return how many addresses a batch has, those of lists counted each."""
-    from pyarrow import types
-
+    """Return the number of addresses of a batch, counting each address of a list."""
     if address not in batch.schema.names or not len(batch):
         return len(batch)
     column = batch.column(address)
@@ -169,9 +151,10 @@ def addresses_of(batch: Any, address: str) -> int:
 
 
 def pieces(batch: Any, address: str, *, exploded: bool = False) -> Iterator[Any]:
-    """Yield a valid batch in slices of bounded size. With `exploded` each row will be repeated for its addresses.
+    """Yield a valid batch in slices of bounded size.
 
-    Raises BrokenTable for a row that is too long.
+    With `exploded` the caller will repeat each row for each of its addresses. Raises BrokenTable if a single row is too
+    large.
     """
     rows = len(batch)
     size = sum(map(size_of, batch.columns))
@@ -180,11 +163,11 @@ def pieces(batch: Any, address: str, *, exploded: bool = False) -> Iterator[Any]
         size *= max(addresses // rows, 1)
     parts = max(-(-size // PIECE_BYTES), -(-addresses // PIECE_ADDRESSES) if addresses > rows else 1)
     if rows == 1:
-        most = EXPLODED_BYTES if exploded and addresses > 1 else ROW_BYTES
-        if size > most:
-            raise broken(f"a row takes {size:,} bytes, its texts and lists written out: at most {most:,} are read")
+        limit = EXPLODED_BYTES if exploded and addresses > 1 else ROW_BYTES
+        if size > limit:
+            raise broken(f"a row has {size:,} bytes with its texts and lists written out, more than {limit:,}")
         if addresses > ROW_ADDRESSES:
-            raise broken(f"a list has {addresses:,} addresses: at most {ROW_ADDRESSES:,} are read")
+            raise broken(f"a list has {addresses:,} addresses, more than {ROW_ADDRESSES:,}")
     if parts <= 1 or rows <= 1:
         yield compacted(batch)
         return
@@ -194,12 +177,10 @@ def pieces(batch: Any, address: str, *, exploded: bool = False) -> Iterator[Any]
 
 
 def compacted(batch: Any) -> Any:
-    """Return a batch whose dictionaries hold no null, and are not much larger than what the rows show of them.
+    """Return a batch with new dictionaries if they have nulls or are much larger than the rows.
 
-    pyarrow does not write null texts of dictionaries to Parquet, and a slice keeps the whole dictionary.
+    pyarrow does not write nulls of dictionaries to Parquet, and a slice keeps the complete dictionary.
     """
-    from pyarrow import types
-
     for number, column in enumerate(batch.columns):
         if not types.is_dictionary(column.type):
             continue

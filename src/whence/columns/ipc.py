@@ -1,7 +1,7 @@
-"""Messages of Arrow IPC, checked before pyarrow decompresses their buffers.
+"""Check messages of Arrow IPC before pyarrow decompresses their buffers.
 
-A message is a head in the encoding of flatbuffers (Message.fbs) and a body. The buffers of a compressed body begin with
-the size that they claim to have, and pyarrow allocates what they claim: `CheckedMessages` adds up the claims first.
+Each buffer of a compressed message begins with its claimed decompressed size, and pyarrow allocates that much.
+`CheckedMessages` adds up these sizes first.
 
 Document: docs/source/format/Columnar.rst and format/Message.fbs of Apache Arrow.
 """
@@ -12,20 +12,14 @@ import struct
 from typing import Any, BinaryIO
 
 from whence.columns.checks import broken
+from whence.columns.flatbuffers import BUFFERS, COMPRESSION, batch_of
 
 PART = 1 << 20  # bytes read at once
-CLAIM_TIMES, CLAIM_ALLOWANCE = 1024, 1 << 28  # what a message may decompress to
-
-# Fields of the tables of Message.fbs
-HEADER_TYPE, HEADER = 1, 2
-DICTIONARY_BATCH, RECORD_BATCH = 2, 3
-DICTIONARY_DATA = 1
-BUFFERS, COMPRESSION = 2, 3
-BUFFER_SIZE = 16  # an offset and a length
+CLAIM_TIMES, CLAIM_ALLOWANCE = 1024, 1 << 28  # limit of what a message decompresses to
 
 
 class SteadyFile:
-    """A file for pyarrow that allocates what arrives, not what is asked for. `count` is the bytes read so far."""
+    """A file for pyarrow that allocates the bytes it reads, not the bytes requested; `count` is the bytes read."""
 
     closed = False
 
@@ -65,14 +59,14 @@ class SteadyFile:
 
 
 class CheckedMessages:
-    """The messages of a stream as a stream, each checked before it is passed on."""
+    """A stream of IPC messages that checks each message before it returns its bytes."""
 
     closed = False
 
     def __init__(self, messages: Any) -> None:
         self._messages = messages
         self._waiting = memoryview(b"")
-        self.claimed = 0  # bytes that compressed buffers claim to have, of all messages
+        self.claimed = 0  # claimed decompressed bytes of all messages so far
 
     def read(self, size: int = -1) -> bytes:
         parts = []
@@ -105,7 +99,7 @@ class CheckedMessages:
 
 
 def check_claims(head: Any, body: Any) -> int:
-    """Return how many bytes the compressed buffers of a message claim. Raises BrokenTable if that is too much."""
+    """Return the claimed decompressed bytes of a message. Raises BrokenTable if they are too many."""
     if body is None:
         return 0
     data = head.to_pybytes()
@@ -113,72 +107,20 @@ def check_claims(head: Any, body: Any) -> int:
         claims = claimed(data, memoryview(body))
     except struct.error:
         raise broken("damaged arrow: the head of a message is cut off") from None
-    most = CLAIM_TIMES * (len(data) + body.size) + CLAIM_ALLOWANCE
-    if claims > most:
-        raise broken(f"damaged arrow: the buffers of a message of {body.size:,} bytes claim to have {claims:,}")
+    limit = CLAIM_TIMES * (len(data) + body.size) + CLAIM_ALLOWANCE
+    if claims > limit:
+        raise broken(f"damaged arrow: a message of {body.size:,} bytes claims to decompress to {claims:,} bytes")
     return claims
 
 
 def claimed(head: bytes, body: memoryview) -> int:
-    """Return the sum of the sizes that compressed buffers claim. Raises struct.error."""
-    message = FlatbuffersTable.root(head)
-    kind = message.number(HEADER_TYPE, "<B")
-    if kind not in (DICTIONARY_BATCH, RECORD_BATCH) or not message.field(HEADER):
+    """Return the claimed decompressed bytes of a message. Raises struct.error for a malformed head."""
+    batch = batch_of(head)
+    if batch is None or not batch.field(COMPRESSION):
         return 0
-    batch = message.table(HEADER)
-    if kind == DICTIONARY_BATCH:
-        if not batch.field(DICTIONARY_DATA):
-            return 0
-        batch = batch.table(DICTIONARY_DATA)
-    if not batch.field(COMPRESSION) or not batch.field(BUFFERS):
-        return 0
-    start, count = batch.vector(BUFFERS)
-    if count * BUFFER_SIZE > len(head):
-        raise struct.error("a vector ends past the end")
-    claims = 0
-    for number in range(count):
-        offset, length = struct.unpack_from("<qq", head, start + BUFFER_SIZE * number)
-        if length >= 8 and 0 <= offset <= len(body) - 8:
-            claims += max(struct.unpack_from("<q", body, offset)[0], 0)
-    return claims
-
-
-class FlatbuffersTable:
-    """A table in the encoding of flatbuffers, whose fields are found by a row of offsets. Raises struct.error."""
-
-    def __init__(self, data: bytes, start: int) -> None:
-        if start < 0:
-            raise struct.error("a table begins before the start")
-        self.data, self._start = data, start
-        (back,) = struct.unpack_from("<i", data, start)
-        self._offsets = start - back
-        if self._offsets < 0:
-            raise struct.error("a table begins before the start")
-        (self._size,) = struct.unpack_from("<H", data, self._offsets)
-
-    @classmethod
-    def root(cls, data: bytes) -> FlatbuffersTable:
-        return cls(data, *struct.unpack_from("<I", data, 0))
-
-    def field(self, number: int) -> int:
-        """Return the offset of a field, 0 if it is absent."""
-        entry = 4 + 2 * number
-        if entry + 2 > self._size:
-            return 0
-        (offset,) = struct.unpack_from("<H", self.data, self._offsets + entry)
-        return self._start + offset if offset else 0
-
-    def number(self, number: int, form: str) -> int:
-        offset = self.field(number)
-        return int(struct.unpack_from(form, self.data, offset)[0]) if offset else 0
-
-    def table(self, number: int) -> FlatbuffersTable:
-        offset = self.field(number)
-        return FlatbuffersTable(self.data, offset + int(struct.unpack_from("<I", self.data, offset)[0]))
-
-    def vector(self, number: int) -> tuple[int, int]:
-        """Return the offset of the first element of a vector that is present, and the number of elements."""
-        offset = self.field(number)
-        offset += int(struct.unpack_from("<I", self.data, offset)[0])
-        (count,) = struct.unpack_from("<I", self.data, offset)
-        return offset + 4, count
+    sizes = (
+        struct.unpack_from("<q", body, offset)[0]
+        for offset, length in batch.buffers(BUFFERS)
+        if length >= 8 and 0 <= offset <= len(body) - 8
+    )
+    return sum(max(size, 0) for size in sizes)

@@ -1,7 +1,7 @@
-"""CSV and JSON lines for pyarrow, looked at before they are parsed: how many columns, how deep.
+"""Check CSV and JSON lines before pyarrow parses them: the number of columns and the depth.
 
-pyarrow makes a builder for each column, with a slot for each row of a block, and goes down once for each level of
-nested JSON. A few bytes can ask for many of both.
+pyarrow makes a builder for each column, with a slot for each row of a block, and recurses for each level of nested
+JSON. A few bytes can demand many of both.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from whence.columns.checks import COLUMNS, broken, check_schema
+from whence.columns.arrow import pa
+from whence.columns.checks import MAX_COLUMNS, broken, check_schema
 
-BLOCK = 1 << 22  # bytes that are parsed at once; a line is at most that long
-DEPTH = 64  # of objects and lists in one another
-CELLS_TIMES, CELLS_ALLOWANCE = 64, 1 << 22  # rows times different keys of a block
+BLOCK = 1 << 22  # bytes parsed at a time; the limit of a line
+MAX_DEPTH = 64  # of nested objects and lists
+CELLS_TIMES, CELLS_ALLOWANCE = 64, 1 << 22  # limit of rows times distinct keys of a block
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 KEY = re.compile(rb'("(?:[^"\\]|\\.)*")[ \t]*:', re.DOTALL)
 BRACKETS = b"[]{}"
@@ -24,35 +25,35 @@ NOT_BRACKETS = bytes(set(range(256)) - set(BRACKETS))
 
 
 def check_csv_header(head: bytes) -> None:
-    """Raise BrokenTable if the first line of a CSV file has too many columns, or a name that is not UTF-8."""
+    """Raise BrokenTable if the first line of a CSV file is malformed or has too many columns."""
     text = head.lstrip(b"\r\n")
-    if text.count(b",") < COLUMNS:
+    if text.count(b",") < MAX_COLUMNS:
         return
     try:
         names = next(csv.reader(io.StringIO(text.decode("latin-1"))), [])
     except csv.Error as error:
         raise broken(f"damaged csv: the header: {error}") from None
-    if len(names) > COLUMNS:
-        raise broken(f"the table has {len(names):,} columns: at most {COLUMNS:,} are read")
+    if len(names) > MAX_COLUMNS:
+        raise broken(f"the table has {len(names):,} columns, more than {MAX_COLUMNS:,}")
 
 
 def check_json(block: bytes) -> None:
-    """Raise BrokenTable for lines that nest too deep, or whose keys are too many for so many rows."""
+    """Raise BrokenTable for lines that are nested too deeply or have too many distinct keys."""
     brackets = STRING.sub(b"", block).translate(None, NOT_BRACKETS)
-    for _ in range(DEPTH):
+    for _ in range(MAX_DEPTH):
         if not brackets:
             break
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
     else:
-        raise broken(f"damaged json: objects and lists are not closed, or more than {DEPTH} deep in one another")
+        raise broken(f"damaged json: objects and lists are not closed, or nested more than {MAX_DEPTH} deep")
     keys = len(set(KEY.findall(block)))
     rows = block.count(b"\n") + 1
-    if keys > COLUMNS or keys * rows > CELLS_TIMES * len(block) + CELLS_ALLOWANCE:
-        raise broken(f"damaged json: {rows:,} lines have {keys:,} different keys, too many for their size")
+    if keys > MAX_COLUMNS or keys * rows > CELLS_TIMES * len(block) + CELLS_ALLOWANCE:
+        raise broken(f"damaged json: {rows:,} lines have {keys:,} distinct keys, too many for their size")
 
 
 def json_blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, about a block at a time. Raises BrokenTable for a longer line."""
+    """Yield complete lines, about a block at a time. Raises BrokenTable for a line longer than a block."""
     rest = b""
     while part := file.read(BLOCK):
         data = rest + part
@@ -67,7 +68,7 @@ def json_blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def read_json(file: BinaryIO, address: str) -> tuple[Any, Iterator[Any]]:
-    """Return the schema that the first lines have, and the batches. Raises BrokenTable, pyarrow's errors."""
+    """Return the schema of the first block, and an iterator of all batches. Raises BrokenTable and pyarrow's errors."""
     blocks = (block for block in json_blocks(file) if block.strip())
     block = next(blocks, b"{}\n")
     first = _parsed(block, None)
@@ -85,7 +86,7 @@ def read_json(file: BinaryIO, address: str) -> tuple[Any, Iterator[Any]]:
 
 
 def _parsed(block: bytes, schema: Any) -> Any:
-    """Return the table of some lines; with a schema they have to fit it."""
+    """Parse lines as a table; they must fit the schema if one is given."""
     from pyarrow import json
 
     check_json(block)
@@ -99,10 +100,10 @@ def _parsed(block: bytes, schema: Any) -> Any:
 
 
 def _unsigned(schema: Any, address: str) -> Any:
-    """Return a schema with unsigned addresses, if pyarrow took those from 2^63 on, such as a kernel's, for
-    floating-point numbers."""
-    import pyarrow as pa
+    """Return a schema with unsigned addresses if pyarrow inferred floating-point numbers, else None.
 
+    pyarrow does so for numbers >= 2^63, such as addresses of a kernel.
+    """
     number = schema.get_field_index(address)
     if number < 0:
         return None

@@ -1,7 +1,7 @@
-"""The namer: batches with build-ids and addresses in, the same batches with columns of names out.
+"""Name the addresses of record batches: columns of build-ids and addresses in, columns of names out.
 
-Distinct pairs of build-id and address are looked up once and kept; the rows are worked on by a kernel, without the
-interpreter's lock and without a Python object for each row.
+Each distinct pair of build-id and address is looked up once and its answer is cached. A kernel works on the rows,
+without the interpreter's lock and without a Python object for each row.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from itertools import chain, repeat
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from whence._base.closing import Closing
 from whence._base.errors import WrongUse
 from whence._base.lru import Lru
 from whence._base.model import SOURCES
 from whence._base.reasons import MAKE_AGAIN, Missing, Reason
-from whence._base.records import Record, field
+from whence._base.records import Record, field, replaced
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch, check_formats, identities
-from whence.columns.kernels.stream import Batches
+from whence.columns.kernels.stream import BatchStream
 from whence.columns.kernels.texts import TextSet
 from whence.kernels.columns import Column
 from whence.kernels.rows import numbered, taken
@@ -35,15 +35,35 @@ from whence.store import Store
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.naming import in_halves, why_nothing
 
-ANSWERS = 1 << 20  # answers that are kept: with more, all are forgotten
-ANSWER_BYTES = 1 << 28  # the same of the memory that they take
-BUILD_IDS = 1 << 16  # that are remembered: with more, everything is forgotten
+if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
+    class NamerFields(TypedDict, total=False):
+        """The fields of NamerOptions as keyword arguments."""
+
+        build_id: str
+        address: str
+        file_offset: str
+        mapping_start: str
+        mapping_offset: str
+        return_addresses: bool | Literal["callers"]
+        demangle: bool | Callable[[str], str]
+        leaf: bool
+        exploded: bool
+        prefix: str
+        decimal: bool
+
+
+MAX_ANSWERS = 1 << 20  # cached answers; all are dropped when there are more
+MAX_ANSWER_BYTES = 1 << 28  # memory of cached answers; all are dropped when they need more
+MAX_BUILD_IDS = 1 << 16  # cached build-ids; everything is dropped when there are more
 OPEN_FILES = 512
-NOWHERE = (1 << 64) - 1  # no file has code in its last byte
+NO_VADDR = (1 << 64) - 1  # no file has code in its last byte
+LONGEST_BUILD_ID = 64  # bytes
 
 REASONS = tuple(Reason)
 NUMBERS = {reason: number for number, reason in enumerate(REASONS, 1)}
-WORDS = (tuple(str(one).encode() for one in SOURCES), (b"", *(one.word.encode() for one in REASONS)))
+WORDS = (tuple(str(source).encode() for source in SOURCES), (b"", *(reason.word.encode() for reason in REASONS)))
 
 FIELDS = ("function", "file", "line", "inlined", "start_line", "source")
 FRAMES, REASON = "frames", "reason"
@@ -51,13 +71,54 @@ BUILD_ID, ADDRESS, FILE_OFFSET = "build_id", "address", "file_offset"
 MAPPING_START, MAPPING_OFFSET = "mapping_start", "mapping_offset"
 
 VADDRS, FILE_OFFSETS = -2, -1
-"""What the addresses of a file are; any other number: offsets in a mapping that begins at this byte of the file."""
+"""Kinds of addresses of a file. Any other number: runtime addresses in a mapping of the file from that offset on, given
+as file offsets."""
+
+
+class ColumnNames(Record, frozen=True):
+    """The names of the columns that a Namer reads."""
+
+    build_id: str = BUILD_ID
+    address: str = ADDRESS
+    file_offset: str = FILE_OFFSET
+    mapping_start: str = MAPPING_START
+    mapping_offset: str = MAPPING_OFFSET
+
+    @property
+    def mapping(self) -> tuple[str, str]:
+        return self.mapping_start, self.mapping_offset
+
+
+class NamerOptions(ColumnNames, frozen=True):
+    """How a Namer reads addresses and what it adds.
+
+    return_addresses: each address is one past a call, so the byte before it is looked up; with "callers" the first
+        address of each list (the innermost frame of a stack) is not.
+    demangle: make function names readable: True, False, or a function from a linkage name to a readable one.
+    leaf: add the fields of the innermost frame as columns.
+    exploded: make a row for each frame (needs pyarrow).
+    prefix: a text before the names of added columns.
+    decimal: addresses that are texts without 0x are decimal, not hexadecimal.
+    build_id, address, file_offset, mapping_start, mapping_offset: the names of the columns that are read.
+    """
+
+    return_addresses: bool | Literal["callers"] = False
+    demangle: bool | Callable[[str], str] = True
+    leaf: bool = False
+    exploded: bool = False
+    prefix: str = ""
+    decimal: bool = False
+
+
+NAMER_DEFAULTS = NamerOptions()
 
 
 class Coverage(Record):
-    """How far the addresses of a build-id have names: `rows` are addresses (those of lists counted each), `named`
-    those with frames; `distinct` and `distinct_named` count each vaddr once (again when it was forgotten meanwhile);
-    `missing` has the others' reasons."""
+    """How many addresses of a build-id were named.
+
+    `rows` counts all addresses (each of a list), `named` those with frames. `distinct` and `distinct_named` count each
+    vaddr once, and again if its answer was dropped from the cache in between. `missing` counts the reasons of the rest.
+    """
 
     build_id: str
     rows: int = 0
@@ -68,27 +129,24 @@ class Coverage(Record):
 
 
 class Namer(Closing):
-    """Names the addresses of record batches. A context manager; safe from several threads.
+    """Adds columns of names to record batches. A context manager; safe for use from several threads.
 
-    `locator` finds the files of build-ids; in place of one `store` names a store (a folder, s3://, ...), `cache` the
-    folder for what is fetched from it, which processes may share. With `return_addresses` each address is one past a
-    call: the byte before it is looked up; "callers" says so of all but the first of a list (a stack's). Names are
-    readable ones unless `demangle` is false.
+    A batch has a column of build-ids (texts in hex, bytes, or dictionaries of either) and one of addresses: integers of
+    any width (negative ones are read as 64 bits), or texts in hex; single ones, or lists (stacks). The addresses are
 
-    The batch has a column of build-ids (texts in hex, bytes, or dictionaries of those) and one of addresses (integers
-    of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones
-    or lists. They are vaddrs; runtime addresses where the columns `mapping_start` and `mapping_offset` are there as
-    well; file offsets where `file_offset` is there in place of `address`. The parameters of these names say what the
-    columns are called. `before_file` is called before the search for each file; an exception that it raises ends the
-    batch, and the answers of the files before it are kept.
+        vaddrs              in the column `address`
+        runtime addresses   in the column `address`, if there are columns `mapping_start` and `mapping_offset` as well
+        file offsets        in the column `file_offset`, if there is no column `address`
 
-    Added are `frames`, a list of structs (function, file, line, inlined, start_line, source; innermost first, a whole
-    stack's one after the other), and `reason`, why there are none. With `leaf` these fields are columns, of the
-    innermost frame alone; with `exploded` there is a row for each frame (one for an address without any; this needs
-    pyarrow). Texts are dictionaries; what is not known is null. `prefix` goes before the names of added columns.
+    The added columns are `frames`, a list of structs with the fields function, file, line, inlined, start_line and
+    source (innermost first; for a list of addresses, the frames of all of them in order), and `reason`, which says why
+    there are no frames. With `leaf` the fields of the innermost frame are columns; with `exploded` there is a row for
+    each frame, and one for an address without frames. Texts are dictionaries; unknown values are null.
 
     >>> Namer(leaf=True).added
     ('function', 'file', 'line', 'inlined', 'start_line', 'source', 'reason')
+    >>> Namer(address="pc", prefix="my_").added
+    ('my_frames', 'my_reason')
     """
 
     def __init__(
@@ -97,54 +155,66 @@ class Namer(Closing):
         locator: Locator | None = None,
         store: str | PathLike[str] | None = None,
         cache: str | PathLike[str] | None = None,
-        return_addresses: bool | Literal["callers"] = False,
-        demangle: bool | Callable[[str], str] = True,
-        leaf: bool = False,
-        exploded: bool = False,
-        build_id: str = BUILD_ID,
-        address: str = ADDRESS,
-        file_offset: str = FILE_OFFSET,
-        mapping_start: str = MAPPING_START,
-        mapping_offset: str = MAPPING_OFFSET,
-        prefix: str = "",
-        decimal: bool = False,
         before_file: Callable[[], None] | None = None,
+        options: NamerOptions = NAMER_DEFAULTS,
+        **changes: Unpack[NamerFields],
     ) -> None:
-        if leaf and exploded:
-            raise WrongUse("leaf and exploded: one row an address, or one a frame?")
+        """Prepare to name batches.
+
+        Args:
+            locator: finds the files of build-ids; by default, one with the default sources.
+            store: a store (a folder, s3://, ...) to find files in, instead of a locator.
+            cache: the folder for files fetched from the store; processes may share it.
+            before_file: called before the search for each file. If it raises, the batch ends with that exception, and
+                the answers of the files before it are kept.
+            options: how addresses are read and what is added.
+            changes: fields of NamerOptions by name, which replace those of `options`: return_addresses, demangle, leaf,
+                exploded, prefix, decimal, build_id, address, file_offset, mapping_start, mapping_offset.
+
+        Raises:
+            WrongUse: both `leaf` and `exploded`, or both a locator and a store are given.
+        """
+        options = replaced(options, **changes)
+        if options.leaf and options.exploded:
+            raise WrongUse("leaf and exploded exclude each other")
         if locator is not None and store is not None:
-            raise WrongUse("a locator and a store: give the store to the locator (sources=[Store(...).source()])")
+            raise WrongUse(
+                "locator and store exclude each other: give the store to the locator (sources=[Store(...).source()])"
+            )
         self._locator = locator or _locator_of(store, cache)
-        self._owned = locator is None
-        self._return_addresses = return_addresses
-        self._demangle = demangler(demangle)
-        self._leaf, self.exploded = leaf, exploded
-        self._build_id, self._address, self._file_offset = build_id, address, file_offset
-        self._mapping = (mapping_start, mapping_offset)
-        self.decimal = decimal
+        self._owns_locator = locator is None
+        self._options = options
+        self._demangle = demangler(options.demangle)
+        self.exploded, self.decimal = options.exploded, options.decimal
         self._before_file = before_file
-        names = FIELDS if leaf or exploded else (FRAMES,)
-        self.added = tuple(prefix + name for name in (*names, REASON))
+        names = FIELDS if options.leaf or options.exploded else (FRAMES,)
+        self.added = tuple(options.prefix + name for name in (*names, REASON))
         self._lock = threading.Lock()
-        self._files: dict[tuple[str, int], int] = {}
-        self._identities: list[tuple[str, int]] = []
+        self._files: dict[tuple[str, int], int] = {}  # numbers, by build-id and kind of addresses
+        self._identities: list[tuple[str, int]] = []  # build-id and kind of addresses, by number
         self._open: Lru[str, Opened] = Lru(OPEN_FILES, Opened.close)  # by build-id
         self._missing: dict[str, Missing] = {}  # by build-id
-        self._why: dict[int, dict[Reason, Missing]] = {}  # by file: what was seen, for the coverage
+        self._reasons: dict[int, dict[Reason, Missing]] = {}  # by file, for the coverage
         self._coverage: dict[str, Coverage] | None = None
         self._forget()
 
     def __repr__(self) -> str:
         return f"<columns.Namer: {len(self._answers)} answers, {len(self._open)} files open>"
 
-    # What a caller does
-
     def __call__(self, batch: Any) -> Any:
-        """The batch with the added columns: a RecordBatch or Table for one of pyarrow's, else an object that speaks the
-        C data interface as the batch does (`__arrow_c_array__`, `__arrow_c_stream__`: a stream is named as it is read).
+        """Return a batch, table or stream with the added columns.
 
-        WrongUse for a batch without these columns or with ones that hold something else; nothing that an address, a
-        build-id or a file is raises.
+        Args:
+            batch: an object with Arrow's C data interface (`__arrow_c_array__` or `__arrow_c_stream__`).
+
+        Returns:
+            A pyarrow RecordBatch or Table for one of pyarrow's, else an object with the same interface as `batch`. A
+            stream is named while it is read.
+
+        Raises:
+            WrongUse: a column is missing, or has values that can't be addresses or build-ids. An invalid address, an
+                unknown build-id or a damaged file is not an error; it sets the reason of its rows.
+            TypeError: `batch` does not have the interface.
         """
         if hasattr(batch, "__arrow_c_array__"):
             named = self._named(RecordBatch(*batch.__arrow_c_array__()), batch)
@@ -152,72 +222,74 @@ class Namer(Closing):
         if hasattr(batch, "__arrow_c_stream__"):
             if _is_pyarrow(batch) and hasattr(batch, "to_batches"):
                 return self._table(batch)
-            stream = Batches.taken(batch.__arrow_c_stream__())
-            return Batches(self._schema(stream.schema), (self._named(one, None) for one in stream))
-        raise TypeError(f"a {type(batch).__name__} does not speak Arrow's C data interface (__arrow_c_array__)")
+            stream = BatchStream.from_capsule(batch.__arrow_c_stream__())
+            return BatchStream(self._schema(stream.schema), (self._named(part, None) for part in stream))
+        raise TypeError(f"a {type(batch).__name__} does not have Arrow's C data interface (__arrow_c_array__)")
 
     def schema(self, schema: Any) -> Any:
-        """The schema of what comes out, for the schema of what goes in: pyarrow's for pyarrow's, else an object with
-        `__arrow_c_schema__`. WrongUse as for a batch."""
+        """Return the schema of the result for the schema of a batch.
+
+        pyarrow's for one of pyarrow's, else an object with `__arrow_c_schema__`. Raises WrongUse as `__call__` does.
+        """
         named = self._schema(RecordBatch(schema.__arrow_c_schema__()))
         return _as_pyarrow(named, "schema") if _is_pyarrow(schema) else named
 
-    def name(self, batch: RecordBatch) -> RecordBatch:
-        """The kernel's batch with the added columns."""
-        return batch.beside(self.names_of(batch))
-
     def reads(self, names: Collection[str]) -> list[str]:
-        """Of the names of a batch's columns those of the columns that are read."""
-        address = self._address if self._address in names else self._file_offset
-        wanted = [self._build_id, address]
-        if address == self._address and set(self._mapping) <= set(names):
-            wanted += self._mapping
-        return wanted
+        """Return the columns that are read, of a batch with columns of these names."""
+        options = self._options
+        columns = [options.build_id, options.address if options.address in names else options.file_offset]
+        if options.address in names and set(options.mapping) <= set(names):
+            columns += options.mapping
+        return [name for name in dict.fromkeys(columns) if name in names]
 
-    def names(self, batch: Any) -> RecordBatch | Batches:
-        """The added columns alone (never exploded) of a batch or a stream, for engines that have the others."""
+    def names(self, batch: Any) -> RecordBatch | BatchStream:
+        """Return only the added columns of a batch or stream, one row for each row (never exploded).
+
+        For engines that have the other columns. Arguments and errors are those of `__call__`.
+        """
         if hasattr(batch, "__arrow_c_array__"):
-            return self.names_of(RecordBatch(*batch.__arrow_c_array__()))
-        stream = Batches.taken(batch.__arrow_c_stream__())
+            return self._names_of(RecordBatch(*batch.__arrow_c_array__()))
+        stream = BatchStream.from_capsule(batch.__arrow_c_stream__())
         self._check_names(stream.schema)
-        return Batches(self._added_schema(), map(self.names_of, stream))
-
-    def names_of(self, batch: RecordBatch) -> RecordBatch:
-        """The added columns alone of the kernel's batch."""
-        elements, kind = self._elements(batch)
-        with self._lock:
-            answers = self._find(batch, elements, kind)
-            return self._columns(self._answers, answers, elements)
+        return BatchStream(self._added_schema(), map(self._names_of, stream))
 
     def count_coverage(self) -> None:
-        """Count coverage from now on; it costs a little for each row."""
+        """Start to count coverage, from zero. Counting costs a little for each row."""
         self._coverage = {}
 
     @property
     def coverage(self) -> list[Coverage]:
-        """What was named of each build-id since `count_coverage`, most rows first."""
-        found = (self._coverage or {}).values()
-        return sorted(found, key=lambda one: -one.rows)
+        """The coverage of each build-id since `count_coverage`, most rows first."""
+        return sorted((self._coverage or {}).values(), key=lambda coverage: -coverage.rows)
 
     def forget(self, build_id: str = "") -> None:
-        """Forget every answer and close every file, so that what has come to a store since is found; with `build_id`
-        those of this one."""
+        """Drop cached answers and close files, so that files that are new in a store are found.
+
+        Args:
+            build_id: the build-id, in hex, of the file to drop; "" for all files.
+        """
         with self._lock:
             if not build_id:
                 self._forget()
                 return
-            for identity in [one for one in self._files if one[0] == build_id]:
+            for identity in [identity for identity in self._files if identity[0] == build_id]:
                 self._renumber(*identity)
             self._missing.pop(build_id, None)
-            self._close_one(build_id)
+            self._close_file(build_id)
 
     def close(self) -> None:
-        """Close every file. The namer stays usable."""
+        """Close every file. The namer can be used again."""
         self.forget()
-        if self._owned:
+        if self._owns_locator:
             self._locator.close()
 
     # Batches
+
+    def _names_of(self, batch: RecordBatch) -> RecordBatch:
+        elements, kind = self._elements(batch)
+        with self._lock:
+            answers = self._find(batch, elements, kind)
+            return self._columns(self._answers, answers, elements)
 
     def _table(self, table: Any) -> Any:
         import pyarrow
@@ -225,11 +297,12 @@ class Namer(Closing):
         batches = [self(batch) for batch in table.to_batches()]
         return pyarrow.Table.from_batches(batches, schema=self.schema(table.schema))
 
-    def _named(self, batch: RecordBatch, given: Any) -> Any:
-        return self._exploding(batch, given) if self.exploded else self.name(batch)
+    def _named(self, batch: RecordBatch, source: Any) -> Any:
+        """Return a batch with the added columns; `source` is the pyarrow batch it was taken from, if any."""
+        return self._exploded(batch, source) if self.exploded else batch.joined(self._names_of(batch))
 
-    def _exploding(self, batch: RecordBatch, given: Any) -> RecordBatch:
-        """A row for each frame. The rows of the input are repeated by pyarrow."""
+    def _exploded(self, batch: RecordBatch, source: Any) -> RecordBatch:
+        """Return a batch with a row for each frame. pyarrow repeats the rows of the input."""
         try:
             import pyarrow
         except ImportError:
@@ -237,55 +310,53 @@ class Namer(Closing):
         elements, kind = self._elements(batch)
         with self._lock:
             answers = self._find(batch, elements, kind)
-            of, frames, chosen = self._answers.rows_of(answers, elements, True)
-            added = self._answers.columns(frames, self.added, WORDS, chosen)
-            rows = elements.rows_of(of)
-        given = pyarrow.record_batch(batch) if given is None else given
+            element_of, frames, answer_of = self._answers.rows_of(answers, elements, True)
+            added = self._answers.columns(frames, self.added, WORDS, answer_of)
+            rows = elements.rows_of(element_of)
+        source = pyarrow.record_batch(batch) if source is None else source
         numbers = pyarrow.Array.from_buffers(pyarrow.uint32(), len(rows), [None, pyarrow.py_buffer(rows)])
-        repeated = _rows(pyarrow.record_batch(given), numbers)
-        return RecordBatch(*repeated.__arrow_c_array__()).beside(added)
+        repeated = _rows(pyarrow.record_batch(source), numbers)
+        return RecordBatch(*repeated.__arrow_c_array__()).joined(added)
 
-    def _schema(self, given: RecordBatch) -> RecordBatch:
-        self._check_names(given)
-        return given.beside(self._added_schema())
+    def _schema(self, batch: RecordBatch) -> RecordBatch:
+        self._check_names(batch)
+        return batch.joined(self._added_schema())
 
     def _added_schema(self) -> RecordBatch:
-        nothing = Elements()
-        empty = AnswerStore(0, 0)
-        none = empty.find(nothing, Column("I"), array("I"))
-        return self._columns(empty, none, nothing)
+        elements, store = Elements(), AnswerStore(0, 0)
+        return self._columns(store, store.find(elements, Column("I"), array("I")), elements)
 
     def _check_names(self, batch: RecordBatch) -> tuple[str, bool]:
-        """The column of addresses, and whether they are file offsets."""
-        names = batch.names
-        if self._build_id not in names:
-            raise WrongUse(f"no column {self._build_id} of build-ids among {', '.join(names) or 'none'}")
-        taken = [name for name in self.added if name in names]
-        if taken:
-            raise WrongUse(f"the input has a column {taken[0]} already: name the added ones otherwise with a prefix")
-        for name, offsets in ((self._address, False), (self._file_offset, True)):
+        """Return the column of addresses, and True if they are file offsets. Raises WrongUse."""
+        names, options = batch.names, self._options
+        listed = ", ".join(names) or "none"
+        if options.build_id not in names:
+            raise WrongUse(f"no column {options.build_id} of build-ids: the columns are {listed}")
+        existing = [name for name in self.added if name in names]
+        if existing:
+            raise WrongUse(f"the input already has a column {existing[0]}: set a prefix for the added columns")
+        for name, is_offset in ((options.address, False), (options.file_offset, True)):
             if name in names:
-                check_formats(batch, name, self._build_id)
-                return name, offsets
-        wanted = f"{self._address} or {self._file_offset}"
-        raise WrongUse(f"no column {wanted} of addresses among {', '.join(names) or 'none'}")
+                check_formats(batch, name, options.build_id)
+                return name, is_offset
+        raise WrongUse(f"no column {options.address} or {options.file_offset} of addresses: the columns are {listed}")
 
     def _elements(self, batch: RecordBatch) -> tuple[Elements, int | Elements]:
-        """The addresses of a batch, and their kind: VADDRS, FILE_OFFSETS, or where their mappings begin."""
-        name, offsets = self._check_names(batch)
+        """Return the addresses of a batch, and their kind: VADDRS, FILE_OFFSETS, or the offsets of their mappings."""
+        name, is_offset = self._check_names(batch)
         elements = Elements(batch, name, self.decimal)
-        kind: int | Elements = FILE_OFFSETS if offsets else VADDRS
-        if not offsets and set(self._mapping) <= set(batch.names):
-            start, kind = (Elements(batch, one, self.decimal) for one in self._mapping)
-            elements.moved(start, kind)
-        if self._return_addresses:
-            elements.step_back(self._return_addresses == "callers")
+        kind: int | Elements = FILE_OFFSETS if is_offset else VADDRS
+        if not is_offset and set(self._options.mapping) <= set(batch.names):
+            start, kind = (Elements(batch, column, self.decimal) for column in self._options.mapping)
+            elements.to_file_offsets(start, kind)
+        if self._options.return_addresses:
+            elements.step_back(self._options.return_addresses == "callers")
         return elements, kind
 
     def _columns(self, store: AnswerStore, answers: Column, elements: Elements) -> RecordBatch:
-        if self._leaf or self.exploded:
-            frames, of = store.leaves(answers, elements)
-            return store.columns(frames, self.added, WORDS, of)
+        if self._options.leaf or self.exploded:
+            frames, answer_of = store.leaves(answers, elements)
+            return store.columns(frames, self.added, WORDS, answer_of)
         return store.chains(answers, elements, (*self.added, *FIELDS), WORDS)
 
     # Answers
@@ -295,25 +366,25 @@ class Namer(Closing):
 
     def _forget(self) -> None:
         self._forget_answers()
-        self._given = TextSet()  # build-ids as batches have them
-        self._files_of_given = {VADDRS: array("I"), FILE_OFFSETS: array("I")}
+        self._build_ids = TextSet()  # as batches have them
+        self._files_of_build_ids = {VADDRS: array("I"), FILE_OFFSETS: array("I")}
         self._files.clear()
         self._identities.clear()
         self._missing.clear()
-        self._why.clear()
+        self._reasons.clear()
         self._open.close()
 
     def _find(self, batch: RecordBatch, elements: Elements, kind: int | Elements) -> Column:
-        """The answer of each element; what was not asked before is looked up."""
-        if len(self._given) > BUILD_IDS or len(self._identities) > 2 * BUILD_IDS:
+        """Return the number of the answer of each element. New pairs of file and address are looked up."""
+        if len(self._build_ids) > MAX_BUILD_IDS or len(self._identities) > 2 * MAX_BUILD_IDS:
             self._forget()
-        elif len(self._answers) > ANSWERS or self._answers.memory > ANSWER_BYTES:
+        elif len(self._answers) > MAX_ANSWERS or self._answers.memory > MAX_ANSWER_BYTES:
             self._forget_answers()
-        codes = identities(batch, self._build_id, elements, self._given)
+        codes = identities(batch, self._options.build_id, elements, self._build_ids)
         if isinstance(kind, int):
-            files = self._files_of_given[kind]
-            for given in range(len(files), len(self._given)):
-                files.append(self._number(build_id_of(self._given[given]), kind))
+            files = self._files_of_build_ids[kind]
+            for number in range(len(files), len(self._build_ids)):
+                files.append(self._number(build_id_of(self._build_ids[number]), kind))
         else:
             codes, files = self._by_mapping(codes, elements, kind)
         before = len(self._answers)
@@ -338,7 +409,7 @@ class Namer(Closing):
         return answers
 
     def _by_mapping(self, codes: Column, elements: Elements, offsets: Elements) -> tuple[Column, array[int]]:
-        """A code for each pair of a build-id's code and the byte of the file where a mapping begins, and its file."""
+        """Return a code for each pair of build-id and offset of a mapping in its file, and the file of each code."""
         numbers, starts = numbered(offsets.address.numbers(), "Q")
         if elements.lists and not offsets.lists:
             lengths = map(int.__sub__, elements.starts.numbers()[1:], elements.starts.numbers())
@@ -348,14 +419,14 @@ class Namer(Closing):
         pairs[::2], pairs[1::2] = codes.numbers(), numbers.numbers()
         codes, distinct = numbered(pairs, "Q")
         files = array("I")
-        words = memoryview(distinct.numbers()).cast("B").cast("I")
-        for given, start in zip(words[::2], words[1::2], strict=True):
-            build_id = build_id_of(self._given[given]) if given < len(self._given) else ""
+        halves = memoryview(distinct.numbers()).cast("B").cast("I")
+        for number, start in zip(halves[::2], halves[1::2], strict=True):
+            build_id = build_id_of(self._build_ids[number]) if number < len(self._build_ids) else ""
             files.append(self._number(build_id, starts[start]))
         return codes, files
 
     def _number(self, build_id: str, kind: int) -> int:
-        """The number of a file, and of what its addresses are."""
+        """Return the number of a file with addresses of this kind; a new one if it has none."""
         identity = build_id, kind
         if identity not in self._files:
             self._files[identity] = len(self._identities)
@@ -365,27 +436,26 @@ class Namer(Closing):
     def _renumber(self, build_id: str, kind: int) -> None:
         """Give a file a new number, so that the answers of its old number are not used again."""
         number = self._files.pop((build_id, kind))
-        files = self._files_of_given.get(kind)
+        files = self._files_of_build_ids.get(kind)
         if files is not None:
             renewed = self._number(build_id, kind)
-            for given, file in enumerate(files):
+            for index, file in enumerate(files):
                 if file == number:
-                    files[given] = renewed
+                    files[index] = renewed
 
     def _look_up(self, file: int, which: Column, addresses: Column) -> None:
-        """Give the answers of one file their frames, or the reason why they have none."""
+        """Set the frames of the answers `which`, all of one file, or the reason why they have none."""
         build_id, kind = self._identities[file]
-        offsets = kind != VADDRS
         try:
             opened = self._opened(build_id, len(addresses))
             if isinstance(opened, Missing):
                 self._refuse(file, which, opened)
                 return
-            wanted = addresses.numbers()
-            if offsets:
-                wanted = vaddrs_of(opened, wanted, None if kind == FILE_OFFSETS else kind)
-        except Exception as error:  # whatever a reader stumbles over, the other files' rows go on
-            self._close_one(build_id)
+            vaddrs = addresses.numbers()
+            if kind != VADDRS:
+                vaddrs = vaddrs_of(opened, vaddrs, None if kind == FILE_OFFSETS else kind)
+        except Exception as error:  # the rows of other files are still named
+            self._close_file(build_id)
             missing = Missing(*reason_of(error, f"naming {len(addresses)} addresses of {build_id}"))
             self._refuse(file, which, missing)
             return
@@ -395,20 +465,20 @@ class Namer(Closing):
             return which if len(part) == len(which) else taken(answers, "I", array("I", part))
 
         def look_up(part: range) -> None:
-            vaddrs = wanted if len(part) == len(which) else taken(wanted, "Q", array("I", part)).numbers()
-            self._fill(file, opened, chosen(part), vaddrs)
+            some = vaddrs if len(part) == len(which) else taken(vaddrs, "Q", array("I", part)).numbers()
+            self._fill(file, opened, chosen(part), some)
 
         def doing(part: range) -> str:
-            return f"naming {len(part)} addresses of {build_id} from {wanted[part.start]:#x} on"
+            return f"naming {len(part)} addresses of {build_id}, the first of which is {vaddrs[part.start]:#x}"
 
         unanswered = list(in_halves(range(len(which)), look_up, doing))
         if unanswered:
-            self._close_one(build_id)
+            self._close_file(build_id)
         for part, reason, detail in unanswered:
             self._refuse(file, chosen(part), Missing(reason, detail))
 
     def _fill(self, file: int, opened: Opened, which: Column, vaddrs: memoryview) -> None:
-        """Give answers the frames of their vaddrs in an opened file, or the reason why they have none."""
+        """Set the frames of the answers `which` to those of `vaddrs`, or the reason why they have none."""
         table = opened.binary.table_for(vaddrs)
         frames = table.find_frames(vaddrs)
         texts = table.texts_of(frames)
@@ -419,16 +489,16 @@ class Namer(Closing):
         if opened.segments is None and self._identities[file][1] != VADDRS:
             unnamed = Missing(Reason.NOT_PLACED, opened.how, MAKE_AGAIN)
         self._answers.fill(which, frames, texts, numbers, start_lines, NUMBERS[unnamed.reason])
-        self._why.setdefault(file, {})[unnamed.reason] = unnamed
+        self._reasons.setdefault(file, {})[unnamed.reason] = unnamed
 
     def _refuse(self, file: int, which: Column, missing: Missing) -> None:
         self._answers.refuse(which, NUMBERS[missing.reason])
-        self._why.setdefault(file, {})[missing.reason] = missing
+        self._reasons.setdefault(file, {})[missing.reason] = missing
 
     def _opened(self, build_id: str, addresses: int) -> Opened | Missing:
-        found = self._open.get(build_id)
-        if found is not None:
-            return found
+        opened = self._open.get(build_id)
+        if opened is not None:
+            return opened
         if build_id in self._missing:
             return self._missing[build_id]
         if not build_id:
@@ -441,13 +511,13 @@ class Namer(Closing):
         self._open[build_id] = search.opened
         return search.opened
 
-    def _close_one(self, build_id: str) -> None:
+    def _close_file(self, build_id: str) -> None:
         opened = self._open.pop(build_id, None)
         if opened is not None:
             opened.close()
 
     def _shown(self, text: bytes, linkage: bool) -> bytes:
-        """A text as it is shown: linkage names readable, and what is not UTF-8 with escapes, as Arrow's texts are."""
+        """Return a text as valid UTF-8, as Arrow requires: linkage names made readable, other bytes escaped."""
         if linkage and self._demangle is not None:
             text = self._demangle(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         try:
@@ -459,7 +529,7 @@ class Namer(Closing):
     # Coverage
 
     def _count(self, answers: Column, codes: Column, files: array[int], before: int) -> None:
-        """Add a batch to the coverage; its codes stand for these files."""
+        """Add a batch to the coverage; code c means file files[c], and answers are new from number `before` on."""
         assert self._coverage is not None
         counts = self._answers.tally(answers, codes, len(files), len(REASONS)).numbers()
         width = 1 + len(REASONS)
@@ -468,18 +538,18 @@ class Namer(Closing):
             if not any(row):
                 continue
             build_id = self._identities[file][0] if file >= 0 else ""
-            one = self._coverage.setdefault(build_id, Coverage(build_id))
-            known = self._why.get(file, {})
-            one.rows += sum(row)
-            one.named += row[0]
+            coverage = self._coverage.setdefault(build_id, Coverage(build_id))
+            reasons = self._reasons.get(file, {})
+            coverage.rows += sum(row)
+            coverage.named += row[0]
             for reason, count in zip(REASONS, row[1:], strict=True):
                 if count:
-                    one.missing[known.get(reason, Missing(reason))] += count
+                    coverage.missing[reasons.get(reason, Missing(reason))] += count
         for file, (distinct, named) in self._answers.distinct(before).items():
             build_id = self._identities[file][0]
-            one = self._coverage.setdefault(build_id, Coverage(build_id))
-            one.distinct += distinct
-            one.distinct_named += named
+            coverage = self._coverage.setdefault(build_id, Coverage(build_id))
+            coverage.distinct += distinct
+            coverage.distinct_named += named
 
 
 def _locator_of(store: str | PathLike[str] | None, cache: str | PathLike[str] | None) -> Locator:
@@ -489,48 +559,49 @@ def _locator_of(store: str | PathLike[str] | None, cache: str | PathLike[str] | 
 
 
 def build_id_of(value: bytes) -> str:
-    """A build-id as the locator compares it; "" for bytes that are none.
+    """Return a build-id in the form in which the locator compares it; "" for invalid bytes.
 
-    Texts in hex and raw bytes are told apart by what they are: raw bytes that are all hex digits are a text.
+    `value` is a text in hex or the raw bytes. Raw bytes that happen to be hex digits are read as a text.
 
     >>> build_id_of(b"AB12cd34"), build_id_of(bytes([0xAB, 0x12, 0xCD, 0x34])), build_id_of(b"../../etc")
     ('ab12cd34', 'ab12cd34', '')
     """
+    raw = value.hex() if len(value) <= LONGEST_BUILD_ID else ""
     try:
         text = value.decode("ascii").strip()
     except UnicodeDecodeError:
-        return value.hex() if len(value) <= 64 else ""
+        return raw
     if not text.isprintable():
-        return value.hex() if len(value) <= 64 else ""
-    found = comparable(text)
-    return found if found.count("/") == 3 or set(found) <= set("0123456789abcdef") else ""
+        return raw
+    build_id = comparable(text)
+    return build_id if build_id.count("/") == 3 or set(build_id) <= set("0123456789abcdef") else ""
 
 
 def vaddrs_of(opened: Opened, file_offsets: memoryview, start: int | None = None) -> memoryview:
-    """The vaddr of each file offset; NOWHERE for one that no executable segment of the file holds.
+    """Return the vaddr of each file offset; NO_VADDR for an offset outside the file's executable segments.
 
-    `start`: the byte of the file where the mapping of these offsets begins, if known.
+    `start` is the file offset of the mapping that these offsets are in, if known.
     """
     extent = None if start is None else (start, None)
     vaddrs = Translation.of_code(opened.segments or ()).mapped_vaddrs_of(file_offsets, extent)
-    return memoryview(array("Q", [NOWHERE if vaddr is None else vaddr for vaddr in vaddrs]))
+    return memoryview(array("Q", [NO_VADDR if vaddr is None else vaddr for vaddr in vaddrs]))
 
 
 def _rows(batch: Any, numbers: Any) -> Any:
-    """Return the rows of a pyarrow RecordBatch that have these numbers. WrongUse for a column that can't be taken."""
+    """Return the rows of a pyarrow RecordBatch with these numbers. Raises WrongUse for types pyarrow can't take."""
     import pyarrow as pa
 
-    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    without_take = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
-            if column.type in plain:  # for which pyarrow has no `take`
-                columns.append(column.cast(plain[column.type]).take(numbers).cast(column.type))
+            if column.type in without_take:
+                columns.append(column.cast(without_take[column.type]).take(numbers).cast(column.type))
             else:
                 columns.append(column.take(numbers))
         except pa.ArrowNotImplementedError:
-            words = f"column {name}: {column.type} can't be repeated for each frame: leave the column out"
-            raise WrongUse(words) from None
+            message = f"column {name} of type {column.type} can't be repeated for each frame: remove the column"
+            raise WrongUse(message) from None
     return pa.record_batch(columns, schema=batch.schema)
 
 

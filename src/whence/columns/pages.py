@@ -1,7 +1,7 @@
-"""Headers of Parquet's pages: what a row group decodes to, before it is decoded.
+"""Read the headers of Parquet's pages, to bound what a row group decodes to before pyarrow decodes it.
 
-pyarrow decodes a page whole, and rows as many as it is asked for, whatever few bytes they are stored in. The headers
-of pages say both: how large a page is when decompressed, and how many values it has. A footer may say something else.
+pyarrow decodes a complete page, and all requested rows, even if a few bytes represent many values. The header of a page
+has its decompressed size and its number of values. The footer may disagree with the headers, which pyarrow follows.
 
 Document: README.md, Encodings.md and src/main/thrift/parquet.thrift of apache/parquet-format; of Apache Thrift
 doc/specs/thrift-compact-protocol.md.
@@ -14,20 +14,20 @@ from typing import Any, NamedTuple
 
 from whence.columns.checks import broken
 
-MOST_ROWS = 1 << 20  # of a batch
-BATCH_BYTES = 1 << 26  # of a batch, dictionaries apart
-PREFIXED_BYTES = 1 << 26  # of a batch with texts that may repeat the text before, at most
-GROUP_TIMES, GROUP_ALLOWANCE = 1024, 1 << 28  # what a row group may need beside its rows
-HEAD, MOST_HEAD = 1 << 13, 1 << 24  # bytes of a page's header
-INDEX_SIZE = 4  # bytes of a row's place in a dictionary
-OFFSET_SIZE = 12  # bytes of a text beside its own
+MAX_ROWS = 1 << 20  # of a batch
+BATCH_BYTES = 1 << 26  # of a batch, without dictionaries
+PREFIXED_BYTES = 1 << 26  # of a batch with texts that may repeat the previous text
+GROUP_TIMES, GROUP_ALLOWANCE = 1024, 1 << 28  # limit of the memory of a row group in addition to its rows
+FIRST_READ, MAX_HEADER = 1 << 13, 1 << 24  # bytes of a page's header: read first, and the limit
+INDEX_SIZE = 4  # bytes of a row's index in a dictionary
+OFFSET_SIZE = 12  # bytes of a text in addition to its characters
 
 # Thrift's compact protocol
 STOP, TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UUID = range(14)
 FIXED_SIZES = {I8: 1, DOUBLE: 8, UUID: 16}
-MOST_DEPTH = 16
+MAX_DEPTH = 16
 LONG_LIST = 15
-MORE = 0x80  # in a byte of a varint: another one follows
+MORE = 0x80  # in a byte of a varint: another byte follows
 # Fields, by number and type: one of another type counts as absent, as in Thrift
 ROW_GROUPS = 4, LIST
 CHUNKS, ROWS = (1, LIST), (3, I64)
@@ -45,33 +45,33 @@ FOOTER_END = 8  # bytes after the footer: its length, and the magic
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
-class Page(NamedTuple):
-    """What a page's header says."""
+class PageHeader(NamedTuple):
+    """The fields of a page's header that are used."""
 
     kind: int
-    size: int  # decompressed
+    size: int  # bytes, decompressed
     values: int
     encoding: int
 
 
-class Chunk(NamedTuple):
-    """What the footer says of a column's part of a row group."""
+class ColumnChunk(NamedTuple):
+    """A column's part of a row group, from the footer."""
 
     encodings: frozenset[int]
     values: int
-    size: int  # of its pages as stored
+    size: int  # stored bytes of its pages
     data_offset: int
     dictionary_offset: int  # 0: none
 
 
-class Group(NamedTuple):
-    """What the footer says of a row group."""
+class RowGroup(NamedTuple):
+    """A row group, from the footer."""
 
     rows: int
-    chunks: list[Chunk]
+    chunks: list[ColumnChunk]
 
 
-class Column(NamedTuple):
+class LeafColumn(NamedTuple):
     """A leaf of the schema."""
 
     path: str
@@ -80,54 +80,53 @@ class Column(NamedTuple):
     by_dictionary: bool  # texts are read as dictionaries
 
 
-class Need(NamedTuple):
-    """What decoding a row group takes: bytes of a row, bytes beside the rows, and the most rows at once."""
+class DecodedSize(NamedTuple):
+    """The memory to decode a row group, in bytes, and how many rows to decode at a time."""
 
-    row: int
-    fixed: int
-    rows: int
+    row: int  # of each row
+    fixed: int  # in addition to the rows
+    rows: int  # to decode at a time
 
 
-Read = Callable[[int, int], bytes]  # (offset, size): at most so many bytes
+Read = Callable[[int, int], bytes]  # (offset, size): at most `size` bytes
 Fields = dict[tuple[int, int], Any]  # of a struct, by number and type
 
 
-def groups_of(read: Read, size: int) -> list[Group]:
+def groups_of(read: Read, size: int) -> list[RowGroup]:
     """Return the row groups of a file of `size` bytes. Raises BrokenTable.
 
-    pyarrow's own objects for what a footer says end the process (std::terminate) where it is damaged.
+    pyarrow's own objects for the footer abort the process (std::terminate) if it is damaged.
     """
     ending = read(max(size - FOOTER_END, 0), FOOTER_END)
     length = int.from_bytes(ending[:4], "little")
     if len(ending) < FOOTER_END or length + FOOTER_END > size:
         raise broken("damaged parquet: the file ends before its footer does")
     data = read(size - FOOTER_END - length, length)
-    found: list[Group] = []
+    groups: list[RowGroup] = []
     try:
-        struct_at(data, 0, 0, {ROW_GROUPS: lambda fields: found.append(group_of(fields))})
+        read_struct(data, 0, 0, {ROW_GROUPS: lambda fields: groups.append(group_of(fields))})
     except (IndexError, KeyError, TypeError):
         raise broken("damaged parquet: the footer is malformed") from None
-    return found
+    return groups
 
 
-def group_of(fields: Fields) -> Group:
-    """Return what a RowGroup's fields say. Raises KeyError, TypeError."""
+def group_of(fields: Fields) -> RowGroup:
+    """Make a RowGroup from Thrift fields. Raises KeyError, TypeError."""
     chunks = []
     for chunk in fields[CHUNKS]:
-        one = chunk[CHUNK_METADATA]
-        encodings = frozenset(map(int, one[ENCODINGS]))
-        chunks.append(
-            Chunk(encodings, one[CHUNK_VALUES], one[CHUNK_SIZE], one[DATA_OFFSET], one.get(DICTIONARY_OFFSET, 0))
-        )
-    return Group(fields[ROWS], chunks)
+        data = chunk[CHUNK_METADATA]
+        dictionary = data.get(DICTIONARY_OFFSET, 0)
+        encodings = frozenset(map(int, data[ENCODINGS]))
+        chunks.append(ColumnChunk(encodings, data[CHUNK_VALUES], data[CHUNK_SIZE], data[DATA_OFFSET], dictionary))
+    return RowGroup(fields[ROWS], chunks)
 
 
-def need_of(group: Group, columns: list[Column], read: Read, size: int) -> Need:
-    """Return what decoding a row group takes. `size` is the file's. Raises BrokenTable."""
+def decoded_size(group: RowGroup, columns: list[LeafColumn], read: Read, size: int) -> DecodedSize:
+    """Return the memory to decode a row group. `size` is the file's. Raises BrokenTable."""
     per_row = stored = fixed = 0
-    most = MOST_ROWS
+    max_rows = MAX_ROWS
     if len(group.chunks) != len(columns) or group.rows < 0:
-        raise broken("damaged parquet: a row group does not fit the schema")
+        raise broken("damaged parquet: a row group does not match the schema")
     for chunk, column in zip(group.chunks, columns, strict=True):
         stored += max(chunk.size, 0)
         count = dictionary = largest = plain = prefixed = 0
@@ -150,18 +149,18 @@ def need_of(group: Group, columns: list[Column], read: Read, size: int) -> Need:
         else:
             per_row += width
             if prefixed and not column.width:
-                most = min(most, max(PREFIXED_BYTES // prefixed, 1))
+                max_rows = min(max_rows, max(PREFIXED_BYTES // prefixed, 1))
     limit = GROUP_TIMES * stored + GROUP_ALLOWANCE
     if fixed > limit:
         raise broken(
             f"a row group of {stored:,} bytes decodes to more than {limit:,}: "
             "write smaller row groups, or texts without DELTA_BYTE_ARRAY"
         )
-    return Need(per_row, fixed, max(min(most, BATCH_BYTES // max(per_row, 1)), 1))
+    return DecodedSize(per_row, fixed, max(min(max_rows, BATCH_BYTES // max(per_row, 1)), 1))
 
 
-def pages_of(chunk: Chunk, read: Read, size: int, path: str) -> Iterator[Page]:
-    """Yield the pages of a column's chunk as pyarrow walks them. Raises BrokenTable for what lies about its size."""
+def pages_of(chunk: ColumnChunk, read: Read, size: int, path: str) -> Iterator[PageHeader]:
+    """Yield the headers of a column's pages in the order in which pyarrow reads them. Raises BrokenTable."""
     start = chunk.data_offset
     if chunk.values <= 0:
         return
@@ -169,11 +168,11 @@ def pages_of(chunk: Chunk, read: Read, size: int, path: str) -> Iterator[Page]:
         start = chunk.dictionary_offset
     end = start + chunk.size
     if not 0 < start <= end <= size:
-        raise broken(f"damaged parquet: column {path!r}: its pages extend past the end of the file")
+        raise broken(f"damaged parquet: column {path!r}: the pages extend past the end of the file")
     seen = 0
     while seen < chunk.values and start < end:
         try:
-            fields, length = header_at(read, start, end)
+            fields, length = read_header(read, start, end)
             page = page_of(fields)
             compressed = fields[COMPRESSED]
         except (IndexError, KeyError, TypeError):
@@ -186,109 +185,109 @@ def pages_of(chunk: Chunk, read: Read, size: int, path: str) -> Iterator[Page]:
         yield page
 
 
-def page_of(fields: Fields) -> Page:
-    """Return what a page's header says. Raises KeyError, TypeError."""
+def page_of(fields: Fields) -> PageHeader:
+    """Make a PageHeader from Thrift fields. Raises KeyError, TypeError."""
     kind = fields[PAGE_TYPE]
-    if kind not in INNER:  # an index, or a kind of tomorrow: skipped by pyarrow
-        return Page(kind, fields[UNCOMPRESSED], 0, 0)
+    if kind not in INNER:  # an index, or an unknown kind: pyarrow skips the page
+        return PageHeader(kind, fields[UNCOMPRESSED], 0, 0)
     inner = fields[INNER[kind]]
-    return Page(kind, fields[UNCOMPRESSED], inner[VALUES], inner[ENCODING[kind]])
+    return PageHeader(kind, fields[UNCOMPRESSED], inner[VALUES], inner[ENCODING[kind]])
 
 
-def header_at(read: Read, start: int, end: int) -> tuple[Fields, int]:
+def read_header(read: Read, start: int, end: int) -> tuple[Fields, int]:
     """Return the fields of the header at an offset, and its length. Raises IndexError."""
-    size = HEAD
+    size = FIRST_READ
     while True:
         data = read(start, min(size, end - start))
         try:
-            return struct_at(data, 0, 0)
+            return read_struct(data, 0, 0)
         except IndexError:
-            if size >= min(MOST_HEAD, end - start):
+            if size >= min(MAX_HEADER, end - start):
                 raise
             size *= 8
 
 
-def struct_at(
-    data: bytes, at: int, depth: int, taken: dict[tuple[int, int], Callable[[Fields], object]] | None = None
+def read_struct(
+    data: bytes, offset: int, depth: int, handlers: dict[tuple[int, int], Callable[[Fields], object]] | None = None
 ) -> tuple[Fields, int]:
     """Return the integers, structs and lists among the fields of a struct, and its end. Raises IndexError.
 
-    The structs of lists in `taken` are passed to its functions one by one in place of that.
+    For lists of structs in `handlers`, each struct is passed to the function instead, so that not all are in memory.
     """
     fields: Fields = {}
     number = 0
-    while head := data[at]:
-        at += 1
+    while head := data[offset]:
+        offset += 1
         type = head & 15
         if head >> 4:
             number += head >> 4
         else:
-            number, at = integer_at(data, at)
-        take = taken.get((number, type)) if taken else None
-        if take is None:
-            fields[number, type], at = value_at(data, at, type, depth)
+            number, offset = read_zigzag(data, offset)
+        handler = handlers.get((number, type)) if handlers else None
+        if handler is None:
+            fields[number, type], offset = read_value(data, offset, type, depth)
             continue
-        count, item, at = list_head_at(data, at)
+        count, item, offset = read_list_head(data, offset)
         if item != STRUCT:
             raise IndexError
         for _ in range(count):
-            value, at = struct_at(data, at, depth + 1)
-            take(value)
-    return fields, at + 1
+            value, offset = read_struct(data, offset, depth + 1)
+            handler(value)
+    return fields, offset + 1
 
 
-def list_head_at(data: bytes, at: int) -> tuple[int, int, int]:
+def read_list_head(data: bytes, offset: int) -> tuple[int, int, int]:
     """Return the count and type of a list's items, and the offset of the first. Raises IndexError."""
-    head = data[at]
-    size, at = unsigned_at(data, at + 1) if head >> 4 == LONG_LIST else (head >> 4, at + 1)
-    return size, head & 15, at
+    head = data[offset]
+    size, offset = read_varint(data, offset + 1) if head >> 4 == LONG_LIST else (head >> 4, offset + 1)
+    return size, head & 15, offset
 
 
-def value_at(data: bytes, at: int, type: int, depth: int, *, is_item: bool = False) -> tuple[Any, int]:
-    if depth > MOST_DEPTH:
+def read_value(data: bytes, offset: int, type: int, depth: int, *, is_item: bool = False) -> tuple[Any, int]:
+    if depth > MAX_DEPTH:
         raise IndexError
     if type in (TRUE, FALSE):
-        return None, at + is_item
+        return None, offset + is_item
     if type in (I16, I32, I64):
-        return integer_at(data, at)
+        return read_zigzag(data, offset)
     if type in FIXED_SIZES:
-        return None, at + FIXED_SIZES[type]
+        return None, offset + FIXED_SIZES[type]
     if type == BINARY:
-        size, at = unsigned_at(data, at)
-        return None, at + size
+        size, offset = read_varint(data, offset)
+        return None, offset + size
     if type == STRUCT:
-        return struct_at(data, at, depth + 1)
+        return read_struct(data, offset, depth + 1)
     if type in (LIST, SET):
-        size, item, at = list_head_at(data, at)
+        size, item, offset = read_list_head(data, offset)
         types: tuple[int, ...] = (item,)
     elif type == MAP:
-        size, at = unsigned_at(data, at)
-        types = (data[at] >> 4, data[at] & 15) if size else ()
-        at += bool(size)
+        size, offset = read_varint(data, offset)
+        types = (data[offset] >> 4, data[offset] & 15) if size else ()
+        offset += bool(size)
     else:
         raise IndexError
     items = []
     for _ in range(size):
-        for one in types:
-            value, at = value_at(data, at, one, depth + 1, is_item=True)
-            if at > len(data):
+        for item_type in types:
+            value, offset = read_value(data, offset, item_type, depth + 1, is_item=True)
+            if offset > len(data):
                 raise IndexError
             items.append(value)
-    return items, at
+    return items, offset
 
 
-def unsigned_at(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, offset: int) -> tuple[int, int]:
     number = shift = 0
     while shift < 70:
-        byte = data[at]
-        at += 1
+        byte = data[offset]
+        offset += 1
         number |= (byte & ~MORE) << shift
         if not byte & MORE:
-            return number, at
+            return number, offset
         shift += 7
     raise IndexError
 
 
-def integer_at(data: bytes, at: int) -> tuple[int, int]:
-    number, at = unsigned_at(data, at)
-    return number >> 1 ^ -(number & 1), at
+def read_zigzag(data: bytes, offset: int) -> tuple[int, int]:
+    number, offset = read_varint(data, offset)
+    return number >> 1 ^ -(number & 1), offset

@@ -1,8 +1,8 @@
-"""Files of tables, read and named batch by batch: Parquet, Arrow IPC, CSV, JSON lines.
+"""Read table files and name them batch by batch: Parquet, Arrow IPC, CSV, JSON lines.
 
-A table is never in memory whole: a batch is read while the one before is named and the one before that is written.
-What a file claims is checked before pyarrow allocates it (`columns.pages`, `columns.ipc`, `columns.lines`), every batch
-is validated in full, and cut where its rows hold too much (`columns.checks`).
+Only a few batches are in memory: one is read while the previous is named and the one before that is written. What a
+file claims is checked before pyarrow allocates memory for it (`columns.pages`, `columns.ipc`, `columns.lines`). Each
+batch is validated in full, and cut if its rows are too large (`columns.checks`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from whence._base.budget import Budget
 from whence._base.errors import WrongUse, plain
 from whence._base.files import open_input, read_at
 from whence.columns import pages
+from whence.columns.arrow import pa, pc
 from whence.columns.checks import BrokenTable, broken, check_batch, check_schema, pieces, size_of
 from whence.columns.ipc import CheckedMessages, SteadyFile
 from whence.columns.lines import BLOCK, check_csv_header, read_json
-from whence.columns.writing import ARROW_MAGIC, TableKind, TableWriter, arrow
+from whence.columns.writing import ARROW_MAGIC, TableKind, TableWriter
 from whence.objects.elf.layout import MAGIC as ELF_MAGIC
 
 if TYPE_CHECKING:
@@ -34,44 +35,53 @@ __all__ = ["BrokenTable", "TableKind", "TableReader", "TableWriter", "looks_deci
 
 T = TypeVar("T")
 
-AHEAD = 1  # batches that wait between reading, naming and writing
-NOT_TO_DICTIONARIES = {pages.DELTA_BYTE_ARRAY, pages.DELTA_LENGTH_BYTE_ARRAY}  # what pyarrow reads as texts only
-HEAD = 8  # bytes that say what a file is
-MOST_ITEMS = 1 << 16  # columns or row groups in a list of a Parquet file's footer
-BUDGET_TIMES, BUDGET_ALLOWANCE = 4096, 1 << 30  # of what a table's rows hold together
+AHEAD = 1  # batches queued between reading, naming and writing
+NOT_TO_DICTIONARIES = {
+    pages.DELTA_BYTE_ARRAY,
+    pages.DELTA_LENGTH_BYTE_ARRAY,
+}  # encodings that pyarrow can't read as dictionaries
+HEAD = 8  # bytes with the magic of a file
+MAX_ITEMS = 1 << 16  # columns or row groups in a list of a Parquet file's footer
+BUDGET_TIMES, BUDGET_ALLOWANCE = 4096, 1 << 30  # limit of the bytes of all rows
 
 
 class TableReader:
-    """A table file: its schema and its batches, valid and of bounded size. A context manager.
+    """Reads a table file: its schema, and valid batches of bounded size. A context manager and an iterable.
 
-    `path` is "-" for stdin, `kind` None for what the path's ending or the first bytes say. `build_id` and `address` are
-    columns, both of which are texts in CSV, whatever they look like. Texts of Parquet are read as dictionaries, `types`
-    is its own schema. Raises OSError, BrokenTable, WrongUse without pyarrow.
+    Args:
+        path: "-" for stdin.
+        kind: None to decide by the path's ending or the first bytes.
+        build_id, address: columns that are read as texts from CSV, even if they look like numbers.
+
+    `schema` has dictionaries for the texts of a Parquet file; `types` is the schema that the file declares.
+
+    Raises OSError and BrokenTable.
     """
 
     def __init__(self, path: str, kind: TableKind | None, *, build_id: str, address: str) -> None:
         self.name = "stdin" if path == "-" else path
-        self.exploded = False  # each row will be repeated for its frames
-        self.rows = 0  # as far as the file says
+        self.exploded = False  # the caller repeats each row for its frames
+        self.rows = 0  # as the file claims; 0 if it does not say
         self._stack = ExitStack()
         self._build_id, self._address = build_id, address
-        pa = arrow()
+        self._file: SteadyFile | None = None
+        self._first: Iterator[Any] | None = None  # the batches, if the first was read ahead
         try:
             file = self._opened(path)
             head = file.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
             self.kind = kind or (TableKind.of_name(path) if path != "-" else None) or TableKind.of_head(head)
             if not head:
-                raise BrokenTable("file", 0, "a table", "", fault="the file is empty", path=self.name)
+                raise BrokenTable("", None, "the file is empty", path=self.name)
             if head.startswith(ELF_MAGIC):
-                raise BrokenTable("file", 0, "a table", head, fault="an ELF file, not a table", path=self.name)
+                raise BrokenTable("", None, "an ELF file, not a table", path=self.name)
             if self.kind is TableKind.PARQUET or head.startswith(ARROW_MAGIC):
                 file = self._seekable(file)
             stored = os.fstat(file.fileno()).st_size if file.seekable() else 0
             self.budget = Budget(
                 "table", "its rows", stored, times=BUDGET_TIMES, allowance=BUDGET_ALLOWANCE, error=BrokenTable
             )
-            with self.wording():
-                self.schema, self.batches = self._read(pa, file, head)
+            with self.errors_of_file():
+                self.schema, self.batches = self._read(file, head)
                 check_schema(self.schema)
                 self.types = self.schema if self.kind is not TableKind.PARQUET else self._types
         except BaseException:
@@ -83,32 +93,32 @@ class TableReader:
             return self._stack.enter_context(open(0, "rb", BLOCK, closefd=False))
         return self._stack.enter_context(open_input(path, BrokenTable, buffering=BLOCK))
 
-    def _read(self, pa: Any, file: BinaryIO, head: bytes) -> tuple[Any, Iterator[Any]]:
+    def _read(self, file: BinaryIO, head: bytes) -> tuple[Any, Iterator[Any]]:
         match self.kind:
             case TableKind.PARQUET:
-                return self._read_parquet(pa, file)
+                return self._read_parquet(file)
             case TableKind.ARROW:
-                return self._read_arrow(pa, file, head)
+                return self._read_arrow(file, head)
             case TableKind.CSV:
-                return self._read_csv(pa, file)
+                return self._read_csv(file)
             case TableKind.JSON:
                 return read_json(self._counted(file), self._address)
 
-    def _read_parquet(self, pa: Any, file: BinaryIO) -> tuple[Any, Iterator[Any]]:
+    def _read_parquet(self, file: BinaryIO) -> tuple[Any, Iterator[Any]]:
         from pyarrow import parquet
 
         steady = SteadyFile(file)
-        whole = parquet.ParquetFile(steady, pre_buffer=False, thrift_container_size_limit=MOST_ITEMS)
-        self._types = whole.schema_arrow
+        declared = parquet.ParquetFile(steady, pre_buffer=False, thrift_container_size_limit=MAX_ITEMS)
+        self._types = declared.schema_arrow
         check_schema(self._types)
-        leaves = [whole.schema.column(number) for number in range(len(whole.schema))]
+        leaves = [declared.schema.column(number) for number in range(len(declared.schema))]
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
 
-        def read(start: int, most: int) -> bytes:
-            return read_at(descriptor, most, start)
+        def read(start: int, limit: int) -> bytes:
+            return read_at(descriptor, limit, start)
 
         groups = pages.groups_of(read, size)
-        if len(groups) != whole.metadata.num_row_groups:
+        if len(groups) != declared.metadata.num_row_groups:
             raise broken("damaged parquet: the footer is malformed")
         delta = {
             number
@@ -117,17 +127,19 @@ class TableReader:
             if not NOT_TO_DICTIONARIES.isdisjoint(chunk.encodings)
         }
         texts = [
-            one.path for number, one in enumerate(leaves) if one.physical_type == "BYTE_ARRAY" and number not in delta
+            leaf.path
+            for number, leaf in enumerate(leaves)
+            if leaf.physical_type == "BYTE_ARRAY" and number not in delta
         ]
         table = parquet.ParquetFile(
-            steady, metadata=whole.metadata, read_dictionary=texts, pre_buffer=False,
-            thrift_container_size_limit=MOST_ITEMS,
+            steady, metadata=declared.metadata, read_dictionary=texts, pre_buffer=False,
+            thrift_container_size_limit=MAX_ITEMS,
         )  # fmt: skip
-        types = [type for one in table.schema_arrow for type in _leaf_types(one.type)]
+        types = [type for field in table.schema_arrow for type in _leaf_types(field.type)]
         if len(types) != len(leaves):
             types = [pa.null()] * len(leaves)
         columns = [
-            pages.Column(
+            pages.LeafColumn(
                 plain(leaf.path),
                 0 if leaf.physical_type == "BYTE_ARRAY" else pages.WIDTHS.get(leaf.physical_type, leaf.length),
                 leaf.max_repetition_level > 0,
@@ -139,36 +151,36 @@ class TableReader:
 
         def batches() -> Iterator[Any]:
             for number, group in enumerate(groups):
-                need = pages.need_of(group, columns, read, size)
-                self.budget.charge(need.fixed + need.row * group.rows)
-                yield from table.iter_batches(batch_size=need.rows, row_groups=[number])
+                decoded = pages.decoded_size(group, columns, read, size)
+                self.budget.charge(decoded.fixed + decoded.row * group.rows)
+                yield from table.iter_batches(batch_size=decoded.rows, row_groups=[number])
 
         return table.schema_arrow, batches()
 
-    def _read_arrow(self, pa: Any, file: BinaryIO, head: bytes) -> tuple[Any, Iterator[Any]]:
+    def _read_arrow(self, file: BinaryIO, head: bytes) -> tuple[Any, Iterator[Any]]:
         batches = None
         if head.startswith(ARROW_MAGIC):  # the file form is a stream, with a footer
-            with pa.ipc.open_file(SteadyFile(file)) as whole:
-                batches = whole.num_record_batches
+            with pa.ipc.open_file(SteadyFile(file)) as footer:
+                batches = footer.num_record_batches
             file.seek(HEAD)
         steady = self._counted(file)
         messages = CheckedMessages(pa.ipc.MessageReader.open_stream(steady))
         reader = pa.ipc.open_stream(messages)
 
         def counted() -> Iterator[Any]:
-            claimed = found = 0
+            claimed = count = 0
             for batch in reader:
                 self.budget.charge(messages.claimed - claimed)
-                claimed, found = messages.claimed, found + 1
+                claimed, count = messages.claimed, count + 1
                 yield batch
-                if found == batches:
+                if count == batches:
                     return
-            if batches is not None and found < batches:
-                raise broken(f"damaged arrow: the footer says {batches} batches, the file has {found}")
+            if batches is not None and count < batches:
+                raise broken(f"damaged arrow: the footer says {batches} batches, but the file has {count}")
 
         return reader.schema, counted()
 
-    def _read_csv(self, pa: Any, file: BinaryIO) -> tuple[Any, Iterator[Any]]:
+    def _read_csv(self, file: BinaryIO) -> tuple[Any, Iterator[Any]]:
         from pyarrow import csv
 
         check_csv_header(file.peek(BLOCK)[:BLOCK])  # type: ignore[attr-defined]
@@ -179,37 +191,36 @@ class TableReader:
             convert_options=csv.ConvertOptions(column_types=texts, strings_can_be_null=True),
         )
         check_schema(reader.schema)
-        for one in reader.schema:
-            if pa.types.is_binary(one.type):
-                raise broken(f"column {plain(one.name)}: text that is not UTF-8: convert it")
+        for field in reader.schema:
+            if pa.types.is_binary(field.type):
+                raise broken(f"column {plain(field.name)}: text that is not UTF-8: convert the text")
         return reader.schema, iter(reader)
 
     def _counted(self, file: BinaryIO) -> Any:
-        """Return the file for pyarrow; what comes through a pipe counts as stored when it has come."""
-        self._steady = SteadyFile(file)
-        return self._steady
+        """Return the file for pyarrow, counting the bytes read: the size of a pipe is not known before its end."""
+        self._file = SteadyFile(file)
+        return self._file
 
     def look_ahead(self, look: Callable[[Any], object]) -> None:
-        """Have the first batch looked at before it is read."""
+        """Call `look` with the first batch, which iteration still returns."""
         batches = self._pieces()
         first = next(batches, None)
         if first is not None:
             look(first)
-            self._waiting = chain([first], batches)
+            self._first = chain([first], batches)
 
     def _seekable(self, file: BinaryIO) -> BinaryIO:
-        """The file; what comes through a pipe is put into a temporary one first."""
+        """Return the file, or a temporary copy of a pipe's content."""
         if file.seekable():
             return file
-        kept = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-        shutil.copyfileobj(file, kept, BLOCK)
-        kept.seek(0)
-        return kept
+        copy = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        shutil.copyfileobj(file, copy, BLOCK)
+        copy.seek(0)
+        return copy
 
     @contextmanager
-    def wording(self) -> Iterator[None]:
-        """What pyarrow says of a damaged file is an error of the file."""
-        pa = arrow()
+    def errors_of_file(self) -> Iterator[None]:
+        """Raise pyarrow's errors about a damaged file as BrokenTable, with the path."""
         try:
             yield
         except BrokenTable as error:
@@ -224,26 +235,24 @@ class TableReader:
     def _damaged(self, error: Exception) -> BrokenTable:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, UnicodeDecodeError):
-            reason = "text that is not UTF-8: convert it"
-        return BrokenTable("file", 0, "", "", fault=f"damaged {self.kind.word}: {plain(reason)}", path=self.name)
+            reason = "text that is not UTF-8: convert the text"
+        return BrokenTable("", None, f"damaged {self.kind.word}: {plain(reason)}", path=self.name)
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """What is said of the table's columns names the file."""
+        """Add the path to a WrongUse about the table's columns."""
         try:
             yield
         except WrongUse as error:
             raise WrongUse(f"{plain(self.name)}: {error}") from None
 
     def __iter__(self) -> Iterator[Any]:
-        yield from self._waiting or self._pieces()
-
-    _waiting: Iterator[Any] | None = None
+        yield from self._first or self._pieces()
 
     def _pieces(self) -> Iterator[Any]:
         batches = self._valid()
         while True:
-            with self.wording():
+            with self.errors_of_file():
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -252,15 +261,13 @@ class TableReader:
     def _valid(self) -> Iterator[Any]:
         for batch in self.batches:
             check_batch(batch)
-            if self._steady is not None:
-                self.budget.grow(max(self.budget.stored, self._steady.count))
+            if self._file is not None:
+                self.budget.grow(max(self.budget.stored, self._file.count))
             yield from pieces(batch, self._address, exploded=self.exploded)
 
-    _steady: SteadyFile | None = None
-
     def charge(self, piece: Any, *, expanded: bool) -> None:
-        """Charge what a piece's rows hold. Raises BrokenTable."""
-        with self.wording():
+        """Charge the bytes of a batch's rows to the budget. Raises BrokenTable."""
+        with self.errors_of_file():
             self.budget.charge(sum(size_of(column, expanded=expanded) for column in piece.columns))
 
     def __enter__(self) -> TableReader:
@@ -271,10 +278,10 @@ class TableReader:
 
 
 def _leaf_types(type: Any) -> Iterator[Any]:
-    """The types of a type's leaves, in the order of Parquet's columns."""
+    """Yield the types of a type's leaves, in the order of Parquet's columns."""
     if hasattr(type, "storage_type"):
         type = type.storage_type
-    if not type.num_fields or arrow().types.is_dictionary(type):
+    if not type.num_fields or pa.types.is_dictionary(type):
         yield type
         return
     for number in range(type.num_fields):
@@ -282,7 +289,7 @@ def _leaf_types(type: Any) -> Iterator[Any]:
 
 
 class Inline(Executor):
-    """Does what it is given at once."""
+    """An executor that runs each call immediately, in the calling thread."""
 
     def submit(self, work: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
         future: Future[T] = Future()
@@ -294,14 +301,14 @@ class Inline(Executor):
 
 
 def looks_decimal(batch: Any, address: str) -> bool:
-    """Whether a column of texts has addresses without a letter, nearly surely decimal ones (of a hex number with six
-    digits one in twenty has no letter)."""
-    import pyarrow.compute as pc
+    """Return True if a column of texts has no letters, so that its addresses are very likely decimal.
 
+    About 6 % of hex numbers of six digits have no letter.
+    """
     if address not in batch.schema.names:
         return False
     column = batch.column(address)
-    if not arrow().types.is_string(column.type):
+    if not pa.types.is_string(column.type):
         return False
     return bool(column.null_count < len(column)) and not pc.any(pc.match_substring_regex(column, "[a-fA-FxX]")).as_py()
 
@@ -315,10 +322,13 @@ def name_table(
     *,
     threads: bool = True,
 ) -> int:
-    """Write a table with names added to a file; return how many rows there were.
+    """Write a table with names added to a file; return the number of rows.
 
-    Reading, naming and writing overlap, except without `threads`: for a machine with one core and many files. `path` is
-    "-" for stdout.
+    Args:
+        path: "-" for stdout.
+        kind: the kind of file to write.
+        progress: called after each batch, with the number of rows so far.
+        threads: read, name and write at the same time; without, on one thread.
     """
     reader.exploded = namer.exploded
     with reader.named_errors():
@@ -337,13 +347,13 @@ def name_table(
                 pending.popleft().result()
             rows += batch.num_rows
             progress(rows)
-        for one in pending:
-            one.result()
+        for future in pending:
+            future.result()
     return rows
 
 
 def _ahead(items: Iterator[Any], threads: bool) -> Iterator[Any]:
-    """The same items, the next of which is made while one is worked on."""
+    """Yield the items, making the next one on another thread while the caller works on the current one."""
     if not threads:
         yield from items
         return

@@ -1,4 +1,4 @@
-"""Engines that people run already, a few lines each over whence.columns: each is imported only where it is wanted.
+"""Adapters that name addresses inside data engines: a few lines for each over whence.columns.
 
     whence.engines.duckdb      register(connection): whence(build_id, address) in SQL
     whence.engines.polars      pl.col("address").whence.name(pl.col("build_id"))
@@ -8,7 +8,8 @@
     whence.engines.dask        name(frame)
     whence.engines.spark       name(frame)
 
-Workers open archives themselves, from where `places` says, and keep them: nothing of a binary goes through an engine.
+Each module imports its engine; import the module of the engine that you use. Worker processes open the archives
+themselves, from the sources in `places`, and keep them open: no binary is sent through an engine.
 
 dask         partitions of a DataFrame, named by Dask's workers
 datafusion   names for a DataFusion data frame

@@ -1,4 +1,4 @@
-"""Dask: the partitions of a DataFrame named by its workers.
+"""Dask: name the partitions of a DataFrame in Dask's workers.
 
 >>> import dask.dataframe
 >>> import pandas as pd
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import whence.engines.pandas  # noqa: F401  # registers the accessor
 from whence.engines.workers import Places
 
 if TYPE_CHECKING:
@@ -19,13 +20,21 @@ if TYPE_CHECKING:
 
 
 def name(frame: Any, places: Places | None = None, **options: Any) -> Any:
-    """A dask DataFrame with names added, lazily. `places` and `options` are those of whence.engines.pandas."""
+    """Return a Dask DataFrame with columns of names added. Nothing is computed yet.
+
+    Args:
+        frame: a Dask DataFrame with columns of build-ids and addresses.
+        places: where workers find files, see `whence.engines.workers.Places`.
+        options: those of `whence.columns.Namer`, except `exploded`.
+
+    Raises:
+        TypeError: `exploded` is given.
+        WrongUse: a column is missing, or has values that can't be addresses or build-ids.
+    """
     return frame.map_partitions(name_partition, places, options, meta=name_partition(frame._meta, None, options))
 
 
 def name_partition(partition: pd.DataFrame, places: Places | None, options: dict[str, Any]) -> pd.DataFrame:
-    """One partition, named in a worker."""
-    import whence.engines.pandas  # noqa: F401
-
+    """Return one partition with columns of names added."""
     named: pd.DataFrame = partition.whence.name(places, **options)
     return named

@@ -1,4 +1,4 @@
-"""DataFusion: names for a data frame.
+"""DataFusion: add names to a data frame.
 
     >>> from datafusion import SessionContext
     >>> from whence.engines.datafusion import name
@@ -7,13 +7,15 @@
     >>> name(samples, context, leaf=True).select("address", "reason").to_pylist()
     [{'address': 4096, 'reason': 'no-file'}]
 
-A function in SQL would take one type of address alone: DataFusion knows no other functions of Python. A data frame has
-any that `whence.columns.Namer` knows.
+There is no SQL function: DataFusion's Python functions accept a single type of address. Data frames may have addresses
+of every type that `whence.columns.Namer` reads.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from whence.engines.workers import Places, namer_of
 
@@ -22,13 +24,17 @@ if TYPE_CHECKING:
 
 
 def name(source: Any, context: Any, places: Places | Locator | None = None, **options: Any) -> Any:
-    """A data frame of the context: `source` with names added. It is named at once, and kept in memory.
+    """Return a data frame of `context`: `source` with columns of names added, held in memory.
 
-    `source` is a data frame, or anything that speaks Arrow's stream interface. `options` are those of
-    `whence.columns.Namer`.
+    Args:
+        source: a DataFusion data frame, or an object with Arrow's stream interface (`__arrow_c_stream__`).
+        context: the SessionContext of the result.
+        places: where files are found: a Locator, or see `whence.engines.workers.Places`.
+        options: those of `whence.columns.Namer`.
+
+    Raises:
+        WrongUse: a column is missing, or has values that can't be addresses or build-ids.
     """
-    import pyarrow as pa
-
     named = namer_of(places, **options)(pa.RecordBatchReader.from_stream(source))
-    # read before it is handed over: DataFusion's own stream must not be asked while DataFusion waits for us
+    # Read everything first: pulling from DataFusion's stream while DataFusion waits for this table would deadlock.
     return context.from_arrow(pa.RecordBatchReader.from_stream(named).read_all())

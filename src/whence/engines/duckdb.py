@@ -7,13 +7,15 @@
     ...     connection.sql("select whence_leaf('00ff', 4096).reason").fetchall()
     [('no-file',)]
 
-`whence(build_id, address)` returns the frames of an address, a list of structs, innermost first; unnest it for a row a
-frame. `whence_leaf(build_id, address)` returns a struct of the innermost frame, with the reason where there is none.
-`whence_frames(table)` is a table function: the rows of a table (by name) with columns build_id and address, a row for
-each frame. Addresses are integers, texts in hex, or lists of those (whole stacks); build-ids texts in hex or blobs.
+    whence(build_id, address)       the frames of an address: a list of structs, innermost first
+    whence_leaf(build_id, address)  a struct of the innermost frame, with a reason if the address has no name
+    whence_frames('table')          the rows of a table with columns build_id and address, one row for each frame
 
-DuckDB calls these with 2,048 rows at most, on its own threads under the interpreter's lock: `set threads = 1` where
-naming is most of the work. Where it is a table that gets names, `name` is faster: it hands over large batches.
+Addresses are integers, texts in hex, or lists of either (whole stacks); build-ids are texts in hex or blobs.
+
+DuckDB calls these functions with at most 2,048 rows at a time, on its own threads, which contend for the interpreter's
+lock: `set threads = 1` if naming is most of the work. To name a whole table, `name` is faster, as it passes large
+batches.
 
     >>> from whence.engines.duckdb import name
     >>> with duckdb.connect() as connection:
@@ -26,6 +28,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import pyarrow as pa
+
 from whence._base.errors import WrongUse
 from whence.columns.namer import ADDRESS, BUILD_ID
 from whence.engines.workers import Places, namer_of
@@ -36,23 +41,25 @@ if TYPE_CHECKING:
 
 FRAME = "STRUCT(function VARCHAR, file VARCHAR, line UINTEGER, inlined BOOLEAN, start_line UINTEGER, source VARCHAR)"
 LEAF = FRAME[:-1] + ", reason VARCHAR)"
-ROWS = 1 << 18  # that are handed over at once
+ROWS = 1 << 18  # rows of a batch
 
 
 def register(connection: Any, places: Places | Locator | None = None, *, name: str = "whence", **options: Any) -> Any:
-    """Make the functions known to a connection, which is returned. `options` are those of `whence.columns.Namer`.
+    """Register the SQL functions with a DuckDB connection, and return the connection.
 
-    `name` is what the functions' names begin with.
+    Args:
+        connection: a duckdb.DuckDBPyConnection.
+        places: where files are found: a Locator, or see `whence.engines.workers.Places`.
+        name: the start of the functions' names: NAME, NAME_leaf and NAME_frames.
+        options: those of `whence.columns.Namer`, except `leaf` and `exploded`.
     """
-    import pyarrow as pa
-
     chains = namer_of(places, **options)
     leaves = namer_of(places, leaf=True, **options)
 
     def names(namer: Namer, columns: tuple[Any, ...]) -> Any:
         if len(columns) != 2:
-            raise WrongUse(f"a build-id and an address are asked for, and not {len(columns)} arguments")
-        parts = [one.combine_chunks() for one in columns]
+            raise WrongUse(f"{name} takes 2 arguments, a build-id and an address, not {len(columns)}")
+        parts = [column.combine_chunks() for column in columns]
         return pa.array(namer.names(pa.record_batch(parts, names=[BUILD_ID, ADDRESS])))
 
     def frames(*columns: Any) -> Any:
@@ -61,7 +68,7 @@ def register(connection: Any, places: Places | Locator | None = None, *, name: s
     def leaf(*columns: Any) -> Any:
         return names(leaves, columns)
 
-    # side_effects: a store may know tomorrow what it does not today, so constants are not folded into plans
+    # side_effects: a store may get new files, so DuckDB must not fold calls with constants into plans
     settings = {"type": "arrow", "null_handling": "special", "side_effects": True}
     connection.create_function(name, frames, None, f"{FRAME}[]", **settings)
     connection.create_function(f"{name}_leaf", leaf, None, LEAF, **settings)
@@ -74,18 +81,21 @@ def register(connection: Any, places: Places | Locator | None = None, *, name: s
 
 
 def name(source: Any, connection: Any, places: Places | Locator | None = None, **options: Any) -> Any:
-    """A relation of the connection: `source` with names added, which are made as it is read, once.
+    """Return a relation of `connection`: `source` with columns of names added. It can be read once.
 
-    `source` is a relation of that connection, or anything that speaks Arrow's stream interface (a pyarrow Table, a
-    reader of files); that costs less than to have DuckDB make Arrow's batches first. `options` are those of
-    `whence.columns.Namer`.
+    Args:
+        source: a relation of `connection`, or an object with Arrow's stream interface (a pyarrow Table, a reader of
+            files), which is faster as DuckDB need not convert it first.
+        connection: a duckdb.DuckDBPyConnection.
+        places: where files are found: a Locator, or see `whence.engines.workers.Places`.
+        options: those of `whence.columns.Namer`.
+
+    Raises:
+        WrongUse: a column is missing, or has values that can't be addresses or build-ids.
     """
-    import duckdb
-    import pyarrow as pa
-
     if isinstance(source, duckdb.DuckDBPyRelation):
         read = getattr(source, "to_arrow_reader", None) or source.fetch_record_batch  # before DuckDB 1.4
         source = read(ROWS)
-        connection = connection.cursor()  # a connection has one open result
+        connection = connection.cursor()  # a connection can have only one open result
     named = namer_of(places, **options)(pa.RecordBatchReader.from_stream(source))
     return connection.from_arrow(pa.RecordBatchReader.from_stream(named))

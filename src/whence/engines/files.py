@@ -1,4 +1,4 @@
-"""Files that engines read and write by path or by address: in a folder, or in a bucket by way of a temporary file."""
+"""Read and write files in folders or, by way of temporary files, in buckets."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ from whence.store.places import SCHEME, objects_at
 if TYPE_CHECKING:
     from whence.store.objects import Objects
 
-PLACES = 64  # whose connections a process keeps
+PLACES = 64  # buckets whose connections a process keeps
 
 
 def is_address(path: str) -> bool:
-    """Whether this names an object of a bucket, and not a file: "s3://bucket/profiles/cpu.pb.gz"."""
+    """Return True if `path` names an object of a bucket ("s3://bucket/profiles/cpu.pb.gz") and not a file."""
     return SCHEME.match(path) is not None
 
 
 def joined(folder: str, name: str) -> str:
-    """The path or address of a file in a folder."""
+    """Return the path or address of a file in a folder."""
     return f"{folder.rstrip('/')}/{name}" if is_address(folder) else os.path.join(folder, name)
 
 
 def listed(folder: str) -> list[str]:
-    """The paths or addresses of the files in a folder or right below an address, in order of their names. OSError."""
+    """Return the paths or addresses of the files directly in a folder or below an address, sorted. Raises OSError."""
     if not is_address(folder):
         paths = (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
         return [path for path in paths if os.path.isfile(path)]
-    keys = (one.key for one in _objects(folder.rstrip("/")).list(""))
+    keys = (item.key for item in _objects(folder.rstrip("/")).list(""))
     return [joined(folder, key) for key in sorted(key for key in keys if "/" not in key)]
 
 
 def exists(path: str) -> bool:
-    """OSError for a bucket that can't be reached."""
+    """Return True if a file or object exists. Raises OSError if its bucket can't be reached."""
     if not is_address(path):
         return os.path.exists(path)
-    place, key = _split(path)
-    return place.head(key) is not None
+    objects, key = _split(path)
+    return objects.head(key) is not None
 
 
 @contextmanager
 def to_read(path: str) -> Iterator[str]:
-    """A file with these bytes; one of a bucket is fetched for the time of the block. OSError.
+    """Yield the path of a readable file; an object of a bucket is fetched and deleted after the block.
 
-    What is raised of a fetched file names it by its address.
+    Raises OSError. Errors about a fetched file name its address.
     """
     if not is_address(path):
         yield path
         return
-    place, key = _split(path)
+    objects, key = _split(path)
     with tempfile.TemporaryDirectory() as folder:
         fetched = os.path.join(folder, key)
         with open(fetched, "wb") as file:
-            if place.fetch(key, file) is None:
+            if objects.fetch(key, file) is None:
                 problem = failure("ENOENT")
                 problem.filename = path
                 raise problem
@@ -72,15 +72,15 @@ def to_read(path: str) -> Iterator[str]:
 
 @contextmanager
 def to_write(path: str) -> Iterator[str]:
-    """A path to write a file to, whole or not at all; in a bucket it is put when the block ends well. OSError."""
+    """Yield a path to write a file to; an object of a bucket is uploaded if the block succeeds. Raises OSError."""
     if not is_address(path):
         yield path
         return
-    place, key = _split(path)
+    objects, key = _split(path)
     with tempfile.TemporaryDirectory() as folder:
         written = os.path.join(folder, key)
         yield written
-        place.put(key, Path(written), move=True)
+        objects.put(key, Path(written), move=True)
 
 
 def _split(address: str) -> tuple[Objects, str]:
@@ -89,5 +89,5 @@ def _split(address: str) -> tuple[Objects, str]:
 
 
 @lru_cache(PLACES)
-def _objects(place: str) -> Objects:
-    return objects_at(place)
+def _objects(address: str) -> Objects:
+    return objects_at(address)

@@ -1,4 +1,4 @@
-"""pandas: an accessor that adds names to a frame.
+"""pandas: an accessor that adds names to a DataFrame.
 
     >>> import pandas as pd
     >>> import whence.engines.pandas
@@ -6,8 +6,8 @@
     >>> list(frame.whence.name(leaf=True).reason)
     ['no-file']
 
-Integers with missing values must be "UInt64" or Arrow's: pandas makes others floating-point numbers, which can't hold
-an address, and which are refused.
+Integer columns with missing values must have the dtype "UInt64" or one of Arrow's. Other dtypes make pandas use
+floating-point numbers, which can't hold an address and are refused.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 
 from whence.columns.plain import plain
 from whence.engines.workers import Places, namer_of
@@ -25,27 +26,28 @@ if TYPE_CHECKING:
 
 @pd.api.extensions.register_dataframe_accessor("whence")
 class WhenceAccessor:
-    """`.whence` of a DataFrame."""
+    """The accessor `.whence` of a DataFrame."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
 
     def name(self, places: Places | Locator | None = None, **options: Any) -> pd.DataFrame:
-        """The frame with names added, as Arrow's types. `options` are those of `whence.columns.Namer`, but for
-        `exploded`: TypeError."""
-        import pyarrow as pa
+        """Return the frame with columns of names added, with Arrow's dtypes.
 
+        Args:
+            places: where files are found: a Locator, or see `whence.engines.workers.Places`.
+            options: those of `whence.columns.Namer`, except `exploded`.
+
+        Raises:
+            TypeError: `exploded` is given.
+            WrongUse: a column is missing, or has values that can't be addresses or build-ids.
+        """
         if options.get("exploded"):
             raise TypeError("exploded=True repeats rows: name lists, and use DataFrame.explode")
-        kept = list(dict.fromkeys(one for one in _read(options) if one in self._frame.columns))
-        table = pa.Table.from_pandas(self._frame[kept], preserve_index=False).combine_chunks()
-        named = plain(namer_of(places, **options)(table))
-        added = named.select([one for one in named.column_names if one not in kept])
+        namer = namer_of(places, **options)
+        read = namer.reads(self._frame.columns)
+        table = pa.Table.from_pandas(self._frame[read], preserve_index=False).combine_chunks()
+        named = plain(namer(table))
+        added = named.select([column for column in named.column_names if column not in read])
         columns = added.to_pandas(types_mapper=pd.ArrowDtype).set_index(self._frame.index)
         return pd.concat([self._frame, columns], axis=1)
-
-
-def _read(options: dict[str, Any]) -> list[str]:
-    """The columns that a namer with these options reads."""
-    names = ("build_id", "address", "file_offset", "mapping_start", "mapping_offset")
-    return [str(options.get(name, name)) for name in names]

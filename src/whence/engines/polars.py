@@ -6,9 +6,9 @@
     >>> frame.select(pl.col("address").whence.leaf(pl.col("build_id")).struct.field("reason")).item()
     'no-file'
 
-`name` returns the frames of each address, a list of structs, innermost first; `leaf` a struct of the innermost frame,
-with the reason where there is none. Both are lazy and elementwise: streaming hands over 100,000 rows at a time. Texts
-are categoricals, which cost a fraction of strings: `.cast(pl.String)` makes strings of those that are needed.
+`name` returns the frames of each address: a list of structs, innermost first. `leaf` returns a struct of the innermost
+frame, with a reason if the address has no name. Both are lazy and elementwise; the streaming engine passes 100,000 rows
+at a time. Texts are categoricals, which are much cheaper than strings; use `.cast(pl.String)` if you need strings.
 """
 
 from __future__ import annotations
@@ -25,22 +25,31 @@ if TYPE_CHECKING:
     from whence.columns import Namer
     from whence.locator.locator import Locator
 
-ASKED = pl.Schema({BUILD_ID: pl.String, ADDRESS: pl.UInt64})
+INPUT = pl.Schema({BUILD_ID: pl.String, ADDRESS: pl.UInt64})
 
 
 @pl.api.register_expr_namespace("whence")
 class WhenceNamespace:
-    """`.whence` of an expression of addresses (unsigned integers of 64 bits, or lists of them: whole stacks)."""
+    """The namespace `.whence` of an expression of addresses (UInt64, or lists of UInt64: whole stacks)."""
 
     def __init__(self, addresses: pl.Expr) -> None:
         self._addresses = addresses
 
     def name(self, build_id: pl.Expr, places: Places | Locator | None = None, **options: Any) -> pl.Expr:
-        """The frames of each address: List(Struct). `options` are those of `whence.columns.Namer`."""
+        """Return an expression of the frames of each address: List(Struct), innermost first.
+
+        Args:
+            build_id: an expression of build-ids in hex.
+            places: where files are found: a Locator, or see `whence.engines.workers.Places`.
+            options: those of `whence.columns.Namer`, except `leaf` and `exploded`.
+        """
         return self._mapped(build_id, namer_of(places, **options), lambda named: named.struct[0])
 
     def leaf(self, build_id: pl.Expr, places: Places | Locator | None = None, **options: Any) -> pl.Expr:
-        """The innermost frame of each address, and the reason where there is none: Struct."""
+        """Return an expression of the innermost frame of each address: Struct.
+
+        Its field `reason` says why an address has no frame. The arguments are those of `name`.
+        """
         return self._mapped(build_id, namer_of(places, leaf=True, **options), lambda named: named)
 
     def _mapped(self, build_id: pl.Expr, namer: Namer, part: Callable[[pl.Series], pl.Series]) -> pl.Expr:
@@ -48,5 +57,5 @@ class WhenceNamespace:
             return part(pl.Series(namer.names(series)))
 
         both = pl.struct(build_id.alias(BUILD_ID), self._addresses.alias(ADDRESS))
-        nothing = name(ASKED.to_frame().to_struct())
-        return both.map_batches(name, return_dtype=nothing.dtype, is_elementwise=True)
+        empty = name(INPUT.to_frame().to_struct())
+        return both.map_batches(name, return_dtype=empty.dtype, is_elementwise=True)

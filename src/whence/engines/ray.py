@@ -1,8 +1,8 @@
-"""Ray: names for datasets and for folders or buckets of files, on one machine or many.
+"""Ray: name datasets, and folders or buckets of files, on one machine or many.
 
-`name` is for tables that Ray Data reads already. `name_files` is for files, and is what held when workers and nodes
-were killed: one plain task a file, which skips what exists, writes beside under a name of its own, and renames. Files
-are paths or addresses in buckets ("s3://bucket/folder/samples.parquet"), as places of `whence.store` are.
+`name` is for tables that Ray Data has read. `name_files` is for files, and survives killed workers and nodes: each file
+is one task, which skips an existing result, writes to a temporary name, and renames. Files are paths, or addresses in
+buckets ("s3://bucket/folder/samples.parquet") as in `whence.store`.
 
     >>> import ray.data
     >>> from whence.engines.ray import name
@@ -17,16 +17,21 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from whence._base.errors import WhenceError
 from whence.columns.plain import plain
+from whence.columns.tables import TableKind, TableReader, name_table
 from whence.engines.files import exists, is_address, joined, to_read, to_write
-from whence.engines.workers import Places, namer_of
+from whence.engines.workers import Places, locator_of, namer_of
+from whence.profiles.binaries import Binaries
+from whence.profiles.formats import registry as formats
+from whence.profiles.naming import name as name_profile
 
 RETRIES = 5  # of a task whose worker or node died
-CPUS = 0.5  # of an actor: pools as large as the cluster wait for ever for the stages that feed them
+CPUS = 0.5  # of an actor: a pool that takes all CPUs of the cluster would wait forever for the stages that feed it
 
 
 class NameBatches:
-    """What Ray Data's `map_batches` runs: `dataset.map_batches(NameBatches, batch_format="pyarrow", ...)`."""
+    """A callable class for Ray Data: `dataset.map_batches(NameBatches, batch_format="pyarrow", ...)`."""
 
     def __init__(self, places: Places | None = None, options: dict[str, Any] | None = None) -> None:
         self._namer = namer_of(places, **(options or {}))
@@ -36,9 +41,13 @@ class NameBatches:
 
 
 def name(dataset: Any, places: Places | None = None, *, concurrency: int = 1, **options: Any) -> Any:
-    """A Ray Dataset with names added, lazily; `options` are those of `whence.columns.Namer`.
+    """Return a Ray Dataset with columns of names added. Nothing is computed yet.
 
-    `concurrency` is the number of actors. Each asks for half a CPU.
+    Args:
+        dataset: a ray.data.Dataset with columns of build-ids and addresses.
+        places: where workers find files, see `whence.engines.workers.Places`.
+        concurrency: the number of actors; each requests half a CPU.
+        options: those of `whence.columns.Namer`.
     """
     return dataset.map_batches(
         NameBatches,
@@ -49,15 +58,16 @@ def name(dataset: Any, places: Places | None = None, *, concurrency: int = 1, **
     )
 
 
+def _report(source: str, target: str) -> dict[str, Any]:
+    return {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
+
+
 def name_file(source: str, target: str, places: Places | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Name one table file, unless that is done already; what became of it: source, target, rows, named, or an error.
+    """Name one table file unless `target` exists, and return a report: counts, or the text of an error.
 
-    `target` appears whole or not at all: whoever else names the file at the same time writes the same.
+    `target` is written completely or not at all; tasks that name the same file at the same time write equal bytes.
     """
-    from whence._base.errors import WhenceError
-    from whence.columns.tables import TableKind, TableReader, name_table
-
-    report: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
+    report = _report(source, target)
     namer = namer_of(places, **options)
     namer.count_coverage()
     build_id, address = str(options.get("build_id", "build_id")), str(options.get("address", "address"))
@@ -73,20 +83,14 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
             report["rows"] = name_table(reader, namer, written, kind, threads=False)  # a task has one CPU
     except (WhenceError, OSError) as error:
         return {**report, "error": str(error)}
-    report["addresses"] = sum(one.rows for one in namer.coverage)
-    report["named"] = sum(one.named for one in namer.coverage)
+    report["addresses"] = sum(coverage.rows for coverage in namer.coverage)
+    report["named"] = sum(coverage.named for coverage in namer.coverage)
     return report
 
 
 def name_profile_file(source: str, target: str, places: Places | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Name one profile, unless that is done already; what became of it, as of a table: rows are its locations."""
-    from whence._base.errors import WhenceError
-    from whence.engines.workers import locator_of
-    from whence.profiles.binaries import Binaries
-    from whence.profiles.formats import registry as formats
-    from whence.profiles.naming import name as name_profile
-
-    report: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
+    """Name one profile unless `target` exists, and return a report as `name_file` does; rows are its locations."""
+    report = _report(source, target)
     try:
         if exists(target):
             return {**report, "skipped": True}
@@ -100,18 +104,28 @@ def name_profile_file(source: str, target: str, places: Places | None, options: 
             formats.write(profile, written, formats.format_for(profile, written))
     except (WhenceError, OSError) as error:
         return {**report, "error": str(error)}
-    report["rows"] = report["addresses"] = sum(one.locations for one in reports)
-    report["named"] = sum(one.named for one in reports)
+    report["rows"] = report["addresses"] = sum(each.locations for each in reports)
+    report["named"] = sum(each.named for each in reports)
     return report
 
 
 def name_files(
     paths: Iterable[str], folder: str, places: Places | None = None, *, at_once: int = 0, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Name table files into a folder or bucket, a Ray task each; yields what became of each as it ends, in no order.
+    """Name table files in Ray tasks, one for each file, and yield a report as each task ends.
 
-    Files that are there already are not named again. `at_once` bounds the tasks that wait or run (default: four
-    a CPU). Ray must be initialized.
+    Ray must be initialized. Files whose result exists are skipped.
+
+    Args:
+        paths: paths or addresses of table files.
+        folder: the folder or bucket of the results, which keep the names of the files.
+        places: where workers find files, see `whence.engines.workers.Places`.
+        at_once: the number of tasks that wait or run at a time; 0 is four for each CPU.
+        options: those of `whence.columns.Namer`.
+
+    Yields:
+        A dict for each file, in the order in which tasks end: source, target, rows, addresses, named, and error (a text,
+        or ""); with skipped (True) if the result existed.
     """
     return _each(name_file, paths, folder, places, at_once, options)
 
@@ -119,24 +133,24 @@ def name_files(
 def name_profile_files(
     paths: Iterable[str], folder: str, places: Places | None = None, *, at_once: int = 0, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Name profiles into a folder, as `name_files` does tables."""
+    """Name profiles in Ray tasks; the arguments and reports are those of `name_files`."""
     return _each(name_profile_file, paths, folder, places, at_once, options)
 
 
 def _each(
     work: Any, paths: Iterable[str], folder: str, places: Places | None, at_once: int, options: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """A task for each file; those whose worker or node died are started again by Ray."""
+    """Run a task for each file; Ray retries tasks whose worker or node died."""
     import ray
 
     task = ray.remote(max_retries=RETRIES)(work)
     if not is_address(folder):
         os.makedirs(folder, exist_ok=True)
-    most = at_once or 4 * int(ray.cluster_resources().get("CPU", 1))
+    limit = at_once or 4 * int(ray.cluster_resources().get("CPU", 1))
     waiting: list[Any] = []
     for path in paths:
         waiting.append(task.remote(path, joined(folder, os.path.basename(path)), dict(places or {}), options))
-        if len(waiting) >= most:
+        if len(waiting) >= limit:
             done, waiting = ray.wait(waiting, num_returns=1)
             yield from ray.get(done)
     while waiting:

@@ -1,6 +1,6 @@
-"""Spark: the partitions of a DataFrame named by its workers, with mapInArrow.
+"""Spark: name the partitions of a DataFrame in Spark's workers, with mapInArrow.
 
-Spark has no unsigned integers: an address from 2^63 on is a negative long, which is read as its 64 bits.
+Spark has no unsigned integers: an address of 2^63 or more is a negative long, which is read as 64 bits.
 
     >>> from pyspark.sql import SparkSession
     >>> from whence.engines.spark import name
@@ -16,17 +16,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
 from whence.columns.plain import plain, plain_schema
 from whence.engines.workers import Places, namer_of
 
 
 def name(frame: Any, places: Places | None = None, **options: Any) -> Any:
-    """A Spark DataFrame with names added, lazily. `options` are those of `whence.columns.Namer`."""
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    """Return a Spark DataFrame with columns of names added. Nothing is computed yet.
 
-    given = to_arrow_schema(frame.schema)
-    schema = _signed(plain_schema(namer_of(None, **options).schema(given)))
+    Args:
+        frame: a pyspark.sql.DataFrame with columns of build-ids and addresses.
+        places: where workers find files, see `whence.engines.workers.Places`.
+        options: those of `whence.columns.Namer`.
+
+    Raises:
+        WrongUse: a column is missing, or has values that can't be addresses or build-ids.
+    """
+    schema = _signed(plain_schema(namer_of(None, **options).schema(to_arrow_schema(frame.schema))))
     places = dict(places or {})
 
     def name_batches(batches: Iterator[Any]) -> Iterator[Any]:
@@ -34,13 +42,11 @@ def name(frame: Any, places: Places | None = None, **options: Any) -> Any:
         for batch in batches:
             yield from plain(namer(batch)).cast(_signed(plain_schema(namer.schema(batch.schema)))).to_batches()
 
-    assert isinstance(schema, pa.Schema)
     return frame.mapInArrow(name_batches, from_arrow_schema(schema))
 
 
 def _signed(schema: Any) -> Any:
-    """A schema with signed integers in place of unsigned ones, at any depth."""
-    import pyarrow as pa
+    """Return a schema with signed integers in place of unsigned ones, at any depth."""
 
     def signed(type: Any) -> Any:
         if pa.types.is_uint32(type):
@@ -50,7 +56,7 @@ def _signed(schema: Any) -> Any:
         if pa.types.is_list(type):
             return pa.list_(type.value_field.with_type(signed(type.value_type)))
         if pa.types.is_struct(type):
-            return pa.struct([one.with_type(signed(one.type)) for one in type])
+            return pa.struct([field.with_type(signed(field.type)) for field in type])
         return type
 
-    return pa.schema([one.with_type(signed(one.type)) for one in schema])
+    return pa.schema([field.with_type(signed(field.type)) for field in schema])

@@ -1,4 +1,4 @@
-"""What the adapters share: the namer of this process."""
+"""The namers of this process, shared by the adapters."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from typing import Any
 
 from whence.columns import Namer
 from whence.locator.locator import Locator
+from whence.store import Store
 
 Places = Mapping[str, Any]
-"""Where names come from: the parameters of whence.Locator as plain values, for processes that make their own, for
-instance {"archive_dirs": ["/mnt/archives"], "cache": "/var/cache/whence"}; and `store`, as whence.columns.Namer has
-it."""
+"""Where worker processes find files: the parameters of whence.Locator as plain values, for instance
+{"archive_dirs": ["/mnt/archives"], "cache": "/var/cache/whence"}, or `store` as for whence.columns.Namer."""
 
 _lock = threading.Lock()
 _namers: dict[str, Namer] = {}
 
 
 def namer_of(places: Places | Locator | None, **options: Any) -> Namer:
-    """A namer with these options; the same for the same places within a process, so that what is open stays open."""
+    """Return a namer with these options. Equal arguments give the same namer, so its files stay open.
+
+    >>> namer_of({"dirs": []}, leaf=True) is namer_of({"dirs": []}, leaf=True)
+    True
+    """
     if isinstance(places, Locator):
         return Namer(locator=places, **options)
     key = repr((sorted((places or {}).items()), sorted(options.items())))
     with _lock:
-        found = _namers.get(key)
-        if found is None:
-            found = _namers[key] = Namer(locator=locator_of(**(places or {})), **options)
-        return found
+        namer = _namers.get(key)
+        if namer is None:
+            namer = _namers[key] = Namer(locator=locator_of(**(places or {})), **options)
+        return namer
 
 
 def locator_of(store: str | None = None, cache: str | None = None, **places: Any) -> Locator:
-    """The Locator of these places."""
+    """Return a Locator with these parameters, which reads from `store` (a folder or an address) if one is given."""
     if store is None:
         return Locator(cache=cache, **places)
-    from whence.store import Store
-
     return Locator(cache=cache, sources=[Store(store, cache=cache).source("engine")], **places)

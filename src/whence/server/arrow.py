@@ -21,7 +21,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from whence.columns.ipc import FlatbuffersTable
+from whence.columns.flatbuffers import BUFFERS, COMPRESSION, LENGTH, batch_of
 from whence.columns.namer import ADDRESS, BUILD_ID, FILE_OFFSET, MAPPING_OFFSET, MAPPING_START, build_id_of
 from whence.server.bodies import Refusal
 from whence.server.deadlines import check_deadline
@@ -33,12 +33,6 @@ PIECE = 1 << 14  # rows that are named at once
 LONGEST_TEXT = 1 << 8  # bytes of an address or a build-id
 VIEW_BYTES = 16
 READ = (BUILD_ID, ADDRESS, FILE_OFFSET, MAPPING_START, MAPPING_OFFSET)  # columns that are read, not only passed on
-# fields of the tables of Message.fbs
-HEADER_TYPE, HEADER = 1, 2
-DICTIONARY_BATCH, RECORD_BATCH = 2, 3
-DICTIONARY_DATA = 1
-LENGTH, BUFFERS, COMPRESSION = 0, 2, 3
-BUFFER_BYTES = 16  # of a Buffer: its offset and its length
 
 
 def batches_of(body: bytes, limits: RequestLimits) -> tuple[Any, Iterator[Any]]:
@@ -211,10 +205,11 @@ def check(body: bytes, limits: RequestLimits) -> None:
     for message in pa.ipc.MessageReader.open_stream(body):
         check_deadline()
         try:
-            batch = batch_in(FlatbuffersTable.root(message.metadata.to_pybytes()))
+            batch = batch_of(message.metadata.to_pybytes())
             if batch is None:
                 continue
-            packed, length, used = batch.field(COMPRESSION), batch.number(LENGTH, "<q"), buffer_sizes(batch, BUFFERS)
+            packed, length = batch.field(COMPRESSION), batch.number(LENGTH, "<q")
+            used = sum(max(size, 0) for _, size in batch.buffers(BUFFERS))
         except struct.error:
             raise Refusal(400, "no Arrow stream: the head of a message is cut off") from None
         if packed:
@@ -226,23 +221,3 @@ def check(body: bytes, limits: RequestLimits) -> None:
         rows += length
         if rows > limits.addresses:
             raise Refusal(413, f"more than {limits.addresses} rows")
-
-
-def batch_in(message: FlatbuffersTable) -> FlatbuffersTable | None:
-    """The record batch of a message, a dictionary's too; None where it is of another kind."""
-    kind = message.number(HEADER_TYPE, "<B")
-    if kind not in (DICTIONARY_BATCH, RECORD_BATCH) or not message.field(HEADER):
-        return None
-    header = message.table(HEADER)
-    return header.table(DICTIONARY_DATA) if kind == DICTIONARY_BATCH else header
-
-
-def buffer_sizes(table: FlatbuffersTable, number: int) -> int:
-    """Return the sum of the lengths in a vector of Buffers. Raises struct.error."""
-    if not table.field(number):
-        return 0
-    start, count = table.vector(number)
-    sizes = table.data[start : start + BUFFER_BYTES * count]
-    if len(sizes) < BUFFER_BYTES * count:
-        raise struct.error("a vector ends past the end")
-    return sum(max(size, 0) for _, size in struct.iter_unpack("<qq", sizes))

@@ -1,4 +1,4 @@
-"""The compiled hot loops of whence.columns: Arrow's C data interface, texts by number, and the answers of a namer."""
+"""Kernels of whence.columns: Arrow's C data interface, texts by number, and the answers of a namer."""
 
 from whence.kernels import __path__
 

@@ -4,7 +4,7 @@ from whence.kernels.columns cimport Column
 from whence.kernels.hashtable cimport HashTable
 from whence.kernels.vector cimport Bytes, U32s, U64s
 
-cpdef enum:  # answers that every store begins with; they have no frames
+cpdef enum:  # the first answers of every store, which have no frames
     NULL_ANSWER = 0  # of a null address
     BAD_ADDRESS = 1
     NO_BUILD_ID = 2
@@ -28,10 +28,10 @@ cdef class AnswerStore:
     cdef Bytes source
     # texts
     cdef TextSet texts
-    cdef U32s shown_text  # the one that is shown in place of each
-    # which texts the batch at hand shows, and their places in its dictionary
-    cdef U64s shown_at  # the number of the column below 2^32 places in its dictionary
-    cdef unsigned int shown
+    cdef U32s shown_text  # the text that is shown instead of each
+    # by text: (number of the last column that shows it) << 32 | its entry in the dictionary of that column
+    cdef U64s entry_of_text
+    cdef unsigned int shown  # the number of the last column of texts
 
     cdef bint _add(self, unsigned int file, unsigned long long address) noexcept nogil
     cdef bint _grow_table(self) noexcept nogil
@@ -41,6 +41,6 @@ cdef class AnswerStore:
     cdef int _show_as(self, Py_ssize_t number, bytes text) except -1
     cdef bint _grow_texts(self) noexcept nogil
     cdef object _check(self, Column answers)
-    cdef object _fill_columns(self, ArrowSchema** schema, ArrowArray** array, Column frames, tuple names, tuple words)
+    cdef object _fill_columns(self, ArrowSchema** schema, ArrowArray** array, Column frames, tuple names, tuple texts)
     cdef object _fill_texts(self, ArrowSchema* schema, ArrowArray* array, Column frames, unsigned int* texts, str name)
-    cdef object _fill_reasons(self, ArrowSchema* schema, ArrowArray* array, Column answers, str name, tuple words)
+    cdef object _fill_reasons(self, ArrowSchema* schema, ArrowArray* array, Column answers, str name, tuple texts)

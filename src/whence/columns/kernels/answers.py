@@ -1,10 +1,10 @@
-"""What a namer has learnt: frames or a reason for each pair of file and address, and batches of Arrow made of them.
+"""The cache of a namer: frames or a reason for each pair of file and address, and Arrow batches made from them.
 
-A pair is looked up once. Answers have numbers; those of a batch's elements are found by `find`, new ones are given
-their frames by `fill` or a reason by `refuse`, and `leaves` and `chains` make columns of them. Texts are kept once, and
-each batch gets dictionaries of those that it shows.
+A pair is looked up once. Answers have numbers: `find` returns those of a batch's elements, `fill` sets the frames of
+new ones or `refuse` their reason, and `leaves`, `columns` and `chains` make batches from them. Each text is stored
+once; a batch gets dictionaries of the texts that it shows.
 
-Not safe from several threads at once: the namer holds its lock.
+Not safe for use from several threads at a time: the namer holds its lock.
 """
 
 import os
@@ -20,7 +20,7 @@ from cython.cimports.whence.columns.kernels.arrow import (
     new_array,
     new_schema,
 )
-from cython.cimports.whence.columns.kernels.batch import NOTHING, Elements, RecordBatch
+from cython.cimports.whence.columns.kernels.batch import IS_NULL, Elements, RecordBatch
 from cython.cimports.whence.columns.kernels.texts import TextRow, TextSet
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column, u8s, u32s, u64s
@@ -35,12 +35,12 @@ from cython.cimports.whence.kernels.hashtable import (
     put_item,
     release_slots,
 )
-from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
+from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release, reserve
 from cython.cimports.whence.lidia.kernels.queries import FrameColumns, Texts
 
 NO_TEXT = cython.declare(cython.uint, 0xFFFFFFFF)
 
-# Kinds of texts: as a file has them, linkage names, and what is shown in their place
+# Kinds of texts: as stored in a file, linkage names, and texts shown instead of another text
 cython.declare(PLAIN=cython.uint, LINKAGE=cython.uint, SHOWN=cython.uint)
 PLAIN, LINKAGE, SHOWN = 0, 1, 2
 
@@ -58,17 +58,17 @@ FUNCTION, FILE, LINE, INLINED, START_LINE, SOURCE, REASON = 0, 1, 2, 3, 4, 5, 6
 @cython.exceptval(check=False)
 @cython.inline
 def pair_hash(file: cython.uint, address: cython.ulonglong, seed: cython.ulonglong) -> cython.ulonglong:
-    """The hash of a pair of a file's number and a vaddr."""
+    """Hash a pair of a file's number and a vaddr."""
     return mix(address ^ (cython.cast(cython.ulonglong, file) << 48), seed)
 
 
 @cython.final
 @cython.cclass
 class AnswerStore:
-    """Frames, or the number of a reason (0: none), of pairs of a file's number and a vaddr."""
+    """Frames, or the number of a reason (0: has frames), by the number of a file and a vaddr."""
 
     def __cinit__(self, bad_address: cython.uchar, no_build_id: cython.uchar):
-        """The numbers of the reasons for what is no address, and for an address without a build-id. MemoryError."""
+        """Make an empty store, given the numbers of the reasons for an invalid address and for a missing build-id."""
         self.seed = int.from_bytes(os.urandom(8), "little")
         self.texts = TextSet()
         if not make_slots(cython.address(self.table), 0):
@@ -92,49 +92,52 @@ class AnswerStore:
         release(cython.address(self.inlined))
         release(cython.address(self.source))
         release(cython.address(self.shown_text))
-        release(cython.address(self.shown_at))
+        release(cython.address(self.entry_of_text))
 
     def __len__(self):
-        """How many answers there are."""
+        """Return the number of answers."""
         return self.file.count
 
     @property
     def memory(self):
-        """About how many bytes they take."""
-        return self.file.count * 41 + self.function.count * 18 + self.texts.memory + self.shown_at.count * 12
+        """The approximate memory in bytes."""
+        return self.file.count * 41 + self.function.count * 18 + self.texts.memory + self.entry_of_text.count * 12
 
     def __repr__(self):
         return f"<AnswerStore: {len(self)}, {self.function.count} frames>"
 
     def _add(self, file, address):
-        """Append an answer without frames. False: no memory."""
-        done: cython.bint = push_u32(cython.address(self.file), file)
-        done = push_u64(cython.address(self.address), address) and done
-        done = push_u32(cython.address(self.first), 0) and done
-        done = push_u32(cython.address(self.frames), 0) and done
-        return push_bytes(cython.address(self.reason), b"\0", 1) and done
+        """Append an answer without frames; return False without memory."""
+        ok: cython.bint = push_u32(cython.address(self.file), file)
+        ok = push_u64(cython.address(self.address), address) and ok
+        ok = push_u32(cython.address(self.first), 0) and ok
+        ok = push_u32(cython.address(self.frames), 0) and ok
+        return push_bytes(cython.address(self.reason), b"\0", 1) and ok
 
     def _grow_table(self):
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         if not make_slots(cython.address(self.table), 4 * self.file.count):
             return False
-        for at in range(FIRST_ANSWER, self.file.count):
-            put_item(cython.address(self.table), pair_hash(self.file.items[at], self.address.items[at], self.seed), at)
+        for index in range(FIRST_ANSWER, self.file.count):
+            put_item(
+                cython.address(self.table),
+                pair_hash(self.file.items[index], self.address.items[index], self.seed),
+                index,
+            )
         return True
 
     def find(self, elements: Elements, codes: Column, files: cython.const[cython.uint][::1]):
-        """The answer of each element: a Column of u32. New pairs get the numbers from `len(self)` on.
+        """Return the number of the answer of each element: a Column of u32. New pairs get new numbers.
 
-        `codes` has a row of `files` for each element (any other number: no build-id), `files` the number of each file.
-        MemoryError.
+        `codes` has an index of `files` for each element (any other number: no build-id); `files` has numbers of files.
         """
         count: cython.Py_ssize_t = len(elements)
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         slot: cython.ulonglong
         file: cython.uint
-        before: cython.uint = NO_ID
+        previous: cython.uint = NO_ID
         address: cython.ulonglong
-        room: cython.bint = True
+        ok: cython.bint = True
         out: Column = Column("I")
         belong(codes.vector.count == count and codes.typecode == "I")
         if not out.reserve(count):
@@ -144,59 +147,59 @@ class AnswerStore:
         status = u8s(elements.status)
         code = u32s(codes)
         with cython.nogil:
-            for at in range(count):
-                if status[at]:
-                    answers[at] = NULL_ANSWER if status[at] == NOTHING else BAD_ADDRESS
+            for index in range(count):
+                if status[index]:
+                    answers[index] = NULL_ANSWER if status[index] == IS_NULL else BAD_ADDRESS
                     continue
-                if code[at] >= files.shape[0]:
-                    answers[at] = NO_BUILD_ID
+                if code[index] >= files.shape[0]:
+                    answers[index] = NO_BUILD_ID
                     continue
-                file = files[code[at]]
-                address = addresses[at]
-                if before != NO_ID and self.address.items[before] == address and self.file.items[before] == file:
-                    answers[at] = before
+                file = files[code[index]]
+                address = addresses[index]
+                if previous != NO_ID and self.address.items[previous] == address and self.file.items[previous] == file:
+                    answers[index] = previous
                     continue
                 if is_crowded(cython.address(self.table)):
-                    room = room and self._grow_table()
-                    if not room:
+                    ok = ok and self._grow_table()
+                    if not ok:
                         break
                 slot = first_slot(cython.address(self.table), pair_hash(file, address, self.seed))
                 while self.table.slots[slot]:
-                    before = self.table.slots[slot] - 1
-                    if self.address.items[before] == address and self.file.items[before] == file:
+                    previous = self.table.slots[slot] - 1
+                    if self.address.items[previous] == address and self.file.items[previous] == file:
                         break
                     slot = next_slot(cython.address(self.table), slot)
                 if self.table.slots[slot] == 0:
-                    before = self.file.count
-                    room = room and self._add(file, address)
-                    if not room:
+                    previous = self.file.count
+                    ok = ok and self._add(file, address)
+                    if not ok:
                         break
-                    fill_slot(cython.address(self.table), slot, before)
-                answers[at] = before
-        if not room:
+                    fill_slot(cython.address(self.table), slot, previous)
+                answers[index] = previous
+        if not ok:
             raise MemoryError
         out.vector.count = count
         return out
 
     def pending(self, first: cython.Py_ssize_t):
-        """The answers from `first` on, by file: a dict of file numbers to their answers and vaddrs, two Columns."""
-        at: cython.Py_ssize_t
+        """Return the answers with numbers >= `first`: a dict of file numbers to two Columns, answers and vaddrs."""
+        index: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
         slot: cython.ulonglong
         file: cython.uint
-        room: cython.bint = True
+        ok: cython.bint = True
         table: HashTable = HashTable(cython.NULL, 0, 0)  # of rows of `files`
         files: Column = Column("I")
         columns: list = []  # of each row of `files`: its answers, its vaddrs
         if not FIRST_ANSWER <= first:
-            raise ValueError("the first answers are not looked up")
-        for at in range(first, self.file.count):
-            file = self.file.items[at]
+            raise ValueError("the predefined answers are not looked up")
+        for index in range(first, self.file.count):
+            file = self.file.items[index]
             if is_crowded(cython.address(table)):
-                room = make_slots(cython.address(table), 4 * files.vector.count)
-                for row in range(files.vector.count if room else 0):
+                ok = make_slots(cython.address(table), 4 * files.vector.count)
+                for row in range(files.vector.count if ok else 0):
                     put_item(cython.address(table), mix(u32s(files)[row], self.seed), row)
-            if room:
+            if ok:
                 slot = first_slot(cython.address(table), mix(file, self.seed))
                 while table.slots[slot]:
                     row = table.slots[slot] - 1
@@ -206,23 +209,23 @@ class AnswerStore:
                 if table.slots[slot] == 0:
                     row = files.vector.count
                     fill_slot(cython.address(table), slot, row)
-                    room = files.push_u32(file)
+                    ok = files.push_u32(file)
                     columns.append((Column("I"), Column("Q")))
                 answers, addresses = cython.cast(tuple, columns[row])
-                room = room and cython.cast(Column, answers).push_u32(cython.cast(cython.uint, at))
-                room = room and cython.cast(Column, addresses).push_u64(self.address.items[at])
-            if not room:
+                ok = ok and cython.cast(Column, answers).push_u32(cython.cast(cython.uint, index))
+                ok = ok and cython.cast(Column, addresses).push_u64(self.address.items[index])
+            if not ok:
                 break
         release_slots(cython.address(table))
-        if not room:
+        if not ok:
             raise MemoryError
         return dict(zip(files.numbers(), columns, strict=True))
 
     def number_texts(self, texts: Texts, show: object):
-        """The number of each of `texts` as it is to be shown: a Column of u32.
+        """Return the number of each of `texts` as it is shown: a Column of u32.
 
-        `show(text, linkage)` returns the UTF-8 of a text of bytes, which may be a linkage name; it is called once for
-        each text that is one or has other than ASCII characters. Others are shown as they are. MemoryError.
+        `show(text, linkage)` returns UTF-8 for the bytes of a text; it is called once for each text that is a linkage
+        name or has non-ASCII characters. Other texts are shown unchanged.
         """
         count: cython.Py_ssize_t = len(texts)
         row: cython.Py_ssize_t
@@ -252,13 +255,13 @@ class AnswerStore:
         return out
 
     def _show(self, number, text, size, kind, show):
-        """Say what is shown in place of a new text: nothing if `show` raises."""
-        at: cython.ulonglong
+        """Set what is shown for a new text: "" if `show` raises."""
+        index: cython.ulonglong
         plain: cython.bint = kind == PLAIN
         if not self._grow_texts():
             raise MemoryError
-        for at in range(size):
-            if text[at] >= ASCII_END:
+        for index in range(size):
+            if text[index] >= ASCII_END:
                 plain = False
         if not plain:
             self._show_as(number, b"")
@@ -273,11 +276,11 @@ class AnswerStore:
         return 0
 
     def _grow_texts(self):
-        """Have a row for each text. False: no memory."""
-        while self.shown_at.count < self.texts.row.count:
+        """Make an entry for each text; return False without memory."""
+        while self.entry_of_text.count < self.texts.entry.count:
             if not (
                 push_u32(cython.address(self.shown_text), cython.cast(cython.uint, self.shown_text.count))
-                and push_u64(cython.address(self.shown_at), 0)
+                and push_u64(cython.address(self.entry_of_text), 0)
             ):
                 return False
         return True
@@ -291,16 +294,15 @@ class AnswerStore:
         start_line: cython.const[cython.uint][::1],
         unnamed: cython.uchar,
     ):
-        """Give answers their frames: `frames` has those of each, `numbers` the number (`add_text`) of each of `texts`.
+        """Set the frames of answers: `frames` has a chain for each; `numbers` (see `number_texts`) is by text.
 
-        An answer without frames gets the reason `unnamed`. ValueError for what does not belong together; MemoryError.
+        An answer without frames gets the reason `unnamed`. Raises ValueError for columns of different lengths.
         """
         count: cython.Py_ssize_t = answers.vector.count
         total: cython.Py_ssize_t = frames.line.vector.count
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         answer: cython.uint
         first: cython.Py_ssize_t = self.function.count
-        done: cython.bint = True
         starts = u32s(frames.starts)
         which = u32s(answers)
         function = u32s(texts.function)
@@ -310,122 +312,129 @@ class AnswerStore:
         belong(start_line.shape[0] == total and numbers.shape[0] == len(texts))
         belong(frames.inlined.vector.count == total and frames.source.vector.count == total)
         belong(starts[0] == 0 and starts[count] == total and first + total < NO_TEXT)
-        for at in range(numbers.shape[0]):
-            belong(numbers[at] < self.shown_at.count)
-        for at in range(count):
-            belong(starts[at] <= starts[at + 1] and FIRST_ANSWER <= which[at] < self.file.count)
-        with cython.nogil:
-            for at in range(total):
-                done = push_u32(cython.address(self.function), numbers[function[at]]) and done
-                done = push_u32(cython.address(self.source_file), numbers[file[at]]) and done
-                done = push_u32(cython.address(self.start_line), start_line[at]) and done
-                done = push_u32(cython.address(self.line), u32s(frames.line)[at]) and done
-            done = push_bytes(cython.address(self.inlined), frames.inlined.vector.items, total) and done
-            done = push_bytes(cython.address(self.source), frames.source.vector.items, total) and done
-            if done:
-                for at in range(count):
-                    answer = which[at]
-                    self.first.items[answer] = cython.cast(cython.uint, first + starts[at])
-                    self.frames.items[answer] = starts[at + 1] - starts[at]
-                    self.reason.items[answer] = 0 if starts[at + 1] > starts[at] else unnamed
-        if not done:
+        for index in range(numbers.shape[0]):
+            belong(numbers[index] < self.entry_of_text.count)
+        for index in range(count):
+            belong(starts[index] <= starts[index + 1] and FIRST_ANSWER <= which[index] < self.file.count)
+        if not (
+            reserve(cython.address(self.function), total, 4)
+            and reserve(cython.address(self.source_file), total, 4)
+            and reserve(cython.address(self.start_line), total, 4)
+            and reserve(cython.address(self.line), total, 4)
+            and push_bytes(cython.address(self.inlined), frames.inlined.vector.items, total)
+            and push_bytes(cython.address(self.source), frames.source.vector.items, total)
+        ):
             raise MemoryError
+        with cython.nogil:
+            for index in range(total):
+                push_u32(cython.address(self.function), numbers[function[index]])
+                push_u32(cython.address(self.source_file), numbers[file[index]])
+                push_u32(cython.address(self.start_line), start_line[index])
+                push_u32(cython.address(self.line), u32s(frames.line)[index])
+            for index in range(count):
+                answer = which[index]
+                self.first.items[answer] = cython.cast(cython.uint, first + starts[index])
+                self.frames.items[answer] = starts[index + 1] - starts[index]
+                self.reason.items[answer] = 0 if starts[index + 1] > starts[index] else unnamed
 
     def refuse(self, answers: Column, reason: cython.uchar):
-        """Give answers a reason in place of frames."""
-        at: cython.Py_ssize_t
+        """Set the reason why answers have no frames."""
+        index: cython.Py_ssize_t
         which = u32s(answers)
         belong(answers.typecode == "I")
-        for at in range(answers.vector.count):
-            belong(FIRST_ANSWER <= which[at] < self.file.count)
-            self.reason.items[which[at]] = reason
+        for index in range(answers.vector.count):
+            belong(FIRST_ANSWER <= which[index] < self.file.count)
+            self.reason.items[which[index]] = reason
 
-    def tally(self, answers: Column, codes: Column, known: cython.Py_ssize_t, reasons: cython.Py_ssize_t):
-        """How many elements of each code have frames, or each reason: a Column of u64 with a row for each of `known`
-        codes and one for all others, of 1 + `reasons` numbers (0: have frames). Null addresses are not counted."""
-        at: cython.Py_ssize_t
+    def tally(self, answers: Column, codes: Column, code_count: cython.Py_ssize_t, reasons: cython.Py_ssize_t):
+        """Count the elements of each code that have frames (0) or each reason (1 and up), except null addresses.
+
+        Returns a Column of u64: a row of 1 + `reasons` counts for each of `code_count` codes, and one for all others.
+        """
+        index: cython.Py_ssize_t
         out: Column = Column("Q")
         width: cython.Py_ssize_t = reasons + 1
         self._check(answers)
         belong(codes.typecode == "I" and codes.vector.count == answers.vector.count)
-        belong(0 <= known < NO_ID and 0 <= reasons <= 255)
-        if not out.reserve((known + 1) * width):
+        belong(0 <= code_count < NO_ID and 0 <= reasons <= 255)
+        if not out.reserve((code_count + 1) * width):
             raise MemoryError
         counts = u64s(out)
         which = u32s(answers)
         code = u32s(codes)
-        out.vector.count = (known + 1) * width
+        out.vector.count = (code_count + 1) * width
         with cython.nogil:
-            for at in range((known + 1) * width):
-                counts[at] = 0
-            for at in range(answers.vector.count):
-                if which[at] != NULL_ANSWER and self.reason.items[which[at]] < width:
-                    counts[min(code[at], known) * width + self.reason.items[which[at]]] += 1
+            for index in range((code_count + 1) * width):
+                counts[index] = 0
+            for index in range(answers.vector.count):
+                if which[index] != NULL_ANSWER and self.reason.items[which[index]] < width:
+                    counts[min(code[index], code_count) * width + self.reason.items[which[index]]] += 1
         return out
 
     def distinct(self, first: cython.Py_ssize_t):
-        """Of the answers from `first` on: a dict of file numbers to how many there are, and how many have frames."""
-        at: cython.Py_ssize_t
+        """Count answers with numbers >= `first`: a dict of file numbers to [answers, answers with frames]."""
+        index: cython.Py_ssize_t
         out: dict = {}
-        for at in range(max(first, FIRST_ANSWER), self.file.count):
-            found = out.get(self.file.items[at])
-            if found is None:
-                found = out[self.file.items[at]] = [0, 0]
-            found[0] += 1
-            found[1] += self.frames.items[at] > 0
+        for index in range(max(first, FIRST_ANSWER), self.file.count):
+            counts = out.get(self.file.items[index])
+            if counts is None:
+                counts = out[self.file.items[index]] = [0, 0]
+            counts[0] += 1
+            counts[1] += self.frames.items[index] > 0
         return out
 
     def _check(self, answers):
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         most: cython.uint = 0
         which = u32s(answers)
         belong(answers.typecode == "I")
-        for at in range(answers.vector.count):
-            if which[at] > most:
-                most = which[at]
+        for index in range(answers.vector.count):
+            if which[index] > most:
+                most = which[index]
         belong(most < self.file.count)
 
     # Making columns
 
     def rows_of(self, answers: Column, elements: Elements, exploded: cython.bint):
-        """Which element each frame of the batch is of, which frame it is (NO_TEXT: none), and of which answer it is:
-        Columns of u32.
+        """Return the element, the frame (NO_TEXT: none) and the answer of each exploded row: Columns of u32.
 
-        In lists of addresses one without frames has one row of nulls, `exploded` likewise each row without any.
+        An address without frames has one row of nulls if it is in a list, or if `exploded`.
         """
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         frame: cython.uint
         answer: cython.uint
         keep: cython.bint
-        of: Column = Column("I")
+        elements_of: Column = Column("I")
         which: Column = Column("I")
         chosen: Column = Column("I")
-        done: cython.bint = True
+        ok: cython.bint = True
         self._check(answers)
-        found = u32s(answers)
+        numbers = u32s(answers)
         status = u8s(elements.status)
         belong(answers.vector.count == len(elements))
         with cython.nogil:
-            for at in range(answers.vector.count):
-                answer = found[at]
+            for index in range(answers.vector.count):
+                answer = numbers[index]
                 for frame in range(self.frames.items[answer]):
-                    done = of.push_u32(cython.cast(cython.uint, at)) and done
-                    done = which.push_u32(self.first.items[answer] + frame) and done
-                    done = chosen.push_u32(answer) and done
-                keep = exploded or (elements.lists and status[at] != NOTHING)
+                    ok = elements_of.push_u32(cython.cast(cython.uint, index)) and ok
+                    ok = which.push_u32(self.first.items[answer] + frame) and ok
+                    ok = chosen.push_u32(answer) and ok
+                keep = exploded or (elements.lists and status[index] != IS_NULL)
                 if self.frames.items[answer] == 0 and keep:
-                    done = of.push_u32(cython.cast(cython.uint, at)) and done
-                    done = which.push_u32(NO_TEXT) and done
-                    done = chosen.push_u32(answer) and done
-                if not done:
+                    ok = elements_of.push_u32(cython.cast(cython.uint, index)) and ok
+                    ok = which.push_u32(NO_TEXT) and ok
+                    ok = chosen.push_u32(answer) and ok
+                if not ok:
                     break
-        if not done:
+        if not ok:
             raise MemoryError
-        return of, which, chosen
+        return elements_of, which, chosen
 
     def leaves(self, answers: Column, elements: Elements):
-        """The innermost frame of each row (of a list: of its first address): a Column of u32, NO_TEXT for none; and the
-        answer that it is of."""
+        """Return the innermost frame of each row (NO_TEXT: none) and its answer: Columns of u32.
+
+        For a list, they are those of the first address.
+        """
         row: cython.Py_ssize_t
         answer: cython.uint
         which: Column = Column("I")
@@ -434,43 +443,44 @@ class AnswerStore:
         belong(answers.vector.count == len(elements))
         if not which.reserve(elements.rows) or not first.reserve(elements.rows):
             raise MemoryError
-        found = u32s(answers)
+        numbers = u32s(answers)
         starts = u32s(elements.starts)
         frame = u32s(which)
-        of = u32s(first)
+        elements_of = u32s(first)
         with cython.nogil:
             for row in range(elements.rows):
                 if not elements.lists:
-                    answer = found[row]
+                    answer = numbers[row]
                 elif starts[row] == starts[row + 1]:
                     answer = NULL_ANSWER
                 else:
-                    answer = found[starts[row]]
-                of[row] = answer
+                    answer = numbers[starts[row]]
+                elements_of[row] = answer
                 frame[row] = self.first.items[answer] if self.frames.items[answer] else NO_TEXT
         which.vector.count = first.vector.count = elements.rows
         return which, first
 
-    def columns(self, frames: Column, names: tuple, words: tuple, answers: Column = None):
-        """A batch with a row for each of `frames`: columns function, file, line, inlined, start_line and source of the
-        given names; with `answers`, of as many rows, the reason of each as well (a seventh name).
+    def columns(self, frames: Column, names: tuple, texts: tuple, answers: Column = None):
+        """Return a batch with a row for each of `frames`.
 
-        `words` are the texts of the sources and of the reasons, by number, two tuples of bytes. MemoryError.
+        The columns are function, file, line, inlined, start_line and source, called `names`; with `answers`, of as many
+        rows, and a seventh name also the reason of each. `texts` has the texts of the sources and of the reasons by
+        number, two tuples of bytes.
         """
         batch: RecordBatch = RecordBatch(None)
         count: int64_t = frames.vector.count
         width: cython.int = 6 if answers is None else 7
-        at: int64_t
-        belong(frames.typecode == "I" and len(names) >= width and len(words) == 2)
+        index: int64_t
+        belong(frames.typecode == "I" and len(names) >= width and len(texts) == 2)
         which = u32s(frames)
-        for at in range(count):
-            belong(which[at] == NO_TEXT or which[at] < self.function.count)
+        for index in range(count):
+            belong(which[index] == NO_TEXT or which[index] < self.function.count)
         if not (
             new_schema(cython.address(batch.shared.schema), b"+s", b"", width)
             and new_array(cython.address(batch.shared.array), count, 1, width)
         ):
             raise MemoryError
-        self._fill_columns(batch.shared.schema.children, batch.shared.array.children, frames, names, words)
+        self._fill_columns(batch.shared.schema.children, batch.shared.array.children, frames, names, texts)
         if answers is not None:
             belong(answers.vector.count == count)
             self._check(answers)
@@ -479,30 +489,29 @@ class AnswerStore:
                 batch.shared.array.children[REASON],
                 answers,
                 names[REASON],
-                words[1],
+                texts[1],
             )
         batch._read_names()
         return batch
 
-    def chains(self, answers: Column, elements: Elements, names: tuple, words: tuple):
-        """A batch with a row for each of the elements' rows: the frames as lists of structs, and the reason where there
-        are none (of lists: that of the first address without).
+    def chains(self, answers: Column, elements: Elements, names: tuple, texts: tuple):
+        """Return a batch with a row for each row of the elements: frames as lists of structs, and a reason.
 
-        `names` are those of the two columns and, behind them, of a frame's fields; `words` as in `columns`.
-        MemoryError.
+        The reason of a list is that of the first address without frames. `names` has the names of the two columns, then
+        of a frame's fields. `texts` has the texts of the sources and of the reasons by number, two tuples of bytes.
         """
         batch: RecordBatch = RecordBatch(None)
         rows: cython.Py_ssize_t = elements.rows
         row: cython.Py_ssize_t
-        at: cython.Py_ssize_t = 0
+        index: cython.Py_ssize_t = 0
         element: cython.Py_ssize_t
-        of: Column
+        elements_of: Column
         frames: Column
         chosen: Column = Column("I")
-        belong(len(names) == 8 and len(words) == 2)
-        of, frames, _ = self.rows_of(answers, elements, False)
+        belong(len(names) == 8 and len(texts) == 2)
+        elements_of, frames, _ = self.rows_of(answers, elements, False)
         if frames.vector.count > INT_MAX:
-            raise OverflowError("more than 2^31 frames in one batch: give smaller batches")
+            raise OverflowError("more than 2^31 frames in one batch: pass smaller batches")
         if not (
             new_schema(cython.address(batch.shared.schema), b"+s", b"", 2)
             and new_array(cython.address(batch.shared.array), rows, 1, 2)
@@ -518,34 +527,34 @@ class AnswerStore:
             raise MemoryError
         batch.shared.array.children[0].buffers[1] = offsets
         starts = u32s(elements.starts)
-        found = u32s(answers)
-        its = u32s(of)
+        numbers = u32s(answers)
+        element_of = u32s(elements_of)
         reason = u32s(chosen)
         offsets[0] = 0
         for row in range(rows):
             low: cython.Py_ssize_t = starts[row] if elements.lists else row
             high: cython.Py_ssize_t = starts[row + 1] if elements.lists else row + 1
-            while at < of.vector.count and its[at] < high:
-                at += 1
-            offsets[row + 1] = cython.cast(int32_t, at)
+            while index < elements_of.vector.count and element_of[index] < high:
+                index += 1
+            offsets[row + 1] = cython.cast(int32_t, index)
             reason[row] = NULL_ANSWER
             for element in range(low, high):
-                if self.reason.items[found[element]]:
-                    reason[row] = found[element]
+                if self.reason.items[numbers[element]]:
+                    reason[row] = numbers[element]
                     break
         chosen.vector.count = rows
         self._fill_columns(
             batch.shared.schema.children[0].children[0].children, batch.shared.array.children[0].children[0].children,
-            frames, names[2:], words,
+            frames, names[2:], texts,
         )  # fmt: skip
-        self._fill_reasons(batch.shared.schema.children[1], batch.shared.array.children[1], chosen, names[1], words[1])
+        self._fill_reasons(batch.shared.schema.children[1], batch.shared.array.children[1], chosen, names[1], texts[1])
         batch._read_names()
         return batch
 
-    def _fill_columns(self, schema, array, frames, names, words):
+    def _fill_columns(self, schema, array, frames, names, texts):
         """Make the six columns of frames."""
         count: int64_t = frames.vector.count
-        sources: cython.uint = len(words[0])
+        sources: cython.uint = len(texts[0])
         which = u32s(frames)
         self._fill_texts(schema[FUNCTION], array[FUNCTION], frames, self.function.items, names[FUNCTION])
         self._fill_texts(schema[FILE], array[FILE], frames, self.source_file.items, names[FILE])
@@ -572,31 +581,31 @@ class AnswerStore:
             fill_numbers(array[START_LINE], self.start_line.items, which)
             fill_truths(array[INLINED], self.inlined.items, which)
             fill_bytes(array[SOURCE], self.source.items, which, 0, sources)
-        give_dictionary(schema[SOURCE], array[SOURCE], words[0])
+        give_dictionary(schema[SOURCE], array[SOURCE], texts[0])
 
     def _fill_texts(self, schema, array, frames, texts, name):
-        """Make a column of texts with a dictionary of those that it shows; the empty text is null."""
+        """Make a column of texts with a dictionary; the empty text is null."""
         count: int64_t = frames.vector.count
-        at: int64_t
+        index: int64_t
         frame: cython.uint
         text: cython.uint
-        place: cython.uint
+        entry: cython.uint
         bits: cython.uint = 0
         nulls: cython.longlong = 0
-        places: cython.uint = 0
+        entries: cython.uint = 0
         mark: cython.ulonglong
         size: cython.ulonglong = 0
         row: cython.pointer(TextRow)
         indices: cython.pointer(int32_t)
         offsets: cython.pointer(int32_t)
         data: cython.p_char
-        room: cython.bint = True
+        ok: cython.bint = True
         shown: Column = Column("I")
         which = u32s(frames)
         self.shown += 1
-        if self.shown == 0:  # after 2^32 columns: no mark is left of earlier ones
-            for at in range(self.shown_at.count):
-                self.shown_at.items[at] = 0
+        if self.shown == 0:  # after 2^32 columns: clear the marks of earlier ones
+            for index in range(self.entry_of_text.count):
+                self.entry_of_text.items[index] = 0
             self.shown = 1
         mark = cython.cast(cython.ulonglong, self.shown) << 32
         if not (new_schema(schema, b"i", name.encode(), 0) and new_array(array, count, 2, 0)):
@@ -606,32 +615,32 @@ class AnswerStore:
         validity = validity_of(array)
         indices = cython.cast(cython.pointer(int32_t), array.buffers[1])
         with cython.nogil:
-            for at in range(count):
-                frame = which[at]
-                place = NO_TEXT
+            for index in range(count):
+                frame = which[index]
+                entry = NO_TEXT
                 if frame != NO_TEXT:
                     text = texts[frame]
-                    if self.shown_at.items[text] >> 32 != self.shown:
-                        if self.texts.at(text).size == 0:
-                            self.shown_at.items[text] = mark | NO_TEXT
+                    if self.entry_of_text.items[text] >> 32 != self.shown:
+                        if self.texts.row_at(text).size == 0:
+                            self.entry_of_text.items[text] = mark | NO_TEXT
                         else:
-                            self.shown_at.items[text] = mark | places
-                            places += 1
-                            room = shown.push_u32(text) and room
-                            size += self.texts.at(text).size
-                    place = cython.cast(cython.uint, self.shown_at.items[text])
-                indices[at] = cython.cast(int32_t, place) if place != NO_TEXT else 0
-                add_bit(validity, at, place != NO_TEXT, cython.address(bits), cython.address(nulls))
+                            self.entry_of_text.items[text] = mark | entries
+                            entries += 1
+                            ok = shown.push_u32(text) and ok
+                            size += self.texts.row_at(text).size
+                    entry = cython.cast(cython.uint, self.entry_of_text.items[text])
+                indices[index] = cython.cast(int32_t, entry) if entry != NO_TEXT else 0
+                add_bit(validity, index, entry != NO_TEXT, cython.address(bits), cython.address(nulls))
             end_validity(array, bits, nulls)
         array.dictionary = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
         schema.dictionary = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
-        if not room or array.dictionary == cython.NULL or schema.dictionary == cython.NULL:
+        if not ok or array.dictionary == cython.NULL or schema.dictionary == cython.NULL:
             raise MemoryError
         if size > INT_MAX:
-            raise OverflowError("the names of one batch have more than 2^31 bytes: give smaller batches")
-        if not (new_schema(schema.dictionary, b"u", b"", 0) and new_array(array.dictionary, places, 3, 0)):
+            raise OverflowError("more than 2^31 bytes of names in one batch: pass smaller batches")
+        if not (new_schema(schema.dictionary, b"u", b"", 0) and new_array(array.dictionary, entries, 3, 0)):
             raise MemoryError
-        offsets = cython.cast(cython.pointer(int32_t), malloc(4 * (cython.cast(cython.size_t, places) + 1)))
+        offsets = cython.cast(cython.pointer(int32_t), malloc(4 * (cython.cast(cython.size_t, entries) + 1)))
         array.dictionary.buffers[1] = offsets
         data = cython.cast(cython.p_char, malloc(size + 1))
         array.dictionary.buffers[2] = data
@@ -639,25 +648,25 @@ class AnswerStore:
             raise MemoryError
         size = 0
         offsets[0] = 0
-        for at in range(places):
-            text = u32s(shown)[at]
-            row = self.texts.at(text)
+        for index in range(entries):
+            text = u32s(shown)[index]
+            row = self.texts.row_at(text)
             memcpy(data + size, self.texts.text.items + row.start, row.size)
             size += row.size
-            offsets[at + 1] = cython.cast(int32_t, size)
+            offsets[index + 1] = cython.cast(int32_t, size)
 
-    def _fill_reasons(self, schema, array, answers, name, words):
-        """Make the column of reasons: null where there is none."""
+    def _fill_reasons(self, schema, array, answers, name, texts):
+        """Make the column of reasons; null for an answer with frames."""
         count: int64_t = answers.vector.count
-        known: cython.uint = len(words)
+        code_count: cython.uint = len(texts)
         which = u32s(answers)
         if not (new_schema(schema, b"c", name.encode(), 0) and new_array(array, count, 2, 0)):
             raise MemoryError
         if not has_buffers(array, 1):
             raise MemoryError
         with cython.nogil:
-            fill_bytes(array, self.reason.items, which, 1, known)
-        give_dictionary(schema, array, words)
+            fill_bytes(array, self.reason.items, which, 1, code_count)
+        give_dictionary(schema, array, texts)
 
 
 @cython.cfunc
@@ -665,13 +674,13 @@ class AnswerStore:
 @cython.exceptval(check=False)
 @cython.inline
 def add_bit(
-    validity: cython.p_uchar, at: int64_t, is_valid: cython.bint, bits: cython.p_uint, nulls: cython.p_longlong
+    validity: cython.p_uchar, index: int64_t, is_valid: cython.bint, bits: cython.p_uint, nulls: cython.p_longlong
 ) -> cython.void:
-    """Say whether the next row is valid; `bits` are those of its byte so far (`end_validity` stores the last)."""
-    bits[0] |= cython.cast(cython.uint, is_valid) << (at & 7)
+    """Append a validity bit. `bits` has the bits of the current byte; `end_validity` stores the last byte."""
+    bits[0] |= cython.cast(cython.uint, is_valid) << (index & 7)
     nulls[0] += not is_valid
-    if at & 7 == 7:
-        validity[at >> 3] = cython.cast(cython.uchar, bits[0])
+    if index & 7 == 7:
+        validity[index >> 3] = cython.cast(cython.uchar, bits[0])
         bits[0] = 0
 
 
@@ -680,7 +689,7 @@ def add_bit(
 @cython.exceptval(check=False)
 @cython.inline
 def end_validity(array: cython.pointer(ArrowArray), bits: cython.uint, nulls: cython.longlong) -> cython.void:
-    """Store the last bits. An array without nulls gets none, which readers are quicker with."""
+    """Store the last byte. An array without nulls gets no bitmap, which is faster to read."""
     array.null_count = nulls
     if nulls == 0:
         free(cython.cast(cython.p_void, array.buffers[0]))
@@ -701,7 +710,7 @@ def validity_of(array: cython.pointer(ArrowArray)) -> cython.p_uchar:
 @cython.nogil
 @cython.exceptval(check=False)
 def has_buffers(array: cython.pointer(ArrowArray), size: cython.size_t) -> cython.bint:
-    """Have room for the bits of validity, and for values of so many bytes, zero so far. False: no memory."""
+    """Allocate the validity bits, and zeroed values of `size` bytes each; return False without memory."""
     array.buffers[0] = malloc((array.length >> 3) + 1)
     array.buffers[1] = calloc(array.length + 1, size)
     return array.buffers[0] != cython.NULL and array.buffers[1] != cython.NULL
@@ -711,17 +720,17 @@ def has_buffers(array: cython.pointer(ArrowArray), size: cython.size_t) -> cytho
 @cython.nogil
 @cython.exceptval(check=False)
 def fill_numbers(array: cython.pointer(ArrowArray), numbers: cython.p_uint, frames: cython.p_uint) -> cython.void:
-    """A column of the frames' numbers; 0 is null."""
-    at: int64_t
+    """Fill a column with numbers of frames; 0 is null."""
+    index: int64_t
     number: cython.uint
     bits: cython.uint = 0
     nulls: cython.longlong = 0
     validity: cython.p_uchar = validity_of(array)
     out = cython.cast(cython.p_uint, cython.cast(cython.p_void, array.buffers[1]))
-    for at in range(array.length):
-        number = 0 if frames[at] == NO_TEXT else numbers[frames[at]]
-        out[at] = number
-        add_bit(validity, at, number != 0, cython.address(bits), cython.address(nulls))
+    for index in range(array.length):
+        number = 0 if frames[index] == NO_TEXT else numbers[frames[index]]
+        out[index] = number
+        add_bit(validity, index, number != 0, cython.address(bits), cython.address(nulls))
     end_validity(array, bits, nulls)
 
 
@@ -729,20 +738,20 @@ def fill_numbers(array: cython.pointer(ArrowArray), numbers: cython.p_uint, fram
 @cython.nogil
 @cython.exceptval(check=False)
 def fill_truths(array: cython.pointer(ArrowArray), truths: cython.p_uchar, frames: cython.p_uint) -> cython.void:
-    """A column of the frames' truths, a bit each; null without a frame."""
-    at: int64_t
+    """Fill a column of bits with booleans of frames; null without a frame."""
+    index: int64_t
     number: cython.uint = 0
     bits: cython.uint = 0
     nulls: cython.longlong = 0
     validity: cython.p_uchar = validity_of(array)
     out = cython.cast(cython.p_uchar, cython.cast(cython.p_void, array.buffers[1]))
-    for at in range(array.length):
-        if frames[at] != NO_TEXT and truths[frames[at]]:
-            number |= cython.cast(cython.uint, 1) << (at & 7)
-        if at & 7 == 7:
-            out[at >> 3] = cython.cast(cython.uchar, number)
+    for index in range(array.length):
+        if frames[index] != NO_TEXT and truths[frames[index]]:
+            number |= cython.cast(cython.uint, 1) << (index & 7)
+        if index & 7 == 7:
+            out[index >> 3] = cython.cast(cython.uchar, number)
             number = 0
-        add_bit(validity, at, frames[at] != NO_TEXT, cython.address(bits), cython.address(nulls))
+        add_bit(validity, index, frames[index] != NO_TEXT, cython.address(bits), cython.address(nulls))
     if array.length & 7:
         out[array.length >> 3] = cython.cast(cython.uchar, number)
     end_validity(array, bits, nulls)
@@ -754,41 +763,43 @@ def fill_truths(array: cython.pointer(ArrowArray), truths: cython.p_uchar, frame
 def fill_bytes(
     array: cython.pointer(ArrowArray), values: cython.p_uchar, rows: cython.p_uint, least: cython.uint, end: cython.uint
 ) -> cython.void:
-    """A column of the values of rows; null without a row, or for a value below `least`. Values from `end` on are 0: an
-    archive may hold any byte."""
-    at: int64_t
+    """Fill a column with bytes of rows; null without a row, or for a value below `least`.
+
+    Values >= `end` become 0, as an archive may have any byte.
+    """
+    index: int64_t
     value: cython.uint
     bits: cython.uint = 0
     nulls: cython.longlong = 0
     valid: cython.bint
     validity: cython.p_uchar = validity_of(array)
     out = cython.cast(cython.p_uchar, cython.cast(cython.p_void, array.buffers[1]))
-    for at in range(array.length):
-        valid = rows[at] != NO_TEXT
+    for index in range(array.length):
+        valid = rows[index] != NO_TEXT
         value = 0
         if valid:
-            value = values[rows[at]]
+            value = values[rows[index]]
             if value >= end:
                 value = 0
         valid = valid and value >= least
-        out[at] = cython.cast(cython.uchar, value)
-        add_bit(validity, at, valid, cython.address(bits), cython.address(nulls))
+        out[index] = cython.cast(cython.uchar, value)
+        add_bit(validity, index, valid, cython.address(bits), cython.address(nulls))
     end_validity(array, bits, nulls)
 
 
 @cython.cfunc
-def give_dictionary(schema: cython.pointer(ArrowSchema), array: cython.pointer(ArrowArray), words: tuple):
-    """Make a column of 8-bit numbers one of texts by number."""
-    at: cython.Py_ssize_t
-    data: bytes = b"".join(words)
+def give_dictionary(schema: cython.pointer(ArrowSchema), array: cython.pointer(ArrowArray), texts: tuple):
+    """Add a dictionary of texts to a column of 8-bit numbers."""
+    index: cython.Py_ssize_t
+    data: bytes = b"".join(texts)
     size: cython.Py_ssize_t = 0
     array.dictionary = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
     schema.dictionary = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
     if array.dictionary == cython.NULL or schema.dictionary == cython.NULL:
         raise MemoryError
-    if not (new_schema(schema.dictionary, b"u", b"", 0) and new_array(array.dictionary, len(words), 3, 0)):
+    if not (new_schema(schema.dictionary, b"u", b"", 0) and new_array(array.dictionary, len(texts), 3, 0)):
         raise MemoryError
-    offsets = cython.cast(cython.pointer(int32_t), malloc(4 * (len(words) + 1)))
+    offsets = cython.cast(cython.pointer(int32_t), malloc(4 * (len(texts) + 1)))
     array.dictionary.buffers[1] = offsets
     text = cython.cast(cython.p_char, malloc(len(data) + 1))
     array.dictionary.buffers[2] = text
@@ -796,6 +807,6 @@ def give_dictionary(schema: cython.pointer(ArrowSchema), array: cython.pointer(A
         raise MemoryError
     memcpy(text, cython.cast(cython.p_char, data), len(data))
     offsets[0] = 0
-    for at in range(len(words)):
-        size += len(words[at])
-        offsets[at + 1] = cython.cast(int32_t, size)
+    for index in range(len(texts)):
+        size += len(texts[index])
+        offsets[index + 1] = cython.cast(int32_t, size)

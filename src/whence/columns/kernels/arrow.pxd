@@ -1,5 +1,5 @@
-# Arrow's C data interface (https://arrow.apache.org/docs/format/CDataInterface.html): its structures, and what keeps the
-# memory of arrays that are passed on. Nothing here needs Python's lock: any thread may let an array go.
+# Arrow's C data interface (https://arrow.apache.org/docs/format/CDataInterface.html): its structures, and reference
+# counting of imported arrays. Nothing here needs the GIL: any thread may release an array.
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -88,20 +88,20 @@ cdef enum:
     NULLABLE = 2  # ARROW_FLAG_NULLABLE
 
 
-# An array and its schema that were taken over, counted by those that pass parts of them on; the last one releases them.
+# An imported array and its schema, with a count of the objects that refer to their memory; the last one releases them.
 cdef struct Shared:
-    long holders
+    long references
     ArrowArray array
     ArrowSchema schema
 
 
 cdef inline void share(Shared* shared) noexcept nogil:
-    WHENCE_ADD(&shared.holders, 1)
+    WHENCE_ADD(&shared.references, 1)
 
 
-cdef inline void let_go(Shared* shared) noexcept nogil:
-    """Release what was taken over when nobody holds it any more."""
-    if shared == NULL or WHENCE_ADD(&shared.holders, -1) > 0:
+cdef inline void release_shared(Shared* shared) noexcept nogil:
+    """Drop a reference; the last one releases the array and its schema."""
+    if shared == NULL or WHENCE_ADD(&shared.references, -1) > 0:
         return
     if shared.array.release != NULL:
         shared.array.release(&shared.array)
@@ -111,30 +111,30 @@ cdef inline void let_go(Shared* shared) noexcept nogil:
 
 
 cdef inline void release_array(ArrowArray* array) noexcept nogil:
-    """The release callback of every array that is made here."""
+    """Release an array made by new_array: its release callback."""
     cdef Shared* shared = <Shared*>array.private_data
-    cdef int64_t at
-    for at in range(array.n_children):
-        if array.children[at] != NULL:
-            if array.children[at].release != NULL:
-                array.children[at].release(array.children[at])
-            free(array.children[at])
+    cdef int64_t index
+    for index in range(array.n_children):
+        if array.children[index] != NULL:
+            if array.children[index].release != NULL:
+                array.children[index].release(array.children[index])
+            free(array.children[index])
     free(array.children)
     if array.dictionary != NULL:
         if array.dictionary.release != NULL:
             array.dictionary.release(array.dictionary)
         free(array.dictionary)
     if shared == NULL and array.buffers != NULL:
-        for at in range(array.n_buffers):
-            free(<void*>array.buffers[at])
+        for index in range(array.n_buffers):
+            free(<void*>array.buffers[index])
     free(array.buffers)
-    let_go(shared)
+    release_shared(shared)
     array.release = NULL
 
 
 cdef inline bint new_array(ArrowArray* out, int64_t length, int64_t buffers, int64_t children) noexcept nogil:
-    """An array that owns its buffers (malloc's, NULL so far) and its children (empty so far). False: no memory."""
-    cdef int64_t at
+    """Make an array that owns its buffers (by malloc, NULL so far) and its children (empty so far). False without memory."""
+    cdef int64_t index
     memset(out, 0, sizeof(ArrowArray))
     out.length = length
     out.buffers = <const void**>calloc(buffers + 1, sizeof(void*))
@@ -145,26 +145,26 @@ cdef inline bint new_array(ArrowArray* out, int64_t length, int64_t buffers, int
     if out.children == NULL:
         return False
     out.n_children = children
-    for at in range(children):
-        out.children[at] = <ArrowArray*>calloc(1, sizeof(ArrowArray))
-        if out.children[at] == NULL:
+    for index in range(children):
+        out.children[index] = <ArrowArray*>calloc(1, sizeof(ArrowArray))
+        if out.children[index] == NULL:
             return False
     return out.buffers != NULL
 
 
 cdef inline bint copy_array(ArrowArray* out, const ArrowArray* source, Shared* shared) noexcept nogil:
-    """An array over the same buffers, which `shared` keeps. False: no memory."""
-    cdef int64_t at
+    """Make an array with the buffers of `source`, whose memory `shared` owns. False without memory."""
+    cdef int64_t index
     if not new_array(out, source.length, source.n_buffers, source.n_children):
         out.n_buffers = 0
         return False
     out.private_data = shared
     share(shared)
     out.null_count, out.offset = source.null_count, source.offset
-    for at in range(source.n_buffers):
-        out.buffers[at] = source.buffers[at]
-    for at in range(source.n_children):
-        if not copy_array(out.children[at], source.children[at], shared):
+    for index in range(source.n_buffers):
+        out.buffers[index] = source.buffers[index]
+    for index in range(source.n_children):
+        if not copy_array(out.children[index], source.children[index], shared):
             return False
     if source.dictionary != NULL:
         out.dictionary = <ArrowArray*>calloc(1, sizeof(ArrowArray))
@@ -173,13 +173,13 @@ cdef inline bint copy_array(ArrowArray* out, const ArrowArray* source, Shared* s
 
 
 cdef inline void release_schema(ArrowSchema* schema) noexcept nogil:
-    """The release callback of every schema that is made here."""
-    cdef int64_t at
-    for at in range(schema.n_children):
-        if schema.children[at] != NULL:
-            if schema.children[at].release != NULL:
-                schema.children[at].release(schema.children[at])
-            free(schema.children[at])
+    """Release a schema made by new_schema: its release callback."""
+    cdef int64_t index
+    for index in range(schema.n_children):
+        if schema.children[index] != NULL:
+            if schema.children[index].release != NULL:
+                schema.children[index].release(schema.children[index])
+            free(schema.children[index])
     free(schema.children)
     if schema.dictionary != NULL:
         if schema.dictionary.release != NULL:
@@ -192,8 +192,8 @@ cdef inline void release_schema(ArrowSchema* schema) noexcept nogil:
 
 
 cdef inline bint new_schema(ArrowSchema* out, const char* format, const char* name, int64_t children) noexcept nogil:
-    """A nullable field with children that are empty so far. False: no memory."""
-    cdef int64_t at
+    """Make a nullable field with children that are empty so far. False without memory."""
+    cdef int64_t index
     memset(out, 0, sizeof(ArrowSchema))
     out.flags = NULLABLE
     out.release = release_schema
@@ -203,28 +203,28 @@ cdef inline bint new_schema(ArrowSchema* out, const char* format, const char* na
     if out.format == NULL or out.name == NULL or out.children == NULL:
         return False
     out.n_children = children
-    for at in range(children):
-        out.children[at] = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
-        if out.children[at] == NULL:
+    for index in range(children):
+        out.children[index] = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
+        if out.children[index] == NULL:
             return False
     return True
 
 
 cdef inline int64_t metadata_size(const char* metadata) noexcept nogil:
-    """The bytes of a schema's metadata: pairs of keys and values, a 32-bit length before each."""
+    """Return the size of a schema's metadata: pairs of keys and values, a 32-bit length before each."""
     cdef int32_t pairs, size
-    cdef int64_t at = 4
+    cdef int64_t total = 4
     cdef int32_t part
     memcpy(&pairs, metadata, 4)
     for part in range(2 * pairs):
-        memcpy(&size, metadata + at, 4)
-        at += 4 + size
-    return at
+        memcpy(&size, metadata + total, 4)
+        total += 4 + size
+    return total
 
 
 cdef inline bint copy_schema(ArrowSchema* out, const ArrowSchema* source) noexcept nogil:
-    """False: no memory."""
-    cdef int64_t at
+    """Make a copy of a schema. False without memory."""
+    cdef int64_t index
     if not new_schema(out, source.format, source.name, source.n_children):
         return False
     out.flags = source.flags
@@ -233,8 +233,8 @@ cdef inline bint copy_schema(ArrowSchema* out, const ArrowSchema* source) noexce
         if out.metadata == NULL:
             return False
         memcpy(<void*>out.metadata, source.metadata, metadata_size(source.metadata))
-    for at in range(source.n_children):
-        if not copy_schema(out.children[at], source.children[at]):
+    for index in range(source.n_children):
+        if not copy_schema(out.children[index], source.children[index]):
             return False
     if source.dictionary != NULL:
         out.dictionary = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))

@@ -3,10 +3,10 @@ from libc.stdint cimport int64_t
 from whence.columns.kernels.arrow cimport ArrowArray, ArrowSchema, Shared
 from whence.kernels.columns cimport Column
 
-cpdef enum:  # what an element is
-    ASKED = 0  # an address
-    NOTHING = 1  # null
-    NO_ADDRESS = 2  # what is no address: beyond 64 bits, or other text
+cpdef enum:  # status of an element
+    IS_ADDRESS = 0
+    IS_NULL = 1
+    IS_INVALID = 2  # a number of more than 64 bits, or another text
 
 cdef class RecordBatch:
     cdef Shared* shared
@@ -18,8 +18,8 @@ cdef class RecordBatch:
 
 cdef class Elements:
     cdef readonly Column address  # u64
-    cdef readonly Column status  # u8: ASKED, NOTHING or NO_ADDRESS
-    cdef readonly Column starts  # u32: elements [starts[i], starts[i + 1]) are of row i; empty where each row is one
+    cdef readonly Column status  # u8: IS_ADDRESS, IS_NULL or IS_INVALID
+    cdef readonly Column starts  # u32: elements [starts[i], starts[i + 1]) are of row i; empty without lists
     cdef readonly Py_ssize_t rows
     cdef readonly bint lists
     cdef bint decimal  # texts without 0x are decimal
@@ -29,7 +29,7 @@ cdef class Elements:
 
 
 cdef inline bint is_valid(const ArrowArray* array, int64_t row) noexcept nogil:
-    """Whether a row (counted from the buffers' start) is not null."""
+    """Return True if a row (counted from the buffers' start) is not null."""
     cdef const unsigned char* bits
     if array.n_buffers < 1 or array.buffers[0] == NULL or array.null_count == 0:
         return True

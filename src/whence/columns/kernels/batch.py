@@ -1,7 +1,7 @@
-"""Record batches by Arrow's C data interface: taken over without a copy, passed on, read as addresses and build-ids.
+"""Record batches in Arrow's C data interface: imported without a copy, exported, read as addresses and build-ids.
 
-No Arrow library is used. A batch is a struct array; its columns are the children. What a producer says of offsets and
-lengths is believed, as the interface has it: both sides are in one process.
+No Arrow library is used. A batch is a struct array; its columns are the children. Offsets and lengths from the producer
+are trusted, as the interface requires: both sides are in one process.
 """
 
 import cython
@@ -16,9 +16,9 @@ from cython.cimports.whence.columns.kernels.arrow import (
     Shared,
     copy_array,
     copy_schema,
-    let_go,
     new_array,
     new_schema,
+    release_shared,
 )
 from cython.cimports.whence.columns.kernels.texts import TextSet
 from cython.cimports.whence.kernels.checks import belong
@@ -27,8 +27,8 @@ from cython.cimports.whence.kernels.columns import Column, u8s, u32s, u64s
 from whence._base.errors import WrongUse
 
 NO_ID = cython.declare(cython.uint, 0xFFFFFFFF)  # the code of an element without a build-id
-LONGEST_ID = cython.declare(cython.Py_ssize_t, 512)  # bytes: longer texts are no build-ids, and are cut
-INLINE = cython.declare(cython.int, 12)  # bytes of a view's text that lie in the view itself
+LONGEST_ID = cython.declare(cython.Py_ssize_t, 512)  # bytes: longer texts are cut, and are not build-ids
+INLINE = cython.declare(cython.int, 12)  # bytes of a text that a view holds itself
 LARGEST = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 VIEW_SIZE = cython.declare(cython.int, 16)
 
@@ -36,7 +36,7 @@ VIEW_SIZE = cython.declare(cython.int, 16)
 @cython.cfunc
 @cython.exceptval(check=False)
 def drop_schema(capsule: object) -> cython.void:
-    """The destructor of a schema's capsule: what nobody took is released."""
+    """Release the schema of a capsule unless it was consumed: its destructor."""
     schema = cython.cast(cython.pointer(ArrowSchema), PyCapsule_GetPointer(capsule, b"arrow_schema"))
     if schema.release != cython.NULL:
         schema.release(schema)
@@ -46,7 +46,7 @@ def drop_schema(capsule: object) -> cython.void:
 @cython.cfunc
 @cython.exceptval(check=False)
 def drop_array(capsule: object) -> cython.void:
-    """The destructor of an array's capsule."""
+    """Release the array of a capsule unless it was consumed: its destructor."""
     array = cython.cast(cython.pointer(ArrowArray), PyCapsule_GetPointer(capsule, b"arrow_array"))
     if array.release != cython.NULL:
         array.release(array)
@@ -56,49 +56,52 @@ def drop_array(capsule: object) -> cython.void:
 @cython.final
 @cython.cclass
 class RecordBatch:
-    """A record batch. It speaks the C data interface, any number of times; `names` are those of its columns."""
+    """A record batch, which can be exported any number of times. `names` are the names of its columns."""
 
     def __cinit__(self, schema: object, array: object = None):
-        """Take over what two capsules hold; without an array, a schema alone. TypeError for what is no batch."""
+        """Take ownership of the contents of two capsules; without an array, of a schema only.
+
+        Raises TypeError for other capsules, WrongUse for a schema that is not of a record batch.
+        """
         self.shared = cython.cast(cython.pointer(Shared), calloc(1, cython.sizeof(Shared)))
         if self.shared == cython.NULL:
             raise MemoryError
-        self.shared.holders = 1
+        self.shared.references = 1
         self.names = ()
         if schema is None:
-            return  # made here: the caller fills it
-        its_schema = cython.cast(cython.pointer(ArrowSchema), PyCapsule_GetPointer(schema, b"arrow_schema"))
-        if its_schema.release == cython.NULL:
-            raise ValueError("the Arrow schema was taken before")
-        memcpy(cython.address(self.shared.schema), its_schema, cython.sizeof(ArrowSchema))
-        its_schema.release = cython.NULL
+            return  # the caller fills it
+        source_schema = cython.cast(cython.pointer(ArrowSchema), PyCapsule_GetPointer(schema, b"arrow_schema"))
+        if source_schema.release == cython.NULL:
+            raise ValueError("the Arrow schema was already consumed")
+        memcpy(cython.address(self.shared.schema), source_schema, cython.sizeof(ArrowSchema))
+        source_schema.release = cython.NULL
         if array is not None:
-            its_array = cython.cast(cython.pointer(ArrowArray), PyCapsule_GetPointer(array, b"arrow_array"))
-            if its_array.release == cython.NULL:
-                raise ValueError("the Arrow array was taken before")
-            memcpy(cython.address(self.shared.array), its_array, cython.sizeof(ArrowArray))
-            its_array.release = cython.NULL
+            source_array = cython.cast(cython.pointer(ArrowArray), PyCapsule_GetPointer(array, b"arrow_array"))
+            if source_array.release == cython.NULL:
+                raise ValueError("the Arrow array was already consumed")
+            memcpy(cython.address(self.shared.array), source_array, cython.sizeof(ArrowArray))
+            source_array.release = cython.NULL
             if self.shared.array.n_children != self.shared.schema.n_children:
-                raise ValueError("the Arrow array has not as many columns as its schema")
+                raise ValueError("the Arrow array and its schema have different numbers of columns")
         self._read_names()
 
     def _read_names(self):
-        """Take the names from the schema. WrongUse for one that is not of a record batch."""
+        """Read the names from the schema. Raises WrongUse for a schema that is not of a record batch."""
         schema: cython.pointer(ArrowSchema) = cython.address(self.shared.schema)
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         names: list = []
         if cython.cast(bytes, schema.format) != b"+s":
-            raise WrongUse(f"a column of {schema.format.decode()}: give a record batch, with named columns")
-        for at in range(schema.n_children):
-            name = schema.children[at].name
+            raise WrongUse(f"an array of format {schema.format.decode()}: pass a record batch, with named columns")
+        for index in range(schema.n_children):
+            name = schema.children[index].name
             names.append(b"" if name == cython.NULL else cython.cast(bytes, name))
         self.names = tuple([name.decode("utf-8", "surrogateescape") for name in names])
 
     def __dealloc__(self):
-        let_go(self.shared)
+        release_shared(self.shared)
 
     def __len__(self):
-        """How many rows there are."""
+        """Return the number of rows."""
         return self.shared.array.length
 
     def __repr__(self):
@@ -115,9 +118,9 @@ class RecordBatch:
         return capsule
 
     def __arrow_c_array__(self, requested_schema: object = None):
-        """The schema and the array, two capsules. `requested_schema` is not looked at: the types are ours to say."""
+        """Return the schema and the array in two capsules. `requested_schema` is ignored."""
         if self.shared.array.release == cython.NULL:
-            raise TypeError("a schema alone has no rows")
+            raise TypeError("a schema without an array has no rows")
         array = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
         if array == cython.NULL:
             raise MemoryError
@@ -127,44 +130,46 @@ class RecordBatch:
         return self.__arrow_c_schema__(), capsule
 
     def format_of(self, name: str) -> str:
-        """A column's format string; that of its values where it is a dictionary. KeyError."""
+        """Return the format string of a column, or of the values of a dictionary. Raises KeyError."""
         schema: cython.pointer(ArrowSchema) = self.shared.schema.children[self.position(name)]
         if schema.dictionary != cython.NULL:
             schema = schema.dictionary
         return schema.format.decode()
 
     def position(self, name):
-        """The place of a column among the children. KeyError."""
+        """Return the index of a column among the children. Raises KeyError."""
         if name not in self.names:
             raise KeyError(name)
         return self.names.index(name)
 
-    def beside(self, other: RecordBatch):
-        """A batch of both batches' columns. ValueError unless they have as many rows."""
+    def joined(self, other: RecordBatch):
+        """Return a batch with the columns of both. Raises ValueError if their numbers of rows differ."""
         out: RecordBatch = RecordBatch(None)
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         own: cython.Py_ssize_t = self.shared.schema.n_children
         both: cython.Py_ssize_t = own + other.shared.schema.n_children
         source: cython.pointer(Shared)
         child: cython.pointer(ArrowArray)
         inner: cython.Py_ssize_t
-        whole: cython.bint = self.shared.array.release != cython.NULL and other.shared.array.release != cython.NULL
-        if whole and self.shared.array.length != other.shared.array.length:
-            raise ValueError("batches of different lengths")
+        have_rows: cython.bint = self.shared.array.release != cython.NULL and other.shared.array.release != cython.NULL
+        if have_rows and self.shared.array.length != other.shared.array.length:
+            raise ValueError("the batches have different numbers of rows")
         if not new_schema(cython.address(out.shared.schema), b"+s", b"", both):
             raise MemoryError
-        if whole and not new_array(cython.address(out.shared.array), self.shared.array.length, 1, both):
+        if have_rows and not new_array(cython.address(out.shared.array), self.shared.array.length, 1, both):
             raise MemoryError
-        for at in range(both):
-            source = self.shared if at < own else other.shared
-            inner = at if at < own else at - own
-            if not copy_schema(out.shared.schema.children[at], source.schema.children[inner]):
+        for index in range(both):
+            source = self.shared if index < own else other.shared
+            inner = index if index < own else index - own
+            if not copy_schema(out.shared.schema.children[index], source.schema.children[inner]):
                 raise MemoryError
-            if whole:
-                child = out.shared.array.children[at]
+            if have_rows:
+                child = out.shared.array.children[index]
                 if not copy_array(child, source.array.children[inner], source):
                     raise MemoryError
-                if source.array.offset or child.length != out.shared.array.length:  # a slice: the struct has the offset
+                if (
+                    source.array.offset or child.length != out.shared.array.length
+                ):  # a slice: the offset is the struct's
                     child.offset += source.array.offset
                     child.length = out.shared.array.length
                     child.null_count = -1
@@ -181,7 +186,7 @@ class RecordBatch:
 def integer_at(
     array: cython.pointer(ArrowArray), format: cython.char, row: int64_t, value: cython.p_ulonglong
 ) -> cython.bint:
-    """An integer, negative ones as their 64 bits; False where the row is null."""
+    """Read an integer, negative ones as 64 bits; return False if the row is null."""
     data: cython.p_void = cython.cast(cython.p_void, array.buffers[1])
     if not is_valid(array, row):
         return False
@@ -211,11 +216,11 @@ def bytes_at(
     row: int64_t,
     size: cython.pointer(int64_t),
 ) -> cython.pointer(cython.const[cython.uchar]):
-    """The bytes of a text or binary element; NULL where the row is null."""
+    """Return the bytes of a text or binary element; NULL if the row is null."""
     start: int64_t
     end: int64_t
     digits: int64_t = 0
-    at: cython.int = 2
+    index: cython.int = 2
     length: int32_t
     buffer: int32_t
     offset: int32_t
@@ -232,9 +237,9 @@ def bytes_at(
         memcpy(cython.address(offset), view + 12, 4)
         return cython.cast(cython.pointer(cython.const[cython.uchar]), array.buffers[2 + buffer]) + offset
     if format[0] == ord("w"):
-        while ord("0") <= format[at] <= ord("9"):
-            digits = digits * 10 + format[at] - ord("0")
-            at += 1
+        while ord("0") <= format[index] <= ord("9"):
+            digits = digits * 10 + format[index] - ord("0")
+            index += 1
         size[0] = digits
         return cython.cast(cython.pointer(cython.const[cython.uchar]), array.buffers[1]) + row * digits
     if format[0] == ord("U") or format[0] == ord("Z"):
@@ -255,40 +260,42 @@ def bytes_at(
 def address_of_text(
     text: cython.pointer(cython.const[cython.uchar]), size: int64_t, decimal: cython.bint, value: cython.p_ulonglong
 ) -> cython.bint:
-    """An address in hex, with or without 0x, with blanks around it; with `decimal` one without 0x is decimal. False for
-    other texts and beyond 64 bits."""
-    at: int64_t = 0
+    """Parse an address in hex, with or without 0x, ignoring blanks around the text.
+
+    With `decimal`, an address without 0x is decimal. Returns False for other texts and numbers of more than 64 bits.
+    """
+    index: int64_t = 0
     end: int64_t = size
     digit: cython.uint
-    found: cython.ulonglong = 0
+    number: cython.ulonglong = 0
     digits: cython.int = 0
-    while at < end and text[at] <= ord(" "):
-        at += 1
-    while end > at and text[end - 1] <= ord(" "):
+    while index < end and text[index] <= ord(" "):
+        index += 1
+    while end > index and text[end - 1] <= ord(" "):
         end -= 1
-    if end - at > 2 and text[at] == ord("0") and text[at + 1] | 0x20 == ord("x"):
-        at += 2
+    if end - index > 2 and text[index] == ord("0") and text[index + 1] | 0x20 == ord("x"):
+        index += 2
         decimal = False
-    while at < end:
-        if ord("0") <= text[at] <= ord("9"):
-            digit = text[at] - ord("0")
+    while index < end:
+        if ord("0") <= text[index] <= ord("9"):
+            digit = text[index] - ord("0")
         elif decimal:
             return False
-        elif ord("a") <= text[at] | 0x20 <= ord("f"):
-            digit = (text[at] | 0x20) - ord("a") + 10
+        elif ord("a") <= text[index] | 0x20 <= ord("f"):
+            digit = (text[index] | 0x20) - ord("a") + 10
         else:
             return False
         if decimal:
-            if found > (LARGEST - digit) // 10:
+            if number > (LARGEST - digit) // 10:
                 return False
-            found = found * 10 + digit
-        elif found >> 60:
+            number = number * 10 + digit
+        elif number >> 60:
             return False
         else:
-            found = found << 4 | digit
+            number = number << 4 | digit
         digits += 1
-        at += 1
-    value[0] = found
+        index += 1
+    value[0] = number
     return digits > 0
 
 
@@ -296,15 +303,15 @@ def address_of_text(
 @cython.nogil
 @cython.exceptval(check=False)
 def list_start(array: cython.pointer(ArrowArray), format: cython.p_const_char, row: int64_t) -> int64_t:
-    """The first child of a list (row counted from the buffers' start); that of row + 1 is the end."""
+    """Return the first child of a list, whose end is the first child of row + 1. Rows count from the buffers' start."""
     size: int64_t = 0
-    at: cython.int = 3
+    index: cython.int = 3
     if format[1] == ord("L"):
         return cython.cast(cython.pointer(int64_t), array.buffers[1])[row]
     if format[1] == ord("w"):
-        while ord("0") <= format[at] <= ord("9"):
-            size = size * 10 + format[at] - ord("0")
-            at += 1
+        while ord("0") <= format[index] <= ord("9"):
+            size = size * 10 + format[index] - ord("0")
+            index += 1
         return size * row
     return cython.cast(cython.pointer(int32_t), array.buffers[1])[row]
 
@@ -317,10 +324,10 @@ def is_list(format: bytes) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def must_be_numbers(format: bytes, name: str) -> cython.int:
-    """WrongUse unless a column's values can be addresses."""
+    """Raise WrongUse unless a column's values can be addresses."""
     if format in (b"e", b"f", b"g"):
         raise WrongUse(
-            f"column {name} has floating-point numbers, which can't hold 64 bits: cast it to uint64 where it is made"
+            f"column {name} has floating-point numbers, which can't hold 64 bits: cast it to uint64 at its source"
         )
     if format[:1] in (b"c", b"C", b"s", b"S", b"i", b"I", b"l", b"L", b"u", b"U") or format == b"vu":
         return 0
@@ -332,21 +339,25 @@ def must_be_numbers(format: bytes, name: str) -> cython.int:
         return 0
     if format == b"n":
         return 0
-    raise WrongUse(f"column {name} has the Arrow format {format.decode()!r}: addresses are integers, or texts in hex")
+    raise WrongUse(
+        f"column {name} has the Arrow format {format.decode()!r}: addresses must be integers or texts in hex"
+    )
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def must_be_build_ids(format: bytes, name: str) -> cython.int:
-    """WrongUse unless a column's values can be build-ids."""
+    """Raise WrongUse unless a column's values can be build-ids."""
     if format not in (b"n", b"u", b"U", b"z", b"Z", b"vu", b"vz") and not format.startswith(b"w:"):
-        raise WrongUse(f"column {name} has the Arrow format {format.decode()!r}: build-ids are texts in hex, or bytes")
+        raise WrongUse(
+            f"column {name} has the Arrow format {format.decode()!r}: build-ids must be texts in hex or bytes"
+        )
     return 0
 
 
 @cython.cfunc
 def format_of_values(batch: RecordBatch, name: str) -> bytes:
-    """The format of a column's values: of the items of lists, and of what a dictionary holds. KeyError."""
+    """Return the format of a column's values: the items of lists, the values of a dictionary. Raises KeyError."""
     schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[batch.position(name)]
     if is_list(cython.cast(bytes, schema.format)):
         schema = schema.children[0]
@@ -356,7 +367,7 @@ def format_of_values(batch: RecordBatch, name: str) -> bytes:
 
 
 def check_formats(batch: RecordBatch, addresses: str, build_ids: str):
-    """WrongUse unless these columns can hold addresses and build-ids, as far as the schema says. KeyError."""
+    """Raise WrongUse unless the types of two columns can hold addresses and build-ids; KeyError if one is missing."""
     must_be_numbers(format_of_values(batch, addresses), addresses)
     must_be_build_ids(format_of_values(batch, build_ids), build_ids)
 
@@ -364,12 +375,13 @@ def check_formats(batch: RecordBatch, addresses: str, build_ids: str):
 @cython.final
 @cython.cclass
 class Elements:
-    """The addresses of a column, one after the other: an element for each row, or for each item of lists."""
+    """The addresses of a column: an element for each row, or for each item of lists."""
 
     def __cinit__(self, batch: RecordBatch = None, name: str = "", decimal: cython.bint = False):
-        """KeyError for a column that there is not; WrongUse for one that holds no addresses. MemoryError.
+        """Read a column. Without a batch there are no elements.
 
-        Without a batch there are no elements. Texts are in hex, with `decimal` those without 0x in decimal.
+        Texts are in hex; with `decimal`, those without 0x are decimal. Raises KeyError if the column is missing,
+        WrongUse if its type can't hold addresses, MemoryError.
         """
         self.decimal = decimal
         self.address, self.status, self.starts = Column("Q", True), Column("B", True), Column("I", True)
@@ -377,10 +389,10 @@ class Elements:
             self._take(batch, name)
 
     def _take(self, batch, name):
-        place: cython.Py_ssize_t = batch.position(name)
+        position: cython.Py_ssize_t = batch.position(name)
         belong(batch.shared.array.release != cython.NULL)  # not a schema alone
-        schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[place]
-        array: cython.pointer(ArrowArray) = batch.shared.array.children[place]
+        schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[position]
+        array: cython.pointer(ArrowArray) = batch.shared.array.children[position]
         first: int64_t
         row: int64_t
         low: int64_t
@@ -403,16 +415,16 @@ class Elements:
         low = list_start(array, format, first) if self.rows else 0
         high = list_start(array, format, first + self.rows) if self.rows else 0
         if high - low > INT_MAX:
-            raise WrongUse(f"column {name}: more than 2^31 addresses in one batch: give smaller batches")
+            raise WrongUse(f"column {name}: more than 2^31 addresses in one batch: pass smaller batches")
         self._read(schema.children[0], inner, inner.offset + low, high - low, name)
         for row in range(self.rows):
             starts[row + 1] = cython.cast(cython.uint, list_start(array, format, first + row + 1) - low)
             if not is_valid(array, first + row):  # a null list may have children
-                for at in range(starts[row], starts[row + 1]):
-                    u8s(self.status)[at] = NOTHING
+                for index in range(starts[row], starts[row + 1]):
+                    u8s(self.status)[index] = IS_NULL
 
     def _read(self, schema, array, first, count, name):
-        """Fill `address` and `status` with `count` elements, from row `first` of the buffers on."""
+        """Fill `address` and `status` with `count` elements, starting at row `first` of the buffers."""
         values: cython.p_ulonglong
         status: cython.p_uchar
         row: int64_t
@@ -420,7 +432,7 @@ class Elements:
         inner: cython.pointer(ArrowArray) = array
         dictionary: cython.bint = schema.dictionary != cython.NULL
         format: cython.p_const_char = schema.dictionary.format if dictionary else schema.format
-        outer: cython.char = schema.format[0]
+        index_format: cython.char = schema.format[0]
         must_be_numbers(cython.cast(bytes, format), name)
         if not self.address.reserve(count) or not self.status.reserve(count):
             raise MemoryError
@@ -431,17 +443,17 @@ class Elements:
         with cython.nogil:
             if not dictionary and (format[0] == ord("L") or format[0] == ord("l")):
                 memcpy(values, cython.cast(cython.p_ulonglong, array.buffers[1]) + first, 8 * count)
-                memset(status, ASKED, count)
+                memset(status, IS_ADDRESS, count)
                 if array.buffers[0] != cython.NULL and array.null_count:
                     for row in range(count):
                         if not is_valid(array, first + row):
-                            status[row] = NOTHING
+                            status[row] = IS_NULL
             else:
                 for row in range(count):
                     index = cython.cast(cython.ulonglong, first + row)
                     if dictionary:
-                        if not integer_at(array, outer, first + row, cython.address(index)):
-                            status[row] = NOTHING
+                        if not integer_at(array, index_format, first + row, cython.address(index)):
+                            status[row] = IS_NULL
                             values[row] = 0
                             continue
                         index += cython.cast(cython.ulonglong, inner.offset)
@@ -455,8 +467,8 @@ class Elements:
         return f"<Elements: {len(self)} addresses of {self.rows} rows>"
 
     def rows_of(self, elements: Column):
-        """The row of the batch that each of some elements, in ascending order, is of: a Column of u32."""
-        at: cython.Py_ssize_t
+        """Return the row of each of some elements, which are in ascending order: a Column of u32."""
+        index: cython.Py_ssize_t
         row: cython.uint = 0
         out: Column = Column("I")
         starts = u32s(self.starts)
@@ -464,21 +476,21 @@ class Elements:
         belong(elements.typecode == "I")
         if not self.lists:
             return elements
-        for at in range(elements.vector.count):
-            while row < self.rows and starts[row + 1] <= which[at]:
+        for index in range(elements.vector.count):
+            while row < self.rows and starts[row + 1] <= which[index]:
                 row += 1
             if not out.push_u32(row):
                 raise MemoryError
         return out
 
-    def moved(self, start: Elements, offset: Elements):
-        """Make each runtime address a file offset: less the mapping's start, plus the mapping's offset in its file.
+    def to_file_offsets(self, start: Elements, offset: Elements):
+        """Convert runtime addresses to file offsets: subtract the mapping's start, add its offset in the file.
 
         `start` and `offset` have an element for each address, or for each row.
         """
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
-        of: cython.Py_ssize_t
+        source_index: cython.Py_ssize_t
         count: cython.Py_ssize_t = self.address.vector.count
         values = u64s(self.address)
         status = u8s(self.status)
@@ -487,20 +499,20 @@ class Elements:
         of_offset = u64s(offset.address)
         alike: cython.bint = len(start) == count and start.lists == self.lists
         belong(len(start) == len(offset) and (alike or len(start) == self.rows))
-        for at in range(count):
-            while self.lists and starts[row + 1] <= at:
+        for index in range(count):
+            while self.lists and starts[row + 1] <= index:
                 row += 1
-            of = at if alike else row
-            if status[at] != ASKED:
+            source_index = index if alike else row
+            if status[index] != IS_ADDRESS:
                 continue
-            if u8s(start.status)[of] or u8s(offset.status)[of]:
-                status[at] = NO_ADDRESS
+            if u8s(start.status)[source_index] or u8s(offset.status)[source_index]:
+                status[index] = IS_INVALID
             else:
-                values[at] = values[at] - of_start[of] + of_offset[of]
+                values[index] = values[index] - of_start[source_index] + of_offset[source_index]
 
     def step_back(self, callers_only: bool):
-        """Make return addresses addresses of their calls: one byte less, for all or for all but the first of a list."""
-        at: cython.Py_ssize_t
+        """Subtract one byte from return addresses: from all, or from all except the first of each list."""
+        index: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
         values = u64s(self.address)
         status = u8s(self.status)
@@ -508,17 +520,17 @@ class Elements:
         leaves: cython.bint = callers_only
         if leaves and not self.lists:
             return
-        for at in range(self.address.vector.count):
+        for index in range(self.address.vector.count):
             if leaves:
-                while starts[row + 1] <= at:
+                while starts[row + 1] <= index:
                     row += 1
-                if starts[row] == at:
+                if starts[row] == index:
                     continue
-            if status[at] == ASKED:
-                if values[at] == 0:
-                    status[at] = NO_ADDRESS
+            if status[index] == IS_ADDRESS:
+                if values[index] == 0:
+                    status[index] = IS_INVALID
                 else:
-                    values[at] -= 1
+                    values[index] -= 1
 
 
 @cython.cfunc
@@ -531,57 +543,57 @@ def read_address(
     decimal: cython.bint,
     value: cython.p_ulonglong,
 ) -> cython.uchar:
-    """One address and its status."""
+    """Read one address; return its status."""
     size: int64_t = 0
     text: cython.pointer(cython.const[cython.uchar])
-    words: cython.p_ulonglong
+    halves: cython.p_ulonglong
     value[0] = 0
     if format[0] == ord("n"):
-        return NOTHING
+        return IS_NULL
     if format[0] == ord("u") or format[0] == ord("U") or format[0] == ord("v"):
         text = bytes_at(array, format, row, cython.address(size))
         if text == cython.NULL:
-            return NOTHING
-        return ASKED if address_of_text(text, size, decimal, value) else NO_ADDRESS
+            return IS_NULL
+        return IS_ADDRESS if address_of_text(text, size, decimal, value) else IS_INVALID
     if format[0] == ord("d"):  # decimal numbers of 128 bits without a fraction
         if not is_valid(array, row):
-            return NOTHING
-        words = cython.cast(cython.p_ulonglong, array.buffers[1]) + 2 * row
-        value[0] = words[0]
-        return NO_ADDRESS if words[1] else ASKED
-    return ASKED if integer_at(array, format[0], row, value) else NOTHING
+            return IS_NULL
+        halves = cython.cast(cython.p_ulonglong, array.buffers[1]) + 2 * row
+        value[0] = halves[0]
+        return IS_INVALID if halves[1] else IS_ADDRESS
+    return IS_ADDRESS if integer_at(array, format[0], row, value) else IS_NULL
 
 
-def identities(batch: RecordBatch, name: str, elements: Elements, known: TextSet) -> Column:
-    """The build-id of each element, a Column of u32: its number in `known`, which gets new ones, too; NO_ID for none.
+def identities(batch: RecordBatch, name: str, elements: Elements, texts: TextSet) -> Column:
+    """Return the build-id of each element: a Column of u32 with numbers of `texts`, or NO_ID. New texts are added.
 
-    The column has an element for each row, or lists that are as long as the addresses'. WrongUse, KeyError.
+    The column has a value for each row, or lists of the same lengths as the addresses. Raises WrongUse, KeyError.
     """
-    place: cython.Py_ssize_t = batch.position(name)
+    position: cython.Py_ssize_t = batch.position(name)
     belong(batch.shared.array.release != cython.NULL)
     belong(elements.lists or elements.rows == batch.shared.array.length)
-    schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[place]
-    array: cython.pointer(ArrowArray) = batch.shared.array.children[place]
+    schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[position]
+    array: cython.pointer(ArrowArray) = batch.shared.array.children[position]
     first: int64_t = array.offset + batch.shared.array.offset
     low: int64_t
     row: cython.Py_ssize_t
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     starts = u32s(elements.starts)
     out: Column = Column("I")
     spread: Column
     codes: cython.p_uint
     if is_list(cython.cast(bytes, schema.format)):
         if not elements.lists or elements.rows != batch.shared.array.length:
-            raise WrongUse(f"column {name} has lists where the addresses are single ones")
+            raise WrongUse(f"column {name} has lists, but the addresses are not lists")
         low = list_start(array, schema.format, first) if elements.rows else 0
         for row in range(elements.rows):
             if list_start(array, schema.format, first + row + 1) - low != starts[row + 1]:
-                raise WrongUse(f"column {name}: row {row} has not as many build-ids as addresses")
+                raise WrongUse(f"column {name}: row {row} has different numbers of build-ids and addresses")
         read_identities(
-            out, known, schema.children[0], array.children[0], array.children[0].offset + low, len(elements), name
+            out, texts, schema.children[0], array.children[0], array.children[0].offset + low, len(elements), name
         )
         return out
-    read_identities(out, known, schema, array, first, elements.rows, name)
+    read_identities(out, texts, schema, array, first, elements.rows, name)
     if not elements.lists:
         return out
     spread = Column("I")
@@ -589,8 +601,8 @@ def identities(batch: RecordBatch, name: str, elements: Elements, known: TextSet
         raise MemoryError
     codes = u32s(out)
     for row in range(elements.rows):
-        for at in range(starts[row], starts[row + 1]):
-            u32s(spread)[at] = codes[row]
+        for index in range(starts[row], starts[row + 1]):
+            u32s(spread)[index] = codes[row]
     spread.vector.count = len(elements)
     return spread
 
@@ -598,21 +610,21 @@ def identities(batch: RecordBatch, name: str, elements: Elements, known: TextSet
 @cython.cfunc
 def read_identities(
     out: Column,
-    known: TextSet,
+    texts: TextSet,
     schema: cython.pointer(ArrowSchema),
     array: cython.pointer(ArrowArray),
     first: int64_t,
     count: int64_t,
     name: str,
 ):
-    """Fill `out` with the numbers of `count` elements."""
+    """Fill `out` with the numbers of `count` texts."""
     dictionary: cython.bint = schema.dictionary != cython.NULL
     format: bytes = cython.cast(bytes, schema.dictionary.format if dictionary else schema.format)
     codes: cython.p_uint
     inner: Column
     row: int64_t
     index: cython.ulonglong = 0
-    outer: cython.char = schema.format[0]
+    index_format: cython.char = schema.format[0]
     if not out.reserve(count):
         raise MemoryError
     codes = u32s(out)
@@ -622,20 +634,20 @@ def read_identities(
         return
     must_be_build_ids(format, name)
     if not dictionary:
-        number_texts(codes, known, array, format, first, count)
+        number_texts(codes, texts, array, format, first, count)
         return
     inner = Column("I")
     if not inner.reserve(array.dictionary.length):
         raise MemoryError
     inner.vector.count = array.dictionary.length
     number_texts(
-        u32s(inner), known, array.dictionary, format, array.dictionary.offset,
+        u32s(inner), texts, array.dictionary, format, array.dictionary.offset,
         array.dictionary.length,
     )  # fmt: skip
     with cython.nogil:
         for row in range(count):
             codes[row] = NO_ID
-            if integer_at(array, outer, first + row, cython.address(index)):
+            if integer_at(array, index_format, first + row, cython.address(index)):
                 if index < cython.cast(cython.ulonglong, inner.vector.count):
                     codes[row] = u32s(inner)[index]
 
@@ -644,20 +656,20 @@ def read_identities(
 @cython.exceptval(-1, check=False)
 def number_texts(
     numbers: cython.p_uint,
-    known: TextSet,
+    texts: TextSet,
     array: cython.pointer(ArrowArray),
     format: cython.p_const_char,
     first: int64_t,
     count: int64_t,
 ) -> cython.int:
-    """Give each element the number of its text."""
+    """Set the number of the text of each element."""
     row: int64_t
     size: int64_t = 0
     number: cython.Py_ssize_t = -1  # of the text before
     length: int64_t = -1
     text: cython.pointer(cython.const[cython.uchar])
-    before: cython.pointer(cython.const[cython.uchar]) = cython.NULL
-    room: cython.bint = True
+    previous: cython.pointer(cython.const[cython.uchar]) = cython.NULL
+    ok: cython.bint = True
     with cython.nogil:
         for row in range(count):
             text = bytes_at(array, format, first + row, cython.address(size))
@@ -665,13 +677,13 @@ def number_texts(
                 numbers[row] = NO_ID
                 continue
             size = min(size, LONGEST_ID)
-            if size != length or memcmp(text, before, size) != 0:
-                before, length = text, size
-                number = known.number_of(text, size, 0)
+            if size != length or memcmp(text, previous, size) != 0:
+                previous, length = text, size
+                number = texts.number_of(text, size, 0)
                 if number < 0:
-                    room = False
+                    ok = False
                     break
             numbers[row] = cython.cast(cython.uint, number)
-    if not room:
+    if not ok:
         raise MemoryError
     return 0

@@ -1,4 +1,4 @@
-"""Streams of record batches by Arrow's C stream interface: read from a capsule, or made of batches as they come."""
+"""Streams of record batches in Arrow's C stream interface: read from a capsule, or made from an iterable of batches."""
 
 import cython
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_New
@@ -21,26 +21,29 @@ from whence._base.errors import WrongUse
 
 @cython.final
 @cython.cclass
-class Batches:
-    """An iterator of batches, and a stream of the C interface: what it has not yielded can be read by one consumer."""
+class BatchStream:
+    """An iterator of batches that is also a C stream: one consumer can read the batches not yet yielded."""
 
     def __cinit__(self, schema: RecordBatch, batches: object):
-        """A stream of batches of this schema (a RecordBatch, whose rows don't matter)."""
+        """Make a stream of batches. `schema` is a RecordBatch with their columns; its rows are ignored."""
         belong(schema.shared.schema.release != cython.NULL)
         self.schema = schema
         self.batches = None if batches is None else iter(batches)
 
     @staticmethod
-    def taken(capsule: object):
-        """Take over a stream. TypeError for another capsule; WrongUse for a stream that fails, or is of no batches."""
+    def from_capsule(capsule: object):
+        """Take ownership of the stream in a capsule.
+
+        Raises TypeError for another capsule; WrongUse for a stream that fails or does not have record batches.
+        """
         source = cython.cast(cython.pointer(ArrowArrayStream), PyCapsule_GetPointer(capsule, b"arrow_array_stream"))
         if source.release == cython.NULL:
-            raise ValueError("the Arrow stream was taken before")
+            raise ValueError("the Arrow stream was already consumed")
         schema: RecordBatch = RecordBatch(None)
         if source.get_schema(source, cython.address(schema.shared.schema)):
-            raise WrongUse(f"the Arrow stream has no schema: {message_of(source)}")
+            raise WrongUse(f"reading the schema of the Arrow stream failed: {message_of(source)}")
         schema._read_names()
-        out: Batches = Batches(schema, None)
+        out: BatchStream = BatchStream(schema, None)
         memcpy(cython.address(out.source), source, cython.sizeof(ArrowArrayStream))
         source.release = cython.NULL
         return out
@@ -63,7 +66,7 @@ class Batches:
         with cython.nogil:
             fault = self.source.get_next(cython.address(self.source), cython.address(batch.shared.array))
         if fault:
-            raise OSError(fault, f"the Arrow stream broke off: {message_of(cython.address(self.source))}")
+            raise OSError(fault, f"reading the Arrow stream failed: {message_of(cython.address(self.source))}")
         if batch.shared.array.release == cython.NULL:
             raise StopIteration
         if not copy_schema(cython.address(batch.shared.schema), cython.address(self.schema.shared.schema)):
@@ -78,7 +81,7 @@ class Batches:
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None):
-        """The stream, a capsule; each batch is made when the consumer asks for it."""
+        """Return the stream in a capsule; each batch is made when the consumer requests it."""
         stream = cython.cast(cython.pointer(ArrowArrayStream), calloc(1, cython.sizeof(ArrowArrayStream)))
         if stream == cython.NULL:
             raise MemoryError
@@ -94,15 +97,15 @@ class Batches:
 
 @cython.cfunc
 def message_of(stream: cython.pointer(ArrowArrayStream)) -> str:
-    """What a stream says of its last error."""
+    """Return the last error of a stream."""
     text = stream.get_last_error(stream)
-    return "no reason is given" if text == cython.NULL else cython.cast(bytes, text).decode("utf-8", "replace")
+    return "no reason given" if text == cython.NULL else cython.cast(bytes, text).decode("utf-8", "replace")
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def drop_stream(capsule: object) -> cython.void:
-    """The destructor of a stream's capsule."""
+    """Release the stream of a capsule: its destructor."""
     stream = cython.cast(cython.pointer(ArrowArrayStream), PyCapsule_GetPointer(capsule, b"arrow_array_stream"))
     if stream.release != cython.NULL:
         stream.release(stream)
@@ -123,7 +126,7 @@ def release_stream(stream: cython.pointer(ArrowArrayStream)) -> cython.void:
 @cython.exceptval(check=False)
 def schema_of_stream(stream: cython.pointer(ArrowArrayStream), out: cython.pointer(ArrowSchema)) -> cython.int:
     with cython.gil:
-        batches: Batches = cython.cast(Batches, stream.private_data)
+        batches: BatchStream = cython.cast(BatchStream, stream.private_data)
         if copy_schema(out, cython.address(batches.schema.shared.schema)):
             return 0
     out.release(out)
@@ -134,9 +137,9 @@ def schema_of_stream(stream: cython.pointer(ArrowArrayStream), out: cython.point
 @cython.nogil
 @cython.exceptval(check=False)
 def next_of_stream(stream: cython.pointer(ArrowArrayStream), out: cython.pointer(ArrowArray)) -> cython.int:
-    """The next batch; an error of ours is kept as the stream's last one."""
+    """Produce the next batch; an exception becomes the stream's last error."""
     with cython.gil:
-        batches: Batches = cython.cast(Batches, stream.private_data)
+        batches: BatchStream = cython.cast(BatchStream, stream.private_data)
         try:
             batch: RecordBatch = next(batches, None)
             if batch is None:
@@ -157,5 +160,5 @@ def next_of_stream(stream: cython.pointer(ArrowArrayStream), out: cython.pointer
 @cython.exceptval(check=False)
 def error_of_stream(stream: cython.pointer(ArrowArrayStream)) -> cython.p_const_char:
     with cython.gil:
-        batches: Batches = cython.cast(Batches, stream.private_data)
+        batches: BatchStream = cython.cast(BatchStream, stream.private_data)
         return cython.NULL if batches.error is None else cython.cast(cython.p_char, batches.error)

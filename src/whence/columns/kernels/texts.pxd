@@ -9,9 +9,9 @@ cdef struct TextRow:
 
 cdef class TextSet:
     cdef HashTable table
-    cdef Vector row  # of TextRow
+    cdef Vector entry  # of TextRow
     cdef Bytes text
     cdef unsigned long long seed
 
-    cdef TextRow* at(self, Py_ssize_t number) noexcept nogil
+    cdef TextRow* row_at(self, Py_ssize_t number) noexcept nogil
     cdef Py_ssize_t number_of(self, const unsigned char* text, unsigned long long size, unsigned int kind) noexcept nogil
