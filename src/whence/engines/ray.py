@@ -124,8 +124,8 @@ def name_files(
         options: those of `whence.columns.Namer`.
 
     Yields:
-        A dict for each file, in the order in which tasks end: source, target, rows, addresses, named, and error (a text,
-        or ""); with skipped (True) if the result existed.
+        A dict for each file, in the order in which tasks end: source, target, rows, addresses, named, error (a text,
+        or ""), and skipped (True) if the result existed.
     """
     return _each(name_file, paths, folder, places, at_once, options)
 

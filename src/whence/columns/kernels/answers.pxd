@@ -1,7 +1,7 @@
 from whence.columns.kernels.arrow cimport ArrowArray, ArrowSchema
 from whence.columns.kernels.texts cimport TextSet
 from whence.kernels.columns cimport Column
-from whence.kernels.hashtable cimport HashTable
+from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport Bytes, U32s, U64s
 
 cpdef enum:  # the first answers of every store, which have no frames
@@ -11,7 +11,7 @@ cpdef enum:  # the first answers of every store, which have no frames
     FIRST_ANSWER = 3
 
 cdef class AnswerStore:
-    cdef HashTable table
+    cdef HashIndex pairs  # of answers
     cdef unsigned long long seed
     # of answers
     cdef U32s file
@@ -34,7 +34,6 @@ cdef class AnswerStore:
     cdef unsigned int shown  # the number of the last column of texts
 
     cdef bint _add(self, unsigned int file, unsigned long long address) noexcept nogil
-    cdef bint _grow_table(self) noexcept nogil
     cdef int _show(
         self, Py_ssize_t number, const unsigned char* text, unsigned long long size, unsigned int kind, object show
     ) except -1

@@ -25,15 +25,14 @@ from cython.cimports.whence.columns.kernels.texts import TextRow, TextSet
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column, u8s, u32s, u64s
 from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
+    HashIndex,
+    Probe,
+    find_u32,
+    first_match,
+    insert,
     mix,
-    next_slot,
-    put_item,
-    release_slots,
+    next_match,
+    release_index,
 )
 from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release, reserve
 from cython.cimports.whence.lidia.kernels.queries import FrameColumns, Texts
@@ -71,15 +70,13 @@ class AnswerStore:
         """Make an empty store, given the numbers of the reasons for an invalid address and for a missing build-id."""
         self.seed = int.from_bytes(os.urandom(8), "little")
         self.texts = TextSet()
-        if not make_slots(cython.address(self.table), 0):
-            raise MemoryError
         if not (self._add(NO_ID, 0) and self._add(NO_ID, 1) and self._add(NO_ID, 2)):
             raise MemoryError
         self.reason.items[BAD_ADDRESS] = bad_address
         self.reason.items[NO_BUILD_ID] = no_build_id
 
     def __dealloc__(self):
-        release_slots(cython.address(self.table))
+        release_index(cython.address(self.pairs))
         release(cython.address(self.file))
         release(cython.address(self.address))
         release(cython.address(self.first))
@@ -114,18 +111,6 @@ class AnswerStore:
         ok = push_u32(cython.address(self.frames), 0) and ok
         return push_bytes(cython.address(self.reason), b"\0", 1) and ok
 
-    def _grow_table(self):
-        index: cython.Py_ssize_t
-        if not make_slots(cython.address(self.table), 4 * self.file.count):
-            return False
-        for index in range(FIRST_ANSWER, self.file.count):
-            put_item(
-                cython.address(self.table),
-                pair_hash(self.file.items[index], self.address.items[index], self.seed),
-                index,
-            )
-        return True
-
     def find(self, elements: Elements, codes: Column, files: cython.const[cython.uint][::1]):
         """Return the number of the answer of each element: a Column of u32. New pairs get new numbers.
 
@@ -133,7 +118,8 @@ class AnswerStore:
         """
         count: cython.Py_ssize_t = len(elements)
         index: cython.Py_ssize_t
-        slot: cython.ulonglong
+        hash: cython.ulonglong
+        probe: Probe
         file: cython.uint
         previous: cython.uint = NO_ID
         address: cython.ulonglong
@@ -159,22 +145,17 @@ class AnswerStore:
                 if previous != NO_ID and self.address.items[previous] == address and self.file.items[previous] == file:
                     answers[index] = previous
                     continue
-                if is_crowded(cython.address(self.table)):
-                    ok = ok and self._grow_table()
-                    if not ok:
-                        break
-                slot = first_slot(cython.address(self.table), pair_hash(file, address, self.seed))
-                while self.table.slots[slot]:
-                    previous = self.table.slots[slot] - 1
-                    if self.address.items[previous] == address and self.file.items[previous] == file:
-                        break
-                    slot = next_slot(cython.address(self.table), slot)
-                if self.table.slots[slot] == 0:
+                previous = NO_ID
+                hash = pair_hash(file, address, self.seed)
+                probe = first_match(cython.address(self.pairs), hash)
+                while previous == NO_ID and next_match(cython.address(self.pairs), cython.address(probe)):
+                    if self.address.items[probe.item] == address and self.file.items[probe.item] == file:
+                        previous = probe.item
+                if previous == NO_ID:
                     previous = self.file.count
-                    ok = ok and self._add(file, address)
+                    ok = self._add(file, address) and insert(cython.address(self.pairs), hash, previous)
                     if not ok:
                         break
-                    fill_slot(cython.address(self.table), slot, previous)
                 answers[index] = previous
         if not ok:
             raise MemoryError
@@ -184,39 +165,27 @@ class AnswerStore:
     def pending(self, first: cython.Py_ssize_t):
         """Return the answers with numbers >= `first`: a dict of file numbers to two Columns, answers and vaddrs."""
         index: cython.Py_ssize_t
-        row: cython.Py_ssize_t = 0
-        slot: cython.ulonglong
+        row: cython.Py_ssize_t
         file: cython.uint
         ok: cython.bint = True
-        table: HashTable = HashTable(cython.NULL, 0, 0)  # of rows of `files`
+        rows: HashIndex = HashIndex(cython.NULL, 0, 0)  # of `files`
         files: Column = Column("I")
         columns: list = []  # of each row of `files`: its answers, its vaddrs
         if not FIRST_ANSWER <= first:
             raise ValueError("the predefined answers are not looked up")
         for index in range(first, self.file.count):
             file = self.file.items[index]
-            if is_crowded(cython.address(table)):
-                ok = make_slots(cython.address(table), 4 * files.vector.count)
-                for row in range(files.vector.count if ok else 0):
-                    put_item(cython.address(table), mix(u32s(files)[row], self.seed), row)
-            if ok:
-                slot = first_slot(cython.address(table), mix(file, self.seed))
-                while table.slots[slot]:
-                    row = table.slots[slot] - 1
-                    if u32s(files)[row] == file:
-                        break
-                    slot = next_slot(cython.address(table), slot)
-                if table.slots[slot] == 0:
-                    row = files.vector.count
-                    fill_slot(cython.address(table), slot, row)
-                    ok = files.push_u32(file)
-                    columns.append((Column("I"), Column("Q")))
-                answers, addresses = cython.cast(tuple, columns[row])
-                ok = ok and cython.cast(Column, answers).push_u32(cython.cast(cython.uint, index))
-                ok = ok and cython.cast(Column, addresses).push_u64(self.address.items[index])
+            row = find_u32(cython.address(rows), files.vector.items, 4, file, self.seed)
+            if row < 0:
+                row = files.vector.count
+                ok = files.push_u32(file) and insert(cython.address(rows), mix(file, self.seed), row)
+                columns.append((Column("I"), Column("Q")))
+            answers, addresses = cython.cast(tuple, columns[row])
+            ok = ok and cython.cast(Column, answers).push_u32(cython.cast(cython.uint, index))
+            ok = ok and cython.cast(Column, addresses).push_u64(self.address.items[index])
             if not ok:
                 break
-        release_slots(cython.address(table))
+        release_index(cython.address(rows))
         if not ok:
             raise MemoryError
         return dict(zip(files.numbers(), columns, strict=True))

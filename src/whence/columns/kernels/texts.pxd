@@ -1,4 +1,4 @@
-from whence.kernels.hashtable cimport HashTable
+from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport Bytes, Vector
 
 cdef struct TextRow:
@@ -8,7 +8,7 @@ cdef struct TextRow:
 
 
 cdef class TextSet:
-    cdef HashTable table
+    cdef HashIndex index
     cdef Vector entry  # of TextRow
     cdef Bytes text
     cdef unsigned long long seed

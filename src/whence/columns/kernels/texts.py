@@ -4,16 +4,7 @@ import os
 
 import cython
 from cython.cimports.libc.string import memcmp
-from cython.cimports.whence.kernels.hashtable import (
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
-    mix_bytes,
-    next_slot,
-    put_item,
-    release_slots,
-)
+from cython.cimports.whence.kernels.hashtable import Probe, first_match, insert, mix_bytes, next_match, release_index
 from cython.cimports.whence.kernels.vector import push, push_bytes, release
 
 MOST_TEXTS = cython.declare(cython.Py_ssize_t, 0xFFFFFFFE)  # numbers have 32 bits, and the last means no text
@@ -28,7 +19,7 @@ class TextSet:
         self.seed = int.from_bytes(os.urandom(8), "little")
 
     def __dealloc__(self):
-        release_slots(cython.address(self.table))
+        release_index(cython.address(self.index))
         release(cython.address(self.entry))
         release(cython.address(self.text))
 
@@ -57,31 +48,23 @@ class TextSet:
 
     def number_of(self, text, size, kind):
         """Return the number of a text of a kind, adding it if it is new; -1 without memory."""
-        table: cython.pointer(HashTable) = cython.address(self.table)
         hash: cython.ulonglong = mix_bytes(text, size, self.seed) ^ kind
-        slot: cython.ulonglong
-        number: cython.Py_ssize_t
+        probe: Probe = first_match(cython.address(self.index), hash)
+        number: cython.Py_ssize_t = self.entry.count
         entry: cython.pointer(TextRow)
-        if is_crowded(table):
-            if not make_slots(table, 4 * self.entry.count):
-                return -1
-            for number in range(self.entry.count):
-                put_item(table, self.row_at(number).hash, number)
-        slot = first_slot(table, hash)
-        while table.slots[slot]:
-            entry = self.row_at(table.slots[slot] - 1)
+        while next_match(cython.address(self.index), cython.address(probe)):
+            entry = self.row_at(probe.item)
             if entry.hash == hash and entry.size == size and memcmp(self.text.items + entry.start, text, size) == 0:
-                return table.slots[slot] - 1
-            slot = next_slot(table, slot)
-        number = self.entry.count
+                return probe.item
         if number >= MOST_TEXTS:
             return -1
         entry = cython.cast(cython.pointer(TextRow), push(cython.address(self.entry), cython.sizeof(TextRow)))
         if entry == cython.NULL:
             return -1
         entry.hash, entry.start, entry.size = hash, self.text.count, cython.cast(cython.uint, size)
-        if size and not push_bytes(cython.address(self.text), text, size):
+        if (size and not push_bytes(cython.address(self.text), text, size)) or not insert(
+            cython.address(self.index), hash, number
+        ):
             self.entry.count -= 1
             return -1
-        fill_slot(table, slot, number)
         return number
