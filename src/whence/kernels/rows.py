@@ -100,9 +100,6 @@ def numbered(keys, typecode: str) -> tuple[Column, Column]:
     out: Column = filled("I", count)
     index: HashIndex = HashIndex(cython.NULL, 0, 0)
     row: cython.Py_ssize_t
-    number: cython.Py_ssize_t
-    key: cython.ulonglong
-    probe: Probe
     has_memory: cython.bint = distinct.reserve(count + 1)
     if has_memory and count:
         data: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(stored[0]))
@@ -110,9 +107,9 @@ def numbered(keys, typecode: str) -> tuple[Column, Column]:
         numbers: cython.p_uint = cython.cast(cython.p_uint, out.vector.items)
         with cython.nogil:
             for row in range(count):
-                key = number_at(data, item, row)
-                number = -1
-                probe = first_match(cython.address(index), mix(key, seed))
+                key: cython.ulonglong = number_at(data, item, row)
+                number: cython.Py_ssize_t = -1
+                probe: Probe = first_match(cython.address(index), mix(key, seed))
                 while number < 0 and next_match(cython.address(index), cython.address(probe)):
                     if number_at(known, item, probe.item) == key:
                         number = probe.item
@@ -170,7 +167,6 @@ def grouped(numbers: cython.const[cython.uint][::1], groups: cython.Py_ssize_t) 
     row: cython.Py_ssize_t
     group: cython.Py_ssize_t
     begin: cython.uint = 0
-    size: cython.uint
     out: cython.p_uint = cython.cast(cython.p_uint, rows.vector.items)
     ends: cython.p_uint = cython.cast(cython.p_uint, starts.vector.items)
     with cython.nogil:
@@ -179,7 +175,7 @@ def grouped(numbers: cython.const[cython.uint][::1], groups: cython.Py_ssize_t) 
         for row in range(numbers.shape[0]):
             ends[numbers[row]] += 1
         for group in range(groups + 1):
-            size = ends[group]
+            size: cython.uint = ends[group]
             ends[group] = begin
             begin += size
         for row in range(numbers.shape[0]):  # each start moves to its group's end, which is where the next one starts

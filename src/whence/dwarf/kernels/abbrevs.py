@@ -124,7 +124,6 @@ def table_of(tables, file, unit, budget, fault):
         | keeps_types_apart(unit[LANGUAGE])
     )
     way: cython.int
-    stop: cython.ulonglong
     reached: cython.ulonglong = 0
     table: cython.pointer[AbbrevTable] = tables.last
     fault[0] = 0
@@ -155,7 +154,7 @@ def table_of(tables, file, unit, budget, fault):
             table = row + way
     tables.held -= bytes_of(table)
     table.used = tables.turn
-    stop = unit[ABBREV] + affordable(budget)
+    stop: cython.ulonglong = unit[ABBREV] + affordable(budget)
     if stop < unit[ABBREV] or stop > file.abbrev.size:
         stop = file.abbrev.size
     fault[0] = compile_abbrevs(table, file, unit, stop, cython.address(reached), tables.with_columns)
@@ -194,27 +193,16 @@ def compile_abbrevs(
     where reading ended."""
     data = file.abbrev.at
     offset: cython.ulonglong = unit[ABBREV]
-    seen: cython.uint
-    code: cython.ulonglong
-    tag: cython.ulonglong
-    name: cython.ulonglong
-    form: cython.ulonglong
-    implicit: cython.ulonglong
-    run: cython.ulonglong
-    width: cython.int
-    kind: cython.int
-    slot: cython.int
-    what: cython.int
     table.count = table.op_count = 0
     table.dense = True
     if offset >= size:
         return BAD_ABBREVS
     while offset < size:
-        code = uleb(data, cython.address(offset), size)
+        code: cython.ulonglong = uleb(data, cython.address(offset), size)
         if code == 0:
             break
-        tag = uleb(data, cython.address(offset), size)
-        kind = kind_of(tag, unit[LANGUAGE])
+        tag: cython.ulonglong = uleb(data, cython.address(offset), size)
+        kind: cython.int = kind_of(tag, unit[LANGUAGE])
         if table.count == table.room and not grow(
             cython.cast(cython.pp_void, cython.address(table.entries)),
             cython.address(table.room),
@@ -232,22 +220,24 @@ def compile_abbrevs(
         table.count += 1
         if code != table.count:
             table.dense = False
-        run = 0
-        seen = 0
+        run: cython.ulonglong = 0
+        seen: cython.uint = 0
         while True:
-            name = uleb(data, cython.address(offset), size)
-            form = uleb(data, cython.address(offset), size)
-            implicit = sleb(data, cython.address(offset), size) if form == c.DW_FORM_implicit_const else 0
+            name: cython.ulonglong = uleb(data, cython.address(offset), size)
+            form: cython.ulonglong = uleb(data, cython.address(offset), size)
+            implicit: cython.ulonglong = (
+                sleb(data, cython.address(offset), size) if form == c.DW_FORM_implicit_const else 0
+            )
             if offset > size:
                 reached[0] = offset
                 return BAD_ABBREVS
             if name == 0 and form == 0:
                 break
-            width = form_size(form, unit[ADDRESS_SIZE], unit[OFFSET_SIZE], unit[VERSION])
+            width: cython.int = form_size(form, unit[ADDRESS_SIZE], unit[OFFSET_SIZE], unit[VERSION])
             if width == -2:
                 reached[0] = offset
                 return BAD_ABBREVS
-            slot = slot_of(name, kind, with_columns)
+            slot: cython.int = slot_of(name, kind, with_columns)
             if slot == S_SIBLING and not entry.children:
                 slot = -1
             if slot >= 0:  # a DIE has an attribute once (2.2); one that takes no bytes could be repeated for nothing
@@ -258,7 +248,7 @@ def compile_abbrevs(
                 run += width
                 continue
             if slot >= 0:
-                what = READ
+                what: cython.int = READ
             elif form in (c.DW_FORM_exprloc, c.DW_FORM_block):
                 what = SKIP_BLOCK
             elif form == c.DW_FORM_string:
@@ -306,9 +296,8 @@ def find_entry(table, code):
     """The entry of a code in a table whose codes do not count 1, 2, 3..., or NULL."""
     low: cython.ulonglong = 0
     high: cython.ulonglong = table.count
-    middle: cython.ulonglong
     while low < high:
-        middle = (low + high) // 2
+        middle: cython.ulonglong = (low + high) // 2
         if table.entries[middle].code < code:
             low = middle + 1
         else:
@@ -348,8 +337,6 @@ def refs_stay_in_units(data: cython.const[cython.uchar][::1], tables: cython.ulo
     p: cython.pointer[cython.const[cython.uchar]] = cython.NULL
     offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]
-    name: cython.ulonglong
-    form: cython.ulonglong
     good: cython.bint = True
     if size == 0:
         return True
@@ -364,8 +351,8 @@ def refs_stay_in_units(data: cython.const[cython.uchar][::1], tables: cython.ulo
             uleb(p, cython.address(offset), size)
             fixed(p, cython.address(offset), size, 1, 0)
             while True:
-                name = uleb(p, cython.address(offset), size)
-                form = uleb(p, cython.address(offset), size)
+                name: cython.ulonglong = uleb(p, cython.address(offset), size)
+                form: cython.ulonglong = uleb(p, cython.address(offset), size)
                 if form == c.DW_FORM_implicit_const:
                     sleb(p, cython.address(offset), size)
                 if offset > size or form in (c.DW_FORM_ref_addr, c.DW_FORM_indirect):

@@ -93,26 +93,18 @@ def walk(
     offset: u64 = unit[DIE]
     end: u64 = unit[END]
     start: u64 = unit[OFFSET]
-    die: u64
-    code: u64
     step: cython.uint
-    form: u64
-    value: u64
     level: u64 = 0  # open DIEs that are looked into
     skipped: u64 = 0  # open DIEs inside one that is not
     current: cython.uint = 0  # the node we are in, + 1
-    sibling: u64
     values: u64[SLOTS]
     forms: cython.ushort[SLOTS]
-    has: cython.uint
-    slot: cython.int
-    parent: cython.uint
     work: cython.Py_ssize_t = 0
     nodes.count = 0
     while offset < end:
         handle_signals(cython.address(work), 4)
-        die = offset
-        code = data[offset]
+        die: u64 = offset
+        code: u64 = data[offset]
         offset += 1
         if code & 0x80:
             offset -= 1
@@ -133,7 +125,7 @@ def walk(
         if entry == cython.NULL:
             nodes.fault_offset = die
             return NO_ABBREV if offset <= end else BAD_DIE
-        has = 0
+        has: cython.uint = 0
         op = table.ops + entry.first
         for step in range(entry.ops):
             if end - offset < op.before or offset > end:
@@ -147,8 +139,8 @@ def walk(
             elif op.what == SKIP_TEXT:
                 skip_string(data, cython.address(offset), end)
             elif op.what == READ:
-                slot = op.slot
-                form = op.form
+                slot: cython.int = op.slot
+                form: u64 = op.form
                 values[slot] = read_form(
                     data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big
                 )
@@ -161,7 +153,7 @@ def walk(
             nodes.fault_offset = die
             return BAD_DIE
         offset += entry.tail
-        parent = current
+        parent: cython.uint = current
         if entry.kind >= FUNCTION and not skipped and not has >> S_DECLARATION & 1:
             if nodes.count == nodes.room and not grow(
                 cython.cast(cython.pp_void, cython.address(nodes.items)),
@@ -200,7 +192,7 @@ def walk(
                 if has >> S_CALL_DISCRIMINATOR & 1:
                     node.call_discriminator = cython.cast(cython.uint, values[S_CALL_DISCRIMINATOR])
                 if has >> S_ORIGIN & 1:
-                    value = target_of(unit, values[S_ORIGIN], forms[S_ORIGIN])
+                    value: u64 = target_of(unit, values[S_ORIGIN], forms[S_ORIGIN])
                     if value:
                         node.key = value
             node.root = nodes.items[node.parent - 1].root if node.parent else cython.cast(cython.uint, nodes.count - 1)
@@ -209,7 +201,7 @@ def walk(
             continue
         if skipped or entry.kind == DEAD or has >> S_DECLARATION & 1:
             if has >> S_SIBLING & 1 and forms[S_SIBLING] >= c.DW_FORM_ref1 and forms[S_SIBLING] <= c.DW_FORM_ref_udata:
-                sibling = start + values[S_SIBLING]
+                sibling: u64 = start + values[S_SIBLING]
                 if sibling > offset and sibling <= end:
                     offset = sibling
                     continue
@@ -257,14 +249,12 @@ def by_start(
 def sort_spans(spans: cython.pointer[Span], count: cython.Py_ssize_t) -> cython.void:
     """Sort spans by `by_start`: few of them, as functions mostly have, without the calls and copies of qsort."""
     i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    span: Span
     if count > FEW_SPANS:
         qsort(spans, count, cython.sizeof(Span), by_start)
         return
     for i in range(1, count):
-        span = spans[i]
-        at = i
+        span: Span = spans[i]
+        at: cython.Py_ssize_t = i
         while at > 0 and (
             spans[at - 1].start > span.start or (spans[at - 1].start == span.start and spans[at - 1].owner > span.owner)
         ):
@@ -359,10 +349,6 @@ class ScopeReader:
     def _collect_spans(self, unit):
         """The spans of every node, grouped by node. Returns the first fault."""
         i: cython.Py_ssize_t
-        low: u64
-        high: u64
-        ok: cython.int
-        fault: cython.int
         first_fault: cython.int = 0
         file: cython.pointer[File] = cython.address(self.sections.file)
         self.spans.count = 0
@@ -370,11 +356,11 @@ class ScopeReader:
             node = cython.address(self.nodes.items[i])
             node.first = cython.cast(cython.uint, self.spans.count)
             node.start = NO_START
-            fault = 0
+            fault: cython.int = 0
             if node.has & N_LOW and node.has & N_HIGH:
-                ok = 1
-                low = address_of(file, unit, node.low, node.low_form, cython.address(ok))
-                high = node.high
+                ok: cython.int = 1
+                low: u64 = address_of(file, unit, node.low, node.low_form, cython.address(ok))
+                high: u64 = node.high
                 if node.high_form == c.DW_FORM_addr or is_index(node.high_form):
                     if ok:
                         high = address_of(file, unit, node.high, node.high_form, cython.address(ok))
@@ -398,19 +384,16 @@ class ScopeReader:
         """Mark the nodes with a span that holds any of the asked addresses, and those that they lie in."""
         i: cython.Py_ssize_t
         step: cython.uint
-        low: cython.Py_ssize_t
-        high: cython.Py_ssize_t
-        middle: cython.Py_ssize_t
         count: cython.Py_ssize_t = self.asked.shape[0]
         rows = self.nodes.items
         for i in range(self.nodes.count):
             rows[i].wanted = False
             for step in range(rows[i].spans):
                 span = cython.address(self.spans.items[rows[i].first + step])
-                low = 0
-                high = count
+                low: cython.Py_ssize_t = 0
+                high: cython.Py_ssize_t = count
                 while low < high:  # the first address from the span's start on
-                    middle = (low + high) // 2
+                    middle: cython.Py_ssize_t = (low + high) // 2
                     if self.asked[middle] < span.start:
                         low = middle + 1
                     else:
@@ -429,7 +412,6 @@ class ScopeReader:
         and `start` of nodes without spans from the first span inside them. False when there is no memory."""
         i: cython.Py_ssize_t
         total: cython.uint = 0
-        held: cython.uint
         grouped: cython.bint = True
         rows = self.nodes.items
         if self.nodes.count > self.order_room:
@@ -456,7 +438,7 @@ class ScopeReader:
         for i in range(self.nodes.count):
             next_index[rows[i].root] += 1
         for i in range(self.nodes.count):
-            held = next_index[i]
+            held: cython.uint = next_index[i]
             next_index[i] = total
             total += held
         for i in range(self.nodes.count):
@@ -532,9 +514,7 @@ class ScopeReader:
         """Everything of one unit. Returns its fault; what was found before it stays."""
         work: cython.Py_ssize_t = 0
         fault: cython.int = 0
-        other: cython.int
         first: cython.Py_ssize_t = 0
-        last: cython.Py_ssize_t
         file: cython.pointer[File] = cython.address(self.sections.file)
         self.names.current = unit
         self.nodes.fault_offset = 0
@@ -546,14 +526,14 @@ class ScopeReader:
         if table == cython.NULL:
             return fault
         fault = walk(cython.address(self.nodes), file, unit, table)
-        other = self._collect_spans(unit)
+        other: cython.int = self._collect_spans(unit)
         fault = fault if fault else other
         if self.asked.shape[0]:
             self._mark_wanted()
         if not self._group_by_function():
             return OUT_OF_MEMORY
         while first < self.nodes.count:
-            last = first + 1
+            last: cython.Py_ssize_t = first + 1
             while last < self.nodes.count and (
                 self.nodes.items[self.order[last]].root == self.nodes.items[self.order[first]].root
             ):
@@ -574,7 +554,6 @@ class ScopeReader:
         """Read these units (rows of the unit table) into the columns. Returns how many plain names and how many starts
         there are, for `take_plain` and `take_starts`."""
         i: cython.Py_ssize_t
-        fault: cython.int
         file: cython.pointer[File] = cython.address(self.sections.file)
         if not (
             self.scope_ends.reserve(units.shape[0])
@@ -591,7 +570,7 @@ class ScopeReader:
         with cython.nogil:
             forget_names(cython.address(self.names))
             for i in range(units.shape[0]):
-                fault = 0
+                fault: cython.int = 0
                 self.nodes.fault_offset = 0
                 if units[i] < file.unit_count:
                     unit = cython.address(file.units[cython.cast(u64, units[i]) * WIDTH])
@@ -652,11 +631,10 @@ class ScopeReader:
 def put_qualified_names(function: cython.ulonglong[::1], names: cython.const[cython.ulonglong][::1]):
     """Put names in the place of references of the source PLAIN_SOURCE, which count in `names`."""
     i: cython.Py_ssize_t
-    row: u64
     with cython.nogil:
         for i in range(function.shape[0]):
             if function[i] >> 48 == PLAIN_SOURCE:
-                row = function[i] << 16 >> 16
+                row: u64 = function[i] << 16 >> 16
                 function[i] = names[row] if row < cython.cast(u64, names.shape[0]) else 0
 
 

@@ -167,10 +167,8 @@ def string_end(data: bytes_at, offset: u64, end: u64) -> u64:
 @cython.exceptval(check=False)
 def read_old_tables(data: bytes_at, offset: cython.p_ulonglong, end: u64, tables: cython.pointer[Tables]) -> cython.int:
     """The include_directories and file_names of versions 2 to 4 (6.2.4 of DWARF 4). DONE, or a fault at `offset`."""
-    start: u64
-    parent: u64
     while True:
-        start = offset[0]
+        start: u64 = offset[0]
         offset[0] = string_end(data, start, end)
         if offset[0] >= end:
             return CUT_SHORT
@@ -187,7 +185,7 @@ def read_old_tables(data: bytes_at, offset: cython.p_ulonglong, end: u64, tables
         offset[0] += 1
         if offset[0] == start + 1:
             return DONE
-        parent = uleb(data, offset, end)
+        parent: u64 = uleb(data, offset, end)
         uleb(data, offset, end)  # time
         uleb(data, offset, end)  # size
         if offset[0] > end:
@@ -211,22 +209,16 @@ def read_table(
     end: u64 = header.program
     start: u64 = offset[0]
     position: u64 = start
-    count: u64
     entry: u64
-    width: cython.Py_ssize_t
     field: cython.Py_ssize_t
-    content: u64
-    form: u64
-    value: u64
-    size: u64
     if position >= end:
         return NO_TABLES
-    width = data[position]
+    width: cython.Py_ssize_t = data[position]
     position += 1
     for field in range(2 * width):
         formats[field] = uleb(data, cython.address(position), end)
         formats[field] = min(formats[field], LARGEST_CODE)
-    count = uleb(data, cython.address(position), end)
+    count: u64 = uleb(data, cython.address(position), end)
     if position > end:
         offset[0] = end
         return CUT_SHORT
@@ -242,10 +234,10 @@ def read_table(
         name[entry] = 0
         parent[entry] = 0
         for field in range(width):
-            content = formats[2 * field]
-            form = formats[2 * field + 1]
-            value = 0
-            size = 0
+            content: u64 = formats[2 * field]
+            form: u64 = formats[2 * field + 1]
+            value: u64 = 0
+            size: u64 = 0
             offset[0] = position
             if form == c.DW_FORM_string:
                 value = position
@@ -323,17 +315,15 @@ def resolve_indexes(
     """Make indexes of strings offsets in .debug_str. `base` is the unit's DW_AT_str_offsets_base; without one (0)
     entries begin behind the section's header, where it has one. What points nowhere gets the largest offset."""
     index: cython.Py_ssize_t
-    entry: u64
     section: u64 = str_offsets.shape[0]
-    value: u64
     if places.count == 0 or not is_index(places.items[0]):  # the entries of a table are of one form
         return
     if base == 0 and section > cython.cast(u64, 2 * size):
         if number(cython.address(str_offsets[2 * size - 4]), 2, big) == cython.cast(u64, STR_OFFSETS_VERSION):
             base = 2 * size
     for index in range(places.count):
-        entry = places.items[index] & NUMBER_MASK
-        value = NUMBER_MASK
+        entry: u64 = places.items[index] & NUMBER_MASK
+        value: u64 = NUMBER_MASK
         if base <= section and entry < (section - base) // size:
             value = number(cython.address(str_offsets[base + entry * size]), size, big)
         places.items[index] = cython.cast(u64, c.DW_FORM_strp) << FORM_SHIFT | min(value, NUMBER_MASK)
@@ -385,14 +375,8 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
         mask = (cython.cast(u64, 1) << (8 * machine.address_size)) - 1
 
     status: cython.int = DONE
-    opcode: cython.int
     start: u64 = offset
-    after: u64
-    size: u64
     advance: u64 = 0
-    emit: cython.int  # 1: a row; 2: the end of a sequence
-    named: cython.uint
-    here: cython.uint
     location: cython.Py_ssize_t = -1  # the last one, of these three
     of_line: cython.uint = 0
     of_column: cython.uint = 0
@@ -414,9 +398,9 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
         if rows >= room or sequence_count >= sequence_room:
             status = FULL
             break
-        opcode = data[offset]
+        opcode: cython.int = data[offset]
         offset += 1
-        emit = 0
+        emit: cython.int = 0  # 1: a row; 2: the end of a sequence
         if opcode >= opcode_base and opcode != 0:  # a special opcode (6.2.5.1)
             if line_range <= 0:
                 status = NO_LINE_RANGE
@@ -442,13 +426,13 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
         ):
             pass  # is_stmt, basic_block, prologue_end, epilogue_begin: nothing that we keep
         elif opcode == 0:  # an extended opcode (6.2.5.3): its length says where it ends
-            size = uleb(data, cython.address(offset), end)
+            size: u64 = uleb(data, cython.address(offset), end)
             if offset > end or size > end - offset:
                 status = BAD_OPCODE_LENGTH
                 break
             if size == 0:
                 continue
-            after = offset + size
+            after: u64 = offset + size
             opcode = data[offset]
             if opcode == c.DW_LNE_end_sequence:
                 emit = 2
@@ -504,8 +488,8 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
             break
 
         if emit == 1:
-            named = cython.cast(cython.uint, file) if file < NO_FILE else NO_FILE
-            here = line
+            named: cython.uint = cython.cast(cython.uint, file) if file < NO_FILE else NO_FILE
+            here: cython.uint = line
             if with_columns:
                 if location < 0 or line != of_line or column != of_column or discriminator != of_discriminator:
                     location = location_number(cython.address(machine.locations), line, column, discriminator)
@@ -699,29 +683,23 @@ def merge_sequences(
     rows: cython.Py_ssize_t = 0
     index: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    first: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
-    end: u64
     covered: u64 = 0  # everything below is taken
-    here: u64
-    named: cython.uint
-    location: cython.uint
     for index in range(program.sequence_count):
-        end = sequences[index].end
-        first = sequences[index].first
-        stop = sequences[index].stop
+        end: u64 = sequences[index].end
+        first: cython.Py_ssize_t = sequences[index].first
+        stop: cython.Py_ssize_t = sequences[index].stop
         if end <= covered:
             continue
         while first + 1 < stop and vaddr[first + 1] <= covered:
             first += 1
         for row in range(first, stop):
-            here = vaddr[row]
+            here: u64 = vaddr[row]
             if here >= end:
                 break
             if here < covered:
                 here = covered
-            named = file[row]
-            location = line[row]
+            named: cython.uint = file[row]
+            location: cython.uint = line[row]
             if named < known:
                 named = numbers[named]
             else:
@@ -839,14 +817,12 @@ class LinePrograms:
         data: bytes_at = machine.data
         size: u64 = self._data.shape[0]
         position: u64 = offset
-        length: u64
-        value: u64
         header.offset = offset
         header.offset_size = 4
         # unit_length
         if lacks(position, size, 4):
             return self._fault(CUT_OFF, position, 4)
-        length = number(data + position, 4, machine.big)
+        length: u64 = number(data + position, 4, machine.big)
         position += 4
         if is_dwarf64(length):
             header.offset_size = 8
@@ -865,7 +841,7 @@ class LinePrograms:
         # version
         if lacks(position, size, 2):
             return self._fault(CUT_OFF, position, 2)
-        value = number(data + position, 2, machine.big)
+        value: u64 = number(data + position, 2, machine.big)
         if value < c.DWARF2 or value > c.DWARF5:
             return self._fault(BAD_VERSION, position, value)
         header.version = cython.cast(cython.int, value)
@@ -922,11 +898,10 @@ class LinePrograms:
         tables = cython.address(self._tables)
         offset: u64 = header.tables
         found: u64 = 0
-        status: cython.int
         tables.directories.count = tables.names.count = tables.parents.count = 0
         tables.first = 0 if header.version >= c.DWARF5 else 1
         if offset >= header.program:
-            status = NO_TABLES
+            status: cython.int = NO_TABLES
         elif header.version >= c.DWARF5:
             status = read_table(
                 machine.data, cython.address(offset), header, machine.big, cython.address(tables.directories),
@@ -1014,8 +989,6 @@ class LinePrograms:
         tables = cython.address(self._tables)
         used = self._machine.used.items
         index: cython.Py_ssize_t
-        parent: u64
-        number: cython.Py_ssize_t
         key: FileKey
         program.files = self._key_of.count
         program.file_count = self._machine.used.count
@@ -1025,13 +998,13 @@ class LinePrograms:
         for index in range(program.file_count):
             key_of[index] = UNUSED
             if used[index] and index >= tables.first:
-                parent = tables.parents.items[index - tables.first] - tables.first
+                parent: u64 = tables.parents.items[index - tables.first] - tables.first
                 key.comp_dir = comp_dir
                 key.directory = NO_DIRECTORY
                 if parent < cython.cast(u64, tables.directories.count):
                     key.directory = tables.directories.items[parent]
                 key.name = tables.names.items[index - tables.first]
-                number = file_number(cython.address(self._keys), cython.address(key))
+                number: cython.Py_ssize_t = file_number(cython.address(self._keys), cython.address(key))
                 if number < 0:
                     return False
                 key_of[index] = cython.cast(cython.uint, number)
@@ -1060,18 +1033,16 @@ class LinePrograms:
         size: u64 = self._data.shape[0]
         total: u64 = 0
         index: cython.Py_ssize_t
-        position: u64
-        length: u64
         rows: cython.Py_ssize_t = unit_rows.shape[0] // WIDTH
         for index in range(chosen_rows.shape[0]):
             belong(chosen_rows[index] < rows)
         with cython.nogil:
             for index in range(chosen_rows.shape[0]):
                 unit = cython.address(unit_rows[cython.cast(cython.Py_ssize_t, chosen_rows[index]) * WIDTH])
-                position = unit[STMT_LIST]
+                position: u64 = unit[STMT_LIST]
                 if not unit[HAS] & HAS_STMT_LIST or unit[TAG] == c.DW_TAG_partial_unit or position >= size:
                     continue
-                length = size - position
+                length: u64 = size - position
                 if length >= 4:
                     length = number(data + position, 4, self._machine.big)
                     position += 4
@@ -1167,14 +1138,13 @@ class LinePrograms:
         header = cython.address(self._header)
         belong(0 <= unit < unit_rows.shape[0] // WIDTH)
         row = cython.address(unit_rows[unit * WIDTH])
-        status: cython.int
         self._forget()
         self._tables.directories.count = self._tables.names.count = self._tables.parents.count = 0
         program = push(cython.address(self._programs), cython.sizeof(Program))
         if program == cython.NULL:
             raise MemoryError
         memset(program, 0, cython.sizeof(Program))
-        status = self._read_header(row[STMT_LIST], row[ADDRESS_SIZE])
+        status: cython.int = self._read_header(row[STMT_LIST], row[ADDRESS_SIZE])
         if status == DONE:
             if header.program - header.offset > left:
                 return 0

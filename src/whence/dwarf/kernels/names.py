@@ -134,13 +134,14 @@ def same_files(
 @cython.exceptval(check=False)
 def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cython.pointer[Budget]) -> u64:
     """The offset of the DIE of a type, by its signature, as its unit's header has it; 0 when no unit here has it."""
-    value: u64
     if file == cython.NULL or not spend(budget, 1):
         return 0
     unit = type_unit(file, signature)
     if unit == cython.NULL:
         return 0
-    value = number(file.info.at + unit[DIE] - unit[OFFSET_SIZE], cython.cast(cython.int, unit[OFFSET_SIZE]), file.big)
+    value: u64 = number(
+        file.info.at + unit[DIE] - unit[OFFSET_SIZE], cython.cast(cython.int, unit[OFFSET_SIZE]), file.big
+    )
     return unit[OFFSET] + value if value < unit[END] - unit[OFFSET] else 0
 
 
@@ -165,20 +166,12 @@ def follow(
     has: cython.int = 0  # HAS_DECL_*
     named: u64 = 0
     language: u64 = 0
-    offset: u64
-    spec: u64
-    spec_end: u64
     bare: u64 = 1  # not declared, without a frame base, not artificial: line tables only (clang -g1)
     fault: cython.int = 0
-    name: u64
-    form: u64
-    implicit: u64
-    value: u64
-    signature: u64
     for step in range(MOST_STEPS):
         own = alt if die >> ALT_BIT & 1 else types if die >> TYPES_BIT & 1 else file
         other = own if die >> ALT_BIT & 1 else alt
-        offset = die & ((cython.cast(u64, 1) << TYPES_BIT) - 1)
+        offset: u64 = die & ((cython.cast(u64, 1) << TYPES_BIT) - 1)
         if own == cython.NULL:
             break
         unit = unit_at(own, offset)
@@ -188,7 +181,7 @@ def follow(
                 push_u64(cython.address(names.unresolved), offset)
         if unit == cython.NULL or unit[FAULT] or offset <= unit[OFFSET]:
             break
-        spec = uleb(own.info.at, cython.address(offset), unit[END])
+        spec: u64 = uleb(own.info.at, cython.address(offset), unit[END])
         if offset > unit[END] or spec == 0:
             break
         table = table_of(tables, own, unit, budget, cython.address(fault))
@@ -198,12 +191,14 @@ def follow(
         if entry == cython.NULL:
             break
         spec = entry.spec
-        spec_end = own.abbrev.size
+        spec_end: u64 = own.abbrev.size
         following = origin = 0
         while True:
-            name = uleb(own.abbrev.at, cython.address(spec), spec_end)
-            form = uleb(own.abbrev.at, cython.address(spec), spec_end)
-            implicit = sleb(own.abbrev.at, cython.address(spec), spec_end) if form == c.DW_FORM_implicit_const else 0
+            name: u64 = uleb(own.abbrev.at, cython.address(spec), spec_end)
+            form: u64 = uleb(own.abbrev.at, cython.address(spec), spec_end)
+            implicit: u64 = (
+                sleb(own.abbrev.at, cython.address(spec), spec_end) if form == c.DW_FORM_implicit_const else 0
+            )
             if spec > spec_end or (name == 0 and form == 0) or not spend(budget, 1):
                 break
             if name not in (
@@ -214,7 +209,7 @@ def follow(
                     bare = 0
                 skip_form(own.info.at, cython.address(offset), unit[END], form, unit, own.big)
                 continue
-            value = read_form(
+            value: u64 = read_form(
                 own.info.at, cython.address(offset), unit[END], cython.address(form), implicit, unit, own.big
             )
             if offset > unit[END]:
@@ -242,7 +237,7 @@ def follow(
                         language = names.current[LANGUAGE]
             else:
                 if name == c.DW_AT_signature:
-                    signature = value
+                    signature: u64 = value
                     value = 0
                     if form == c.DW_FORM_ref_sig8:
                         value = type_of(alt if die >> ALT_BIT & 1 else file, signature, budget)
@@ -275,14 +270,14 @@ def follow(
 
 def function_name(names, file, alt, tables, key):
     """The name of the function that a DIE describes or refers to; 0 when it has none."""
-    name: u64
-    item: cython.Py_ssize_t
     if names.count >= MOST_NAMES:
         forget_names(names)
-    item = find_u64(cython.address(names.index), names.known, cython.sizeof(KnownName), key, names.seed)
+    item: cython.Py_ssize_t = find_u64(
+        cython.address(names.index), names.known, cython.sizeof(KnownName), key, names.seed
+    )
     if item >= 0:
         return names.known[item].name
-    name = follow(
+    name: u64 = follow(
         names, file, alt, cython.NULL, tables, cython.address(names.budget), key, cython.address(names.unresolved_refs)
     )
     if grow(
@@ -331,16 +326,11 @@ def collect_ancestors(
     data = file.info.at
     offset: u64 = unit[DIE]
     end: u64 = unit[END]
-    die: u64
-    form: u64
-    value: u64
-    sibling: u64
-    code: u64
     step: cython.Py_ssize_t
     key: cython.Py_ssize_t = 0
     levels.count = 0
     while offset < end and key < count:
-        die = offset
+        die: u64 = offset
         while key < count and keys[key] < die:
             key += 1  # it is no DIE
         if key < count and keys[key] == die:
@@ -348,7 +338,7 @@ def collect_ancestors(
                 if step < levels.count:
                     ancestors[key * MAX_ANCESTORS + step] = levels.items[levels.count - 1 - step]
             key += 1
-        code = uleb(data, cython.address(offset), end)
+        code: u64 = uleb(data, cython.address(offset), end)
         if code == 0:
             if levels.count:
                 levels.count -= 1
@@ -356,15 +346,17 @@ def collect_ancestors(
         entry = entry_of_code(table, code)
         if entry == cython.NULL:
             break
-        sibling = 0
+        sibling: u64 = 0
         op = table.ops + entry.first
         for step in range(entry.ops):
             skip(cython.address(offset), end, op.before)
-            form = op.form
+            form: u64 = op.form
             if op.what == SKIP_TEXT:
                 skip_string(data, cython.address(offset), end)
             elif op.what == READ:
-                value = read_form(data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big)
+                value: u64 = read_form(
+                    data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big
+                )
                 if op.slot == S_SIBLING and form >= c.DW_FORM_ref1 and form <= c.DW_FORM_ref_udata:
                     sibling = unit[OFFSET] + value
             else:
@@ -385,7 +377,6 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
     """For keys in ascending order (offsets of DIEs, of any units): MAX_ANCESTORS numbers each, as bytes of u64."""
     found = bytearray(8 * MAX_ANCESTORS * keys.shape[0])
     i: cython.Py_ssize_t = 0
-    last: cython.Py_ssize_t
     tables: AbbrevCache
     budget: Budget
     fault: cython.int = 0
@@ -401,7 +392,7 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
     try:
         with cython.nogil:
             while i < keys.shape[0]:
-                last = i + 1
+                last: cython.Py_ssize_t = i + 1
                 unit = unit_at(file, keys[i])
                 if unit == cython.NULL or unit[FAULT]:
                     i = last

@@ -141,13 +141,11 @@ def unit_extent(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_
     Fills in OFFSET, END, OFFSET_SIZE and FAULT. What is too short for a header is one unit with all that follow it and
     are too short, too."""
     size: u64 = info.size
-    length: u64
-    width: cython.int
     row[OFFSET] = offset
     row[END] = 0
     while offset < size:
-        length = fixed(info.at, cython.address(offset), size, 4, big)
-        width = 4
+        length: u64 = fixed(info.at, cython.address(offset), size, 4, big)
+        width: cython.int = 4
         if is_dwarf64(length):
             width = 8
             length = fixed(info.at, cython.address(offset), size, 8, big)
@@ -227,26 +225,19 @@ def read_root(
     budget: cython.pointer[Budget],
 ) -> cython.void:
     """Read the attributes of the unit's root DIE. Bases may come after what they are the base of: two passes."""
-    offset: u64
-    spec: u64
     spec_end: u64 = 0
-    code: u64
-    name: u64
-    form: u64
-    implicit: u64
-    value: u64
     end: u64 = row[END]
     reading: cython.int
     ok: cython.int = 1
     for reading in range(2):
-        offset = row[DIE]
-        code = uleb(file.info.at, cython.address(offset), end)
+        offset: u64 = row[DIE]
+        code: u64 = uleb(file.info.at, cython.address(offset), end)
         if offset > end or code == 0:
             row[FAULT] = BAD_ROOT if offset > end else 0
             return
         remembered = known + ((row[ABBREV] + code) * WHENCE_GOLDEN >> 64 - KNOWN_BITS)
         spec_end = file.abbrev.size
-        spec = remembered.spec
+        spec: u64 = remembered.spec
         if spec == 0 or remembered.code != code or remembered.table != row[ABBREV]:
             spec = find_abbrev(file, row[ABBREV], code, cython.address(spec_end), budget)
             if spec > spec_end:
@@ -259,16 +250,20 @@ def read_root(
         row[TAG] = uleb(file.abbrev.at, cython.address(spec), spec_end)
         spec += 1
         while True:
-            name = uleb(file.abbrev.at, cython.address(spec), spec_end)
-            form = uleb(file.abbrev.at, cython.address(spec), spec_end)
-            implicit = sleb(file.abbrev.at, cython.address(spec), spec_end) if form == c.DW_FORM_implicit_const else 0
+            name: u64 = uleb(file.abbrev.at, cython.address(spec), spec_end)
+            form: u64 = uleb(file.abbrev.at, cython.address(spec), spec_end)
+            implicit: u64 = (
+                sleb(file.abbrev.at, cython.address(spec), spec_end) if form == c.DW_FORM_implicit_const else 0
+            )
             if spec > spec_end or (name == 0 and form == 0):
                 break
             if not spend(budget, 1):
                 row[FAULT] = COSTLY_ROOT
                 row[FAULT_AT] = row[DIE]
                 return
-            value = read_form(file.info.at, cython.address(offset), end, cython.address(form), implicit, row, file.big)
+            value: u64 = read_form(
+                file.info.at, cython.address(offset), end, cython.address(form), implicit, row, file.big
+            )
             if offset > end:
                 row[FAULT] = BAD_ROOT
                 row[FAULT_AT] = row[DIE]
@@ -381,7 +376,6 @@ def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglo
     """Fill in what the root DIEs say, of every unit whose header is whole. A type unit has no tag here, as it has no
     code; its bases are wanted where a class is named by it."""
     row: cython.Py_ssize_t
-    unit: cython.p_ulonglong
     known: KnownRoot[KNOWN_ROOTS]
     budget: Budget
     belong(are_units(rows, sections.file.info.size))
@@ -391,7 +385,7 @@ def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglo
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
             handle_signals(cython.address(work), 16)
-            unit = cython.address(rows[row * WIDTH])
+            unit: cython.p_ulonglong = cython.address(rows[row * WIDTH])
             if unit[FAULT] == 0:
                 begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
                 read_root(cython.address(sections.file), cython.address(alt.file), unit, known, cython.address(budget))
@@ -406,9 +400,8 @@ def is_code(file, start):
     """Whether code can begin at this vaddr."""
     low: u64 = 0
     high: u64 = file.code_count
-    middle: u64
     while low < high:
-        middle = (low + high) // 2
+        middle: u64 = (low + high) // 2
         if file.code[2 * middle] <= start:
             low = middle + 1
         else:
@@ -460,15 +453,13 @@ def add_ranges_list(
     width: cython.int = cython.cast(cython.int, unit[ADDRESS_SIZE])
     none: u64 = largest(width)
     base: u64 = unit[LOW] if unit[HAS] & HAS_LOW else 0
-    start: u64
-    end: u64
     fault: cython.int = 0
     offset += unit[RANGES_BASE]
     while fault == 0:
         if not spend(cython.address(spans.budget), LIST_ENTRY):
             return COSTLY_RANGE_LISTS
-        start = fixed(file.ranges.at, cython.address(offset), file.ranges.size, width, file.big)
-        end = fixed(file.ranges.at, cython.address(offset), file.ranges.size, width, file.big)
+        start: u64 = fixed(file.ranges.at, cython.address(offset), file.ranges.size, width, file.big)
+        end: u64 = fixed(file.ranges.at, cython.address(offset), file.ranges.size, width, file.big)
         if offset > file.ranges.size:
             return BAD_RANGE_LIST
         if start == 0 and end == 0:
@@ -493,17 +484,15 @@ def add_rnglists_list(
     width: cython.int = cython.cast(cython.int, unit[ADDRESS_SIZE])
     none: u64 = largest(width)
     base: u64 = unit[LOW] if unit[HAS] & HAS_LOW else 0
-    kind: u64
     start: u64
     end: u64
-    ok: cython.int
     fault: cython.int = 0
     while fault == 0:
         if not spend(cython.address(spans.budget), LIST_ENTRY):
             return COSTLY_RANGE_LISTS
-        kind = fixed(data, cython.address(offset), size, 1, 0)
+        kind: u64 = fixed(data, cython.address(offset), size, 1, 0)
         start = end = 0
-        ok = 1
+        ok: cython.int = 1
         if kind == c.DW_RLE_end_of_list:
             return 0 if offset <= size else BAD_RANGE_LIST
         if kind in (
@@ -661,7 +650,6 @@ class UnitRanges:
         row: cython.Py_ssize_t
         number: cython.Py_ssize_t
         count: cython.Py_ssize_t = units.shape[0] // WIDTH
-        fault: cython.int
         version_2: cython.bint = False
         self.starts, self.ends = Column("Q", True), Column("Q", True)
         self.owners, self.first = Column("I", True), Column("I", True)
@@ -678,13 +666,12 @@ class UnitRanges:
         file = cython.address(sections.file)
         belong(are_units(units, sections.file.info.size))
         work: cython.Py_ssize_t = 0
-        before: cython.Py_ssize_t
         try:
             with cython.nogil:
                 for row in range(count):
                     unit = cython.address(units[row * WIDTH])
-                    fault = 0
-                    before = spans.count
+                    fault: cython.int = 0
+                    before: cython.Py_ssize_t = spans.count
                     begin_unit(cython.address(spans.budget), unit[END] - unit[OFFSET])
                     if unit[VERSION] == 2:
                         version_2 = True
@@ -751,7 +738,6 @@ class UnitRanges:
         start: u64 = 0
         count: u64 = 0
         big: cython.bint = sections.file.big
-        row: cython.Py_ssize_t
         entries: AddressSet
         entries.end = 0
         file = cython.address(sections.file)
@@ -765,7 +751,7 @@ class UnitRanges:
                 unit = unit_at(file, entries.unit)
                 if unit == cython.NULL or unit[VERSION] != 2 or not unit[HAS] & HAS_LOW or not unit[HAS] & HAS_HIGH:
                     continue
-                row = (unit - file.units) // WIDTH
+                row: cython.Py_ssize_t = (unit - file.units) // WIDTH
                 while next_pair(data, big, cython.address(entries), cython.address(start), cython.address(count)):
                     handle_signals(cython.address(work), 1)
                     if start < unit[LOW] or start + count > unit[HIGH]:
@@ -779,8 +765,6 @@ class UnitRanges:
         i: cython.Py_ssize_t = 0
         open_spans: cython.Py_ssize_t = 0  # on the heap: all open ones, and closed ones below the top
         belong(spans <= self.starts.vector.count and all_below(order, spans, self.starts.vector.count))
-        vaddr: cython.ulonglong
-        now: cython.uint
         last: cython.uint = NO_UNIT
         self.begins.vector.count = self.holders.vector.count = 0
         if not (self.begins.reserve(2 * spans) and self.holders.reserve(2 * spans)):
@@ -797,7 +781,7 @@ class UnitRanges:
                 handle_signals(cython.address(work), 4)
                 # The next address at which something changes: a range begins, or the one that counts ends.
                 if open_spans and (i == spans or end[LAST_ROW - heap[0]] <= start[order[i]]):
-                    vaddr = end[LAST_ROW - heap[0]]
+                    vaddr: cython.ulonglong = end[LAST_ROW - heap[0]]
                 else:
                     vaddr = start[order[i]]
                 while i < spans and start[order[i]] == vaddr:
@@ -805,7 +789,7 @@ class UnitRanges:
                     i += 1
                 while open_spans and end[LAST_ROW - heap[0]] <= vaddr:
                     pop(heap, cython.address(open_spans))
-                now = owner[LAST_ROW - heap[0]] if open_spans else NO_UNIT
+                now: cython.uint = owner[LAST_ROW - heap[0]] if open_spans else NO_UNIT
                 if now != last:
                     self.begins.push_u64(vaddr)
                     self.holders.push_u32(now)
@@ -818,19 +802,16 @@ class UnitRanges:
         i: cython.Py_ssize_t
         least: cython.ulonglong = 0
         most: cython.ulonglong = 0  # the vaddrs of [least, most) are in the unit that was found last, or in none
-        low: cython.Py_ssize_t
-        high: cython.Py_ssize_t
-        middle: cython.Py_ssize_t
         begins = cython.cast(cython.p_ulonglong, self.begins.vector.items)
         holders = cython.cast(cython.p_uint, self.holders.vector.items)
         with cython.nogil:
             for i in range(vaddrs.shape[0]):
                 if least <= vaddrs[i] < most:
                     continue
-                low = 0
-                high = self.begins.vector.count
+                low: cython.Py_ssize_t = 0
+                high: cython.Py_ssize_t = self.begins.vector.count
                 while low < high:
-                    middle = (low + high) // 2
+                    middle: cython.Py_ssize_t = (low + high) // 2
                     if begins[middle] <= vaddrs[i]:
                         low = middle + 1
                     else:
@@ -892,9 +873,8 @@ class Clipper:
         """Whether [vaddr, end) lies in one of the joined spans."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.spans.count // 2
-        middle: cython.Py_ssize_t
         while low < high:
-            middle = (low + high) // 2
+            middle: cython.Py_ssize_t = (low + high) // 2
             if self.spans.items[2 * middle] <= vaddr:
                 low = middle + 1
             else:
@@ -942,7 +922,6 @@ class Clipper:
         scope: cython.Py_ssize_t = 0
         row: cython.Py_ssize_t = 0
         span: cython.uint
-        wanted: cython.bint
         good: cython.bint = True
         belong(vaddr.shape[0] == end.shape[0] == depth.shape[0])
         belong(row_vaddr.shape[0] == row_file.shape[0] == row_line.shape[0])
@@ -954,7 +933,7 @@ class Clipper:
         with cython.nogil:
             for group in range(unit_ends.shape[0]):
                 handle_signals(cython.address(work), 1 + row_ends[group] - row + scope_ends[group] - scope)
-                wanted = row < row_ends[group]
+                wanted: cython.bint = row < row_ends[group]
                 self.spans.count = 0
                 for i in range(unit, unit_ends[group]):
                     if described[units[i]] != RANGES_GIVEN:

@@ -101,10 +101,9 @@ def place_of(
     """Whether an expression is an address, plus a number or not, and nothing else; which one."""
     data = file.info.at
     ok: cython.int = 1
-    code: cython.uchar
     if offset >= end:
         return False
-    code = data[offset]
+    code: cython.uchar = data[offset]
     offset += 1
     if code == c.DW_OP_addr:
         place[0] = fixed(data, cython.address(offset), end, cython.cast(cython.int, unit[ADDRESS_SIZE]), file.big)
@@ -155,13 +154,6 @@ class VariableReader:
         fault: cython.int = 0
         ok: cython.int = 1
         position: u64 = offset
-        spec: u64
-        name: u64
-        form: u64
-        implicit: u64
-        value: u64
-        size: u64
-        kind: cython.int
         unit = unit_at(file, offset)
         if unit == cython.NULL or unit[FAULT] or offset < unit[DIE]:
             return None
@@ -179,11 +171,11 @@ class VariableReader:
         if entry == cython.NULL:
             return None
         attributes = []
-        spec = entry.spec
+        spec: u64 = entry.spec
         while True:
-            name = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            form = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            implicit = 0
+            name: u64 = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            form: u64 = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            implicit: u64 = 0
             if form == c.DW_FORM_implicit_const:
                 implicit = sleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
             if spec > file.abbrev.size or (name == 0 and form == 0):
@@ -191,11 +183,11 @@ class VariableReader:
             if not spend(cython.address(self.budget), 1):
                 return None
             form = indirect(data, cython.address(position), unit[END], form)
-            size = 0
-            kind = NUMBER
+            size: u64 = 0
+            kind: cython.int = NUMBER
             if is_block(form):
                 size = block_size(data, cython.address(position), unit[END], form, file.big)
-                value = position
+                value: u64 = position
                 kind = BLOCK
                 skip(cython.address(position), unit[END], size)
             else:
@@ -286,12 +278,10 @@ class VariableReader:
         """Make `spans` those of a DIE with these attributes."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         ok: cython.int = 1
-        low: u64
-        high: u64
         self.spans.count = 0
         if has & N_LOW and has & N_HIGH:
-            low = address_of(file, unit, values[S_LOW], forms[S_LOW], cython.address(ok))
-            high = values[S_HIGH]
+            low: u64 = address_of(file, unit, values[S_LOW], forms[S_LOW], cython.address(ok))
+            high: u64 = values[S_HIGH]
             if forms[S_HIGH] != c.DW_FORM_addr and not is_index(forms[S_HIGH]):
                 high += low
             elif ok:
@@ -318,17 +308,10 @@ class VariableReader:
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         end: u64 = unit[END]
-        here: u64
-        code: u64
-        form: u64
         last: u64 = 0
         level: u64 = 0
-        value: u64
         values: u64[SLOTS]
         forms: u64[SLOTS]
-        has: cython.uint
-        low: u64
-        high: u64
         step: cython.uint
         span: cython.Py_ssize_t
         fault: cython.int = 0
@@ -340,8 +323,8 @@ class VariableReader:
         if table == cython.NULL:
             return 0
         while offset < end:
-            here = offset
-            code = uleb(data, cython.address(offset), end)
+            here: u64 = offset
+            code: u64 = uleb(data, cython.address(offset), end)
             if code == 0:
                 if asked == CHAIN and level <= 1:
                     break
@@ -350,15 +333,15 @@ class VariableReader:
             entry = entry_of_code(table, code)
             if entry == cython.NULL:
                 break
-            has = 0
+            has: cython.uint = 0
             op = table.ops + entry.first
             for step in range(entry.ops):
                 skip(cython.address(offset), end, op.before)
-                form = op.form
+                form: u64 = op.form
                 if op.what == SKIP_TEXT:
                     skip_string(data, cython.address(offset), end)
                 elif op.what == READ:
-                    value = read_form(
+                    value: u64 = read_form(
                         data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big
                     )
                     values[op.slot] = value
@@ -375,8 +358,8 @@ class VariableReader:
             if entry.kind >= FUNCTION:
                 self.find_spans(unit, values, forms, has)
                 for span in range(self.spans.count):
-                    low = self.spans.items[span].start
-                    high = self.spans.items[span].end
+                    low: u64 = self.spans.items[span].start
+                    high: u64 = self.spans.items[span].end
                     if asked == FUNCTIONS:
                         if entry.kind == FUNCTION and not (
                             starts.push_u64(low) and ends.push_u64(high) and offsets.push_u64(here)
@@ -404,13 +387,9 @@ class VariableReader:
         data = file.info.at
         end: u64 = unit[END]
         offset: u64 = unit[DIE]
-        here: u64
-        code: u64
-        form: u64
         position: u64 = 0
         step: cython.uint
         fault: cython.int = 0
-        found: cython.bint
         begin_unit(cython.address(self.budget), end - unit[OFFSET])
         table = table_of(
             cython.address(self.tables), file, unit, cython.address(self.budget), cython.address(fault)
@@ -418,22 +397,22 @@ class VariableReader:
         if table == cython.NULL:
             return True
         while offset < end:
-            here = offset
-            code = uleb(data, cython.address(offset), end)
+            here: u64 = offset
+            code: u64 = uleb(data, cython.address(offset), end)
             if code == 0:
                 continue
             entry = entry_of_code(table, code)
             if entry == cython.NULL:
                 break
             if entry.tag == c.DW_TAG_variable:
-                found = self.at_address(unit, entry.spec, cython.address(offset), cython.address(position))
+                found: cython.bint = self.at_address(unit, entry.spec, cython.address(offset), cython.address(position))
                 if found and not (addresses.push_u64(position) and offsets.push_u64(here)):
                     return False
                 continue
             op = table.ops + entry.first
             for step in range(entry.ops):
                 skip(cython.address(offset), end, op.before)
-                form = op.form
+                form: u64 = op.form
                 if op.what == SKIP_TEXT:
                     skip_string(data, cython.address(offset), end)
                 elif op.what == READ:
@@ -454,13 +433,10 @@ class VariableReader:
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         end: u64 = unit[END]
-        name: u64
-        form: u64
-        size: u64
         found: cython.bint = False
         while True:
-            name = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            form = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            name: u64 = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            form: u64 = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
             if form == c.DW_FORM_implicit_const:
                 sleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
             if spec > file.abbrev.size or (name == 0 and form == 0) or at[0] > end:
@@ -470,7 +446,7 @@ class VariableReader:
                 break
             form = indirect(data, at, end, form)
             if name == c.DW_AT_location and is_block(form):
-                size = block_size(data, at, end, form, file.big)
+                size: u64 = block_size(data, at, end, form, file.big)
                 if at[0] <= end and size <= end - at[0]:
                     found = place_of(file, unit, at[0], at[0] + size, place)
                 skip(at, end, size)

@@ -112,9 +112,7 @@ class Pieces:
         file: cython.const[cython.ulonglong][::1] = table.file
         call_file: cython.const[cython.ulonglong][::1] = table.call_file
         index: cython.Py_ssize_t
-        level: cython.Py_ssize_t
         ranges: cython.Py_ssize_t = vaddr.shape[0]
-        end: cython.ulonglong
         belong(
             ranges <= self._ranges and min(length.shape[0], depth.shape[0], file.shape[0], call_file.shape[0]) >= ranges
         )
@@ -128,14 +126,14 @@ class Pieces:
         with cython.nogil:
             for index in range(ranges + 1):
                 handle_signals(cython.address(work), 4)
-                level = 0 if index == ranges or depth[index] == 0 else depth[index]
+                level: cython.Py_ssize_t = 0 if index == ranges or depth[index] == 0 else depth[index]
                 while self._open > level:
                     self._open -= 1
                     self._show(self._open, NEVER, file[self._range[self._open]], True)
                 if index == ranges:
                     break
                 level = self._open  # a depth that skips one counts as the next
-                end = vaddr[index] + length[index]
+                end: cython.ulonglong = vaddr[index] + length[index]
                 if end < vaddr[index]:
                     end = NEVER
                 if level:

@@ -97,7 +97,6 @@ def locate(numbers: cython.uint[::1], start: cython.Py_ssize_t, locations, colum
     out: cython.uint[::1] = discriminator
     count: cython.Py_ssize_t = lines.shape[0]
     index: cython.Py_ssize_t
-    location: cython.uint
     belong(
         start >= 0
         and min(column.shape[0], out.shape[0]) >= numbers.shape[0]
@@ -105,7 +104,7 @@ def locate(numbers: cython.uint[::1], start: cython.Py_ssize_t, locations, colum
     )
     with cython.nogil:
         for index in range(start, numbers.shape[0]):
-            location = numbers[index]
+            location: cython.uint = numbers[index]
             if location >= count:
                 numbers[index] = 0
                 continue
@@ -132,9 +131,8 @@ def first_above(
     offset: cython.const[cython.uint][::1], low: cython.ulonglong, high: cython.ulonglong, limit: cython.ulonglong
 ) -> cython.ulonglong:
     """The first of the rows [low, high), whose offsets ascend, that has an offset above the limit, or `high`."""
-    middle: cython.ulonglong
     while low < high:
-        middle = (low + high) >> 1
+        middle: cython.ulonglong = (low + high) >> 1
         if offset[middle] <= limit:
             low = middle + 1
         else:
@@ -169,11 +167,6 @@ def move_lines(places, old_vaddrs, table):
     discriminators: Column = Column("I")
     position: cython.Py_ssize_t
     rows: cython.Py_ssize_t = min(offset.shape[0], number.shape[0], column.shape[0], discriminator.shape[0])
-    low: cython.ulonglong
-    high: cython.ulonglong
-    skip: cython.ulonglong
-    shift: cython.ulonglong
-    limit: cython.ulonglong  # where the range ends, from the old vaddr on
     row: cython.ulonglong
     room: cython.bint = True
     belong(
@@ -184,16 +177,16 @@ def move_lines(places, old_vaddrs, table):
     with cython.nogil:
         for position in range(pick.shape[0]):
             handle_signals(cython.address(work), 4)
-            shift = vaddr[position] - old_vaddr[pick[position]]
-            low = index[position]
-            high = low + count[position]
+            shift: cython.ulonglong = vaddr[position] - old_vaddr[pick[position]]
+            low: cython.ulonglong = index[position]
+            high: cython.ulonglong = low + count[position]
             if high > cython.cast(cython.ulonglong, rows):
                 high = low
-            limit = shift + length[position]
+            limit: cython.ulonglong = shift + length[position]  # where the range ends, from the old vaddr on
             # A range may have been cut into as many pieces as it has rows: none of them looks at all the rows.
             if high > low and offset[high - 1] >= limit:
                 high = first_above(offset, low, high, limit - 1) if limit else low
-            skip = low
+            skip: cython.ulonglong = low
             if shift and skip + 1 < high:
                 skip = first_above(offset, skip + 1, high, shift) - 1
             if shift and high > skip:

@@ -20,7 +20,6 @@ def first_from(
     low: cython.Py_ssize_t = near
     step: cython.Py_ssize_t = 1
     high: cython.Py_ssize_t = count
-    middle: cython.Py_ssize_t
     if low > 0 and asked[low - 1] >= vaddr:
         low, high = 0, low - 1
     else:
@@ -35,7 +34,7 @@ def first_from(
         else:
             return low
     while low < high:
-        middle = (low + high) >> 1
+        middle: cython.Py_ssize_t = (low + high) >> 1
         if asked[middle] < vaddr:
             low = middle + 1
         else:
@@ -105,12 +104,8 @@ def held_lines(places, table, vaddrs, out, write: cython.bint):
         min(out_offset.shape[0], out_number.shape[0], out_column.shape[0], out_discriminator.shape[0]) if write else 0
     )
     index: cython.Py_ssize_t
-    row: cython.Py_ssize_t
-    high: cython.Py_ssize_t
     found: cython.Py_ssize_t = 0
-    before: cython.Py_ssize_t
     at: cython.Py_ssize_t = 0
-    start: cython.ulonglong
     following: cython.ulonglong  # where the next row begins, from the range's vaddr on
     belong(
         min(length.shape[0], first.shape[0], size.shape[0]) >= vaddr.shape[0]
@@ -123,12 +118,12 @@ def held_lines(places, table, vaddrs, out, write: cython.bint):
     with cython.nogil:
         for index in range(place.shape[0]):
             handle_signals(cython.address(work), 4)
-            start = vaddr[place[index]]
-            row = first[place[index]]
-            high = row + size[place[index]]
+            start: cython.ulonglong = vaddr[place[index]]
+            row: cython.Py_ssize_t = first[place[index]]
+            high: cython.Py_ssize_t = row + size[place[index]]
             if high > rows:
                 high = row
-            before = found
+            before: cython.Py_ssize_t = found
             at = first_from(cython.address(asked[0]), count, start, at)
             while row < high:
                 following = offset[row + 1] if row + 1 < high else length[place[index]]

@@ -78,9 +78,6 @@ def cover(roots, order, stack, out):
     open: cython.Py_ssize_t = 0
     found: cython.Py_ssize_t = 0
     position: cython.ulonglong = 0
-    until: cython.ulonglong
-    next_start: cython.ulonglong
-    top: cython.uint
     belong(
         all_below(sequence, sequence.shape[0], min(start.shape[0], end.shape[0]))
         and open_roots.shape[0] >= sequence.shape[0]
@@ -90,13 +87,13 @@ def cover(roots, order, stack, out):
     with cython.nogil:
         for index in range(sequence.shape[0] + 1):
             handle_signals(cython.address(work), 4)
-            next_start = start[sequence[index]] if index < sequence.shape[0] else NEVER
+            next_start: cython.ulonglong = start[sequence[index]] if index < sequence.shape[0] else NEVER
             while open and position < next_start:
-                top = open_roots[open - 1]
+                top: cython.uint = open_roots[open - 1]
                 if end[top] <= position:
                     open -= 1
                     continue
-                until = end[top] if end[top] < next_start else next_start
+                until: cython.ulonglong = end[top] if end[top] < next_start else next_start
                 if found and out_root[found - 1] == top and out_end[found - 1] == position:
                     out_end[found - 1] = position = until
                     continue
@@ -134,9 +131,6 @@ def layer(functions, best, low, out):
     two: cython.Py_ssize_t = 0
     found: cython.Py_ssize_t = 0
     position: cython.ulonglong = 0
-    until: cython.ulonglong
-    place: cython.uint
-    name: cython.uint
     most: cython.Py_ssize_t = 2 * (best_start.shape[0] + low_start.shape[0])
     belong(
         min(best_end.shape[0], best_place.shape[0], best_name.shape[0]) >= best_start.shape[0]
@@ -154,9 +148,9 @@ def layer(functions, best, low, out):
                 two += 1
             if one >= best_start.shape[0] and two >= low_start.shape[0]:
                 break
-            until = NEVER
-            place = NONE
-            name = NONE
+            until: cython.ulonglong = NEVER
+            place: cython.uint = NONE
+            name: cython.uint = NONE
             if two < low_start.shape[0]:
                 if low_start[two] <= position:
                     place = name = low_place[two]
@@ -294,9 +288,6 @@ class MergePlan:
         border: cython.Py_ssize_t = 0
         level: cython.uint = 0
         budget: cython.Py_ssize_t = 2 * (count + stretches)
-        root: cython.uint
-        place_at: cython.uint
-        links: cython.Py_ssize_t
         belong(
             count <= self._ranges
             and min(length.shape[0], depth.shape[0]) >= count
@@ -330,9 +321,9 @@ class MergePlan:
                 self._cursor[index] = cython.cast(cython.uint, index)
             for index in range(stretches):
                 handle_signals(cython.address(work), 8)
-                root = place[index]
+                root: cython.uint = place[index]
                 self._levels = 0
-                place_at = self._cursor[root]
+                place_at: cython.uint = self._cursor[root]
                 # the ranges of this tree that began in an earlier stretch and reach into this one: the root's chain
                 while (
                     place_at < count
@@ -342,7 +333,7 @@ class MergePlan:
                     place_at += 1
                 self._cursor[root] = place_at
                 if place_at > root:
-                    links = 0
+                    links: cython.Py_ssize_t = 0
                     place_at -= 1
                     while place_at != root and place_at != NONE and budget > 0:
                         budget -= 1

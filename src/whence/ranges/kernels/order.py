@@ -16,7 +16,6 @@ def order(
     """
     count: cython.Py_ssize_t = keys.shape[0]
     index: cython.Py_ssize_t
-    turn: cython.bint
     if count == 0:
         return 0
     belong(
@@ -28,7 +27,9 @@ def order(
         if fresh:
             for index in range(count):
                 first[index] = cython.cast(cython.uint, index)
-        turn = sort_indexes(cython.address(keys[0]), cython.address(first[0]), cython.address(second[0]), count)
+        turn: cython.bint = sort_indexes(
+            cython.address(keys[0]), cython.address(first[0]), cython.address(second[0]), count
+        )
     return turn
 
 
@@ -44,7 +45,6 @@ def order_groups(
     index: cython.Py_ssize_t
     group: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0
-    count: cython.Py_ssize_t
     if keys.shape[0] == 0:
         return
     belong(
@@ -56,7 +56,7 @@ def order_groups(
         for index in range(keys.shape[0]):
             first[index] = cython.cast(cython.uint, index)
         for group in range(ends.shape[0]):
-            count = ends[group] - start
+            count: cython.Py_ssize_t = ends[group] - start
             if count > 1 and sort_indexes(
                 cython.address(keys[0]), cython.address(first[start]), cython.address(second[start]), count
             ):

@@ -89,9 +89,6 @@ class Sweep:
     @cython.exceptval(check=False)
     def _make_room(self, scopes: cython.Py_ssize_t, rows: cython.Py_ssize_t, groups: cython.Py_ssize_t) -> cython.bint:
         """Room for the worst case; pages that are never written to cost nothing. False when there is no memory."""
-        most_stretches: cython.Py_ssize_t
-        most: cython.Py_ssize_t
-        per_scope: cython.Py_ssize_t
         if (
             self._u32s != cython.NULL
             and scopes <= self._most_scopes
@@ -102,9 +99,9 @@ class Sweep:
         scopes = max(scopes + scopes // 4, self._most_scopes, FEW)
         rows = max(rows + rows // 4, self._most_rows, FEW)
         groups = max(groups + groups // 4, self._most_groups)
-        most_stretches = rows + 2 * scopes + 8 * groups
-        most = most_stretches + 10 * scopes + 16 * groups
-        per_scope = scopes + 2
+        most_stretches: cython.Py_ssize_t = rows + 2 * scopes + 8 * groups
+        most: cython.Py_ssize_t = most_stretches + 10 * scopes + 16 * groups
+        per_scope: cython.Py_ssize_t = scopes + 2
         free(self._u64s)
         free(self._u32s)
         self._u64s = cython.cast(cython.p_ulonglong, malloc((3 * most + 1) * 8))
@@ -191,13 +188,12 @@ class Sweep:
         """Make the stack the owner's chain: keep what is common, close the rest, open what is missing."""
         level: cython.Py_ssize_t = self._level[owner]
         scope: cython.uint = owner
-        top: cython.Py_ssize_t
         self._close(level + 1, vaddr)
         while level >= self._open:
             self._path[level] = scope
             scope = self._parent[scope]
             level -= 1
-        top = self._level[owner]
+        top: cython.Py_ssize_t = self._level[owner]
         while level >= 0 and self._stack_scope[level] != scope:
             self._path[level] = scope
             scope = self._parent[scope]
@@ -216,7 +212,6 @@ class Sweep:
         """The innermost open range has this file and line from here on: cut it where its file changes."""
         level: cython.Py_ssize_t = self._open - 1
         index: cython.uint = self._stack_range[level]
-        entry: cython.uint
         if self._file[index] == UNSET:
             self._file[index] = file
         elif self._file[index] != file or (self._line[index] != line and vaddr - self._vaddr[index] > FAR):
@@ -226,7 +221,7 @@ class Sweep:
             self._file[index] = file
         if self._line[index] == line:
             return
-        entry = cython.cast(cython.uint, self.lines)
+        entry: cython.uint = cython.cast(cython.uint, self.lines)
         self.lines += 1
         self._offset[entry] = cython.cast(cython.uint, vaddr - self._vaddr[index])
         self._number[entry] = line
@@ -254,16 +249,7 @@ class Sweep:
         group: cython.Py_ssize_t
         next_scope: cython.Py_ssize_t = 0
         next_row: cython.Py_ssize_t = 0
-        scopes: cython.Py_ssize_t
-        rows: cython.Py_ssize_t
         known: cython.Py_ssize_t = files.shape[0]
-        scope: cython.uint
-        owner: cython.uint
-        file: cython.ulonglong
-        line: cython.uint
-        described: cython.bint  # a row with a file holds here
-        position: cython.ulonglong
-        following: cython.ulonglong
         belong(
             max(vaddr.shape[0], row_vaddr.shape[0], ends_of_scopes.shape[0]) <= UINT_MAX
             and min(end.shape[0], depth.shape[0], by_vaddr.shape[0]) >= vaddr.shape[0]
@@ -280,15 +266,15 @@ class Sweep:
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             for group in range(ends_of_scopes.shape[0]):
-                scopes = ends_of_scopes[group]
-                rows = ends_of_rows[group]
+                scopes: cython.Py_ssize_t = ends_of_scopes[group]
+                rows: cython.Py_ssize_t = ends_of_rows[group]
                 handle_signals(cython.address(work), 4 * (scopes - next_scope + rows - next_row))
                 self._budget = 8 * (scopes - next_scope) + 8
                 self._heap_size = self._open = 0
-                file = 0
-                line = 0
-                described = False
-                position = NEVER
+                file: cython.ulonglong = 0
+                line: cython.uint = 0
+                described: cython.bint = False  # a row with a file holds here
+                position: cython.ulonglong = NEVER
                 if next_scope < scopes:
                     self._plant(cython.address(depth[0]), next_scope, scopes)
                     position = vaddr[by_vaddr[next_scope]]
@@ -303,12 +289,12 @@ class Sweep:
                     while self._heap_size and end[self._heap[0]] <= position:
                         pop(self._heap, cython.address(self._heap_size))
                     while next_scope < scopes and vaddr[by_vaddr[next_scope]] <= position:
-                        scope = by_vaddr[next_scope]
+                        scope: cython.uint = by_vaddr[next_scope]
                         next_scope += 1
                         if end[scope] > position:
                             push(self._heap, cython.address(self._heap_size), scope)
-                    following = NEVER
-                    owner = NONE
+                    following: cython.ulonglong = NEVER
+                    owner: cython.uint = NONE
                     if next_row < rows:
                         following = row_vaddr[next_row]
                     if next_scope < scopes and vaddr[by_vaddr[next_scope]] < following:
@@ -343,9 +329,6 @@ class Sweep:
         index: cython.Py_ssize_t
         left: cython.Py_ssize_t = self.ranges
         known: cython.uint = 0  # levels whose last range lies in the range that lies around this one
-        level: cython.uint
-        one: cython.uint
-        other: cython.uint
         belong(min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes)
         work: cython.Py_ssize_t = 0
         with cython.nogil:
@@ -354,10 +337,10 @@ class Sweep:
                 if self._scope[index] == GONE:
                     left -= 1
                     continue
-                level = self._depth[index]
+                level: cython.uint = self._depth[index]
                 if level and level < known:
-                    one = self._scope[self._path[level]]
-                    other = self._scope[index]
+                    one: cython.uint = self._scope[self._path[level]]
+                    other: cython.uint = self._scope[index]
                     if (
                         function[one] == function[other] and call_file[one] == call_file[other]
                         and call_line[one] == call_line[other]
@@ -427,7 +410,6 @@ class Sweep:
         index: cython.Py_ssize_t
         to: cython.Py_ssize_t = base - 1
         step: cython.uint
-        scope: cython.uint
         entry: cython.uint = 0
         line: cython.Py_ssize_t = line_base
         left: cython.Py_ssize_t = base
@@ -446,7 +428,7 @@ class Sweep:
         with cython.nogil:
             for index in range(self.ranges):
                 handle_signals(cython.address(work), 1)
-                scope = self._scope[index]
+                scope: cython.uint = self._scope[index]
                 if scope == GONE:
                     continue
                 to += 1
