@@ -84,3 +84,15 @@ cdef AbbrevTable* table_of(
 ) noexcept nogil
 cdef Entry* find_entry(AbbrevTable* table, unsigned long long code) noexcept nogil
 cdef void free_cache(AbbrevCache* tables) noexcept nogil
+
+cdef bint keeps_types_apart(unsigned long long language) noexcept nogil
+cdef bint enumerations_hold_code(unsigned long long language) noexcept nogil
+cdef int kind_of(unsigned long long tag, unsigned long long language) noexcept nogil
+cdef int slot_of(unsigned long long name, int kind, bint with_columns) noexcept nogil
+cdef unsigned long long bytes_of(AbbrevTable* table) noexcept nogil
+cdef int compile_abbrevs(
+    AbbrevTable* table, const File* file, const unsigned long long* unit, unsigned long long size,
+    unsigned long long* reached, bint with_columns,
+) noexcept nogil
+cdef int by_code(const void* left, const void* right) noexcept nogil
+cdef void free_tables(AbbrevCache* tables) noexcept nogil

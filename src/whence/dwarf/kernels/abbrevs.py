@@ -26,28 +26,19 @@ from cython.cimports.whence.dwarf.kernels.units import (
     OFFSET_SIZE,
     OUT_OF_MEMORY,
     VERSION,
-    File,
 )
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
 from cython.cimports.whence.kernels.vector import grow
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
+def keeps_types_apart(language):
     """Whether it is C or assembler (DW_LANG_*), where types hold no code."""
     return language in (
         c.DW_LANG_C89, c.DW_LANG_C, c.DW_LANG_C99, c.DW_LANG_C11, c.DW_LANG_C17, c.DW_LANG_Mips_Assembler
     )  # fmt: skip
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
+def enumerations_hold_code(language):
     """Whether an enumeration can have methods. Not in C and C++, where most enumerations are."""
     return not keeps_types_apart(language) and language not in (
         c.DW_LANG_C_plus_plus, c.DW_LANG_C_plus_plus_11, c.DW_LANG_C_plus_plus_14, c.DW_LANG_C_plus_plus_17,
@@ -55,11 +46,7 @@ def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
     )  # fmt: skip
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
+def kind_of(tag, language):
     if tag == c.DW_TAG_subprogram:
         return FUNCTION
     if tag == c.DW_TAG_inlined_subroutine:
@@ -82,11 +69,7 @@ def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
     return PLAIN
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def slot_of(name: cython.ulonglong, kind: cython.int, with_columns: cython.bint) -> cython.int:
+def slot_of(name, kind, with_columns):
     """The slot an attribute is read into, or -1: functions and inlined calls need more than the others."""
     if name == c.DW_AT_sibling:
         return S_SIBLING
@@ -173,22 +156,12 @@ def table_of(tables, file, unit, budget, fault):
     return table
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def bytes_of(table: cython.pointer[AbbrevTable]) -> cython.ulonglong:
+def bytes_of(table):
     """The bytes a table takes."""
     return table.room * cython.sizeof(Entry) + table.op_room * cython.sizeof(Op)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compile_abbrevs(
-    table: cython.pointer[AbbrevTable], file: cython.pointer[cython.const[File]],
-    unit: cython.pointer[cython.const[cython.ulonglong]], size: cython.ulonglong, reached: cython.p_ulonglong,
-    with_columns: cython.bint,
-) -> cython.int:  # fmt: skip
+def compile_abbrevs(table, file, unit, size, reached, with_columns):
     """Compile the unit's table, which ends before `size`. Returns 0, BAD_ABBREVS or OUT_OF_MEMORY; `reached` becomes
     where reading ended."""
     data = file.abbrev.at
@@ -280,12 +253,7 @@ def compile_abbrevs(
     return 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def by_code(
-    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
-) -> cython.int:
+def by_code(left, right):
     """Entries in ascending order of code (it is their first field)."""
     first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)[0]
     second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)[0]
@@ -307,10 +275,7 @@ def find_entry(table, code):
     return cython.NULL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def free_tables(tables: cython.pointer[AbbrevCache]) -> cython.void:
+def free_tables(tables):
     """Free every table."""
     i: cython.int
     for i in range(TABLE_ROWS * TABLE_WAYS):

@@ -1,8 +1,8 @@
 # The functions and inlined calls of a unit, as the walk finds them, and the columns they become.
 
-from whence.dwarf.kernels.abbrevs cimport S_HIGH, S_LOW, S_RANGES, AbbrevCache
+from whence.dwarf.kernels.abbrevs cimport S_HIGH, S_LOW, S_RANGES, AbbrevCache, AbbrevTable
 from whence.dwarf.kernels.names cimport Names
-from whence.dwarf.kernels.units cimport DwarfSections, Spans
+from whence.dwarf.kernels.units cimport DwarfSections, File, Span, Spans, u64
 from whence.kernels.columns cimport Column
 
 cdef enum:  # Node.has
@@ -75,3 +75,8 @@ cdef class ScopeReader:
     cdef int _sort_nested(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef int _emit_function(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef int _read_unit(self, const unsigned long long* unit) except -1 nogil
+
+cdef int walk(Nodes* nodes, const File* file, const u64* unit, AbbrevTable* table) except -1 nogil
+cdef void free_nodes(Nodes* nodes) noexcept nogil
+cdef int by_start(const void* left, const void* right) noexcept nogil
+cdef void sort_spans(Span* spans, Py_ssize_t count) noexcept nogil

@@ -32,7 +32,6 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     SKIP_LEB,
     SKIP_TEXT,
     SLOTS,
-    AbbrevTable,
     entry_of_code,
     free_cache,
     table_of,
@@ -79,15 +78,7 @@ NO_START = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
 FEW_SPANS = cython.declare(cython.Py_ssize_t, 64)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(-1)
-def walk(
-    nodes: cython.pointer[Nodes],
-    file: cython.pointer[cython.const[File]],
-    unit: cython.pointer[cython.const[u64]],
-    table: cython.pointer[AbbrevTable],
-) -> cython.int:
+def walk(nodes, file, unit, table):
     """Walk the unit with its compiled table. The nodes found before a fault are good."""
     data = file.info.at
     offset: u64 = unit[DIE]
@@ -218,10 +209,7 @@ def walk(
     return 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def free_nodes(nodes: cython.pointer[Nodes]) -> cython.void:
+def free_nodes(nodes):
     free(nodes.items)
     free(nodes.levels)
     nodes.items = cython.NULL
@@ -229,12 +217,7 @@ def free_nodes(nodes: cython.pointer[Nodes]) -> cython.void:
     nodes.count = nodes.room = nodes.level_room = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def by_start(
-    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
-) -> cython.int:
+def by_start(left, right):
     """Spans by where they begin; of those that begin together, parents first."""
     first = cython.cast(cython.pointer[cython.const[Span]], left)
     second = cython.cast(cython.pointer[cython.const[Span]], right)
@@ -243,10 +226,7 @@ def by_start(
     return 1 if first.owner > second.owner else -1 if first.owner < second.owner else 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def sort_spans(spans: cython.pointer[Span], count: cython.Py_ssize_t) -> cython.void:
+def sort_spans(spans, count):
     """Sort spans by `by_start`: few of them, as functions mostly have, without the calls and copies of qsort."""
     i: cython.Py_ssize_t
     if count > FEW_SPANS:

@@ -1,6 +1,7 @@
 # What the reader of line programs keeps while it works, and what can be wrong with a program: lines.py of whence.dwarf
 # imports the same numbers from the compiled module.
 
+from whence.dwarf.kernels.units cimport bytes_at, u64
 from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport Bytes, U32s, U64s, Vector
 
@@ -108,3 +109,51 @@ cdef struct Program:
     Py_ssize_t sequence_count
     Py_ssize_t files  # where the keys of its files begin, by number, and how many numbers there are
     Py_ssize_t file_count
+
+cdef class LinePrograms:
+    cdef const unsigned char[::1] _data
+    cdef const unsigned char[::1] _str_offsets
+    cdef Machine _machine
+    cdef Header _header
+    cdef Tables _tables
+    cdef Vector _programs
+    cdef U32s _key_of  # of all programs, by file number
+    cdef FileKeys _keys
+    cdef U64s _faults
+
+    cdef int _fault(self, int fault, u64 offset, u64 found) noexcept nogil
+    cdef int _read_header(self, u64 offset, u64 address_size) noexcept nogil
+    cdef int _read_tables(self, u64 str_base) noexcept nogil
+    cdef bint _define_file(self) noexcept nogil
+    cdef int _run(self, Program* program) noexcept nogil
+    cdef bint _number_files(self, Program* program, u64 comp_dir) noexcept nogil
+    cdef void _mark(self, const unsigned long long[::1] files, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
+    cdef void _forget(self) except *
+
+cdef Py_ssize_t location_number(
+    Locations* locations, unsigned int line, unsigned int column, unsigned int discriminator
+) noexcept nogil
+cdef u64 location_hash(unsigned int line, unsigned int column, unsigned int discriminator, u64 seed) noexcept nogil
+cdef u64 file_hash(FileKey* key, u64 seed) noexcept nogil
+cdef Py_ssize_t file_number(FileKeys* files, FileKey* key) noexcept nogil
+cdef u64 string_end(bytes_at data, u64 offset, u64 end) noexcept nogil
+cdef int read_old_tables(bytes_at data, unsigned long long* offset, u64 end, Tables* tables) noexcept nogil
+cdef int read_table(
+    bytes_at data, unsigned long long* offset, Header* header, bint big, U64s* names, U64s* parents,
+    unsigned long long* found,
+) noexcept nogil
+cdef bint is_index(u64 place) noexcept nogil
+cdef void resolve_indexes(
+    U64s* places, const unsigned char[::1] str_offsets, u64 base, int size, bint big
+) noexcept nogil
+cdef int execute(Machine* machine) noexcept nogil
+cdef bint more_rows(Machine* machine) noexcept nogil
+cdef bint sort_sequence(Machine* machine, Sequence* sequence) noexcept nogil
+cdef bint sort_sequences(Sequence* sequences, Py_ssize_t count) noexcept nogil
+cdef Py_ssize_t merge_sequences(
+    Machine* machine, Program* program, unsigned int* numbers, unsigned long long* out_vaddr, unsigned int* out_file,
+    unsigned int* out_line,
+) noexcept nogil
+cdef bint lacks(u64 offset, u64 end, u64 size) noexcept nogil
+cdef u64 name_of_file(u64 number, u64 known, unsigned int* key_of, const unsigned long long[::1] names) noexcept nogil
+cdef numbers_of(U64s* vector)

@@ -51,9 +51,6 @@ from cython.cimports.whence.kernels.hashtable import (
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.sort import sort_indexes
 from cython.cimports.whence.kernels.vector import (
-    U32s,
-    U64s,
-    Vector,
     grow,
     push,
     push_bytes,
@@ -84,13 +81,7 @@ UNUSED = cython.declare(cython.uint, 0xFFFFFFFF)  # the key of a file that nobod
 # Locations and files, each numbered once
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def location_number(
-    locations: cython.pointer[Locations], line: cython.uint, column: cython.uint, discriminator: cython.uint
-) -> cython.Py_ssize_t:
+def location_number(locations, line, column, discriminator):
     """The number of a location; -1 when there is no memory. Line 0 without a column is number 0."""
     if line == 0 and column == 0 and discriminator == 0:
         return 0
@@ -110,29 +101,18 @@ def location_number(
     return locations.items.count - 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def location_hash(line: cython.uint, column: cython.uint, discriminator: cython.uint, seed: u64) -> u64:
+def location_hash(line, column, discriminator, seed):
     """Places near each other in the source are near each other in the table, 64 of them together: rows follow the
     source, and most of what they ask for is then in the processor's cache."""
     near: u64 = mix(mix(cython.cast(u64, column >> 2) << 32 | (line >> 4), seed) + discriminator, seed)
     return near + ((line & 15) << 2 | (column & 3))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def file_hash(key: cython.pointer[FileKey], seed: u64) -> u64:
+def file_hash(key, seed):
     return mix(mix(key.directory, seed) + key.name, seed ^ key.comp_dir)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def file_number(files: cython.pointer[FileKeys], key: cython.pointer[FileKey]) -> cython.Py_ssize_t:
+def file_number(files, key):
     """The number of a file; -1 when there is no memory."""
     index = cython.address(files.index)
     hash: u64 = file_hash(key, cython.cast(u64, files))
@@ -151,21 +131,14 @@ def file_number(files: cython.pointer[FileKeys], key: cython.pointer[FileKey]) -
 # The tables of directories and files (6.2.4)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def string_end(data: bytes_at, offset: u64, end: u64) -> u64:
+def string_end(data, offset, end):
     """The offset of the NUL that ends a string; `end` when there is none before."""
     while offset < end and data[offset] != 0:
         offset += 1
     return offset
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_old_tables(data: bytes_at, offset: cython.p_ulonglong, end: u64, tables: cython.pointer[Tables]) -> cython.int:
+def read_old_tables(data, offset, end, tables):
     """The include_directories and file_names of versions 2 to 4 (6.2.4 of DWARF 4). DONE, or a fault at `offset`."""
     while True:
         start: u64 = offset[0]
@@ -196,13 +169,7 @@ def read_old_tables(data: bytes_at, offset: cython.p_ulonglong, end: u64, tables
             return NO_MEMORY
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_table(
-    data: bytes_at, offset: cython.p_ulonglong, header: cython.pointer[Header], big: cython.bint,
-    names: cython.pointer[U64s], parents: cython.pointer[U64s], found: cython.p_ulonglong,
-) -> cython.int:  # fmt: skip
+def read_table(data, offset, header, big, names, parents, found):
     """A directory or file table of version 5: its entry format, its count, its entries. DONE, or a fault at `offset`;
     the whole entries before it are kept."""
     formats: cython.ulonglong[512]
@@ -293,11 +260,7 @@ def read_table(
     return DONE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_index(place: u64) -> cython.bint:
+def is_index(place):
     """Whether a place counts strings (DW_FORM_strx and its sizes, GNU_str_index) instead of saying where one is."""
     form: cython.int = cython.cast(cython.int, place >> FORM_SHIFT)
     return (
@@ -305,13 +268,7 @@ def is_index(place: u64) -> cython.bint:
     )
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def resolve_indexes(
-    places: cython.pointer[U64s], str_offsets: cython.const[cython.uchar][::1], base: u64, size: cython.int,
-    big: cython.bint,
-) -> cython.void:  # fmt: skip
+def resolve_indexes(places, str_offsets, base, size, big):
     """Make indexes of strings offsets in .debug_str. `base` is the unit's DW_AT_str_offsets_base; without one (0)
     entries begin behind the section's header, where it has one. What points nowhere gets the largest offset."""
     index: cython.Py_ssize_t
@@ -332,10 +289,7 @@ def resolve_indexes(
 # The state machine (6.2.2 to 6.2.5)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def execute(machine: cython.pointer[Machine]) -> cython.int:
+def execute(machine):
     """Run the machine from where it is to the end of its program. DONE; FULL when there is no room for a row or a
     sequence; DEFINE_FILE at such an opcode, its name at `stopped_at`; NO_MEMORY; or a fault, at `stopped_at`."""
     data: bytes_at = machine.data
@@ -570,10 +524,7 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
     return status
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def more_rows(machine: cython.pointer[Machine]) -> cython.bint:
+def more_rows(machine):
     """More room for rows or sequences, whichever is full; the room for rows is what all three columns have."""
     if machine.sequences.count >= machine.sequences.room:
         if not reserve(cython.address(machine.sequences), 1, cython.sizeof(Sequence)):
@@ -592,10 +543,7 @@ def more_rows(machine: cython.pointer[Machine]) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def sort_sequence(machine: cython.pointer[Machine], sequence: cython.pointer[Sequence]) -> cython.bint:
+def sort_sequence(machine, sequence):
     """Put the rows of a sequence whose addresses step back in order (assemblers with .org write such); rows of one
     address stay as they are. False when there is no memory."""
     count: cython.Py_ssize_t = sequence.stop - sequence.first
@@ -632,10 +580,7 @@ def sort_sequence(machine: cython.pointer[Machine], sequence: cython.pointer[Seq
 # Sequences in order
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def sort_sequences(sequences: cython.pointer[Sequence], count: cython.Py_ssize_t) -> cython.bint:
+def sort_sequences(sequences, count):
     """Put sequences in the order of their ends; those of one end stay as they stood. False when there is no memory."""
     index: cython.Py_ssize_t = 1
     while index < count and sequences[index - 1].end <= sequences[index].end:
@@ -662,13 +607,7 @@ def sort_sequences(sequences: cython.pointer[Sequence], count: cython.Py_ssize_t
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def merge_sequences(
-    machine: cython.pointer[Machine], program: cython.pointer[Program], numbers: cython.p_uint,
-    out_vaddr: cython.p_ulonglong, out_file: cython.p_uint, out_line: cython.p_uint,
-) -> cython.Py_ssize_t:  # fmt: skip
+def merge_sequences(machine, program, numbers, out_vaddr, out_file, out_line):
     """Copy the rows of a program's sequences, in order of their ends, sorted by vaddr; returns how many.
 
     Where sequences overlap, the one that ends first keeps the bytes (as LLVM decides it). A gap after a sequence starts
@@ -726,22 +665,12 @@ def merge_sequences(
 # Programs of many units
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def lacks(offset: u64, end: u64, size: u64) -> cython.bint:
+def lacks(offset, end, size):
     """Whether fewer than `size` bytes are left."""
     return offset > end or end - offset < size
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def name_of_file(
-    number: u64, known: u64, key_of: cython.p_uint, names: cython.const[cython.ulonglong][::1]
-) -> u64:  # fmt: skip
+def name_of_file(number, known, key_of, names):
     """The name of a file by its number in a program; 0 where it has none."""
     return names[key_of[number]] if number < known and key_of[number] != UNUSED else 0
 
@@ -750,16 +679,6 @@ def name_of_file(
 @cython.cclass
 class LinePrograms:
     """One thread's reader of line programs, with columns of its own that serve one batch after the other."""
-
-    _data: cython.const[cython.uchar][::1]
-    _str_offsets: cython.const[cython.uchar][::1]
-    _machine: Machine
-    _header: Header
-    _tables: Tables
-    _programs: Vector
-    _key_of: U32s  # of all programs, by file number
-    _keys: FileKeys
-    _faults: U64s
 
     def __cinit__(
         self, debug_line: cython.const[cython.uchar][::1], debug_str_offsets: cython.const[cython.uchar][::1],
@@ -792,10 +711,7 @@ class LinePrograms:
         release_index(cython.address(self._keys.index))
         release(cython.address(self._faults))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _fault(self, fault: cython.int, offset: u64, found: u64) -> cython.int:
+    def _fault(self, fault, offset, found):
         """Note what is wrong with the program that is read. Returns the fault, or NO_MEMORY."""
         faults = cython.address(self._faults)
         if fault == NO_MEMORY or not reserve(faults, FAULT_WIDTH, 8):
@@ -806,10 +722,7 @@ class LinePrograms:
         push_u64(faults, found)
         return fault
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _read_header(self, offset: u64, address_size: u64) -> cython.int:
+    def _read_header(self, offset, address_size):
         """The header at an offset, up to the tables (6.2.4). DONE when a program can be run after it. Before version 5
         the unit says how many bytes an address has."""
         machine = cython.address(self._machine)
@@ -887,10 +800,7 @@ class LinePrograms:
         header.tables = position + machine.operand_count_size
         return DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _read_tables(self, str_base: u64) -> cython.int:
+    def _read_tables(self, str_base):
         """The directories and files of the header. What is read before a fault is kept: the program can still be run.
         DONE, or NO_MEMORY."""
         machine = cython.address(self._machine)
@@ -928,10 +838,7 @@ class LinePrograms:
         memset(machine.used.items, 0, machine.used.count)
         return DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _define_file(self) -> cython.bint:
+    def _define_file(self):
         """DW_LNE_define_file: a name, a directory, a time, a size. What cannot be read is a file without a name. False
         when there is no memory."""
         machine = cython.address(self._machine)
@@ -948,10 +855,7 @@ class LinePrograms:
             and push_bytes(cython.address(machine.used), cython.address(unused), 1)
         )
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _run(self, program: cython.pointer[Program]) -> cython.int:
+    def _run(self, program):
         """Execute the program of the header; its whole sequences in order. DONE, or NO_MEMORY."""
         machine = cython.address(self._machine)
         header = cython.address(self._header)
@@ -980,10 +884,7 @@ class LinePrograms:
                 return NO_MEMORY
         return DONE if sort_sequences(sequences, program.sequence_count) else NO_MEMORY
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _number_files(self, program: cython.pointer[Program], comp_dir: u64) -> cython.bint:
+    def _number_files(self, program, comp_dir):
         """Give a key to each file that is used; what of the program's rows and of its unit's scopes and starts names it
         is known. False when there is no memory."""
         tables = cython.address(self._tables)
@@ -1011,12 +912,7 @@ class LinePrograms:
         self._key_of.count += program.file_count
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _mark(
-        self, files: cython.const[cython.ulonglong][::1], first: cython.Py_ssize_t, stop: cython.Py_ssize_t
-    ) -> cython.void:
+    def _mark(self, files, first, stop):
         """The files with these numbers are used."""
         index: cython.Py_ssize_t
         count: u64 = self._machine.used.count
@@ -1113,8 +1009,7 @@ class LinePrograms:
             raise MemoryError
         return left
 
-    @cython.cfunc
-    def _forget(self) -> cython.void:
+    def _forget(self):
         """What the batch before left."""
         machine = cython.address(self._machine)
         machine.rows = machine.first = machine.sequences.count = 0
@@ -1269,8 +1164,7 @@ class LinePrograms:
         return row
 
 
-@cython.cfunc
-def numbers_of(vector: cython.pointer[U64s]):
+def numbers_of(vector):
     """The numbers of a vector, as bytes."""
     items = cython.cast(cython.p_char, vector.items)
     return items[: 8 * vector.count] if vector.count else b""

@@ -1,8 +1,8 @@
 # What functions are called and where they are declared, remembered by DIE.
 
-from whence.dwarf.kernels.abbrevs cimport AbbrevCache
+from whence.dwarf.kernels.abbrevs cimport AbbrevCache, AbbrevTable
 from whence.dwarf.kernels.budget cimport Budget
-from whence.dwarf.kernels.units cimport File
+from whence.dwarf.kernels.units cimport File, u64
 from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport U64s
 
@@ -52,3 +52,17 @@ cdef unsigned long long function_name(
 ) noexcept nogil
 cdef void forget_names(Names* names) noexcept nogil
 cdef void free_names(Names* names) noexcept nogil
+
+cdef bint is_qualified(u64 language) noexcept nogil
+cdef u64 remember_plain(Names* names, u64 key, u64 name) noexcept nogil
+cdef void remember_start(Names* names, u64 name, u64 file, u64 line) noexcept nogil
+cdef bint same_files(const u64* unit, const u64* other) noexcept nogil
+cdef u64 type_of(const File* file, u64 signature, Budget* budget) noexcept nogil
+cdef u64 follow(
+    Names* names, const File* file, const File* alt, const File* types, AbbrevCache* tables, Budget* budget, u64 key,
+    int* unresolved_refs,
+) noexcept nogil
+cdef Py_ssize_t collect_ancestors(
+    const File* file, const u64* unit, AbbrevTable* table, U64s* levels, const u64* keys, Py_ssize_t count,
+    unsigned long long* ancestors,
+) noexcept nogil

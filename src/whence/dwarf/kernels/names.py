@@ -23,7 +23,6 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     S_SIBLING,
     SKIP_TEXT,
     AbbrevCache,
-    AbbrevTable,
     entry_of_code,
     free_cache,
     table_of,
@@ -75,11 +74,7 @@ PLAIN = cython.declare(cython.ulonglong, cython.cast(cython.ulonglong, PLAIN_SOU
 BYTES_PER_NAME = cython.declare(cython.ulonglong, 16)  # of a DIE whose name is wanted, with its ancestors
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_qualified(language: u64) -> cython.bint:
+def is_qualified(language):
     """Whether it is C++ or Rust, whose functions are named with the scopes that they lie in."""
     return language in (
         c.DW_LANG_C_plus_plus, c.DW_LANG_C_plus_plus_11, c.DW_LANG_C_plus_plus_14, c.DW_LANG_C_plus_plus_17,
@@ -87,20 +82,14 @@ def is_qualified(language: u64) -> cython.bint:
     )  # fmt: skip
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def remember_plain(names: cython.pointer[Names], key: u64, name: u64) -> u64:
+def remember_plain(names, key, name):
     """A reference by which the qualified name is put in later; the plain name when there is no memory."""
     if not push_u64(cython.address(names.plain), key):
         return name
     return PLAIN | cython.cast(u64, names.plain.count - 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def remember_start(names: cython.pointer[Names], name: u64, file: u64, line: u64) -> cython.void:
+def remember_start(names, name, file, line):
     """One more declaration; none where there is no memory or the line is none."""
     if name == 0 or line == 0 or line >> 32:
         return
@@ -116,23 +105,14 @@ def remember_start(names: cython.pointer[Names], name: u64, file: u64, line: u64
     names.start_count += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def same_files(
-    unit: cython.pointer[cython.const[u64]], other: cython.pointer[cython.const[u64]]
-) -> cython.bint:  # fmt: skip
+def same_files(unit, other):
     """Whether two units count their files in one table."""
     return unit == other or (
         unit[HAS] & other[HAS] & HAS_STMT_LIST != 0 and unit[STMT_LIST] == other[STMT_LIST]
     )  # fmt: skip
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cython.pointer[Budget]) -> u64:
+def type_of(file, signature, budget):
     """The offset of the DIE of a type, by its signature, as its unit's header has it; 0 when no unit here has it."""
     if file == cython.NULL or not spend(budget, 1):
         return 0
@@ -145,14 +125,7 @@ def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cy
     return unit[OFFSET] + value if value < unit[END] - unit[OFFSET] else 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow(
-    names: cython.pointer[Names], file: cython.pointer[cython.const[File]], alt: cython.pointer[cython.const[File]],
-    types: cython.pointer[cython.const[File]], tables: cython.pointer[AbbrevCache], budget: cython.pointer[Budget],
-    key: u64, unresolved_refs: cython.p_int,
-) -> u64:  # fmt: skip
+def follow(names, file, alt, types, tables, budget, key, unresolved_refs):
     """Read DIEs from the key on along origins and specifications. Returns the name. With `names` its start is kept,
     too; without, no linkage name is looked for, but type units are: those of `types` (.debug_types, or NULL), too."""
     step: cython.int
@@ -309,18 +282,7 @@ def free_names(names):
 # The DIEs that a DIE lies in
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def collect_ancestors(
-    file: cython.pointer[cython.const[File]],
-    unit: cython.pointer[cython.const[u64]],
-    table: cython.pointer[AbbrevTable],
-    levels: cython.pointer[U64s],
-    keys: cython.pointer[cython.const[u64]],
-    count: cython.Py_ssize_t,
-    ancestors: cython.p_ulonglong,
-) -> cython.Py_ssize_t:
+def collect_ancestors(file, unit, table, levels, keys, count, ancestors):
     """Fill MAX_ANCESTORS numbers per key (ascending offsets of DIEs of this unit): tag << TAG_SHIFT | offset, innermost
     first."""
     data = file.info.at

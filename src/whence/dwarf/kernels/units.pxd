@@ -121,6 +121,17 @@ cdef struct Spans:
     Py_ssize_t room
     Budget budget  # of entries of lists: lists are not made to be read again and again
 
+cdef struct KnownRoot:  # where the declaration of a root DIE was found: units that share a table have roots of few codes
+    unsigned long long table
+    unsigned long long code
+    unsigned long long spec
+
+cdef struct AddressSet:  # a set of .debug_aranges
+    unsigned long long at
+    unsigned long long end
+    unsigned long long unit
+    int address
+
 cdef class DwarfSections:
     cdef File file
     cdef list kept
@@ -160,3 +171,21 @@ cdef int add_range_list(
     Spans* spans, const File* file, const unsigned long long* unit, unsigned long long value, unsigned long long form,
     unsigned int owner,
 ) noexcept nogil
+
+cdef bint are_units(const unsigned long long[::1] units, u64 size) noexcept nogil
+cdef u64 unit_extent(SectionBytes info, int big, u64 offset, unsigned long long* row) noexcept nogil
+cdef u64 read_header(SectionBytes info, int big, int section, u64 offset, unsigned long long* row) noexcept nogil
+cdef void read_root(
+    const File* file, const File* alt, unsigned long long* row, KnownRoot* known, Budget* budget
+) noexcept nogil
+cdef void default_bases(unsigned long long* row, int section) noexcept nogil
+cdef int add_code_span(
+    Spans* spans, const File* file, const u64* unit, u64 start, u64 end, unsigned int owner
+) noexcept nogil
+cdef int add_ranges_list(Spans* spans, const File* file, const u64* unit, u64 offset, unsigned int owner) noexcept nogil
+cdef int add_rnglists_list(
+    Spans* spans, const File* file, const u64* unit, u64 offset, unsigned int owner
+) noexcept nogil
+cdef bint next_set(bytes_at data, u64 size, bint big, AddressSet* entries) noexcept nogil
+cdef bint next_pair(bytes_at data, bint big, AddressSet* entries, u64* start, u64* count) noexcept nogil
+cdef int by_start(const void* left, const void* right) noexcept nogil

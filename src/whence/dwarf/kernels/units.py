@@ -50,11 +50,6 @@ NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)  # of a row that no file descr
 NO_UNIT = cython.declare(cython.uint, 0xFFFFFFFF)
 LAST_ROW = cython.declare(cython.uint, 0xFFFFFFFF)
 
-# Where declarations of root DIEs were found, by table and code: units that share a table are roots of few codes.
-KnownRoot = cython.struct(table=u64, code=u64, spec=u64)
-
-AddressSet = cython.struct(at=u64, end=u64, unit=u64, address=cython.int)  # a set of .debug_aranges
-
 
 @cython.final
 @cython.cclass
@@ -113,10 +108,7 @@ class DwarfSections:
 # Headers and root DIEs
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def are_units(units: cython.const[cython.ulonglong][::1], size: u64) -> cython.bint:
+def are_units(units, size):
     """Whether the units whose headers are whole ascend, and lie inside of `size` bytes with their first DIEs."""
     row: cython.Py_ssize_t
     before: u64 = 0
@@ -132,10 +124,7 @@ def are_units(units: cython.const[cython.ulonglong][::1], size: u64) -> cython.b
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def unit_extent(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_ulonglong) -> u64:
+def unit_extent(info, big, offset, row):
     """Where the unit at `offset` ends, by its length; 0 when that is beyond the section.
 
     Fills in OFFSET, END, OFFSET_SIZE and FAULT. What is too short for a header is one unit with all that follow it and
@@ -166,10 +155,7 @@ def unit_extent(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_
     return row[END]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_header(info: SectionBytes, big: cython.int, section: cython.int, offset: u64, row: cython.p_ulonglong) -> u64:
+def read_header(info, big, section, offset, row):
     """Read the header at `offset` into the row. Returns where the next unit begins, 0 when that is unknown."""
     start: u64 = offset
     end: u64 = unit_extent(info, big, offset, row)
@@ -214,16 +200,7 @@ def read_header(info: SectionBytes, big: cython.int, section: cython.int, offset
     return end
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_root(
-    file: cython.pointer[cython.const[File]],
-    alt: cython.pointer[cython.const[File]],
-    row: cython.p_ulonglong,
-    known: cython.pointer[KnownRoot],
-    budget: cython.pointer[Budget],
-) -> cython.void:
+def read_root(file, alt, row, known, budget):
     """Read the attributes of the unit's root DIE. Bases may come after what they are the base of: two passes."""
     spec_end: u64 = 0
     end: u64 = row[END]
@@ -313,10 +290,7 @@ def read_root(
     row[FAULT_AT] = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def default_bases(row: cython.p_ulonglong, section: cython.int) -> cython.void:
+def default_bases(row, section):
     """The bases a split unit has without an attribute for them: its tables begin behind their headers."""
     if section == SPLIT_SECTION and row[VERSION] == 5:
         row[STR_BASE] = 8 if row[OFFSET_SIZE] == 4 else 16
@@ -428,27 +402,14 @@ def add_span(spans, start, end, owner):
     return 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def add_code_span(
-    spans: cython.pointer[Spans], file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]],
-    start: u64, end: u64, owner: cython.uint,
-) -> cython.int:  # fmt: skip
+def add_code_span(spans, file, unit, start, end, owner):
     """Keep what is code."""
     start &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
     end &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
     return add_span(spans, start, end, owner) if is_code(file, start) else 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def add_ranges_list(
-    spans: cython.pointer[Spans], file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]],
-    offset: u64, owner: cython.uint,
-) -> cython.int:  # fmt: skip
+def add_ranges_list(spans, file, unit, offset, owner):
     """A list of .debug_ranges: pairs of addresses from a base; (largest, x) makes x the base, (0, 0) ends it."""
     width: cython.int = cython.cast(cython.int, unit[ADDRESS_SIZE])
     none: u64 = largest(width)
@@ -471,13 +432,7 @@ def add_ranges_list(
     return fault
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def add_rnglists_list(
-    spans: cython.pointer[Spans], file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]],
-    offset: u64, owner: cython.uint,
-) -> cython.int:  # fmt: skip
+def add_rnglists_list(spans, file, unit, offset, owner):
     """A list of .debug_rnglists (DW_RLE_*)."""
     data = file.rnglists.at
     size: u64 = file.rnglists.size
@@ -546,10 +501,7 @@ def add_range_list(spans, file, unit, value, form, owner):
 # .debug_aranges
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def next_set(data: bytes_at, size: u64, big: cython.bint, entries: cython.pointer[AddressSet]) -> cython.bint:
+def next_set(data, size, big, entries):
     """Read the header at each.end: where the set's pairs begin and end, its unit, the width of its addresses. False
     when it breaks a rule."""
     begin: u64 = entries.end
@@ -573,16 +525,7 @@ def next_set(data: bytes_at, size: u64, big: cython.bint, entries: cython.pointe
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def next_pair(
-    data: bytes_at,
-    big: cython.bint,
-    entries: cython.pointer[AddressSet],
-    start: cython.pointer[u64],
-    count: cython.pointer[u64],
-) -> cython.bint:
+def next_pair(data, big, entries, start, count):
     """The set's next range; False behind its last."""
     if entries.at >= entries.end or entries.end - entries.at < cython.cast(u64, 2 * entries.address):
         return False
@@ -990,12 +933,7 @@ class Clipper:
                 self._put(self.spans.items[2 * span + 1], NO_FILE, 0)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def by_start(
-    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
-) -> cython.int:
+def by_start(left, right):
     """Spans by where they begin."""
     first = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)
     second = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)

@@ -16,12 +16,11 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     S_RANGES,
     SKIP_TEXT,
     SLOTS,
-    AbbrevCache,
     entry_of_code,
     free_cache,
     table_of,
 )
-from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget, spend
+from cython.cimports.whence.dwarf.kernels.budget import begin_unit, found_budget, spend
 from cython.cimports.whence.dwarf.kernels.dies import N_HIGH, N_LOW, N_RANGES
 from cython.cimports.whence.dwarf.kernels.reading import (
     address_of,
@@ -47,10 +46,8 @@ from cython.cimports.whence.dwarf.kernels.units import (
     WIDTH,
     DwarfSections,
     File,
-    Spans,
     add_range_list,
     add_span,
-    bytes_at,
     u64,
 )
 from cython.cimports.whence.kernels.checks import belong
@@ -69,10 +66,7 @@ FUNCTIONS = cython.declare(cython.int, 2)
 NUMBER, ADDRESS, NAME, REFERENCE, BLOCK, LIST_INDEX = range(6)  # what the value of an attribute is
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def block_size(data: bytes_at, at: cython.p_ulonglong, end: u64, form: u64, big: cython.int) -> u64:
+def block_size(data, at, end, form, big):
     """How long the block at `at` is, which moves to its first byte."""
     if form == c.DW_FORM_block1:
         return fixed(data, at, end, 1, big)
@@ -83,21 +77,11 @@ def block_size(data: bytes_at, at: cython.p_ulonglong, end: u64, form: u64, big:
     return uleb(data, at, end)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_block(form: u64) -> cython.bint:
+def is_block(form):
     return form in (c.DW_FORM_exprloc, c.DW_FORM_block, c.DW_FORM_block1, c.DW_FORM_block2, c.DW_FORM_block4)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def place_of(
-    file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]], offset: u64, end: u64,
-    place: cython.p_ulonglong,
-) -> cython.bint:  # fmt: skip
+def place_of(file, unit, offset, end, place):
     """Whether an expression is an address, plus a number or not, and nothing else; which one."""
     data = file.info.at
     ok: cython.int = 1
@@ -126,12 +110,6 @@ def place_of(
 @cython.cclass
 class VariableReader:
     """Reads DIEs of one file. `alt` is the supplementary file, whose names its own may refer to."""
-
-    sections: DwarfSections
-    alt: DwarfSections
-    tables: AbbrevCache
-    spans: Spans
-    budget: Budget
 
     def __cinit__(self, sections: DwarfSections, alt: DwarfSections):
         self.sections, self.alt = sections, alt
@@ -268,13 +246,7 @@ class VariableReader:
         if found == NO_MEMORY:
             raise MemoryError
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find_spans(
-        self, unit: cython.pointer[cython.const[u64]], values: cython.p_ulonglong, forms: cython.p_ulonglong,
-        has: cython.uint,
-    ) -> cython.void:  # fmt: skip
+    def find_spans(self, unit, values, forms, has):
         """Make `spans` those of a DIE with these attributes."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         ok: cython.int = 1
@@ -294,13 +266,7 @@ class VariableReader:
                 cython.cast(cython.ushort, forms[S_RANGES]), 0,
             )  # fmt: skip
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def walk(
-        self, unit: cython.pointer[cython.const[u64]], offset: u64, asked: cython.int, vaddr: u64, starts: Column,
-        ends: Column, offsets: Column,
-    ) -> u64:  # fmt: skip
+    def walk(self, unit, offset, asked, vaddr, starts, ends, offsets):
         """Look at the functions and inlined calls from an offset on, to the end of the unit (LAST, FUNCTIONS) or of the
         DIE there (CHAIN). Returns the last one that covers a vaddr, as those inside come after those around. Appends
         first start and offset of each that does (CHAIN), or every function with its spans (FUNCTIONS). All ones: no
@@ -376,12 +342,7 @@ class VariableReader:
                 break
         return last
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def of_unit(
-        self, unit: cython.pointer[cython.const[u64]], addresses: Column, offsets: Column
-    ) -> cython.bint:  # fmt: skip
+    def of_unit(self, unit, addresses, offsets):
         """Append the variables of a unit that lie at an address; False when there is no memory."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
@@ -423,12 +384,7 @@ class VariableReader:
             skip(cython.address(offset), end, entry.tail)
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def at_address(
-        self, unit: cython.pointer[cython.const[u64]], spec: u64, at: cython.p_ulonglong, place: cython.p_ulonglong
-    ) -> cython.bint:
+    def at_address(self, unit, spec, at, place):
         """Read a DIE's attributes from `at` on, to its end: whether its location is an address, and which one."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at

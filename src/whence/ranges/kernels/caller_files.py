@@ -23,23 +23,6 @@ NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 class Pieces:
     """The pieces of a table's ranges. At most three for each range: a call adds itself and what follows it."""
 
-    _count: cython.Py_ssize_t
-    _room: cython.Py_ssize_t  # pieces that the columns below have; what comes beyond is counted alone
-    _ranges: cython.Py_ssize_t  # there is room for
-    _open: cython.Py_ssize_t
-    _u64s: cython.p_ulonglong  # the one block of those below, by depth
-    _until: cython.p_ulonglong  # where the range ends
-    _position: cython.p_ulonglong  # its bytes before this one are dealt out
-    _shown: cython.p_ulonglong  # the file that its last piece shows
-    _begun: cython.p_ulonglong  # where its last piece begins
-    _piece: cython.p_ulonglong  # its last piece
-    _range: cython.p_uint  # the range
-    _pick: cython.p_uint  # columns of the pieces
-    _vaddr: cython.p_ulonglong
-    _length: cython.p_ulonglong
-    _file: cython.p_ulonglong
-    _owned: cython.p_uchar
-
     def __cinit__(self, ranges: cython.Py_ssize_t):
         """Room for the worst case; pages that are never written to cost nothing."""
         belong(0 <= ranges <= UINT_MAX)
@@ -58,10 +41,7 @@ class Pieces:
         free(self._u64s)
         free(self._range)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _begin(self, level: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
+    def _begin(self, level, vaddr):
         """A piece of the range that is open at this depth begins."""
         index: cython.Py_ssize_t = self._count
         self._count += 1
@@ -75,12 +55,7 @@ class Pieces:
             self._file[index] = 0
             self._owned[index] = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _show(
-        self, level: cython.Py_ssize_t, until: cython.ulonglong, file: cython.ulonglong, own: cython.bint
-    ) -> cython.void:
+    def _show(self, level, until, file, own):
         """The range that is open at this depth shows this file from its position to `until`."""
         vaddr: cython.ulonglong = self._position[level]
         index: cython.ulonglong = self._piece[level]

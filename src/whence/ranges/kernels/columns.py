@@ -32,11 +32,7 @@ def gather_u8(pick: cython.const[cython.uint][::1], column: cython.const[cython.
             out[index] = column[pick[index]]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def none_later(pick: cython.const[cython.uint][::1]) -> cython.bint:
+def none_later(pick):
     """Whether each row's pick is the row itself or one before it."""
     index: cython.Py_ssize_t
     for index in range(pick.shape[0]):
@@ -123,13 +119,7 @@ def clear_unless(kept: cython.const[cython.uchar][::1], column: cython.uint[::1]
                 column[index] = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def first_above(
-    offset: cython.const[cython.uint][::1], low: cython.ulonglong, high: cython.ulonglong, limit: cython.ulonglong
-) -> cython.ulonglong:
+def first_above(offset, low, high, limit):
     """The first of the rows [low, high), whose offsets ascend, that has an offset above the limit, or `high`."""
     while low < high:
         middle: cython.ulonglong = (low + high) >> 1

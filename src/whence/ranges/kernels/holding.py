@@ -5,16 +5,7 @@ from cython.cimports.whence.kernels.checks import all_below, belong
 from cython.cimports.whence.kernels.signals import handle_signals
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def first_from(
-    asked: cython.pointer(cython.const[cython.ulonglong]),
-    count: cython.Py_ssize_t,
-    vaddr: cython.ulonglong,
-    near: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def first_from(asked, count, vaddr, near):
     """The first of the addresses that is at or above a vaddr, or their number. `near` is where it may be, as it was
     found for another vaddr: steps from there on double."""
     low: cython.Py_ssize_t = near

@@ -14,11 +14,7 @@ NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def _end(vaddr: cython.ulonglong, length: cython.ulonglong) -> cython.ulonglong:
+def _end(vaddr, length):
     """Where a range ends; one that would leave the address space ends with it."""
     return vaddr + length if length <= NEVER - vaddr else NEVER
 
@@ -196,22 +192,6 @@ class MergePlan:
     `same`: the plan made last keeps every one of the table's rows in its place, as it is.
     """
 
-    same = cython.declare(cython.bint, visibility="readonly")
-    _rows: cython.Py_ssize_t
-    _room: cython.Py_ssize_t  # rows that the columns below have; what comes beyond is counted alone
-    _ranges: cython.Py_ssize_t  # there is room for
-    _levels: cython.Py_ssize_t
-    _level_end: cython.p_ulonglong
-    _u32s: cython.p_uint  # the one block of those below
-    _parent: cython.p_uint
-    _cursor: cython.p_uint
-    _chain: cython.p_uint
-    _pick: cython.p_uint  # columns of the picks
-    _name: cython.p_uint
-    _depth: cython.p_uint
-    _vaddr: cython.p_ulonglong
-    _length: cython.p_ulonglong
-
     def __cinit__(self, ranges: cython.Py_ssize_t):
         """Room for the plans of tables of so many ranges."""
         belong(0 <= ranges <= UINT_MAX)
@@ -228,19 +208,7 @@ class MergePlan:
         free(self._level_end)
         free(self._u32s)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _put(
-        self,
-        place: cython.uint,
-        name: cython.uint,
-        level: cython.Py_ssize_t,
-        vaddr: cython.ulonglong,
-        end: cython.ulonglong,
-        low: cython.ulonglong,
-        high: cython.ulonglong,
-    ) -> cython.void:
+    def _put(self, place, name, level, vaddr, end, low, high):
         """A range, clipped to [low, high) and to the range it lies in; nothing where nothing is left."""
         row: cython.Py_ssize_t = self._rows
         if level > self._levels:

@@ -27,10 +27,7 @@ FEW = cython.declare(cython.Py_ssize_t, 1 << 15)
 FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte line field holds
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def are_of_groups(order: cython.const[cython.uint][::1], ends: cython.const[cython.uint][::1]) -> cython.bint:
+def are_of_groups(order, ends):
     """Whether each place in the order is one of its own group's. The ends ascend to no more than its size."""
     group: cython.Py_ssize_t
     index: cython.Py_ssize_t
@@ -49,45 +46,11 @@ class Sweep:
     """One run after the other over one group of scopes and rows or many, each for itself. `run` sweeps and counts,
     `fill` writes the ranges into columns of that many rows. What one run took holds what the next one does."""
 
-    ranges: cython.Py_ssize_t
-    lines: cython.Py_ssize_t
-    _scopes: cython.Py_ssize_t  # of the last run
-    _most_scopes: cython.Py_ssize_t  # there is room for
-    _most_rows: cython.Py_ssize_t
-    _most_groups: cython.Py_ssize_t
-    _heap_size: cython.Py_ssize_t
-    _open: cython.Py_ssize_t
-    _budget: cython.Py_ssize_t
-    _parent: cython.p_uint
-    _level: cython.p_uint
-    _root: cython.p_uint
-    _heap: cython.p_uint
-    _path: cython.p_uint
-    _stack_range: cython.p_uint
-    _stack_scope: cython.p_uint
-    _vaddr: cython.p_ulonglong
-    _end: cython.p_ulonglong
-    _file: cython.p_ulonglong
-    _depth: cython.p_uint
-    _scope: cython.p_uint
-    _first: cython.p_uint
-    _last: cython.p_uint
-    _count: cython.p_uint
-    _line: cython.p_uint
-    _offset: cython.p_uint
-    _number: cython.p_uint
-    _next: cython.p_uint
-    _u64s: cython.p_ulonglong  # the two blocks that hold all of them
-    _u32s: cython.p_uint
-
     def __dealloc__(self):
         free(self._u64s)
         free(self._u32s)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _make_room(self, scopes: cython.Py_ssize_t, rows: cython.Py_ssize_t, groups: cython.Py_ssize_t) -> cython.bint:
+    def _make_room(self, scopes, rows, groups):
         """Room for the worst case; pages that are never written to cost nothing. False when there is no memory."""
         if (
             self._u32s != cython.NULL
@@ -134,12 +97,7 @@ class Sweep:
         self._next = self._number + most_stretches
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _plant(
-        self, depth: cython.pointer(cython.const[cython.uint]), first: cython.Py_ssize_t, last: cython.Py_ssize_t
-    ) -> cython.void:
+    def _plant(self, depth, first, last):
         """Parents, levels and roots from the depths; a depth that skips a level is taken as the next one."""
         index: cython.Py_ssize_t
         level: cython.uint = 0
@@ -154,10 +112,7 @@ class Sweep:
                 self._parent[index] = self._path[level - 1]
                 self._root[index] = self._root[self._parent[index]]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _begin(self, scope: cython.uint, level: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
+    def _begin(self, scope, level, vaddr):
         """A range of the scope begins, and lies on the stack."""
         index: cython.Py_ssize_t = self.ranges
         self.ranges += 1
@@ -172,19 +127,13 @@ class Sweep:
         self._stack_scope[level] = scope
         self._open = level + 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _close(self, keep: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
+    def _close(self, keep, vaddr):
         """The ranges deeper than `keep` end."""
         while self._open > keep:
             self._open -= 1
             self._end[self._stack_range[self._open]] = vaddr
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _enter(self, owner: cython.uint, vaddr: cython.ulonglong) -> cython.void:
+    def _enter(self, owner, vaddr):
         """Make the stack the owner's chain: keep what is common, close the rest, open what is missing."""
         level: cython.Py_ssize_t = self._level[owner]
         scope: cython.uint = owner
@@ -205,10 +154,7 @@ class Sweep:
             self._begin(self._path[level], level, vaddr)
             level += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _own(self, vaddr: cython.ulonglong, file: cython.ulonglong, line: cython.uint) -> cython.void:
+    def _own(self, vaddr, file, line):
         """The innermost open range has this file and line from here on: cut it where its file changes."""
         level: cython.Py_ssize_t = self._open - 1
         index: cython.uint = self._stack_range[level]
@@ -352,10 +298,7 @@ class Sweep:
                 known = level + 1
         return left, self.lines
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _joined(self, one: cython.uint, other: cython.uint) -> cython.bint:
+    def _joined(self, one, other):
         """Let the first range take the second's bytes and lines, where one range can say what both say."""
         shift: cython.ulonglong = self._vaddr[other] - self._vaddr[one]
         described: cython.bint = self._file[one] != UNSET and self._file[other] != UNSET

@@ -1,0 +1,28 @@
+# The reader of variables.py.
+
+from whence.dwarf.kernels.abbrevs cimport AbbrevCache
+from whence.dwarf.kernels.budget cimport Budget
+from whence.dwarf.kernels.units cimport DwarfSections, File, Spans, bytes_at, u64
+from whence.kernels.columns cimport Column
+
+cdef class VariableReader:
+    cdef DwarfSections sections
+    cdef DwarfSections alt
+    cdef AbbrevCache tables
+    cdef Spans spans
+    cdef Budget budget
+
+    cdef void find_spans(
+        self, const u64* unit, unsigned long long* values, unsigned long long* forms, unsigned int has
+    ) noexcept nogil
+    cdef u64 walk(
+        self, const u64* unit, u64 offset, int asked, u64 vaddr, Column starts, Column ends, Column offsets
+    ) noexcept nogil
+    cdef bint of_unit(self, const u64* unit, Column addresses, Column offsets) noexcept nogil
+    cdef bint at_address(
+        self, const u64* unit, u64 spec, unsigned long long* at, unsigned long long* place
+    ) noexcept nogil
+
+cdef u64 block_size(bytes_at data, unsigned long long* at, u64 end, u64 form, int big) noexcept nogil
+cdef bint is_block(u64 form) noexcept nogil
+cdef bint place_of(const File* file, const u64* unit, u64 offset, u64 end, unsigned long long* place) noexcept nogil
