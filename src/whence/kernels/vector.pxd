@@ -10,7 +10,7 @@
 #     append_u64(&ids, id)
 #     append_bytes(&bytes, data, size)
 
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 cdef struct Vector:  # of items of any one size, which the caller knows
@@ -33,29 +33,37 @@ cdef struct Bytes:
     Py_ssize_t count
     Py_ssize_t room
 
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <stdlib.h>
+
+    static int whence_grow(void** items, Py_ssize_t* capacity, Py_ssize_t needed, size_t item) {
+        Py_ssize_t more = *capacity > 32 ? *capacity * 2 : 64;
+        void* block;
+        if (needed <= *capacity)
+            return 1;
+        if (more < needed)
+            more = needed;
+        if ((size_t)more > (SIZE_MAX >> 1) / item || (block = realloc(*items, (size_t)more * item)) == NULL)
+            return 0;
+        *items = block;
+        *capacity = more;
+        return 1;
+    }
+    #define WHENCE_RESERVE_NEXT(vector) ((vector)->count < (vector)->room || whence_grow( \\
+        (void**)&(vector)->items, &(vector)->room, (vector)->count + 1, sizeof *(vector)->items))
+    """
+    # Make the capacity at least `needed` items of `item` bytes each. False if there is no memory.
+    bint grow "whence_grow" (void** items, Py_ssize_t* capacity, Py_ssize_t needed, size_t item) noexcept nogil
+    # Make memory for one more item of a pointer to any struct with `items`, `count` and `room`. False if there is none.
+    bint reserve_next "WHENCE_RESERVE_NEXT" (...) noexcept nogil
+
 ctypedef fused AnyVector:
     Vector
     U64s
     U32s
     Bytes
-
-
-cdef inline bint grow(void** items, Py_ssize_t* room, Py_ssize_t needed, size_t item) noexcept nogil:
-    """Make the capacity at least `needed` items of `item` bytes each. False if there is no memory."""
-    cdef Py_ssize_t more = room[0] * 2 if room[0] > 32 else 64
-    cdef void* block
-    if needed <= room[0]:
-        return True
-    if more < needed:
-        more = needed
-    if <size_t>more > (<size_t>-1 >> 1) // item:
-        return False
-    block = realloc(items[0], <size_t>more * item)
-    if block == NULL:
-        return False
-    items[0] = block
-    room[0] = more
-    return True
 
 
 cdef inline bint reserve(AnyVector* vector, Py_ssize_t more, size_t item) noexcept nogil:

@@ -1,7 +1,9 @@
 # An abbreviation table, compiled for one walk over a unit's DIEs.
 
 from whence.dwarf.kernels.budget cimport Budget
-from whence.dwarf.kernels.units cimport File
+from whence.dwarf.kernels.reading cimport read_form, skip, skip_form, skip_string
+from whence.dwarf.kernels.units cimport END, File, u64
+from whence.kernels.bytes cimport uleb
 
 cdef enum:  # Entry.kind: what the walk does with such a DIE
     PLAIN = 0  # skip its attributes, look among its children
@@ -49,13 +51,19 @@ cdef struct Entry:
     unsigned char kind
     unsigned char children
 
-cdef struct AbbrevTable:
-    Entry* entries
+cdef struct Entries:
+    Entry* items
     Py_ssize_t count
     Py_ssize_t room
-    Op* ops
-    Py_ssize_t op_count
-    Py_ssize_t op_room
+
+cdef struct Ops:
+    Op* items
+    Py_ssize_t count
+    Py_ssize_t room
+
+cdef struct AbbrevTable:
+    Entries entries
+    Ops ops
     int dense  # codes count 1, 2, 3...; else the entries are sorted by code
     const File* file  # what is compiled here: a table's offset in a file, for units of these sizes
     unsigned long long offset
@@ -76,7 +84,7 @@ cdef struct AbbrevCache:
 
 cdef inline Entry* entry_of_code(AbbrevTable* table, unsigned long long code) noexcept nogil:
     if table.dense:
-        return &table.entries[code - 1] if code - 1 < <unsigned long long>table.count else NULL
+        return &table.entries.items[code - 1] if code - 1 < <unsigned long long>table.entries.count else NULL
     return find_entry(table, code)
 
 cdef AbbrevTable* table_of(
@@ -84,6 +92,64 @@ cdef AbbrevTable* table_of(
 ) noexcept nogil
 cdef Entry* find_entry(AbbrevTable* table, unsigned long long code) noexcept nogil
 cdef void free_cache(AbbrevCache* tables) noexcept nogil
+
+# A walk over the DIEs of a unit, in the order of .debug_info:
+#
+#     while next_die(&cursor):
+#         if cursor.entry == NULL: ...    # the end of a list of children
+#         elif not read_attributes(&cursor): break
+#
+# `next_die` reads the code of a DIE and finds its entry; `read_attributes` reads the attributes that have a slot and
+# moves past the others. A damaged DIE ends the walk.
+
+cdef struct DieCursor:
+    const File* file
+    const u64* unit
+    AbbrevTable* table
+    u64 offset  # where the next read begins
+    u64 die  # the offset of the current DIE
+    const Entry* entry
+    unsigned int has  # a bit for each slot that was read
+    u64[SLOTS] values
+    u64[SLOTS] forms
+
+
+cdef inline bint next_die(DieCursor* cursor) noexcept nogil:
+    """Read the code of the next DIE. False at the end of the unit, and if its abbreviation does not exist."""
+    cdef u64 code
+    if cursor.offset >= cursor.unit[END]:
+        return False
+    cursor.die = cursor.offset
+    code = uleb(cursor.file.info.at, &cursor.offset, cursor.unit[END])
+    cursor.entry = entry_of_code(cursor.table, code) if code else NULL
+    return code == 0 or cursor.entry != NULL
+
+
+cdef inline bint read_attributes(DieCursor* cursor) noexcept nogil:
+    """Read the attributes of the current DIE that have a slot. False if the DIE extends past the end of the unit."""
+    cdef const unsigned char* data = cursor.file.info.at
+    cdef u64 end = cursor.unit[END]
+    cdef const Op* op = cursor.table.ops.items + cursor.entry.first
+    cdef u64 form
+    cdef unsigned int step
+    cursor.has = 0
+    for step in range(cursor.entry.ops):
+        skip(&cursor.offset, end, op.before)
+        if op.what == SKIP_TEXT:
+            skip_string(data, &cursor.offset, end)
+        elif op.what == READ:
+            form = op.form
+            cursor.values[op.slot] = read_form(
+                data, &cursor.offset, end, &form, op.implicit, cursor.unit, cursor.file.big
+            )
+            cursor.forms[op.slot] = form
+            cursor.has |= <unsigned int>1 << op.slot
+        else:
+            skip_form(data, &cursor.offset, end, op.form, cursor.unit, cursor.file.big)
+        op += 1
+    skip(&cursor.offset, end, cursor.entry.tail)
+    return cursor.offset <= end
+
 
 cdef bint keeps_types_apart(unsigned long long language) noexcept nogil
 cdef bint enumerations_hold_code(unsigned long long language) noexcept nogil

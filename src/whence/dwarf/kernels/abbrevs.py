@@ -16,7 +16,7 @@ from cython.cimports.libc.stdlib import calloc, free, qsort
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.budget import affordable, spend
-from cython.cimports.whence.dwarf.kernels.reading import fixed, form_size, sleb, uleb
+from cython.cimports.whence.dwarf.kernels.reading import Attribute, fixed, form_size, next_attribute, uleb
 from cython.cimports.whence.dwarf.kernels.units import (
     ABBREV,
     ADDRESS_SIZE,
@@ -28,7 +28,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
     VERSION,
 )
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
-from cython.cimports.whence.kernels.vector import grow
+from cython.cimports.whence.kernels.vector import reserve_next
 
 
 def keeps_types_apart(language):
@@ -111,7 +111,7 @@ def table_of(tables, file, unit, budget, fault):
     table: cython.pointer[AbbrevTable] = tables.last
     fault[0] = 0
     if table != cython.NULL and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
-        if table.count:
+        if table.entries.count:
             table.used = tables.turn
             return table
     if tables.rows == cython.NULL:
@@ -125,7 +125,7 @@ def table_of(tables, file, unit, budget, fault):
     row = tables.rows + TABLE_WAYS * ((unit[ABBREV] * WHENCE_GOLDEN) >> 58)
     for way in range(TABLE_WAYS):
         table = row + way
-        if table.count and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
+        if table.entries.count and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
             table.used = tables.turn
             tables.last = table
             return table
@@ -147,7 +147,7 @@ def table_of(tables, file, unit, budget, fault):
     if not spend(budget, min(reached, stop) - min(unit[ABBREV], stop)):
         fault[0] = COSTLY_ABBREVS
     if fault[0]:
-        table.count = 0
+        table.entries.count = 0
         return cython.NULL
     table.file = file
     table.offset = unit[ABBREV]
@@ -158,15 +158,16 @@ def table_of(tables, file, unit, budget, fault):
 
 def bytes_of(table):
     """The bytes a table takes."""
-    return table.room * cython.sizeof(Entry) + table.op_room * cython.sizeof(Op)
+    return table.entries.room * cython.sizeof(Entry) + table.ops.room * cython.sizeof(Op)
 
 
 def compile_abbrevs(table, file, unit, size, reached, with_columns):
     """Compile the unit's table, which ends before `size`. Returns 0, BAD_ABBREVS or OUT_OF_MEMORY; `reached` becomes
     where reading ended."""
     data = file.abbrev.at
+    attribute: Attribute
     offset: cython.ulonglong = unit[ABBREV]
-    table.count = table.op_count = 0
+    table.entries.count = table.ops.count = 0
     table.dense = True
     if offset >= size:
         return BAD_ABBREVS
@@ -176,41 +177,27 @@ def compile_abbrevs(table, file, unit, size, reached, with_columns):
             break
         tag: cython.ulonglong = uleb(data, cython.address(offset), size)
         kind: cython.int = kind_of(tag, unit[LANGUAGE])
-        if table.count == table.room and not grow(
-            cython.cast(cython.pp_void, cython.address(table.entries)),
-            cython.address(table.room),
-            table.count + 1,
-            cython.sizeof(Entry),
-        ):
+        if not reserve_next(cython.address(table.entries)):
             return OUT_OF_MEMORY
-        entry = cython.address(table.entries[table.count])
+        entry = cython.address(table.entries.items[table.entries.count])
         entry.code = code
         entry.kind = kind
         entry.tag = cython.cast(cython.ushort, min(tag, LARGEST_TAG))
-        entry.first = cython.cast(cython.uint, table.op_count)
+        entry.first = cython.cast(cython.uint, table.ops.count)
         entry.children = cython.cast(cython.uchar, fixed(data, cython.address(offset), size, 1, 0))
         entry.spec = offset
-        table.count += 1
-        if code != table.count:
+        table.entries.count += 1
+        if code != table.entries.count:
             table.dense = False
         run: cython.ulonglong = 0
         seen: cython.uint = 0
-        while True:
-            name: cython.ulonglong = uleb(data, cython.address(offset), size)
-            form: cython.ulonglong = uleb(data, cython.address(offset), size)
-            implicit: cython.ulonglong = (
-                sleb(data, cython.address(offset), size) if form == c.DW_FORM_implicit_const else 0
-            )
-            if offset > size:
-                reached[0] = offset
-                return BAD_ABBREVS
-            if name == 0 and form == 0:
-                break
+        while next_attribute(data, cython.address(offset), size, cython.address(attribute)):
+            form = attribute.form
             width: cython.int = form_size(form, unit[ADDRESS_SIZE], unit[OFFSET_SIZE], unit[VERSION])
             if width == -2:
                 reached[0] = offset
                 return BAD_ABBREVS
-            slot: cython.int = slot_of(name, kind, with_columns)
+            slot: cython.int = slot_of(attribute.name, kind, with_columns)
             if slot == S_SIBLING and not entry.children:
                 slot = -1
             if slot >= 0:  # a DIE has an attribute once (2.2); one that takes no bytes could be repeated for nothing
@@ -230,26 +217,24 @@ def compile_abbrevs(table, file, unit, size, reached, with_columns):
                 what = SKIP_FORM
             else:
                 what = SKIP_LEB
-            if table.op_count == table.op_room and not grow(
-                cython.cast(cython.pp_void, cython.address(table.ops)),
-                cython.address(table.op_room),
-                table.op_count + 1,
-                cython.sizeof(Op),
-            ):
+            if not reserve_next(cython.address(table.ops)):
                 return OUT_OF_MEMORY
-            op = cython.address(table.ops[table.op_count])
-            table.op_count += 1
+            op = cython.address(table.ops.items[table.ops.count])
+            table.ops.count += 1
             op.what = what
             op.slot = slot if slot >= 0 else 0
             op.form = cython.cast(cython.ushort, form)
             op.before = cython.cast(cython.uint, run)
-            op.implicit = implicit
+            op.implicit = attribute.implicit
             run = 0
+        if offset > size:
+            reached[0] = offset
+            return BAD_ABBREVS
         entry.tail = cython.cast(cython.uint, run)
-        entry.ops = cython.cast(cython.uint, table.op_count) - entry.first
+        entry.ops = cython.cast(cython.uint, table.ops.count) - entry.first
     reached[0] = offset
     if not table.dense:
-        qsort(table.entries, table.count, cython.sizeof(table.entries[0]), by_code)
+        qsort(table.entries.items, table.entries.count, cython.sizeof(table.entries.items[0]), by_code)
     return 0
 
 
@@ -263,15 +248,15 @@ def by_code(left, right):
 def find_entry(table, code):
     """The entry of a code in a table whose codes do not count 1, 2, 3..., or NULL."""
     low: cython.ulonglong = 0
-    high: cython.ulonglong = table.count
+    high: cython.ulonglong = table.entries.count
     while low < high:
         middle: cython.ulonglong = (low + high) // 2
-        if table.entries[middle].code < code:
+        if table.entries.items[middle].code < code:
             low = middle + 1
         else:
             high = middle
-    if low < table.count and table.entries[low].code == code:
-        return cython.address(table.entries[low])
+    if low < table.entries.count and table.entries.items[low].code == code:
+        return cython.address(table.entries.items[low])
     return cython.NULL
 
 
@@ -279,8 +264,8 @@ def free_tables(tables):
     """Free every table."""
     i: cython.int
     for i in range(TABLE_ROWS * TABLE_WAYS):
-        free(tables.rows[i].entries)
-        free(tables.rows[i].ops)
+        free(tables.rows[i].entries.items)
+        free(tables.rows[i].ops.items)
     memset(tables.rows, 0, TABLE_ROWS * TABLE_WAYS * cython.sizeof(AbbrevTable))
     tables.last = cython.NULL
     tables.held = 0
@@ -302,6 +287,7 @@ def refs_stay_in_units(data: cython.const[cython.uchar][::1], tables: cython.ulo
     p: cython.pointer[cython.const[cython.uchar]] = cython.NULL
     offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]
+    attribute: Attribute
     good: cython.bint = True
     if size == 0:
         return True
@@ -315,14 +301,7 @@ def refs_stay_in_units(data: cython.const[cython.uchar][::1], tables: cython.ulo
                 continue
             uleb(p, cython.address(offset), size)
             fixed(p, cython.address(offset), size, 1, 0)
-            while True:
-                name: cython.ulonglong = uleb(p, cython.address(offset), size)
-                form: cython.ulonglong = uleb(p, cython.address(offset), size)
-                if form == c.DW_FORM_implicit_const:
-                    sleb(p, cython.address(offset), size)
-                if offset > size or form in (c.DW_FORM_ref_addr, c.DW_FORM_indirect):
-                    good = False
-                    break
-                if name == 0 and form == 0:
-                    break
+            while good and next_attribute(p, cython.address(offset), size, cython.address(attribute)):
+                good = attribute.form not in (c.DW_FORM_ref_addr, c.DW_FORM_indirect)
+            good = good and offset <= size
     return good

@@ -72,7 +72,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.signals import handle_signals
-from cython.cimports.whence.kernels.vector import grow
+from cython.cimports.whence.kernels.vector import grow, reserve_next
 
 NO_START = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
 FEW_SPANS = cython.declare(cython.Py_ssize_t, 64)
@@ -117,7 +117,7 @@ def walk(nodes, file, unit, table):
             nodes.fault_offset = die
             return NO_ABBREV if offset <= end else BAD_DIE
         has: cython.uint = 0
-        op = table.ops + entry.first
+        op = table.ops.items + entry.first
         for step in range(entry.ops):
             if end - offset < op.before or offset > end:
                 nodes.fault_offset = die
@@ -146,12 +146,7 @@ def walk(nodes, file, unit, table):
         offset += entry.tail
         parent: cython.uint = current
         if entry.kind >= FUNCTION and not skipped and not has >> S_DECLARATION & 1:
-            if nodes.count == nodes.room and not grow(
-                cython.cast(cython.pp_void, cython.address(nodes.items)),
-                cython.address(nodes.room),
-                nodes.count + 1,
-                cython.sizeof(Node),
-            ):
+            if not reserve_next(nodes):
                 nodes.fault_offset = die
                 return OUT_OF_MEMORY
             node = cython.address(nodes.items[nodes.count])
@@ -545,7 +540,7 @@ class ScopeReader:
         self.vaddr.vector.count = 0
         self.scope_ends.vector.count = self.start_ends.vector.count = 0
         self.faults.vector.count = self.fault_offsets.vector.count = 0
-        self.names.plain.count = self.names.start_count = 0
+        self.names.plain.count = self.names.starts.count = 0
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             forget_names(cython.address(self.names))
@@ -560,9 +555,9 @@ class ScopeReader:
                 self.faults.push_u32(fault)
                 self.fault_offsets.push_u64(self.nodes.fault_offset)
                 self.scope_ends.push_u32(cython.cast(cython.uint, self.vaddr.vector.count))
-                self.start_ends.push_u32(cython.cast(cython.uint, self.names.start_count))
+                self.start_ends.push_u32(cython.cast(cython.uint, self.names.starts.count))
         self._count_scopes()
-        return self.names.plain.count, self.names.start_count
+        return self.names.plain.count, self.names.starts.count
 
     def set_sections(self, sections: DwarfSections):
         """The units to come are those of `sections`, whose bytes are the ones before."""
@@ -600,12 +595,12 @@ class ScopeReader:
         function: cython.ulonglong[::1] = starts.function
         file: cython.ulonglong[::1] = starts.file
         line: cython.uint[::1] = starts.line
-        belong(function.shape[0] == file.shape[0] == line.shape[0] <= self.names.start_count)
+        belong(function.shape[0] == file.shape[0] == line.shape[0] <= self.names.starts.count)
         with cython.nogil:
             for i in range(line.shape[0]):
-                function[i] = self.names.starts[i].name
-                file[i] = self.names.starts[i].file
-                line[i] = self.names.starts[i].line
+                function[i] = self.names.starts.items[i].name
+                file[i] = self.names.starts.items[i].file
+                line[i] = self.names.starts.items[i].line
 
 
 def put_qualified_names(function: cython.ulonglong[::1], names: cython.const[cython.ulonglong][::1]):

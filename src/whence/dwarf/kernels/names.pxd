@@ -1,7 +1,8 @@
 # What functions are called and where they are declared, remembered by DIE.
 
-from whence.dwarf.kernels.abbrevs cimport AbbrevCache, AbbrevTable
+from whence.dwarf.kernels.abbrevs cimport AbbrevCache, AbbrevTable, DieCursor
 from whence.dwarf.kernels.budget cimport Budget
+from whence.dwarf.kernels.reading cimport Attribute
 from whence.dwarf.kernels.units cimport File, u64
 from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport U64s
@@ -26,6 +27,16 @@ cdef struct KnownName:
     unsigned long long key
     unsigned long long name
 
+cdef struct KnownNames:
+    KnownName* items
+    Py_ssize_t count
+    Py_ssize_t room
+
+cdef struct Starts:
+    Start* items
+    Py_ssize_t count
+    Py_ssize_t room
+
 cpdef enum:  # how functions are named: whence._base.model.NameStyle
     QUALIFIED = 0  # by the linkage name; without one, in C++ and Rust, by the name with the scopes it lies in
     LINKAGE = 1  # by the linkage name, else by the name alone
@@ -34,18 +45,34 @@ cpdef enum:  # how functions are named: whence._base.model.NameStyle
 cdef struct Names:
     int style  # QUALIFIED, LINKAGE, SHORT
     HashIndex index  # of known, by key
-    KnownName* known
-    Py_ssize_t count
-    Py_ssize_t room
+    KnownNames known
     unsigned long long seed  # so that a file cannot choose keys that collide
     U64s plain  # keys of DIEs whose name lacks their scope (C++, Rust)
     const unsigned long long* current  # the unit that is walked
-    Start* starts
-    Py_ssize_t start_count
-    Py_ssize_t start_room
-    int unresolved_refs  # whether DIEs that lie in no known unit were referred to
+    Starts starts
+    bint unresolved_refs  # whether DIEs that lie in no known unit were referred to
     U64s unresolved  # where such DIEs begin in .debug_info
     Budget budget
+
+cdef struct Search:  # for the name and the declaration of a function, along its origins and specifications
+    Names* names  # NULL for names of types
+    const File* file
+    const File* alt
+    const File* types
+    AbbrevCache* tables
+    Budget* budget
+    bint unresolved_refs
+    u64 die  # the key of the DIE that is read
+    u64 origin
+    u64 specification
+    u64 name
+    u64 named  # the DIE that has it
+    u64 language
+    u64 linkage
+    u64 decl_file
+    u64 decl_line
+    int has  # HAS_DECL_*
+    bint bare  # not a declaration, without a frame base, not artificial: line tables only (clang -g1)
 
 cdef unsigned long long function_name(
     Names* names, const File* file, const File* alt, AbbrevCache* tables, unsigned long long key
@@ -58,11 +85,15 @@ cdef u64 remember_plain(Names* names, u64 key, u64 name) noexcept nogil
 cdef void remember_start(Names* names, u64 name, u64 file, u64 line) noexcept nogil
 cdef bint same_files(const u64* unit, const u64* other) noexcept nogil
 cdef u64 type_of(const File* file, u64 signature, Budget* budget) noexcept nogil
-cdef u64 follow(
-    Names* names, const File* file, const File* alt, const File* types, AbbrevCache* tables, Budget* budget, u64 key,
-    int* unresolved_refs,
+cdef void begin_search(
+    Search* search, Names* names, const File* file, const File* alt, const File* types, AbbrevCache* tables, Budget* budget
 ) noexcept nogil
-cdef Py_ssize_t collect_ancestors(
-    const File* file, const u64* unit, AbbrevTable* table, U64s* levels, const u64* keys, Py_ssize_t count,
-    unsigned long long* ancestors,
+cdef u64 follow(Search* search, u64 key) noexcept nogil
+cdef bint read_declaration(Search* search) noexcept nogil
+cdef void note_attribute(
+    Search* search, const File* file, const u64* unit, const Attribute* attribute, u64 value
+) noexcept nogil
+cdef u64 target_of_attribute(Search* search, const u64* unit, const Attribute* attribute, u64 value) noexcept nogil
+cdef void collect_ancestors(
+    DieCursor* cursor, U64s* levels, const u64* keys, Py_ssize_t count, unsigned long long* ancestors
 ) noexcept nogil

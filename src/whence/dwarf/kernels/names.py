@@ -5,7 +5,7 @@ the first DW_AT_decl_line and the first DW_AT_decl_file on that way (a definitio
 declaration it completes).
 
 In: the key of a DIE (its offset in .debug_info; with ALT_BIT, in the supplementary file's). Out: a name reference,
-remembered per DIE, because an inlined function is met hundreds of times. A chain is followed for at most MOST_STEPS.
+remembered per DIE, because an inlined function is met hundreds of times. A chain is followed for at most MAX_STEPS.
 A class that only refers to its type unit (clang's -fdebug-types-section) has its name there.
 
 A C++ or Rust function without a linkage name (a static one, say) gets a reference of the source PLAIN_SOURCE, whose
@@ -19,23 +19,23 @@ from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.abbrevs import (
-    READ,
     S_SIBLING,
-    SKIP_TEXT,
     AbbrevCache,
+    DieCursor,
     entry_of_code,
     free_cache,
+    next_die,
+    read_attributes,
     table_of,
 )
 from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget, spend
 from cython.cimports.whence.dwarf.kernels.reading import (
+    Attribute,
     name_of,
+    next_attribute,
     number,
     read_form,
-    skip,
     skip_form,
-    skip_string,
-    sleb,
     target_of,
     type_unit,
     uleb,
@@ -61,10 +61,10 @@ from cython.cimports.whence.dwarf.kernels.units import (
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.hashtable import clear_index, find_u64, insert, mix, release_index
 from cython.cimports.whence.kernels.signals import handle_signals
-from cython.cimports.whence.kernels.vector import U64s, grow, push_u64, release
+from cython.cimports.whence.kernels.vector import U64s, push_u64, release, reserve_next
 
-MOST_NAMES = cython.declare(cython.Py_ssize_t, 1 << 16)  # names remembered before it starts anew
-MOST_STEPS = cython.declare(cython.int, 16)  # along origins and specifications
+MAX_NAMES = cython.declare(cython.Py_ssize_t, 1 << 16)  # names remembered before it starts anew
+MAX_STEPS = cython.declare(cython.int, 16)  # along origins and specifications
 # Which of its coordinates a declaration has
 HAS_DECL_FILE = cython.declare(cython.int, 1)
 HAS_DECL_LINE = cython.declare(cython.int, 2)
@@ -93,16 +93,13 @@ def remember_start(names, name, file, line):
     """One more declaration; none where there is no memory or the line is none."""
     if name == 0 or line == 0 or line >> 32:
         return
-    if not grow(
-        cython.cast(cython.pp_void, cython.address(names.starts)), cython.address(names.start_room),
-        names.start_count + 1, cython.sizeof(Start),
-    ):  # fmt: skip
+    if not reserve_next(cython.address(names.starts)):
         return
-    start = cython.address(names.starts[names.start_count])
+    start = cython.address(names.starts.items[names.starts.count])
     start.name = name
     start.file = file
     start.line = cython.cast(cython.uint, line)
-    names.start_count += 1
+    names.starts.count += 1
 
 
 def same_files(unit, other):
@@ -125,214 +122,216 @@ def type_of(file, signature, budget):
     return unit[OFFSET] + value if value < unit[END] - unit[OFFSET] else 0
 
 
-def follow(names, file, alt, types, tables, budget, key, unresolved_refs):
-    """Read DIEs from the key on along origins and specifications. Returns the name. With `names` its start is kept,
-    too; without, no linkage name is looked for, but type units are: those of `types` (.debug_types, or NULL), too."""
+def begin_search(search, names, file, alt, types, tables, budget):
+    memset(search, 0, cython.sizeof(Search))
+    search.names, search.file, search.alt, search.types = names, file, alt, types
+    search.tables, search.budget = tables, budget
+    search.bare = True
+
+
+def follow(search, key):
+    """Read DIEs from the key on, along origins and specifications, and return the name; 0 if there is none.
+
+    With `names` the declaration is remembered as well. Without, linkage names are ignored, and type units are searched:
+    also those of `types` (.debug_types, or NULL).
+    """
     step: cython.int
-    die: u64 = key
-    following: u64
-    origin: u64
-    found: u64 = 0
-    linkage: u64 = 0
-    decl_file: u64 = 0
-    decl_line: u64 = 0
-    has: cython.int = 0  # HAS_DECL_*
-    named: u64 = 0
-    language: u64 = 0
-    bare: u64 = 1  # not declared, without a frame base, not artificial: line tables only (clang -g1)
+    names = search.names
+    search.die = key
+    search.name = search.linkage = search.decl_file = search.decl_line = search.named = search.language = 0
+    search.has = 0
+    search.bare = True
+    for step in range(MAX_STEPS):
+        search.origin = search.specification = 0
+        if not read_declaration(search):
+            break
+        target: u64 = search.origin if search.origin else search.specification
+        if not target or target == search.die or (search.linkage and search.has == HAS_START):
+            break
+        search.die = target
+    name: u64 = search.name
+    if search.linkage:
+        name = search.linkage
+    elif name and names != cython.NULL and names.style == QUALIFIED and is_qualified(search.language):
+        name = remember_plain(names, search.named | cython.cast(u64, search.bare and search.has == 0) << BARE_BIT, name)
+    if names != cython.NULL and search.has == HAS_START:
+        remember_start(names, name, search.decl_file, search.decl_line)
+    return name
+
+
+def read_declaration(search):
+    """Read the DIE of a search. False if it cannot be found or read."""
+    attribute: Attribute
     fault: cython.int = 0
-    for step in range(MOST_STEPS):
-        own = alt if die >> ALT_BIT & 1 else types if die >> TYPES_BIT & 1 else file
-        other = own if die >> ALT_BIT & 1 else alt
-        offset: u64 = die & ((cython.cast(u64, 1) << TYPES_BIT) - 1)
-        if own == cython.NULL:
+    in_alt: cython.bint = search.die >> ALT_BIT & 1
+    in_types: cython.bint = search.die >> TYPES_BIT & 1
+    file = search.alt if in_alt else search.types if in_types else search.file
+    offset: u64 = search.die & ((cython.cast(u64, 1) << TYPES_BIT) - 1)
+    if file == cython.NULL:
+        return False
+    unit = unit_at(file, offset)
+    if unit == cython.NULL and offset < file.info.size:
+        search.unresolved_refs = True
+        if search.names != cython.NULL and file == search.file:
+            push_u64(cython.address(search.names.unresolved), offset)
+    if unit == cython.NULL or unit[FAULT] or offset <= unit[OFFSET]:
+        return False
+    code: u64 = uleb(file.info.at, cython.address(offset), unit[END])
+    if offset > unit[END] or code == 0:
+        return False
+    table = table_of(search.tables, file, unit, search.budget, cython.address(fault))
+    if table == cython.NULL:
+        return False
+    entry = entry_of_code(table, code)
+    if entry == cython.NULL:
+        return False
+    spec: u64 = entry.spec
+    while next_attribute(file.abbrev.at, cython.address(spec), file.abbrev.size, cython.address(attribute)):
+        if not spend(search.budget, 1):
             break
-        unit = unit_at(own, offset)
-        if unit == cython.NULL and offset < own.info.size:
-            unresolved_refs[0] = True
-            if names != cython.NULL and own == file:
-                push_u64(cython.address(names.unresolved), offset)
-        if unit == cython.NULL or unit[FAULT] or offset <= unit[OFFSET]:
+        if attribute.name not in (
+            c.DW_AT_name, c.DW_AT_linkage_name, c.DW_AT_MIPS_linkage_name, c.DW_AT_abstract_origin,
+            c.DW_AT_specification, c.DW_AT_decl_file, c.DW_AT_decl_line,
+        ) and (attribute.name != c.DW_AT_signature or search.names != cython.NULL):  # fmt: skip
+            if attribute.name in (c.DW_AT_frame_base, c.DW_AT_artificial):
+                search.bare = False
+            skip_form(file.info.at, cython.address(offset), unit[END], attribute.form, unit, file.big)
+            continue
+        value: u64 = read_form(
+            file.info.at, cython.address(offset), unit[END], cython.address(attribute.form), attribute.implicit, unit,
+            file.big,
+        )  # fmt: skip
+        if offset > unit[END]:
             break
-        spec: u64 = uleb(own.info.at, cython.address(offset), unit[END])
-        if offset > unit[END] or spec == 0:
-            break
-        table = table_of(tables, own, unit, budget, cython.address(fault))
-        if table == cython.NULL:
-            break
-        entry = entry_of_code(table, spec)
-        if entry == cython.NULL:
-            break
-        spec = entry.spec
-        spec_end: u64 = own.abbrev.size
-        following = origin = 0
-        while True:
-            name: u64 = uleb(own.abbrev.at, cython.address(spec), spec_end)
-            form: u64 = uleb(own.abbrev.at, cython.address(spec), spec_end)
-            implicit: u64 = (
-                sleb(own.abbrev.at, cython.address(spec), spec_end) if form == c.DW_FORM_implicit_const else 0
-            )
-            if spec > spec_end or (name == 0 and form == 0) or not spend(budget, 1):
-                break
-            if name not in (
-                c.DW_AT_name, c.DW_AT_linkage_name, c.DW_AT_MIPS_linkage_name, c.DW_AT_abstract_origin,
-                c.DW_AT_specification, c.DW_AT_decl_file, c.DW_AT_decl_line,
-            ) and (name != c.DW_AT_signature or names != cython.NULL):  # fmt: skip
-                if name in (c.DW_AT_frame_base, c.DW_AT_artificial):
-                    bare = 0
-                skip_form(own.info.at, cython.address(offset), unit[END], form, unit, own.big)
-                continue
-            value: u64 = read_form(
-                own.info.at, cython.address(offset), unit[END], cython.address(form), implicit, unit, own.big
-            )
-            if offset > unit[END]:
-                break
-            if name in (c.DW_AT_linkage_name, c.DW_AT_MIPS_linkage_name):
-                if names != cython.NULL and not linkage and names.style != SHORT:
-                    linkage = name_of(own, other, unit, value, form)
-            elif name == c.DW_AT_decl_file:
-                if names != cython.NULL and not has & HAS_DECL_FILE and value >> 32 == 0:
-                    has |= HAS_DECL_FILE
-                    decl_file = value
-                    if die >> ALT_BIT & 1 or not same_files(unit, names.current):
-                        decl_file |= cython.cast(u64, unit - own.units) // WIDTH << FILE_UNIT_SHIFT
-                        decl_file |= cython.cast(u64, 1) << (ALT_FILE_BIT if die >> ALT_BIT & 1 else OTHER_FILE_BIT)
-            elif name == c.DW_AT_decl_line:
-                if not has & HAS_DECL_LINE:
-                    has |= HAS_DECL_LINE
-                    decl_line = value
-            elif name == c.DW_AT_name:
-                if not found:
-                    found = name_of(own, other, unit, value, form)
-                    named = die
-                    language = unit[LANGUAGE]
-                    if language == 0 and names != cython.NULL:  # dwz: a partial unit is of those that import it
-                        language = names.current[LANGUAGE]
+        if attribute.name in (c.DW_AT_abstract_origin, c.DW_AT_specification, c.DW_AT_signature):
+            target: u64 = target_of_attribute(search, unit, cython.address(attribute), value)
+            if attribute.name == c.DW_AT_specification:
+                search.specification = target
             else:
-                if name == c.DW_AT_signature:
-                    signature: u64 = value
-                    value = 0
-                    if form == c.DW_FORM_ref_sig8:
-                        value = type_of(alt if die >> ALT_BIT & 1 else file, signature, budget)
-                    if value == 0 and form == c.DW_FORM_ref_sig8 and not die >> ALT_BIT & 1:
-                        value = type_of(types, signature, budget)
-                        value |= cython.cast(u64, value != 0) << TYPES_BIT
-                    unresolved_refs[0] |= value == 0
-                else:
-                    value = target_of(unit, value, form)
-                    if value and die >> TYPES_BIT & 1 and form != c.DW_FORM_ref_addr:
-                        value |= cython.cast(u64, 1) << TYPES_BIT
-                if value and die >> ALT_BIT & 1:
-                    value |= cython.cast(u64, 1) << ALT_BIT
-                if name == c.DW_AT_specification:
-                    following = value
-                else:
-                    origin = value
-        following = origin if origin else following
-        if not following or following == die or (linkage and has == HAS_START):
-            break
-        die = following
-    if linkage:
-        found = linkage
-    elif found and names != cython.NULL and names.style == QUALIFIED and is_qualified(language):
-        found = remember_plain(names, named | (bare if has == 0 else 0) << BARE_BIT, found)
-    if names != cython.NULL and has == HAS_START:
-        remember_start(names, found, decl_file, decl_line)
-    return found
+                search.origin = target
+        else:
+            note_attribute(search, file, unit, cython.address(attribute), value)
+    return True
+
+
+def note_attribute(search, file, unit, attribute, value):
+    """Keep what an attribute says of the name and the declaration, the first of several."""
+    names = search.names
+    in_alt: cython.bint = search.die >> ALT_BIT & 1
+    alt = file if in_alt else search.alt
+    if attribute.name == c.DW_AT_name:
+        if not search.name:
+            search.name = name_of(file, alt, unit, value, attribute.form)
+            search.named = search.die
+            search.language = unit[LANGUAGE]
+            if search.language == 0 and names != cython.NULL:  # dwz: a partial unit has the language of its importer
+                search.language = names.current[LANGUAGE]
+    elif attribute.name == c.DW_AT_decl_line:
+        if not search.has & HAS_DECL_LINE:
+            search.has |= HAS_DECL_LINE
+            search.decl_line = value
+    elif names == cython.NULL:
+        return
+    elif attribute.name == c.DW_AT_decl_file:
+        if not search.has & HAS_DECL_FILE and value >> 32 == 0:
+            search.has |= HAS_DECL_FILE
+            search.decl_file = value
+            if in_alt or not same_files(unit, names.current):
+                search.decl_file |= cython.cast(u64, unit - file.units) // WIDTH << FILE_UNIT_SHIFT
+                search.decl_file |= cython.cast(u64, 1) << (ALT_FILE_BIT if in_alt else OTHER_FILE_BIT)
+    elif not search.linkage and names.style != SHORT:
+        search.linkage = name_of(file, alt, unit, value, attribute.form)
+
+
+def target_of_attribute(search, unit, attribute, value):
+    """Return the key of the DIE that an origin, a specification or a signature refers to; 0 if there is none."""
+    in_alt: cython.bint = search.die >> ALT_BIT & 1
+    if attribute.name == c.DW_AT_signature:
+        target: u64 = 0
+        if attribute.form == c.DW_FORM_ref_sig8:
+            target = type_of(search.alt if in_alt else search.file, value, search.budget)
+            if target == 0 and not in_alt:
+                target = type_of(search.types, value, search.budget)
+                target |= cython.cast(u64, target != 0) << TYPES_BIT
+        search.unresolved_refs |= target == 0
+    else:
+        target = target_of(unit, value, attribute.form)
+        if target and search.die >> TYPES_BIT & 1 and attribute.form != c.DW_FORM_ref_addr:
+            target |= cython.cast(u64, 1) << TYPES_BIT
+    return target | cython.cast(u64, target != 0 and in_alt) << ALT_BIT
 
 
 def function_name(names, file, alt, tables, key):
-    """The name of the function that a DIE describes or refers to; 0 when it has none."""
-    if names.count >= MOST_NAMES:
+    """Return the name of the function that a DIE describes or refers to; 0 if it has none."""
+    search: Search
+    if names.known.count >= MAX_NAMES:
         forget_names(names)
     item: cython.Py_ssize_t = find_u64(
-        cython.address(names.index), names.known, cython.sizeof(KnownName), key, names.seed
+        cython.address(names.index), names.known.items, cython.sizeof(KnownName), key, names.seed
     )
     if item >= 0:
-        return names.known[item].name
-    name: u64 = follow(
-        names, file, alt, cython.NULL, tables, cython.address(names.budget), key, cython.address(names.unresolved_refs)
-    )
-    if grow(
-        cython.cast(cython.pp_void, cython.address(names.known)), cython.address(names.room), names.count + 1,
-        cython.sizeof(KnownName),
-    ) and insert(cython.address(names.index), mix(key, names.seed), names.count):  # fmt: skip
-        names.known[names.count].key = key
-        names.known[names.count].name = name
-        names.count += 1
+        return names.known.items[item].name
+    begin_search(
+        cython.address(search), names, file, alt, cython.NULL, tables, cython.address(names.budget)
+    )  # fmt: skip
+    name: u64 = follow(cython.address(search), key)
+    names.unresolved_refs |= search.unresolved_refs
+    if reserve_next(cython.address(names.known)) and insert(
+        cython.address(names.index), mix(key, names.seed), names.known.count
+    ):
+        known = cython.address(names.known.items[names.known.count])
+        known.key = key
+        known.name = name
+        names.known.count += 1
     return name
 
 
 def forget_names(names):
     clear_index(cython.address(names.index))
-    names.count = 0
+    names.known.count = 0
 
 
 def free_names(names):
     release_index(cython.address(names.index))
     release(cython.address(names.plain))
     release(cython.address(names.unresolved))
-    free(names.known)
-    free(names.starts)
-    names.known = cython.NULL
-    names.starts = cython.NULL
-    names.count = names.room = names.start_count = names.start_room = 0
+    free(names.known.items)
+    free(names.starts.items)
+    memset(cython.address(names.known), 0, cython.sizeof(names.known))
+    memset(cython.address(names.starts), 0, cython.sizeof(names.starts))
 
 
-# The DIEs that a DIE lies in
+# The DIEs around a DIE
 
 
-def collect_ancestors(file, unit, table, levels, keys, count, ancestors):
-    """Fill MAX_ANCESTORS numbers per key (ascending offsets of DIEs of this unit): tag << TAG_SHIFT | offset, innermost
-    first."""
-    data = file.info.at
-    offset: u64 = unit[DIE]
-    end: u64 = unit[END]
+def collect_ancestors(cursor, levels, keys, count, ancestors):
+    """Set MAX_ANCESTORS numbers for each key, innermost first: tag << TAG_SHIFT | offset.
+
+    Keys are offsets of DIEs of the cursor's unit in ascending order; others are passed over.
+    """
     step: cython.Py_ssize_t
     key: cython.Py_ssize_t = 0
     levels.count = 0
-    while offset < end and key < count:
-        die: u64 = offset
-        while key < count and keys[key] < die:
-            key += 1  # it is no DIE
-        if key < count and keys[key] == die:
-            for step in range(MAX_ANCESTORS):
-                if step < levels.count:
-                    ancestors[key * MAX_ANCESTORS + step] = levels.items[levels.count - 1 - step]
+    while key < count and next_die(cursor):
+        while key < count and keys[key] < cursor.die:
             key += 1
-        code: u64 = uleb(data, cython.address(offset), end)
-        if code == 0:
+        if key < count and keys[key] == cursor.die:
+            for step in range(min(MAX_ANCESTORS, levels.count)):
+                ancestors[key * MAX_ANCESTORS + step] = levels.items[levels.count - 1 - step]
+            key += 1
+        if cursor.entry == cython.NULL:
             if levels.count:
                 levels.count -= 1
             continue
-        entry = entry_of_code(table, code)
-        if entry == cython.NULL:
-            break
-        sibling: u64 = 0
-        op = table.ops + entry.first
-        for step in range(entry.ops):
-            skip(cython.address(offset), end, op.before)
-            form: u64 = op.form
-            if op.what == SKIP_TEXT:
-                skip_string(data, cython.address(offset), end)
-            elif op.what == READ:
-                value: u64 = read_form(
-                    data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big
-                )
-                if op.slot == S_SIBLING and form >= c.DW_FORM_ref1 and form <= c.DW_FORM_ref_udata:
-                    sibling = unit[OFFSET] + value
-            else:
-                skip_form(data, cython.address(offset), end, form, unit, file.big)
-            op += 1
-        skip(cython.address(offset), end, entry.tail)
-        if not entry.children or offset > end:
+        if not read_attributes(cursor) or not cursor.entry.children:
             continue
-        if sibling > offset and sibling <= end and key < count and keys[key] >= sibling:
-            offset = sibling
-            continue
-        if not push_u64(levels, cython.cast(u64, entry.tag) << TAG_SHIFT | die):
+        if cursor.has >> S_SIBLING & 1 and c.DW_FORM_ref1 <= cursor.forms[S_SIBLING] <= c.DW_FORM_ref_udata:
+            sibling: u64 = cursor.unit[OFFSET] + cursor.values[S_SIBLING]
+            if cursor.offset < sibling <= cursor.unit[END] and key < count and keys[key] >= sibling:
+                cursor.offset = sibling
+                continue
+        if not push_u64(levels, cython.cast(u64, cursor.entry.tag) << TAG_SHIFT | cursor.die):
             break
-    return key
 
 
 def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]):
@@ -343,6 +342,7 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
     budget: Budget
     fault: cython.int = 0
     levels: U64s
+    cursor: DieCursor
     if keys.shape[0] == 0:
         return found
     out: cython.ulonglong[::1] = memoryview(found).cast("Q")
@@ -350,6 +350,7 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
     memset(cython.address(levels), 0, cython.sizeof(levels))
     found_budget(cython.address(budget), sections.file.info.size)
     file: cython.pointer[File] = cython.address(sections.file)
+    cursor.file = file
     work: cython.Py_ssize_t = 0
     try:
         with cython.nogil:
@@ -363,17 +364,15 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
                     last += 1
                 handle_signals(cython.address(work), unit[END] - unit[OFFSET])
                 begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
-                table = table_of(cython.address(tables), file, unit, cython.address(budget), cython.address(fault))
-                if table != cython.NULL:
+                cursor.unit, cursor.offset = unit, unit[DIE]
+                cursor.table = table_of(
+                    cython.address(tables), file, unit, cython.address(budget), cython.address(fault)
+                )
+                if cursor.table != cython.NULL:
                     collect_ancestors(
-                        file,
-                        unit,
-                        table,
-                        cython.address(levels),
-                        cython.address(keys[i]),
-                        last - i,
+                        cython.address(cursor), cython.address(levels), cython.address(keys[i]), last - i,
                         cython.address(out[i * MAX_ANCESTORS]),
-                    )
+                    )  # fmt: skip
                 i = last
     finally:
         free_cache(cython.address(tables))
@@ -394,23 +393,24 @@ def read_names(
     i: cython.Py_ssize_t
     tables: AbbrevCache
     budget: Budget
-    unresolved_refs: cython.int = 0
+    search: Search
     type_file: cython.pointer[cython.const[File]] = cython.NULL
     if types is not None:
         type_file = cython.address(types.file)
     belong(out.shape[0] >= keys.shape[0])
     memset(cython.address(tables), 0, cython.sizeof(tables))
     found_budget(cython.address(budget), sections.file.info.size)
+    begin_search(
+        cython.address(search), cython.NULL, cython.address(sections.file), cython.address(alt.file), type_file,
+        cython.address(tables), cython.address(budget),
+    )  # fmt: skip
     work: cython.Py_ssize_t = 0
     try:
         with cython.nogil:
             for i in range(keys.shape[0]):
                 handle_signals(cython.address(work), 32)
                 begin_unit(cython.address(budget), BYTES_PER_NAME)
-                out[i] = follow(
-                    cython.NULL, cython.address(sections.file), cython.address(alt.file), type_file,
-                    cython.address(tables), cython.address(budget), keys[i], cython.address(unresolved_refs),
-                )  # fmt: skip
+                out[i] = follow(cython.address(search), keys[i])
     finally:
         free_cache(cython.address(tables))
-    return unresolved_refs != 0
+    return search.unresolved_refs

@@ -143,6 +143,20 @@ cdef inline u64 read_form(
     return uleb(data, at, end)
 
 
+cdef struct Attribute:  # a specification of .debug_abbrev
+    u64 name
+    u64 form
+    u64 implicit  # the value of DW_FORM_implicit_const
+
+
+cdef inline bint next_attribute(bytes_at data, u64* at, u64 end, Attribute* attribute) noexcept nogil:
+    """Read the next attribute specification of an abbreviation (7.5.3). False after the last, and if it is cut off."""
+    attribute.name = uleb(data, at, end)
+    attribute.form = uleb(data, at, end)
+    attribute.implicit = sleb(data, at, end) if attribute.form == DW_FORM_implicit_const else 0
+    return at[0] <= end and (attribute.name != 0 or attribute.form != 0)
+
+
 cdef inline u64 entry_of(SectionBytes part, u64 base, u64 index, int size, int big, int* ok) noexcept nogil:
     """Entry `index` of a table of numbers that starts at `base` (.debug_addr, .debug_str_offsets)."""
     ok[0] = 0
@@ -225,7 +239,9 @@ cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, Bud
     cdef bytes_at data = file.abbrev.at
     cdef u64 size = file.abbrev.size
     cdef u64 at = start
-    cdef u64 found, name, form
+    cdef u64 found
+    cdef Attribute attribute
+    cdef bint more
     end[0] = size
     if start > size:
         return size + 1
@@ -237,17 +253,11 @@ cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, Bud
             return at
         uleb(data, &at, size)
         skip(&at, size, 1)
-        while True:
-            name = uleb(data, &at, size)
-            form = uleb(data, &at, size)
-            if at > size:
+        more = True
+        while more:
+            more = next_attribute(data, &at, size, &attribute)
+            if at > size or not spend(budget, 1):
                 return size + 1
-            if form == DW_FORM_implicit_const:
-                sleb(data, &at, size)
-            if not spend(budget, 1):
-                return size + 1
-            if name == 0 and form == 0:
-                break
     return size + 1
 
 

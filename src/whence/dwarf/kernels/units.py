@@ -23,6 +23,7 @@ from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.budget import LIST_ENTRY, Budget, begin_unit, found_budget, spend
 from cython.cimports.whence.dwarf.kernels.reading import (
+    Attribute,
     address_of,
     entry_of,
     find_abbrev,
@@ -32,8 +33,8 @@ from cython.cimports.whence.dwarf.kernels.reading import (
     is_reserved_length,
     largest,
     name_of,
+    next_attribute,
     read_form,
-    sleb,
     type_unit,
     uleb,
     unit_at,
@@ -43,7 +44,7 @@ from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN, insert, mix, release_index
 from cython.cimports.whence.kernels.heap import pop, push
 from cython.cimports.whence.kernels.signals import handle_signals
-from cython.cimports.whence.kernels.vector import grow, push_u64, release
+from cython.cimports.whence.kernels.vector import push_u64, release, reserve_next
 
 SHORTEST_HEADER = cython.declare(u64, 7)  # bytes of a header behind its length: version, table, size of addresses
 NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)  # of a row that no file describes
@@ -202,6 +203,7 @@ def read_header(info, big, section, offset, row):
 
 def read_root(file, alt, row, known, budget):
     """Read the attributes of the unit's root DIE. Bases may come after what they are the base of: two passes."""
+    attribute: Attribute
     spec_end: u64 = 0
     end: u64 = row[END]
     reading: cython.int
@@ -226,20 +228,15 @@ def read_root(file, alt, row, known, budget):
             remembered.table = row[ABBREV]
         row[TAG] = uleb(file.abbrev.at, cython.address(spec), spec_end)
         spec += 1
-        while True:
-            name: u64 = uleb(file.abbrev.at, cython.address(spec), spec_end)
-            form: u64 = uleb(file.abbrev.at, cython.address(spec), spec_end)
-            implicit: u64 = (
-                sleb(file.abbrev.at, cython.address(spec), spec_end) if form == c.DW_FORM_implicit_const else 0
-            )
-            if spec > spec_end or (name == 0 and form == 0):
-                break
+        while next_attribute(file.abbrev.at, cython.address(spec), spec_end, cython.address(attribute)):
+            name: u64 = attribute.name
+            form: u64 = attribute.form
             if not spend(budget, 1):
                 row[FAULT] = COSTLY_ROOT
                 row[FAULT_AT] = row[DIE]
                 return
             value: u64 = read_form(
-                file.info.at, cython.address(offset), end, cython.address(form), implicit, row, file.big
+                file.info.at, cython.address(offset), end, cython.address(form), attribute.implicit, row, file.big
             )
             if offset > end:
                 row[FAULT] = BAD_ROOT
@@ -387,12 +384,7 @@ def add_span(spans, start, end, owner):
     """Keep [start, end) of a owner; empty ones are nothing."""
     if start >= end:
         return 0
-    if spans.count == spans.room and not grow(
-        cython.cast(cython.pp_void, cython.address(spans.items)),
-        cython.address(spans.room),
-        spans.count + 1,
-        cython.sizeof(Span),
-    ):
+    if not reserve_next(spans):
         return OUT_OF_MEMORY
     span = cython.address(spans.items[spans.count])
     span.start = start

@@ -1,6 +1,6 @@
 # The reader of variables.py.
 
-from whence.dwarf.kernels.abbrevs cimport AbbrevCache
+from whence.dwarf.kernels.abbrevs cimport AbbrevCache, DieCursor
 from whence.dwarf.kernels.budget cimport Budget
 from whence.dwarf.kernels.units cimport DwarfSections, File, Spans, bytes_at, u64
 from whence.kernels.columns cimport Column
@@ -12,11 +12,10 @@ cdef class VariableReader:
     cdef Spans spans
     cdef Budget budget
 
-    cdef void find_spans(
-        self, const u64* unit, unsigned long long* values, unsigned long long* forms, unsigned int has
-    ) noexcept nogil
+    cdef void find_spans(self, DieCursor* cursor) noexcept nogil
+    cdef bint begin_walk(self, const u64* unit, u64 offset, DieCursor* cursor) noexcept nogil
     cdef u64 walk(
-        self, const u64* unit, u64 offset, int asked, u64 vaddr, Column starts, Column ends, Column offsets
+        self, const u64* unit, u64 offset, int mode, u64 vaddr, Column starts, Column ends, Column offsets
     ) noexcept nogil
     cdef bint of_unit(self, const u64* unit, Column addresses, Column offsets) noexcept nogil
     cdef bint at_address(

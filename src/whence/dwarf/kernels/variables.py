@@ -10,29 +10,29 @@ from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels import constants as c
 from cython.cimports.whence.dwarf.kernels.abbrevs import (
     FUNCTION,
-    READ,
     S_HIGH,
     S_LOW,
     S_RANGES,
-    SKIP_TEXT,
-    SLOTS,
+    DieCursor,
     entry_of_code,
     free_cache,
+    next_die,
+    read_attributes,
     table_of,
 )
 from cython.cimports.whence.dwarf.kernels.budget import begin_unit, found_budget, spend
 from cython.cimports.whence.dwarf.kernels.dies import N_HIGH, N_LOW, N_RANGES
 from cython.cimports.whence.dwarf.kernels.reading import (
+    Attribute,
     address_of,
     fixed,
     indirect,
     is_index,
     name_of,
+    next_attribute,
     read_form,
     skip,
     skip_form,
-    skip_string,
-    sleb,
     target_of,
     uleb,
     unit_at,
@@ -148,19 +148,13 @@ class VariableReader:
         entry = entry_of_code(table, code)
         if entry == cython.NULL:
             return None
+        attribute: Attribute
         attributes = []
         spec: u64 = entry.spec
-        while True:
-            name: u64 = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            form: u64 = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            implicit: u64 = 0
-            if form == c.DW_FORM_implicit_const:
-                implicit = sleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            if spec > file.abbrev.size or (name == 0 and form == 0):
-                break
+        while next_attribute(file.abbrev.at, cython.address(spec), file.abbrev.size, cython.address(attribute)):
             if not spend(cython.address(self.budget), 1):
                 return None
-            form = indirect(data, cython.address(position), unit[END], form)
+            form: u64 = indirect(data, cython.address(position), unit[END], attribute.form)
             size: u64 = 0
             kind: cython.int = NUMBER
             if is_block(form):
@@ -170,7 +164,7 @@ class VariableReader:
                 skip(cython.address(position), unit[END], size)
             else:
                 value = read_form(
-                    data, cython.address(position), unit[END], cython.address(form), implicit, unit, file.big
+                    data, cython.address(position), unit[END], cython.address(form), attribute.implicit, unit, file.big
                 )  # fmt: skip
                 if is_index(form):
                     value = address_of(file, unit, value, form, cython.address(ok))
@@ -191,7 +185,7 @@ class VariableReader:
                     kind = LIST_INDEX
             if position > unit[END]:
                 return None
-            attributes.append((name, kind, value, size))
+            attributes.append((attribute.name, kind, value, size))
         return entry.tag, entry.children != 0, position, number, attributes
 
     def variables(self, addresses: Column, offsets: Column):
@@ -246,9 +240,11 @@ class VariableReader:
         if found == NO_MEMORY:
             raise MemoryError
 
-    def find_spans(self, unit, values, forms, has):
-        """Make `spans` those of a DIE with these attributes."""
-        file: cython.pointer[File] = cython.address(self.sections.file)
+    def find_spans(self, cursor):
+        """Set `spans` to the ranges of the current DIE."""
+        file, unit, has = cursor.file, cursor.unit, cursor.has
+        values: cython.p_ulonglong = cursor.values
+        forms: cython.p_ulonglong = cursor.forms
         ok: cython.int = 1
         self.spans.count = 0
         if has & N_LOW and has & N_HIGH:
@@ -266,122 +262,75 @@ class VariableReader:
                 cython.cast(cython.ushort, forms[S_RANGES]), 0,
             )  # fmt: skip
 
-    def walk(self, unit, offset, asked, vaddr, starts, ends, offsets):
+    def walk(self, unit, offset, mode, vaddr, starts, ends, offsets):
         """Look at the functions and inlined calls from an offset on, to the end of the unit (LAST, FUNCTIONS) or of the
         DIE there (CHAIN). Returns the last one that covers a vaddr, as those inside come after those around. Appends
         first start and offset of each that does (CHAIN), or every function with its spans (FUNCTIONS). All ones: no
         memory."""
-        file: cython.pointer[File] = cython.address(self.sections.file)
-        data = file.info.at
-        end: u64 = unit[END]
         last: u64 = 0
         level: u64 = 0
-        values: u64[SLOTS]
-        forms: u64[SLOTS]
-        step: cython.uint
         span: cython.Py_ssize_t
-        fault: cython.int = 0
-        begin_unit(cython.address(self.budget), end - unit[OFFSET])
-        begin_unit(cython.address(self.spans.budget), end - unit[OFFSET])
-        table = table_of(
-            cython.address(self.tables), file, unit, cython.address(self.budget), cython.address(fault)
-        )  # fmt: skip
-        if table == cython.NULL:
+        cursor: DieCursor
+        begin_unit(cython.address(self.spans.budget), unit[END] - unit[OFFSET])
+        if not self.begin_walk(unit, offset, cython.address(cursor)):
             return 0
-        while offset < end:
-            here: u64 = offset
-            code: u64 = uleb(data, cython.address(offset), end)
-            if code == 0:
-                if asked == CHAIN and level <= 1:
+        while next_die(cython.address(cursor)):
+            if cursor.entry == cython.NULL:
+                if mode == CHAIN and level <= 1:
                     break
                 level -= 1
                 continue
-            entry = entry_of_code(table, code)
-            if entry == cython.NULL:
+            if not read_attributes(cython.address(cursor)):
                 break
-            has: cython.uint = 0
-            op = table.ops + entry.first
-            for step in range(entry.ops):
-                skip(cython.address(offset), end, op.before)
-                form: u64 = op.form
-                if op.what == SKIP_TEXT:
-                    skip_string(data, cython.address(offset), end)
-                elif op.what == READ:
-                    value: u64 = read_form(
-                        data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big
-                    )
-                    values[op.slot] = value
-                    forms[op.slot] = form
-                    has |= cython.cast(cython.uint, 1) << op.slot
-                else:
-                    skip_form(data, cython.address(offset), end, form, unit, file.big)
-                op += 1
-            skip(cython.address(offset), end, entry.tail)
-            if offset > end:
-                break
-            if entry.children:
+            if cursor.entry.children:
                 level += 1
-            if entry.kind >= FUNCTION:
-                self.find_spans(unit, values, forms, has)
+            if cursor.entry.kind >= FUNCTION:
+                self.find_spans(cython.address(cursor))
                 for span in range(self.spans.count):
                     low: u64 = self.spans.items[span].start
                     high: u64 = self.spans.items[span].end
-                    if asked == FUNCTIONS:
-                        if entry.kind == FUNCTION and not (
-                            starts.push_u64(low) and ends.push_u64(high) and offsets.push_u64(here)
+                    if mode == FUNCTIONS:
+                        if cursor.entry.kind == FUNCTION and not (
+                            starts.push_u64(low) and ends.push_u64(high) and offsets.push_u64(cursor.die)
                         ):
                             return NO_MEMORY
                     elif low <= vaddr < high:
-                        last = here
-                        if asked == CHAIN and not (
-                            starts.push_u64(self.spans.items[0].start) and offsets.push_u64(here)
+                        last = cursor.die
+                        if mode == CHAIN and not (
+                            starts.push_u64(self.spans.items[0].start) and offsets.push_u64(cursor.die)
                         ):
                             return NO_MEMORY
                         break
-            if asked == CHAIN and level == 0:
+            if mode == CHAIN and level == 0:
                 break
         return last
 
-    def of_unit(self, unit, addresses, offsets):
-        """Append the variables of a unit that lie at an address; False when there is no memory."""
-        file: cython.pointer[File] = cython.address(self.sections.file)
-        data = file.info.at
-        end: u64 = unit[END]
-        offset: u64 = unit[DIE]
-        position: u64 = 0
-        step: cython.uint
+    def begin_walk(self, unit, offset, cursor):
+        """Set up a walk over a unit from `offset`. False if the unit's abbreviations are damaged."""
         fault: cython.int = 0
-        begin_unit(cython.address(self.budget), end - unit[OFFSET])
-        table = table_of(
-            cython.address(self.tables), file, unit, cython.address(self.budget), cython.address(fault)
+        begin_unit(cython.address(self.budget), unit[END] - unit[OFFSET])
+        cursor.file = cython.address(self.sections.file)
+        cursor.unit = unit
+        cursor.offset = offset
+        cursor.table = table_of(
+            cython.address(self.tables), cursor.file, unit, cython.address(self.budget), cython.address(fault)
         )  # fmt: skip
-        if table == cython.NULL:
+        return cursor.table != cython.NULL
+
+    def of_unit(self, unit, addresses, offsets):
+        """Append the variables of a unit that have an address. False if there is no memory."""
+        vaddr: u64 = 0
+        cursor: DieCursor
+        if not self.begin_walk(unit, unit[DIE], cython.address(cursor)):
             return True
-        while offset < end:
-            here: u64 = offset
-            code: u64 = uleb(data, cython.address(offset), end)
-            if code == 0:
+        while next_die(cython.address(cursor)):
+            if cursor.entry == cython.NULL:
                 continue
-            entry = entry_of_code(table, code)
-            if entry == cython.NULL:
-                break
-            if entry.tag == c.DW_TAG_variable:
-                found: cython.bint = self.at_address(unit, entry.spec, cython.address(offset), cython.address(position))
-                if found and not (addresses.push_u64(position) and offsets.push_u64(here)):
+            if cursor.entry.tag != c.DW_TAG_variable:
+                read_attributes(cython.address(cursor))
+            elif self.at_address(unit, cursor.entry.spec, cython.address(cursor.offset), cython.address(vaddr)):
+                if not (addresses.push_u64(vaddr) and offsets.push_u64(cursor.die)):
                     return False
-                continue
-            op = table.ops + entry.first
-            for step in range(entry.ops):
-                skip(cython.address(offset), end, op.before)
-                form: u64 = op.form
-                if op.what == SKIP_TEXT:
-                    skip_string(data, cython.address(offset), end)
-                elif op.what == READ:
-                    read_form(data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big)
-                else:
-                    skip_form(data, cython.address(offset), end, form, unit, file.big)
-                op += 1
-            skip(cython.address(offset), end, entry.tail)
         return True
 
     def at_address(self, unit, spec, at, place):
@@ -389,19 +338,16 @@ class VariableReader:
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         end: u64 = unit[END]
+        attribute: Attribute
         found: cython.bint = False
-        while True:
-            name: u64 = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            form: u64 = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            if form == c.DW_FORM_implicit_const:
-                sleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
-            if spec > file.abbrev.size or (name == 0 and form == 0) or at[0] > end:
+        while next_attribute(file.abbrev.at, cython.address(spec), file.abbrev.size, cython.address(attribute)):
+            if at[0] > end:
                 break
             if not spend(cython.address(self.budget), 1):
                 at[0] = end + 1
                 break
-            form = indirect(data, at, end, form)
-            if name == c.DW_AT_location and is_block(form):
+            form: u64 = indirect(data, at, end, attribute.form)
+            if attribute.name == c.DW_AT_location and is_block(form):
                 size: u64 = block_size(data, at, end, form, file.big)
                 if at[0] <= end and size <= end - at[0]:
                     found = place_of(file, unit, at[0], at[0] + size, place)
