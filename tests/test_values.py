@@ -49,7 +49,7 @@ from whence.gotrace.kernels import event as event_kernel
 from whence.gotrace.kernels.batches import BatchColumns
 from whence.gotrace.kernels.columns import Decoder
 from whence.gotrace.kernels.filter import EventFilter
-from whence.gotrace.kernels.layout import Layout
+from whence.gotrace.kernels.layout import EventLayout
 from whence.gotrace.specs import layout
 from whence.kernels.columns import Column
 from whence.kernels.mapped import Pages
@@ -160,7 +160,7 @@ def test_any_number_is_padded_to_ten_bytes_or_refused(value: int, extra: int) ->
 def test_a_stream_of_any_tables_and_windows_stays_inside_them(
     counts: bytes, flags: bytes, data: bytes, windows: list[tuple[int, int]]
 ) -> None:
-    made = Layout()
+    made = EventLayout()
     for kind, (count, flag) in enumerate(zip(counts, flags)):
         survives(made.add, kind, b"Name%d" % kind, count, flag, [b"word "] * count, refused=REFUSED)
 
@@ -684,7 +684,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
         SimpleNamespace(data=b"tree", base=0, shape=TREE), PcValues(5), False,
     ),
     "Inspection": lambda draw: inspect_kernel.Inspection(ARCHIVE, sections_of_archive(draw, ARCHIVE)),
-    "Layout": lambda draw: layout(draw(VERSION)),
+    "EventLayout": lambda draw: layout(draw(VERSION)),
     "LinePrograms": lambda draw: LinePrograms(
         draw(st.sampled_from(FORGED))["line"], draw(st.binary(max_size=20)), False, 0x1000, draw(st.booleans()),
         draw(st.booleans()),
