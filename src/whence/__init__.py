@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from whence._base.model import Frame, Frames, Source
     from whence._base.reasons import Reason
     from whence.binary import Binary
-    from whence.binary import open_binary as open
     from whence.locator.locator import Locator
+    from whence.locator.opening import open_binary as open
     from whence.store import Store
     from whence.symbolize import Core, Process, Snapshot, Stack, Symbolized, Symbolizer
 
@@ -47,7 +47,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
         {
-            "open": "whence.binary:open_binary",
+            "open": "whence.locator.opening:open_binary",
             "Binary": "whence.binary",
             "Core": "whence.symbolize",
             "Frame": "whence._base.model",

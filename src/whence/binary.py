@@ -20,7 +20,6 @@ from whence._base.files import open_regular
 from whence._base.forks import Lock
 from whence._base.lru import Lru
 from whence._base.options import DEFAULTS, ReadOptions
-from whence._base.records import replaced
 from whence.kernels.rows import ascending
 from whence.lidia.compressed import codec_of
 from whence.lidia.compressed import is_archive as is_archive_file
@@ -32,10 +31,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
-    from typing import Protocol, Unpack
 
     from whence._base.model import Frames
-    from whence._base.options import ReadFields
     from whence.explanation import Explanation
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
@@ -44,11 +41,6 @@ if TYPE_CHECKING:
     from whence.planner import Plan, Planner
     from whence.producers import Producers
     from whence.reverse import LineSpan
-
-    class Opener(Protocol):
-        """What opens a path together with the debug files that complete it: a Locator."""
-
-        def open(self, path: str | PathLike[str], *, options: ReadOptions) -> Binary: ...
 
 
 ADDRESS_END = 1 << 64
@@ -403,41 +395,3 @@ def not_a_core(elf: ElfFile) -> ElfFile:
         core = Unsupported("a core file, which has no names of its own").in_file(elf.path)
         raise core.with_hint("whence core reads it")
     return elf
-
-
-def open_binary(
-    path: str | PathLike[str],
-    *,
-    locator: Opener | None = None,
-    options: ReadOptions = DEFAULTS,
-    **changes: Unpack[ReadFields],
-) -> Binary:
-    """Open an object file or an archive, recognized by its content, for lookups.
-
-    Only headers are read now; lookups read what they need.
-
-    Args:
-        path: an ELF file, or an archive, which may be compressed by gzip or zstd.
-        locator: finds separate debug files and archives of stripped files. Without one, debug files are looked for
-            in /usr/lib/debug and next to the file.
-        options: what to read and how to render it.
-        changes: fields of ReadOptions by name, which replace those of `options`: dwarf, symtab, gopclntab, names,
-            paths, columns, skip_line_zero, demangle, jobs. An archive has its own names, paths and columns, so only
-            `demangle` counts.
-
-    Raises:
-        ElfError, LidiaError: the file is neither, or is damaged.
-        Unsupported: the file is a core file.
-        OSError: the file can't be read.
-    """
-    options = replaced(options, **changes)
-    if is_archive(path):
-        return open_archive(path, demangle=options.demangle)
-    if locator is not None:
-        return locator.open(path, options=options)
-    elf = open_elf(path)
-    try:
-        return Binary.from_elf(elf, options=options)
-    except BaseException:
-        elf.close()
-        raise

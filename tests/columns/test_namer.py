@@ -18,13 +18,13 @@ from tests.helpers.programs import compiled
 from whence import lidia
 from whence._base.errors import CHANGED, LidiaError, WrongUse
 from whence._base.reasons import Reason
-from whence.binary import open_binary
 from whence.columns import Namer
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch
 from whence.kernels.columns import Column
 from whence.lidia import Range, Table
 from whence.locator.locator import Locator
+from whence.locator.opening import open_binary
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,11 @@ from tests.forge.elf import Section, packed
 from tests.forge.lines import program
 from tests.forge.ranges import R, listed
 from whence._base.window import ByteOrder
-from whence.binary import Binary, open_binary
+from whence.binary import Binary
 from whence.dwarf import DebugInfo, ahead, streaming, unit_set
 from whence.dwarf.functions import UnitReader, Wanted
 from whence.dwarf.info import State
+from whence.locator.opening import open_binary
 from whence.objects.elf import ElfFile, compress
 from whence.objects.elf.compress import SectionStream
 from whence.ranges import StringSpace

@@ -21,12 +21,12 @@ import whence.engines.polars  # noqa: F401
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, small_archives
 from tests.helpers.programs import compiled
 from whence import lidia
-from whence.binary import open_binary
 from whence.cli.main import main
 from whence.columns import Namer
 from whence.engines.datafusion import name as name_frame
 from whence.engines.duckdb import name, register
 from whence.locator.locator import Locator
+from whence.locator.opening import open_binary
 from whence.store import Store
 
 INNER = ("inner", None)

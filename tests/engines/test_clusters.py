@@ -245,7 +245,7 @@ def test_two_ray_workers_take_less_time_than_one(tmp_path: Path) -> None:
 def a_store(folder: Path) -> tuple[Path, str, list[int]]:
     """A store of one program, its build-id, and vaddrs of its functions."""
     from tests.helpers.programs import compiled
-    from whence.binary import open_binary
+    from whence.locator.opening import open_binary
 
     program = compiled("-Wl,--build-id", "-O2")
     with Store(folder) as store:

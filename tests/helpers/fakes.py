@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, forge
 from tests.forge.proc import Line
 from whence._base.errors import ElfError
 from whence._base.model import Frame, Frames
-from whence.locate.debug_files import DebugFiles
-from whence.locate.search import Opened, Search, Wanted
+from whence.binary import Binary
+from whence.locate.search import Wanted
+from whence.locator.answers import AnswerSearch, Opened
+from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile, segments
 from whence.symbolize import ProcessView, Symbolized, Symbolizer
 
@@ -18,18 +21,19 @@ ID, OTHER = "aa" * 20, "bb" * 20
 CODE_VADDR = 0x401000
 
 
-class Fake:
+class Fake(Binary):
     """A binary that calls every even vaddr after its file and itself; odd ones have no name, 0x401ff0 breaks it."""
 
-    opened: list[Fake]
+    build_id = ""
+    memory = 0
 
     def __init__(self, path: str, build_id: str = "", memory: int = 10) -> None:
         self.path, self.build_id, self.memory = path, build_id, memory
         self.closed = False
-        self.producers: object = None
+        self.producers = None
         self.lookups = 0
 
-    def lookup(self, vaddr: int) -> Frames:
+    def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         assert not self.closed
         if vaddr == 0x401FF0:
             raise ElfError("unit", 1, "it is whole")
@@ -37,23 +41,26 @@ class Fake:
             raise RuntimeError("a bug")
         return () if vaddr & 1 else (Frame(f"{Path(self.path).name}@{vaddr:#x}"),)
 
-    def lookup_many(self, vaddrs: Sequence[int], *, last: bool = False) -> list[Frames]:
+    def lookup_many(self, vaddrs: Iterable[int], **_: bool) -> Any:
         self.lookups += 1
         return [self.lookup(vaddr) for vaddr in vaddrs]
+
+    def check(self) -> None:
+        pass
 
     def close(self) -> None:
         assert not self.closed, "closed once"
         self.closed = True
 
 
-class FakeLocator:
+class FakeLocator(Locator):
     """Answers for each file with a fake binary; as a Locator does, it closes the mapped file that it does not use."""
 
     def __init__(self, memory: int = 10) -> None:
+        super().__init__()
         self.opened: list[Fake] = []
         self.memory = memory
         self.build_ids: dict[str, str] = {}
-        self.debug_files = DebugFiles()
 
     def search(
         self,
@@ -62,7 +69,8 @@ class FakeLocator:
         own: ElfFile | None = None,
         addresses: int = 1,
         places: Callable[[Sequence[segments.Segment]], bool] = lambda _: True,
-    ) -> Search:
+        demangle: bool | Callable[[str], str] = False,
+    ) -> AnswerSearch:
         path = own.path if own is not None else wanted.path
         if own is not None:
             own.close()
@@ -72,7 +80,7 @@ class FakeLocator:
             raise ZeroDivisionError("a bug")
         fake = Fake(path, self.build_ids.get(path, ""), self.memory)
         self.opened.append(fake)
-        return Search(str(wanted), path=path, opened=Opened(fake, None, path, path))
+        return AnswerSearch(str(wanted), path=path, opened=Opened(fake, None, path, path))
 
 
 def program(path: Path, build_id: str = ID, offset: int = 0x1000, symbols: Sequence[Symbol] = ()) -> Path:

@@ -87,7 +87,7 @@ def run(options: Namespace) -> int:
             return WRONG_USE
     if begins_as_elf(path):
         return answer_elf(path, lines_of(words), options)
-    from whence.binary import open_binary
+    from whence.locator.opening import open_binary
 
     with open_binary(path) as binary:  # an archive, which needs no more than itself; else this raises what it is
         responder = Responder(binary, options)

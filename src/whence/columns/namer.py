@@ -28,7 +28,8 @@ from whence.kernels.columns import Column
 from whence.kernels.rows import numbered, taken
 from whence.lidia.table import demangler
 from whence.locate.identity import comparable
-from whence.locate.search import Opened, Wanted
+from whence.locate.search import Wanted
+from whence.locator.answers import Opened
 from whence.locator.locator import Locator
 from whence.objects.elf.segments import Translation
 from whence.store import Store

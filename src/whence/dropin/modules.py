@@ -21,10 +21,11 @@ from whence._base.model import Frame, FrameStart, Source
 from whence._base.options import ReadOptions
 from whence._base.records import replaced
 from whence._base.words import STDIN
-from whence.binary import Binary, open_binary
+from whence.binary import Binary
 from whence.dropin.nearest import SymbolIndex
 from whence.dwarf.variables import Variables
 from whence.locator.locator import Locator
+from whence.locator.opening import open_binary
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.members import open_member
 

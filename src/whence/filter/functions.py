@@ -7,12 +7,15 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from whence.demangle import demangle
 from whence.objects.elf.file import ElfFile
 from whence.objects.elf.function_symbols import functions
 from whence.objects.elf.kernels.constants import ET_REL
-from whence.symbolize.pool import Names
+
+if TYPE_CHECKING:
+    from whence.binary import Binary
 
 GO_NAMES = {"panic": "runtime.gopanic"}  # names in Go's traces
 GO_GENERIC = re.compile(r"\[go\.shape\..*\]")
@@ -28,7 +31,7 @@ class FunctionStarts:
 
     __slots__ = ("_named", "_readable", "_symbols")
 
-    def __init__(self, binary: Names) -> None:
+    def __init__(self, binary: Binary) -> None:
         self._named: dict[str, dict[int, int]] = defaultdict(dict)  # vaddr to length, by name
         self._symbols = array("Q")  # vaddrs, ascending
         self._readable: dict[str, list[str]] | None = None  # linkage names by readable name
@@ -90,9 +93,9 @@ class FunctionStarts:
                     self._named[name][vaddr] = size
         self._symbols = array("Q", sorted(vaddrs))
 
-    def _take_functions(self, binary: Names) -> None:
+    def _take_functions(self, binary: Binary) -> None:
         last = ("", 0)
-        for entry in binary.functions():  # type: ignore[attr-defined]
+        for entry in binary.functions():
             if (entry.function, entry.vaddr) != last:  # otherwise another part of the same function
                 self._named[entry.function][entry.vaddr] = entry.length
             last = entry.function, entry.vaddr + entry.length

@@ -27,7 +27,7 @@ from whence.procmap.mapping import Mapping
 from whence.procmap.reader import covering
 from whence.symbolize.naming import name_all
 from whence.symbolize.opening import open_wanted
-from whence.symbolize.pool import Names, OpenError, PooledBinary
+from whence.symbolize.pool import OpenError, PooledBinary
 from whence.symbolize.symbolized import Symbolized
 
 MAX_ANSWERS = 1 << 16  # cached
@@ -41,6 +41,7 @@ LIBRARY_FOLDERS = ("/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib64", "/usr
 LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
 
 if TYPE_CHECKING:
+    from whence.binary import Binary
     from whence.objects.elf.file import ElfFile
 
 Runtime = Callable[[int], Symbolized]
@@ -85,7 +86,7 @@ class Places(Closing):
         self._locator: Locator = locator or Locator()
         self._runtime = runtime
         self._readable = demangle
-        self._given: list[tuple[str, Names]] = []
+        self._given: list[tuple[str, Binary]] = []
         self._opened: dict[tuple[str, str], PooledBinary | OpenError] = {}
         self._answers: dict[tuple[object, ...], Frames] = {}
         self._functions: dict[int, FunctionStarts] = {}  # by id() of the binary
@@ -231,12 +232,12 @@ class Places(Closing):
             return self._unnamed(Reason.OUTSIDE_SEGMENTS, module)
         return self._frames(binary, vaddr + back, module, back)
 
-    def _frames(self, binary: Names, vaddr: int, module: str, back: int = 0) -> Frames:
+    def _frames(self, binary: Binary, vaddr: int, module: str, back: int = 0) -> Frames:
         frames, reason = self._looked_up(binary, vaddr, back)
         return frames or self._unnamed(reason or Reason.NOT_IN_ARCHIVE, module)
 
     @staticmethod
-    def _looked_up(binary: Names, vaddr: int, back: int) -> tuple[Frames, Reason | None]:
+    def _looked_up(binary: Binary, vaddr: int, back: int) -> tuple[Frames, Reason | None]:
         """Return the frames of a vaddr, or why it has none; with `back` it may be a return address."""
         if back and (may_be_return_address(binary, vaddr) or not name_all(binary, [vaddr])[vaddr][0]):
             vaddr -= back
@@ -279,7 +280,7 @@ class Places(Closing):
         return self._unnamed(Reason.NOT_PLACED, "")
 
     @staticmethod
-    def _covers(binary: Names, address: int) -> bool:
+    def _covers(binary: Binary, address: int) -> bool:
         """Return True if an address is in a segment of the file."""
         elf = elf_of(binary)
         segments = elf.segments if elf is not None else ()
@@ -322,7 +323,7 @@ class Places(Closing):
             several = several or bool(starts)
         return self._unnamed(Reason.AMBIGUOUS if several else Reason.NOT_IN_ARCHIVE, symbol)
 
-    def _functions_of(self, binary: Names) -> FunctionStarts:
+    def _functions_of(self, binary: Binary) -> FunctionStarts:
         functions = self._functions.get(id(binary))
         if functions is None:
             functions = self._functions[id(binary)] = FunctionStarts(binary)
@@ -338,7 +339,7 @@ class Places(Closing):
         mapped = next((m.path for m in self._mappings if os.path.basename(m.path) == module), "")
         return mapped or self._programs.get(module, ("", ""))[0] or system_library(module) or module
 
-    def _binary(self, module: str, build_id: str) -> Names:
+    def _binary(self, module: str, build_id: str) -> Binary:
         """Return the binary of a module. Raises OpenError."""
         name = os.path.basename(module)
         build_id = build_id.lower() or self._programs.get(name, ("", ""))[1]
@@ -393,13 +394,12 @@ def system_library(name: str) -> str:
     return next((path for folder in library_folders() if os.path.isfile(path := f"{folder}/{name}")), "")
 
 
-def elf_of(binary: Names) -> ElfFile | None:
+def elf_of(binary: Binary) -> ElfFile | None:
     """Return the ELF file that names are from, None for an archive."""
-    producers = getattr(binary, "producers", None)
-    return producers.elf if producers is not None else None
+    return binary.producers.elf if binary.producers is not None else None
 
 
-def may_be_return_address(binary: Names, vaddr: int) -> bool:
+def may_be_return_address(binary: Binary, vaddr: int) -> bool:
     """Return False if the x86-64 code before an address is known and is not a call.
 
     Then a signal interrupted the function there, and the address may be its first instruction.
@@ -417,13 +417,13 @@ def may_be_return_address(binary: Names, vaddr: int) -> bool:
     return True
 
 
-def fixed(binary: Names) -> bool:
+def fixed(binary: Binary) -> bool:
     """Return True for a program that can only be loaded where it was linked."""
     elf = elf_of(binary)
     return elf is not None and elf.type == ET_EXEC
 
 
-def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:
+def vaddr_in(binary: Binary, number: int, holds: Holds) -> int | None:
     """Return the vaddr of a number in a log; None if the file has no such address.
 
     An archive has no segments: its addresses start at 0, and its file offsets are unknown.

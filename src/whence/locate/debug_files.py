@@ -257,6 +257,9 @@ class Completion:
         self._debug_files = debug_files
         self.searches: list[Search] = []
 
+    def __repr__(self) -> str:
+        return f"<Completion by {self._debug_files!r}: {len(self.searches)} searches>"
+
     def __call__(self, wanted: Companion) -> ElfFile | None:
         """Return a file that completes the ELF file, open; None if it is not found."""
         search = self._debug_files.find(wanted)

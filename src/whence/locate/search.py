@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from whence._base.closing import Closing
 from whence._base.errors import Mismatch
 from whence._base.records import Record, field
 from whence.locate.identity import key
@@ -12,11 +11,7 @@ from whence.objects.elf import ElfFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from whence._base.reasons import Missing
-    from whence.objects.elf.segments import Segment
 
 
 class FileKind(StrEnum):
@@ -96,44 +91,10 @@ class Wanted(Record, frozen=True):
         return f"{self.path or 'its path is not known'}, {identity}"
 
 
-class Opened(Closing):
-    """A file that answers, open. `how` says in words which it is and how it was found. `binary` is a `whence.Binary`:
-    its type is not named here, for a Binary is made of what searches find.
-
-    `segments` place addresses of the file; None when only an archive is at hand that does not hold them. `elf` is the
-    ELF file behind an archive that was made of it just now; it is closed with the rest.
-    """
-
-    __slots__ = ("binary", "build_id", "elf", "how", "path", "segments")
-
-    def __init__(
-        self, binary: Any, segments: Sequence[Segment] | None, path: str, how: str, build_id: str = "",
-        elf: ElfFile | None = None,
-    ) -> None:  # fmt: skip
-        self.binary, self.segments, self.path, self.how = binary, segments, path, how
-        self.build_id, self.elf = build_id, elf
-
-    def __repr__(self) -> str:
-        return f"<whence.locate.Opened {self.how}, build-id {self.build_id or 'none'}>"
-
-    @property
-    def elf_behind(self) -> ElfFile | None:
-        """The ELF file that answers, itself or through the archive that was made of it; None for a mere archive."""
-        producers = self.binary.producers
-        return self.elf if producers is None else producers.elf
-
-    def close(self) -> None:
-        """Close every file of it."""
-        self.binary.close()
-        if self.elf is not None:
-            self.elf.close()
-
-
 class Search(Record):
     """The end of a search: the file that was taken and how it was found, or all that was tried and what is missing.
 
-    `wanted` says in words what was looked for. `elf` is the open file where the search was for one that completes
-    another, `opened` the open binary where it was for what names addresses; the caller closes them.
+    `wanted` says in words what was searched for. `elf` is an open file that completes another; the caller closes it.
     """
 
     wanted: str
@@ -144,7 +105,6 @@ class Search(Record):
     build_id: str = ""
     tried: list[Tried] = field(default_factory=list)
     missing: Missing | None = None
-    opened: Opened | None = None
 
     def __bool__(self) -> bool:
         return self.elf is not None or bool(self.path)

@@ -32,19 +32,17 @@ from whence.objects.elf import ElfFile
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from whence.locate.cache import Cache
 
-    Demangle = bool | Callable[[str], str]
-
     class Fetcher(Protocol):
-        """What a debuginfod client does: the file of a build-id, or None."""
+        """Something that has files by build-id: a debuginfod client, a store, the server's line to its parent."""
 
         def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None: ...
 
     class FileSource(Protocol):
-        """A place that may have files for an identity."""
+        """A place that may have files for an identity: the classes of this module, and stores."""
 
         def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
             """Files that may answer, best first; what was looked for and did not fit is added to `tried`.
@@ -64,13 +62,12 @@ ENDINGS = tuple(f".lidia{suffix}" for suffix in SUFFIXES)
 class Candidate(Closing):
     """A file that may answer, with its build-ids. An ELF file is open until it is handed over or closed."""
 
-    __slots__ = ("_open", "_waiting", "build_ids", "how", "is_archive", "is_package", "path")
+    __slots__ = ("_waiting", "build_ids", "how", "is_archive", "is_package", "path")
 
     def __init__(
         self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
-        elf: ElfFile | None = None, open_archive: Callable[[Demangle], Any] | None = None,
+        elf: ElfFile | None = None,
     ) -> None:  # fmt: skip
-        self._open = open_archive
         self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
         self.is_package = elf is not None and elf.section(PACKAGE_INDEX) is not None  # of split units
         self._waiting = [] if elf is None else [elf]  # taken from by one thread only
@@ -88,11 +85,6 @@ class Candidate(Closing):
             return self._waiting.pop()
         except IndexError:
             return ElfFile.open(self.path)
-
-    def opened(self, demangle: Demangle) -> Any:
-        """An archive that lies in no file, as an open Binary; None where the path leads to it. Raises OSError,
-        LidiaError."""
-        return self._open(demangle) if self._open is not None else None
 
     def close(self) -> None:
         """Close the file, unless it was handed over."""

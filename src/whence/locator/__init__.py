@@ -1,4 +1,6 @@
 """Which file answers for a build-id or a path, opened.
 
-locator    Locator: files given, folders, caches and servers, in order
+locator    Locator: given files, folders, caches and servers, in order
+answers    files that answer, open
+opening    whence.open: a file of a given path
 """

@@ -40,7 +40,7 @@ from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
 from whence.locate.debug_files import DEBUG_DIRS, Completion, DebugFiles
 from whence.locate.identity import comparable, key
 from whence.locate.names import PACKED
-from whence.locate.search import ALL_KINDS, FileKind, Opened, Outcome, Search, Wanted
+from whence.locate.search import ALL_KINDS, FileKind, Outcome, Search, Wanted
 from whence.locate.segments import has_nobits, placing_segments, skeleton
 from whence.locate.sources import (
     OWN_PATH,
@@ -53,6 +53,7 @@ from whence.locate.sources import (
     Servers,
     of_elf,
 )
+from whence.locator.answers import AnswerSearch, Opened, RemoteArchive
 from whence.objects.elf import ElfFile
 from whence.objects.elf.segments import Segment
 from whence.producers import Producers
@@ -227,7 +228,8 @@ class Locator(Closing):
         if taken is not None:
             candidate, search.kind = taken
             search.path, search.how, search.build_id = candidate.path, candidate.how, candidate.build_id
-        return self._ended(search, wanted)
+        self._log_search(search, wanted)
+        return search
 
     def open(
         self,
@@ -251,8 +253,7 @@ class Locator(Closing):
             search = self.search(wanted, demangle=options.demangle)
             if search.opened is None:
                 raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
-            found: Binary = search.opened.binary
-            return found
+            return search.opened.binary
         if is_archive(name):
             return open_archive(name, demangle=options.demangle)
         return self.complete(open_elf(name), build_id=build_id, options=options)
@@ -275,8 +276,7 @@ class Locator(Closing):
             archive = self._archive_for(elf, options.demangle) if options.every_source else None
             if archive is not None:
                 elf.close()
-                made: Binary = archive.binary
-                return made
+                return archive.binary
             options = replaced(options, jobs=options.jobs or self.jobs, columns=options.columns or self.columns)
             return Binary.from_elf(elf, debug_files=self.debug_files, options=options, prepare=prepare)
         except BaseException:
@@ -291,15 +291,15 @@ class Locator(Closing):
         addresses: int = 1,
         places: Callable[[Sequence[Segment]], bool] = lambda segments: True,
         demangle: bool | Callable[[str], str] = False,
-    ) -> Search:
-        """Open what answers for so many addresses of a file that was mapped: `Search.opened`, the caller's to close.
+    ) -> AnswerSearch:
+        """Open the file that answers for addresses of a mapped file; `opened` is the caller's to close.
 
         `own` is the mapped file itself, open, where the caller has it: it takes the place of the mapped path, and is
         closed unless it answers. `places` says whether segments place the addresses: a debug file's may not, then the
         file that it is of is looked for. Never raises for what a candidate is.
         """
         wanted = Wanted(wanted.build_id, wanted.path, wanted.kinds, wanted.local, addresses)
-        search = Search(str(wanted))
+        search = AnswerSearch(str(wanted))
 
         def answer(candidate: Candidate) -> Opened:
             if candidate.is_archive:
@@ -310,7 +310,8 @@ class Locator(Closing):
         if taken is not None:
             search.opened = taken[1]
             search.path, search.how, search.build_id = search.opened.path, search.opened.how, search.opened.build_id
-        return self._ended(search, wanted)
+        self._log_search(search, wanted)
+        return search
 
     def candidates(self, wanted: Wanted) -> Iterator[Candidate]:
         """Yield the files that may answer for a build-id, best first; the caller closes each."""
@@ -365,11 +366,10 @@ class Locator(Closing):
         search.missing = broken or _why_missing(search, wanted)
         return None
 
-    def _ended(self, search: Search, wanted: Wanted) -> Search:
+    def _log_search(self, search: Search, wanted: Wanted) -> None:
         if self._log is not None:
             for tried in search.tried:
                 self._log(f"{wanted.path or wanted.build_id}: {tried}")
-        return search
 
     def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Opened | None:
         """An archive of a file that has neither debug info nor Go's tables; None where there is none, or no need."""
@@ -388,7 +388,10 @@ class Locator(Closing):
     def _open_archive(self, candidate: Candidate, wanted: Wanted, demangle: bool | Callable[[str], str]) -> Opened:
         """An archive, and where the code of its file is loaded: as it says, as the cache kept it, or as the file says
         if that is here."""
-        binary = candidate.opened(demangle) or open_archive(candidate.path, demangle=demangle)
+        if isinstance(candidate, RemoteArchive):
+            binary = candidate.open_binary(demangle)
+        else:
+            binary = open_archive(candidate.path, demangle=demangle)
         try:
             must_be_of(wanted, binary.build_id)
             stored = binary.about.segments  # without a size where it was made of a debug file

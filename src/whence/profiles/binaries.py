@@ -8,13 +8,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from whence._base.closing import Closing
 from whence._base.errors import WhenceError
 from whence._base.reasons import GIVE_KERNEL, Missing, Reason
 from whence._base.records import Record, field
 from whence.lidia.chains import ChainTable
-from whence.locate.search import Opened, Tried, Wanted
+from whence.locate.search import Tried, Wanted
+from whence.locator.answers import Opened
 from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
 from whence.objects.elf.segments import Segment
@@ -24,7 +26,9 @@ from whence.samples.addresses import can_translate, vaddrs
 from whence.samples.kernel import Placing, is_kernel, placing
 from whence.samples.model import Mapping
 from whence.symbolize.internal_error import reason_of
-from whence.symbolize.pool import Names
+
+if TYPE_CHECKING:
+    from whence.binary import Binary
 
 VDSO = "[vdso]"  # how recorders call it
 
@@ -42,7 +46,7 @@ Known = dict[Callable[[str], str] | None, KnownChains]
 class Placed(Record):
     """A file that answers for a mapping, and how the mapping's addresses become its vaddrs."""
 
-    binary: Names
+    binary: Binary
     segments: Sequence[Segment] | None
     how: str  # in words: which file, and how it was found
     build_id: str = ""  # of the file
@@ -163,4 +167,4 @@ class Binaries(Closing):
         found.opened = Placed(opened.binary, opened.segments, opened.how, opened.build_id)
         found.opened.known = {} if self.remembers else None
         if is_kernel(mapping) and mapping.path != VDSO:
-            found.opened.placing = placing(opened.elf_behind, opened.segments, self.symbol_lists.text_address)
+            found.opened.placing = placing(opened.source_elf, opened.segments, self.symbol_lists.text_address)

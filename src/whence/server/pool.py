@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from whence._base.lru import Lru
 from whence._base.reasons import Missing, Reason
-from whence.locate.search import Opened, Wanted
+from whence.locate.search import Wanted
+from whence.locator.answers import Opened
 from whence.locator.locator import Locator
 from whence.objects.elf.segments import Segment
 

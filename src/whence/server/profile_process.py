@@ -24,6 +24,7 @@ from whence.binary import Binary
 from whence.locate.identity import comparable, key
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.locate.sources import Candidate, of_elf
+from whence.locator.answers import RemoteArchive
 from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
 from whence.profiles.binaries import Binaries
@@ -109,7 +110,7 @@ def candidate_of(answer: dict[str, Any], descriptor: int, build_id: str) -> Cand
     def open_archive(demangle: Any) -> Binary:
         return Binary(table=lidia.from_bytes(mapping, demangle=demangle), path=f"/{build_id}")
 
-    return Candidate(f"/{build_id}", ServerFiles.how, (build_id,), is_archive=True, open_archive=open_archive)
+    return RemoteArchive(f"/{build_id}", ServerFiles.how, build_id, open_archive)
 
 
 def name_and_write(line: socket.socket, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:

@@ -44,8 +44,9 @@ from whence.store.source import StoreSource
 
 if TYPE_CHECKING:
     from whence._base.reasons import Missing
-    from whence.locate.search import Opened, Wanted
+    from whence.locate.search import Wanted
     from whence.locate.sources import Candidate
+    from whence.locator.answers import Opened
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -27,7 +27,7 @@ from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
     from whence._base.model import Frames
-    from whence.locate.search import Opened
+    from whence.locator.answers import Opened
     from whence.server.state import Server
 
 DEBUG_ID = re.compile(r"[0-9A-Fa-f]{32}[0-9A-Fa-f]{1,8}")

@@ -19,6 +19,7 @@ from whence._base.errors import WhenceError, without_file
 from whence.locate.cache import Cache
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.locate.sources import Candidate, identify
+from whence.locator.answers import RemoteArchive
 from whence.store.fetching import Fetched
 from whence.store.folder import Folder
 from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, file_key, is_id, is_packed
@@ -114,10 +115,9 @@ class StoreSource:
         status = self.store.status(build_id, ARCHIVE)
         if status is None or status.size < WORTH_BYTES or is_packed(status.key):
             return None
-        return Candidate(
-            f"{objects.url}/{status.key}", how, (build_id,), is_archive=True,
-            open_archive=lambda demangle: RangedBinary(objects, status, demangle),
-        )  # fmt: skip
+        return RemoteArchive(
+            f"{objects.url}/{status.key}", how, build_id, lambda demangle: RangedBinary(objects, status, demangle)
+        )
 
     def _is_here(self, build_id: str) -> bool:
         """Whether the archive is in the cache and was compared a short while ago."""

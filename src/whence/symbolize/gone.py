@@ -14,12 +14,13 @@ from whence._base.errors import ElfError, WhenceError
 from whence._base.reasons import Reason
 from whence.binary import Binary
 from whence.locate.search import Wanted
+from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.snapshot import SnapshotFile
 from whence.symbolize.naming import name_all
-from whence.symbolize.opening import FileLocator, open_wanted
+from whence.symbolize.opening import open_wanted
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary
 from whence.symbolize.process import ProcessView, Snapshot
 from whence.symbolize.symbolized import Symbolized
@@ -29,7 +30,7 @@ Readable = Callable[[str], str] | None
 
 
 def symbolize_gone(
-    process: ProcessView, addresses: Iterable[int], pool: BinaryPool, locator: FileLocator, readable: Readable = None
+    process: ProcessView, addresses: Iterable[int], pool: BinaryPool, locator: Locator, readable: Readable = None
 ) -> dict[int, Symbolized]:
     """Each distinct runtime address with its frames, their names made `readable`, or its reason."""
     mappings = process.mappings()
@@ -58,9 +59,7 @@ def symbolize_gone(
     return known
 
 
-def _in_vdso(
-    process: ProcessView, places: Sequence[Place], locator: FileLocator, readable: Readable
-) -> list[Symbolized]:
+def _in_vdso(process: ProcessView, places: Sequence[Place], locator: Locator, readable: Readable) -> list[Symbolized]:
     """Addresses of the vDSO, by the image that a core kept of it."""
     image = process.vdso_image(places[0][1]) if isinstance(process, Snapshot) else b""
     try:
@@ -82,7 +81,7 @@ def _file_of(process: ProcessView, index: int, mapping: Mapping) -> SnapshotFile
 
 
 def _in_file(
-    file: SnapshotFile, places: Sequence[Place], pool: BinaryPool, locator: FileLocator, readable: Readable
+    file: SnapshotFile, places: Sequence[Place], pool: BinaryPool, locator: Locator, readable: Readable
 ) -> list[Symbolized]:
     try:
         for _ in range(2):  # once more, where the file was written to since it was opened
@@ -101,7 +100,7 @@ def _in_file(
         ]
 
 
-def _open(file: SnapshotFile, locator: FileLocator, addresses: int) -> PooledBinary:
+def _open(file: SnapshotFile, locator: Locator, addresses: int) -> PooledBinary:
     if file.build_id:
         return open_wanted(Wanted(file.build_id, file.path), locator, addresses, mapper=file.mapper)
     own = _unchanged(file)

@@ -12,10 +12,9 @@ from whence._base.reasons import Reason
 from whence.lidia.chains import NO_CHAIN, ChainTable
 from whence.lidia.results import FrameTable
 from whence.symbolize.internal_error import reason_of
-from whence.symbolize.pool import Names
 
 if TYPE_CHECKING:
-    from whence.producers import Producers
+    from whence.binary import Binary
 
 Named = dict[int, tuple[Frames, Reason | None, str]]
 Unnamed = dict[int, tuple[Reason, str]]
@@ -23,7 +22,7 @@ Batch = TypeVar("Batch", Sequence[int], range)
 Through = tuple[Callable[[str], str] | None, Callable[[str], str] | None]  # functions, files
 
 
-def name_all(binary: Names, vaddrs: Sequence[int], *, function: Callable[[str], str] | None = None) -> Named:
+def name_all(binary: Binary, vaddrs: Sequence[int], *, function: Callable[[str], str] | None = None) -> Named:
     """Each distinct vaddr's frames, or why it has none: `chains_of` by vaddr."""
     distinct = sorted(set(vaddrs))
     chains, missing = chains_of(binary, distinct, function=function)
@@ -37,7 +36,7 @@ def name_all(binary: Names, vaddrs: Sequence[int], *, function: Callable[[str], 
 
 
 def chains_of(
-    binary: Names,
+    binary: Binary,
     vaddrs: Sequence[int],
     *,
     function: Callable[[str], str] | None = None,
@@ -53,7 +52,7 @@ def chains_of(
 
 
 def table_of(
-    binary: Names,
+    binary: Binary,
     vaddrs: Sequence[int],
     *,
     function: Callable[[str], str] | None = None,
@@ -81,7 +80,7 @@ def table_of(
     return ChainTable.of(chains), [at if frames else NO_CHAIN for at, frames in enumerate(chains, 1)], missing
 
 
-def _chains_of(binary: Names, vaddrs: Sequence[int], through: Through, *, log: bool) -> tuple[list[Frames], Unnamed]:
+def _chains_of(binary: Binary, vaddrs: Sequence[int], through: Through, *, log: bool) -> tuple[list[Frames], Unnamed]:
     """Return what `chains_of` does."""
     chains: list[Frames] = []
     missing: Unnamed = {}
@@ -146,7 +145,6 @@ def _chains(found: Iterable[Frames], through: Through) -> list[Frames]:
     ]
 
 
-def why_nothing(binary: Names) -> Reason:
+def why_nothing(binary: Binary) -> Reason:
     """Whether a binary is stripped, so that it names only what it exports, or names all but this."""
-    producers: Producers | None = getattr(binary, "producers", None)
-    return Reason.NOT_IN_ARCHIVE if producers is None else producers.why_unnamed()
+    return Reason.NOT_IN_ARCHIVE if binary.producers is None else binary.producers.why_unnamed()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from whence._base.errors import ElfError, WhenceError
 from whence._base.reasons import Reason
 from whence.binary import Binary
 from whence.locate.identity import comparable
-from whence.locate.search import Search, Wanted
+from whence.locate.search import Wanted
 from whence.locate.segments import has_nobits
 from whence.objects.elf import ElfFile
 from whence.procmap.address_mapper import AddressMapper
@@ -21,27 +21,11 @@ from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import OpenError, PooledBinary
 
 if TYPE_CHECKING:
-    from whence.locate.debug_files import DebugFiles
+    from whence.locator.locator import Locator
     from whence.objects.elf.segments import Segment
 
 
-class FileLocator(Protocol):
-    """What is needed of a Locator."""
-
-    @property
-    def debug_files(self) -> DebugFiles: ...
-
-    def search(
-        self,
-        wanted: Wanted,
-        *,
-        own: ElfFile | None = None,
-        addresses: int = 1,
-        places: Callable[[Sequence[Segment]], bool] = lambda segments: True,
-    ) -> Search: ...
-
-
-def open_mapped(mapping: Mapping, locator: FileLocator, addresses: int) -> PooledBinary:
+def open_mapped(mapping: Mapping, locator: Locator, addresses: int) -> PooledBinary:
     """Open what answers for a mapping of a live process. The mapped file says where its addresses lie.
 
     Raises OpenError.
@@ -65,7 +49,7 @@ def open_mapped(mapping: Mapping, locator: FileLocator, addresses: int) -> Poole
 
 def open_wanted(
     wanted: Wanted,
-    locator: FileLocator,
+    locator: Locator,
     addresses: int,
     *,
     own: ElfFile | None = None,
@@ -118,7 +102,7 @@ def mapped_file(mapping: Mapping) -> ElfFile:
         os.close(descriptor)
 
 
-def open_vdso(mapping: Mapping, locator: FileLocator) -> PooledBinary:
+def open_vdso(mapping: Mapping, locator: Locator) -> PooledBinary:
     """The kernel's own library, read from the process's memory. Raises OpenError."""
     try:
         elf = ElfFile.from_bytes(read_vdso(mapping), "[vdso]")

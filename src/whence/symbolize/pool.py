@@ -7,30 +7,20 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from whence._base.closing import Closing
 from whence._base.errors import WhenceError
 from whence._base.files import stamp
 from whence._base.forks import Lock
-from whence._base.model import Frames
 from whence._base.reasons import Reason
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
 
-
-class Names(Protocol):
-    """What is needed of a binary (whence.binary.Binary is one)."""
-
-    @property
-    def build_id(self) -> str: ...
-    @property
-    def memory(self) -> int: ...
-    def lookup(self, vaddr: int) -> Frames: ...
-    def lookup_many(self, vaddrs: Sequence[int], *, last: bool = False) -> Any: ...
-    def close(self) -> None: ...
+if TYPE_CHECKING:
+    from whence.binary import Binary
 
 
 class PooledBinary:
@@ -38,7 +28,7 @@ class PooledBinary:
 
     __slots__ = ("_users", "binary", "evicted", "mapper", "release")
 
-    def __init__(self, binary: Names, mapper: AddressMapper | None, close: Callable[[], None] | None = None) -> None:
+    def __init__(self, binary: Binary, mapper: AddressMapper | None, close: Callable[[], None] | None = None) -> None:
         self.binary = binary
         self.mapper = mapper
         self.release = close or binary.close
@@ -53,10 +43,8 @@ class PooledBinary:
 
     def fault(self) -> str:
         """Why what the binary says does not count: a file of it was cut or overwritten since it was opened; "" else."""
-        check = getattr(self.binary, "check", None)
         try:
-            if check is not None:
-                check()
+            self.binary.check()
         except WhenceError as error:
             return str(error)
         return ""

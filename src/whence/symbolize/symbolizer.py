@@ -11,7 +11,6 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import cast
 
 from whence._base.closing import Closing
 from whence._base.reasons import Reason
@@ -24,7 +23,7 @@ from whence.procmap.resolver import Resolver
 from whence.symbolize.elsewhere import Elsewhere
 from whence.symbolize.gone import symbolize_gone
 from whence.symbolize.naming import name_all
-from whence.symbolize.opening import FileLocator, open_mapped, open_vdso
+from whence.symbolize.opening import open_mapped, open_vdso
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary, key_of
 from whence.symbolize.process import LivePid, ProcessView
 from whence.symbolize.symbolized import Symbolized
@@ -46,7 +45,7 @@ class Symbolizer(Closing):
     def __init__(
         self,
         *,
-        locator: FileLocator | None = None,
+        locator: Locator | None = None,
         demangle: bool | Callable[[str], str] = False,
         max_files: int = MAX_FILES,
         max_bytes: int = MAX_BYTES,
@@ -64,9 +63,9 @@ class Symbolizer(Closing):
         return f"<whence.Symbolizer: {len(self.binaries)} files open>"
 
     @property
-    def locator(self) -> Locator | None:
-        """The Locator that finds files by build-id; None if this symbolizer's cannot."""
-        return cast("Locator", self._locator) if hasattr(self._locator, "find") else None
+    def locator(self) -> Locator:
+        """The Locator that finds files by build-id."""
+        return self._locator
 
     def close(self) -> None:
         """Close every file and table. The symbolizer stays usable."""
