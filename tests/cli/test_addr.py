@@ -20,7 +20,7 @@ import whence
 from tests.helpers.programs import compiled, folder
 from whence.archive.create import create
 from whence.cli import addr
-from whence.cli.main import Plain, main, parsed
+from whence.cli.main import PlainOptions, main, parsed
 from whence.cli.options import LOCATOR_DEFAULTS, PLACES
 from whence.lidia.render import Queries
 from whence.objects.elf import ElfFile, functions
@@ -340,7 +340,7 @@ def test_options_about_folders_apply_to_a_file_with_debug_info(tmp_path: Path) -
 
 def test_without_options_the_defaults_are_those_that_argparse_would_give() -> None:
     words = ["addr", "FILE", "0x10", "20"]
-    assert vars(Plain(words[1:], False, addr.PLAIN)) == vars(parsed(words, False, addr))
+    assert vars(PlainOptions(words[1:], False, addr.PLAIN)) == vars(parsed(words, False, addr))
 
 
 def test_where_code_is_is_looked_for_once_however_many_addresses_are_unknown(

@@ -142,4 +142,4 @@ def test_a_full_disk_is_an_error_of_the_output(kind: str, folder: Path, capsys: 
 
 def test_an_unknown_ending_is_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(folder, str(written(folder, "csv")), "-o", str(folder / "out.txt")) == 2
-    assert "its ending is none of" in capsys.readouterr().err
+    assert "unknown ending: use one of" in capsys.readouterr().err

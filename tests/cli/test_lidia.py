@@ -13,7 +13,7 @@ from tests.forge.lidia import Forged, prefixed
 from tests.helpers.programs import compiled
 from whence import lidia
 from whence.cli import lidia as command
-from whence.cli.main import parsed, plainly
+from whence.cli.main import parsed, plain_options
 
 WHENCE = [sys.executable, "-m", "whence.cli", "lidia"]
 
@@ -156,7 +156,7 @@ def test_options_that_contradict_each_other_are_wrong_use(tmp_path: Path) -> Non
 
 def test_the_plain_ways_to_create_mean_what_argparse_makes_of_them() -> None:
     for words in (["create", "FILE"], ["create", "FILE", "-o", "OUT"]):
-        plain = plainly(words, False, command)
+        plain = plain_options(words, False, command)
         assert plain is not None
         asked = vars(parsed(["lidia", *words], False, command))
         assert {key: value for key, value in vars(plain).items() if key != "words"} == asked
@@ -164,5 +164,5 @@ def test_the_plain_ways_to_create_mean_what_argparse_makes_of_them() -> None:
 
 def test_other_ways_to_create_are_left_to_argparse() -> None:
     for words in (["create"], ["create", "-o", "OUT"], ["create", "FILE", "-o", "-"], ["create", "--json", "FILE"]):
-        assert plainly(words, False, command) is None
-    assert plainly(["info", "FILE"], False, command) is None
+        assert plain_options(words, False, command) is None
+    assert plain_options(["info", "FILE"], False, command) is None

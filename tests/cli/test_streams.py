@@ -87,7 +87,7 @@ def test_too_little_memory_is_told_in_one_line(program: Path) -> None:
         "sys.exit(main(['build-id', 'x']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (3, "whence: there is not enough memory\n")
+    assert (done.returncode, done.stderr) == (3, "whence: not enough memory\n")
 
 
 @pytest.mark.parametrize("words", [["addr", "10"], ["explain", "10"], ["lidia info"], ["lidia verify"], ["lidia dump"]])

@@ -1,11 +1,10 @@
-"""The command line: one module per command, loaded only when it is the one asked for.
+"""The command line: one module per command, imported when that command is run.
 
-A command's module has `configure(parser)` (adds its options to an argparse parser) and `run(options) -> int` (does it;
-returns the exit code); main.py lists the commands with their one-line descriptions. Data goes to stdout, messages to
-stderr.
+A command's module has `configure(parser)`, which adds options to an argparse parser, and `run(options) -> int`, which
+runs the command and returns the exit code. main.py lists the commands. Data is written to stdout, messages to stderr.
 
-Exit codes: 0 answered, 1 some unknown, 2 wrong use, 3 broken input. A WhenceError becomes one line on stderr with its
-hint; --debug shows the traceback.
+Exit codes: 0 answered, 1 some unknown, 2 wrong use, 3 broken input. A WhenceError is printed as one line on stderr with
+its hint; --debug prints the traceback.
 
 addr              `whence addr`: functions, files and lines of addresses
 answers           answers of the symbolizer as text and JSON
@@ -14,6 +13,7 @@ colour            colours and links on a terminal
 columns           `whence columns`: names for the addresses of a table
 core              `whence core`: frames and stacks of a core file
 demo              `make demo`: the main jobs on real input
+dispatch          the command for a file's content: `whence FILE`, `whence PID`
 dwarf             `whence dwarf`: the units of debug info
 explain           `whence explain`: each step from an address to its frames
 filter            `whence filter`: logs with the frames in them named
@@ -22,6 +22,7 @@ lidia             `whence lidia`: create, inspect and verify archives
 main              finds and runs the command; turns errors into one line and an exit code
 maps              `whence maps`: the executable mappings of a process
 options           options that several commands share
+overview          `whence explain FILE`: what a file has
 parser            command lines by argparse, with a suggestion for unknown words
 pid               `whence pid`: frames and stacks of a live process
 profile           `whence profile`: names, merges, compares and draws profiles

@@ -1,17 +1,16 @@
-"""`whence explain FILE|PID ADDRESS`: the whole chain for one address, each step with what came of it.
+"""`whence explain FILE|PID [ADDRESS]`: each step from an address to its names.
 
-`--stack TID` instead of an address: how each frame of a thread's stack was found, in a core file or a live process.
-
-A live process: mapping, how its file was opened, whether the build-id is the same, file offset, vaddr. A file: segment
-and section, every debug file that was looked for, what each source of names says, other names of the place, and the
-range and line row that answered; or what is missing and what to do.
+The steps of a live process are the mapping, how its file was opened, the build-ids, file offset and vaddr. The steps of
+a file are segment and section, each debug file tried, the answer of each source of names, other symbols at the address,
+and the range and line row of the answer; or what is missing and what to do. `--stack TID` explains the frames of a
+thread's stack. Without an address, prints what a file has.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,43 +23,63 @@ from whence.cli.answers import executable_mappings, frame_text
 from whence.cli.answers import where as where_text
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, locator_of
+from whence.cli.overview import show_overview
 from whence.explanation import Step, frame_steps
 from whence.locate.search import Wanted
 from whence.unwind.steps import End
 from whence.unwind.unwinder import INNER_KEPT
 
 if TYPE_CHECKING:
+    from whence.cli.parser import Parser
     from whence.locator.locator import Locator
     from whence.procmap import Mapping
     from whence.symbolize import Symbolized
 
 
-def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("where", metavar="FILE|PID", help="an ELF file, an archive, a core file, or a live process")
+def configure(parser: Parser) -> None:
+    parser.add_argument("where", metavar="FILE|PID", help="an ELF file, an archive, a core dump, or a live process")
     parser.add_argument(
-        "address", nargs="?", metavar="ADDRESS", help="a vaddr of the file, or a runtime address of the process"
-    )
-    parser.add_argument("--stack", type=int, metavar="TID", help="how each frame of a thread's stack is found, instead")
-    parser.add_argument("--scan", action="store_true", help="guess callers that no table gives, by words on the stack")
-    add_json_option(parser, "the steps as JSON")
+        "address", nargs="?", metavar="ADDRESS",
+        help="a vaddr of the file, or a runtime address of the process (default: print what the file has)",
+    )  # fmt: skip
+    parser.add_argument("--stack", type=int, metavar="TID", help="explain each frame of a thread's stack instead")
+    parser.add_argument("--scan", action="store_true", help="with --stack: guess callers from words on the stack")
+    add_json_option(parser, "print the steps as JSON")
     add_locator_options(parser)
+    parser.examples(
+        "whence explain app                         what the file has, and what names its addresses",
+        "whence explain app 0x1170                  each step from an address to its names",
+        "whence explain 4711 0x55d0c0de1170         of a runtime address of a process",
+        "whence explain core.4711 --stack 4711      how each frame of a thread was found",
+    )
 
 
 def run(options: Namespace) -> int:
-    if (options.address is None) is (options.stack is None):
-        raise WrongUse("either an ADDRESS is explained or, with --stack TID, a thread's stack")
+    if options.address is not None and options.stack is not None:
+        raise WrongUse("give either an ADDRESS or --stack TID")
     try:
-        asked = 0 if options.address is None else address(options.address)
+        requested = 0 if options.address is None else address(options.address)
     except ValueError as error:
         complain(error, "whence explain")
         return WRONG_USE
     steps: list[Step] = []
     live = options.where.isdecimal() and not os.path.exists(options.where)
+    if options.address is None and options.stack is None:
+        if live:
+            raise WrongUse("a process needs an ADDRESS or --stack TID")
+        with locator_of(options) as locator:
+            if is_archive(options.where):
+                raise WrongUse(f"{options.where}: an archive needs an ADDRESS (whence lidia info prints what it has)")
+            return show_overview(options.where, locator, options.json)
     with locator_of(options) as locator:
         if options.stack is not None:
             chain = of_stack(options.where, live, options.stack, locator, options.scan, options.binary)
         else:
-            chain = of_process(int(options.where), asked, locator) if live else of_file(options.where, asked, locator)
+            chain = (
+                of_process(int(options.where), requested, locator)
+                if live
+                else of_file(options.where, requested, locator)
+            )
         for step in chain:
             steps.append(step)
             if not options.json:
@@ -77,32 +96,32 @@ def run(options: Namespace) -> int:
 def of_stack(
     where: str, live: bool, tid: int, locator: Locator, scan: bool, programs: Sequence[str] = ()
 ) -> Iterator[Step]:
-    """Each frame of a thread of a live process or a core, and the rule by which its caller was found."""
+    """Yield each frame of a thread of a process or core, and the rule that found its caller."""
     from whence.cli.stacks import ending
     from whence.symbolize import Core, Process, Symbolizer
 
     with Symbolizer(locator=locator, demangle=True) as symbolizer:
-        whose: Process | Core
+        process: Process | Core
         if live:
-            whose = Process(int(where), resolver=symbolizer.resolver)
+            process = Process(int(where), resolver=symbolizer.resolver)
         else:
-            whose = Core(where, programs=programs, sysroot=locator.root)
-        if isinstance(whose, Process):
-            executable_mappings(whose)
-        found = whose.explain_stack(tid, symbolizer, scan=scan)
-        if found is None:
-            threads = whose.threads() if isinstance(whose, Process) else whose.threads
-            known = ", ".join(str(thread.tid) for thread in threads) or "none"
-            raise WrongUse(f"{where} has no thread {tid} (it has {known})")
-    stack, rules = found
+            process = Core(where, programs=programs, sysroot=locator.root)
+        if isinstance(process, Process):
+            executable_mappings(process)
+        explained = process.explain_stack(tid, symbolizer, scan=scan)
+        if explained is None:
+            threads = process.threads() if isinstance(process, Process) else process.threads
+            tids = ", ".join(str(thread.tid) for thread in threads) or "none"
+            raise WrongUse(f"{where} has no thread {tid} (threads: {tids})")
+    stack, rules = explained
     for number, (frame, rule) in enumerate(zip(stack.frames, rules, strict=True)):
         yield Step(f"#{number}", where_text(frame.place))
         yield Step("found by", str(frame.found_by))
-        for one in frame.place.frames:
-            yield Step("function", frame_text(one))
+        for function in frame.place.frames:
+            yield Step("function", frame_text(function))
         yield Step("caller by", rule)
         if stack.skipped and number == INNER_KEPT - 1:
-            yield Step("", f"{stack.skipped:,} frames that were counted and not kept")
+            yield Step("", f"{stack.skipped:,} frames not shown")
     yield Step("answer", ending(stack), stack.end is End.COMPLETE)
     if stack.missing is not None:
         yield Step("to do", stack.missing.remedy)
@@ -112,7 +131,7 @@ def of_stack(
 
 
 def of_process(pid: int, runtime: int, locator: Locator) -> Iterator[Step]:
-    """From a runtime address to the file and vaddr, then on in the file."""
+    """Yield the steps from a runtime address to a vaddr, then those of the file."""
     from whence.symbolize import Symbolizer
 
     with Symbolizer(locator=locator) as symbolizer:
@@ -120,11 +139,9 @@ def of_process(pid: int, runtime: int, locator: Locator) -> Iterator[Step]:
         answer = symbolizer.symbolize(pid, [runtime])[0]
         mapping = answer.mapping
         if mapping is None:
-            none = (
-                "the kernel's half of the addresses" if runtime >> 63 else f"none holds {runtime:#x} in process {pid}"
-            )
-            yield Step("mapping", none, answer.reason is None)
-            yield from the_end(answer)
+            text = "an address of the kernel" if runtime >> 63 else f"no mapping of process {pid} contains {runtime:#x}"
+            yield Step("mapping", text, answer.reason is None)
+            yield from unlocated(answer)
             return
         yield from of_mapping(mapping, runtime)
         path = ""
@@ -134,13 +151,14 @@ def of_process(pid: int, runtime: int, locator: Locator) -> Iterator[Step]:
             except OSError as error:
                 yield Step("opened", str(error), False)
             else:
-                yield Step("opened", path or "in no way that leads to the mapped file", bool(path))
+                yield Step("opened", path or "the mapped file cannot be reached", bool(path))
         if path:
-            found = symbolizer.resolver.build_id(path)
-            same = not mapping.build_id or found == mapping.build_id
-            yield Step("build-id", f"{found or 'none'}{'' if same else f', but {mapping.build_id} was mapped'}", same)
+            build_id = symbolizer.resolver.build_id(path)
+            same = not mapping.build_id or build_id == mapping.build_id
+            mismatch = "" if same else f", but the mapped file has {mapping.build_id}"
+            yield Step("build-id", f"{build_id or 'none'}{mismatch}", same)
         if answer.vaddr is None or not path:
-            yield from the_end(answer)
+            yield from unlocated(answer)
             return
         yield Step("vaddr", f"{answer.vaddr:#x}, file offset {answer.file_offset:#x}")
         vaddr = answer.vaddr
@@ -152,11 +170,14 @@ def of_mapping(mapping: Mapping, runtime: int) -> Iterator[Step]:
     about = f"{mapping.start:#x}-{mapping.end:#x} {mapping.shown_permissions} {mapping.kind}{deleted}"
     yield Step("mapping", f"{about} {mapping.path or '(no name)'}", mapping.is_exec)
     offset = mapping.file_offset_of(runtime)
-    yield Step("", f"{runtime - mapping.start:#x} into it; maps the file from {mapping.offset:#x}, so byte {offset:#x}")
+    yield Step(
+        "",
+        f"offset {runtime - mapping.start:#x} in it, which maps file offset {mapping.offset:#x}: byte {offset:#x}",
+    )
 
 
-def the_end(answer: Symbolized) -> Iterator[Step]:
-    """An answer that needed no file, or the reason why there is none."""
+def unlocated(answer: Symbolized) -> Iterator[Step]:
+    """Yield the frames of an answer that needed no file, or the reason why there are none."""
     if answer.frames:
         yield from frame_steps(answer.frames)
     elif answer.reason is not None:
@@ -169,7 +190,7 @@ def the_end(answer: Symbolized) -> Iterator[Step]:
 
 
 def of_file(path: str, vaddr: int, locator: Locator, mapped: str = "") -> Iterator[Step]:
-    """What a file says of a vaddr. `mapped` is the name a process knows it by, where that is another."""
+    """Yield the steps of a vaddr in a file. `mapped` is the path in the process, if that differs."""
     if is_archive(path):
         with open_archive(path) as binary:
             yield from binary.explain(vaddr).steps
@@ -177,18 +198,18 @@ def of_file(path: str, vaddr: int, locator: Locator, mapped: str = "") -> Iterat
     elf = open_elf(path)
     finder, options = locator.debug_files.for_file(mapped), ReadOptions(jobs=locator.jobs)
     with Binary.from_elf(elf, debug_files=finder, options=options) as binary:
-        found = binary.explain(vaddr, mapped=mapped)
-        yield from found.steps
+        explanation = binary.explain(vaddr, mapped=mapped)
+        yield from explanation.steps
         build_id = binary.build_id
     named = False
-    if found.in_code and not any(frame.line for frame in found.frames):
+    if explanation.in_code and not any(frame.line for frame in explanation.frames):
         named = yield from elsewhere(Wanted(build_id, mapped or os.path.abspath(path), local=False), vaddr, locator)
-    if found.remedy and not named:
-        yield Step("to do", found.remedy)
+    if explanation.remedy and not named:
+        yield Step("to do", explanation.remedy)
 
 
 def elsewhere(wanted: Wanted, vaddr: int, locator: Locator) -> Generator[Step, None, bool]:
-    """What the files given by hand, the archives and the servers say; returns whether they name the address."""
+    """Yield what given files, archives and servers know, and return True if they name the address."""
     search = locator.search(wanted)
     for tried in search.tried:
         yield Step("elsewhere", str(tried))
@@ -201,5 +222,5 @@ def elsewhere(wanted: Wanted, vaddr: int, locator: Locator) -> Generator[Step, N
         search.opened.close()
     yield from frame_steps(frames)
     if not frames:
-        yield Step("answer", "none there either", False)
+        yield Step("answer", "no names there either", False)
     return bool(frames)

@@ -1,4 +1,4 @@
-"""Finding the command, running it, and turning errors into one line and an exit code."""
+"""Find the command, run it, and turn errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -20,105 +20,115 @@ if TYPE_CHECKING:
     from whence.cli.parser import Parser
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
-NO_THREAD = "can't start new thread"  # what Python says in a RuntimeError
+NO_THREAD = "can't start new thread"  # the message of CPython's RuntimeError
 
-# command -> its module in whence.cli, and the line `whence --help` shows
-COMMANDS = {
-    "addr": ("addr", "functions, files and lines of addresses in an ELF file or an archive"),
-    "lidia": ("lidia", "create, inspect and verify lidia archives"),
-    "symbols": ("symbols", "functions of an ELF file's symbol tables"),
-    "build-id": ("build_id", "build-ids of ELF files"),
-    "dwarf": ("dwarf", "units, functions, inlined calls and lines of debug info, to explore"),
-    "maps": ("maps", "executable mappings of a process, with build-ids"),
-    "pid": ("pid", "frames of runtime addresses in a live process, or where each of its threads is"),
-    "core": ("core", "frames of addresses in a core file, or where each thread was"),
-    "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
-    "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
-    "filter": ("filter", "copy a log with the frames in it named"),
-    "columns": ("columns", "name the addresses of a table: Parquet, Arrow, CSV, JSON lines"),
-    "store": ("store", "keep the best debug files of every build-id, and archives of them, for everyone"),
-    "serve": ("serve", "a store over HTTP: debuginfod, symbolication, named profiles, uploads"),
-    "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
+# group -> command -> its module in whence.cli, and the line that `whence help` prints
+GROUPS = {
+    "Files": {
+        "addr": ("addr", "name addresses of an ELF file or an archive"),
+        "explain": ("explain", "show each step from an address to its names, or why there are none"),
+        "symbols": ("symbols", "list the functions of an ELF file"),
+        "build-id": ("build_id", "print the build-ids of ELF files"),
+        "dwarf": ("dwarf", "list the units, functions, inlined calls and lines of debug info"),
+    },
+    "Processes": {
+        "pid": ("pid", "name addresses of a live process, print its stacks or profile it"),
+        "core": ("core", "print the stacks in a core dump, or name addresses of it"),
+        "maps": ("maps", "list the executable mappings of a process with their build-ids"),
+    },
+    "Profiles, logs, traces and tables": {
+        "profile": ("profile", "name, convert, merge, compare and draw profiles of any format"),
+        "filter": ("filter", "insert names into logs and crash reports"),
+        "trace": ("trace", "convert, check and summarize Go execution traces"),
+        "columns": ("columns", "add names to tables of addresses: Parquet, Arrow, CSV, JSON lines"),
+    },
+    "Archives and servers": {
+        "lidia": ("lidia", "create, print and verify lidia archives"),
+        "store": ("store", "keep debug files and archives by build-id, in a folder or a bucket"),
+        "serve": ("serve", "serve a store over HTTP: debuginfod, symbolication, uploads"),
+    },
 }
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 def usage() -> str:
+    """Return the text of `whence help`."""
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {line}" for name, (_, line) in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: whence [-V | --version] [--debug] COMMAND ...",
-            "",
-            "From address to source.",
-            "",
-            *lines,
-            "",
-            "whence help COMMAND prints a command's options.",
-        ]
-    )
+    lines = [
+        "usage: whence COMMAND ...            run a command",
+        "       whence FILE [ADDRESS...]      do what the file is for: name addresses, print stacks, a profile, a log",
+        "       whence PID                    print the stacks of a process",
+        "       whence help COMMAND           print the options and examples of a command",
+        "       whence --version",
+    ]
+    for group, commands in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name:{width}}  {line}" for name, (_, line) in commands.items())]
+    return "\n".join(lines)
 
 
-class Plain:
-    """The options of a command that was given none, without argparse: it costs milliseconds to import and to ask."""
+class PlainOptions:
+    """The options of a command line without options, made without argparse, whose import takes milliseconds."""
 
     def __init__(self, words: list[str], debug: bool, defaults: dict[str, object]) -> None:
         self.__dict__ |= {"words": words, "debug": debug, **defaults}
 
 
-def plainly(words: list[str], debug: bool, command: Any) -> Plain | None:
-    """The options of a command line that needs no argparse; None for another one."""
-    plain = getattr(command, "PLAIN", None)
-    if plain is not None and not any(word.startswith("-") for word in words):
-        return Plain(words, debug, plain)
+def plain_options(words: list[str], debug: bool, command: Any) -> PlainOptions | None:
+    """Return the options of a command line that does not need argparse; None if it does."""
+    defaults = getattr(command, "PLAIN", None)
+    if defaults is not None and not any(word.startswith("-") for word in words):
+        return PlainOptions(words, debug, defaults)
     without_argparse = getattr(command, "without_argparse", None)
-    found = without_argparse(words) if without_argparse is not None else None
-    return None if found is None else Plain(words, debug, found)
+    options = without_argparse(words) if without_argparse is not None else None
+    return None if options is None else PlainOptions(words, debug, options)
 
 
 def parser_of(name: str, debug: bool, command: Any) -> Parser:
-    """The parser of a command. --debug is an option of each subcommand, too."""
+    """Return the parser of a command. Every subcommand has the option --debug."""
     from whence.cli.parser import Parser, formatter
 
-    parser = Parser(prog=f"whence {name}", description=COMMANDS[name][1], allow_abbrev=False, formatter_class=formatter)
+    line = COMMANDS[name][1]
+    parser = Parser(prog=f"whence {name}", description=f"{line[0].upper()}{line[1:]}.", allow_abbrev=False,
+                    formatter_class=formatter)  # fmt: skip
     command.configure(parser)
-    for one in (parser, *parser.subparsers()):
-        one.add_argument("--debug", action="store_true", default=debug, help="show tracebacks of errors")
+    for each in (parser, *parser.subparsers()):
+        each.add_argument("--debug", action="store_true", default=debug, help="print tracebacks of errors")
     return parser
 
 
 def parsed(words: list[str], debug: bool, command: Any) -> Namespace:
-    """What argparse makes of a command's words, its name first."""
+    """Parse the words of a command line, the first of which is the command."""
     parser = parser_of(words[0], debug, command)
-    # options may stand between FILE and the addresses: argparse allows that only where it is configured so
+    # argparse accepts options between FILE and the addresses only in its intermixed mode
     parse = parser.parse_intermixed_args if getattr(command, "INTERMIXED", False) else parser.parse_args
     return parse(words[1:])
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
+    """Run one command and return its exit code: 0 answered, 1 some unknown, 2 wrong use, 3 broken input."""
     if arguments is not None:
         return guarded(list(arguments))
-    program = program_named(os.path.basename(sys.argv[0]))
-    return stand_in(program) if program else alone(lambda: guarded(sys.argv[1:]))
+    program = imitated_program(os.path.basename(sys.argv[0]))
+    return imitate(program) if program else run_process(lambda: guarded(sys.argv[1:]))
 
 
 def llvm_symbolizer() -> int:
-    """`whence-llvm-symbolizer`"""
-    return stand_in("llvm_symbolizer")
+    """Run `whence-llvm-symbolizer`."""
+    return imitate("llvm_symbolizer")
 
 
 def addr2line() -> int:
-    """`whence-addr2line`"""
-    return stand_in("addr2line")
+    """Run `whence-addr2line`."""
+    return imitate("addr2line")
 
 
-def stand_in(program: str) -> int:
-    """Run a module that stands in for another program; returns the exit code."""
-    return alone(lambda: import_module(f"whence.dropin.{program}").main())
+def imitate(program: str) -> int:
+    """Run the module of whence.dropin that imitates a program, and return its exit code."""
+    return run_process(lambda: import_module(f"whence.dropin.{program}").main())
 
 
-def alone(run: Callable[[], int]) -> int:
-    """Run a command as the whole program, with few garbage collections: imports make little garbage."""
+def run_process(run: Callable[[], int]) -> int:
+    """Run a command as the whole process, with few garbage collections: imports make little garbage."""
     gc.set_threshold(50_000)
     try:
         return run()
@@ -126,8 +136,8 @@ def alone(run: Callable[[], int]) -> int:
         gc.freeze()
 
 
-def program_named(name: str) -> str:
-    """The module of the program that `whence` stands in for when it is started through a link of this name; else ""."""
+def imitated_program(name: str) -> str:
+    """Return the module of the program that a link of this name imitates, "" for none."""
     if name.startswith(("llvm-symbolizer", "llvm-addr2line")):
         return "llvm_symbolizer"
     if name.startswith("eu-addr2line"):
@@ -136,7 +146,7 @@ def program_named(name: str) -> str:
 
 
 def guarded(words: list[str]) -> int:
-    """Let a command line be answered, and word its errors."""
+    """Run a command line and report its errors."""
     streams.prepare()
     debug, words = without_debug(words)
     try:
@@ -146,7 +156,7 @@ def guarded(words: list[str]) -> int:
         streams.give_up()
         return SOME_UNKNOWN
     except (WhenceError, OSError, MemoryError, RuntimeError) as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):  # in a class that was being made, before Python 3.12
+        if isinstance(error.__cause__, KeyboardInterrupt):  # raised while a class was created, before Python 3.12
             return interrupted()
         streams.give_up()
         if debug or (isinstance(error, RuntimeError) and str(error) != NO_THREAD):
@@ -159,20 +169,20 @@ def guarded(words: list[str]) -> int:
 
 
 def interrupted() -> int:
-    """Say that Ctrl-C ended the command; returns the exit code."""
+    """Report Ctrl-C and return the exit code."""
     print("whence: interrupted", file=sys.stderr)
     return 130
 
 
 def without_debug(words: list[str]) -> tuple[bool, list[str]]:
-    """Whether --debug is given, wherever it stands, and the other words."""
+    """Return True if --debug is among the words, and the other words."""
     end = words.index("--") if "--" in words else len(words)
-    kept = [word for word in words[:end] if word != "--debug"]
-    return len(kept) < end, [*kept, *words[end:]]
+    others = [word for word in words[:end] if word != "--debug"]
+    return len(others) < end, [*others, *words[end:]]
 
 
 def answer(words: list[str], debug: bool) -> int:
-    """Do what the words of a command line ask for."""
+    """Run the command that the words name and return its exit code."""
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help"):
@@ -182,27 +192,25 @@ def answer(words: list[str], debug: bool) -> int:
         print(f"whence {__version__}")
         return ANSWERED
     if words[0] not in COMMANDS:
-        from whence.cli.parser import did_you_mean
+        from whence.cli.dispatch import command_for
 
-        guess = did_you_mean(words[0], [*COMMANDS, "help", "--help", "--version", "--debug"])
-        streams.complain(f"no command named {words[0]!r}{guess} (whence help lists them)")
-        return WRONG_USE
+        words = command_for(words, COMMANDS)
     command = import_module(f"whence.cli.{COMMANDS[words[0]][0]}")
-    options: Any = plainly(words[1:], debug, command) or parsed(words, debug, command)
+    options: Any = plain_options(words[1:], debug, command) or parsed(words, debug, command)
     options.command = words[0]
     status: int = command.run(options)
     return status
 
 
 def message_of(error: WhenceError | OSError | MemoryError | RuntimeError) -> str:
-    """An error in a line, with its remedy."""
+    """Return an error and its remedy in one line."""
     if isinstance(error, RuntimeError):
-        return "the system refuses a thread (ulimit -u and a container's pids.max say how many there may be)"
+        return "the system refused to start a thread: check ulimit -u and the container's pids.max"
     if isinstance(error, OSError):
         prefix = f"{error.filename}: " if error.filename else ""
         return f"{prefix}{error.strerror or error}"
     if isinstance(error, MemoryError):
-        return "there is not enough memory"
+        return "not enough memory"
     hint = f" ({error.hint})" if error.hint else ""
     notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
     return f"{error}{notes}{hint}"

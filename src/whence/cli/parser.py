@@ -1,57 +1,69 @@
-"""Command lines as argparse reads them, with a guess at what was meant where a word is unknown."""
+"""Parse command lines with argparse, with one-line usage errors and a suggestion for unknown words."""
 
 from __future__ import annotations
 
 import os
 import re
-from argparse import ArgumentParser, HelpFormatter, _SubParsersAction
+import sys
+from argparse import ArgumentParser, HelpFormatter, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from typing import NoReturn
 
-from whence._base.streams import shortened
+from whence._base.streams import complain, shortened
 
 CHOICE = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
 UNKNOWN = "unrecognized arguments: "
+WRONG_USE = 2
 
 
 def formatter(prog: str) -> HelpFormatter:
-    """As wide as the terminal. Left to itself argparse asks shutil, which costs milliseconds to import."""
+    """Return a formatter as wide as the terminal that keeps the lines of epilogs."""
     try:
         columns = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
     except (OSError, ValueError):
         columns = 80
-    return HelpFormatter(prog, width=max(columns - 2, 40))
+    return RawDescriptionHelpFormatter(prog, width=max(columns - 2, 40))
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The known word that an unknown one is most like, as a question; "" when none is.
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Return the choice most similar to an unknown word as a question, "" if none is similar.
 
     >>> did_you_mean("adr", ["addr", "pid", "core"])
     '; did you mean addr?'
     """
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, list(known), 1, 0.6)
+    close = get_close_matches(word, list(choices), 1, 0.6)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 class Parser(ArgumentParser):
-    """A parser of one command; its subcommands' parsers are of this class, too."""
+    """A parser of one command. Its subcommands have parsers of this class, too."""
+
+    def examples(self, *lines: str) -> None:
+        """Add examples to the end of the help."""
+        text = "examples:\n" + "\n".join(f"  {line}" for line in lines)
+        self.epilog = f"{self.epilog}\n\n{text}" if self.epilog else text
 
     def error(self, message: str) -> NoReturn:
-        super().error(shortened(message) + self._guess(message))
+        """Print a usage error in one line and exit."""
+        complain(f"{shortened(message)}{self._suggestion(message)} (see {self._help_command()})", self.prog)
+        sys.exit(WRONG_USE)
 
-    def _guess(self, message: str) -> str:
+    def _help_command(self) -> str:
+        program, _, command = self.prog.partition(" ")
+        return f"{program} help {command}"
+
+    def _suggestion(self, message: str) -> str:
         if message.startswith(UNKNOWN):
             words = message.removeprefix(UNKNOWN).split()
             option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
             return did_you_mean(option, self._options()) if option else ""
-        if found := CHOICE.search(message):
-            return did_you_mean(found[1], re.findall(r"[\w.+-]+", found[2]))
+        if match := CHOICE.search(message):
+            return did_you_mean(match[1], re.findall(r"[\w.+-]+", match[2]))
         return ""
 
     def subparsers(self) -> Iterator[Parser]:
-        """The parsers of its subcommands."""
+        """Yield the parsers of the subcommands."""
         for action in self._actions:
             if isinstance(action, _SubParsersAction):
                 yield from action.choices.values()

@@ -1,0 +1,179 @@
+"""Decide by a file's content which command `whence FILE [ADDRESS...]` and `whence PID` run.
+
+| content | without addresses | with addresses |
+|---|---|---|
+| ELF core dump | core | core |
+| other ELF file | explain | addr |
+| lidia archive | lidia info | addr |
+| snapshot of a process | (an error: addresses are needed) | addr --snapshot |
+| Go execution trace | trace info | |
+| Parquet, Arrow, CSV or JSON lines with addresses | columns | |
+| profile of any format | profile --top 20 | |
+| other text | filter | |
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from whence._base.errors import ElfError, WrongUse, plain
+from whence._base.files import open_regular
+from whence._base.streams import complain, shortened
+from whence.cli.parser import did_you_mean
+
+HEAD = 1 << 16  # bytes that decide
+ELF_MAGIC, GZIP_MAGIC, ZSTD_MAGIC = b"\x7fELF", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+E_TYPE, ET_CORE = slice(16, 18), 4
+TABLE_MAGICS = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
+BINARY_BYTE = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
+FOLDED_LINE = re.compile(r"[^\s;][^;]*(?:;[^;]+)* \d+(?:\.\d+)?")
+FOLDED_LINES = 20  # that are compared with the pattern
+
+
+class Kind(NamedTuple):
+    """What a file is, and the command lines for it: without and with addresses. FILE stands for its path."""
+
+    what: str
+    command: tuple[str, ...]
+    with_addresses: tuple[str, ...] = ()
+
+
+FILE = "FILE"
+CORE = Kind("a core dump", ("core", FILE), ("core", FILE))
+ELF = Kind("an ELF file", ("explain", FILE), ("addr", FILE))
+ARCHIVE = Kind("a lidia archive", ("lidia", "info", FILE), ("addr", FILE))
+SNAPSHOT = Kind("a snapshot of a process", (), ("addr", "--snapshot", FILE))
+TRACE = Kind("a Go execution trace", ("trace", "info", FILE))
+TABLE = Kind("a table", ("columns", FILE))
+PROFILE = Kind("a profile", ("profile", FILE, "--top", "20"))
+LOG = Kind("text", ("filter", FILE))
+
+
+def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]:
+    """Return the command line for words that start with a file or a pid instead of one of `commands`.
+
+    Raises WrongUse if the first word is neither a file nor a pid, or the file has no command; OSError.
+    """
+    path, rest = words[0], list(words[1:])
+    if not os.path.lexists(path):
+        if path.isdecimal():
+            return ["pid", path, *(rest or ["--stop"])]
+        guess = did_you_mean(path, [*commands, "help", "--help", "--version", "--debug"])
+        raise WrongUse(f"no command or file is named {shortened(path)!r}{guess} (see whence help)")
+    kind = kind_of(path)
+    addresses = any(not word.startswith("-") for word in rest)
+    line = (kind.with_addresses or kind.command) if addresses else kind.command
+    if not line:
+        raise WrongUse(f"{path}: {kind.what}: give addresses to name: whence {plain(path)} ADDRESS...")
+    command = [path if word == FILE else word for word in line] + rest
+    complain(f"{path} is {kind.what}: whence {shlex.join(command)}")
+    return command
+
+
+def kind_of(path: str) -> Kind:
+    """Return what a file is, by its content. Raises WrongUse for content that no command reads; OSError."""
+    if os.path.isdir(path):
+        if os.path.isfile(os.path.join(path, "data")):  # perf record --threads
+            return PROFILE
+        raise WrongUse(f"{path}: a folder: give a file in it, or add it to a store: whence store add STORE FOLDER")
+    with open_regular(path, ElfError) as (descriptor, _):
+        head = os.read(descriptor, HEAD)
+    if not head:
+        raise WrongUse(f"{path}: the file is empty")
+    if head.startswith(ELF_MAGIC):
+        is_big = head[5:6] == b"\2"
+        return CORE if int.from_bytes(head[E_TYPE], "big" if is_big else "little") == ET_CORE else ELF
+    content = decompressed(head)
+    kind = by_magic(content)
+    if kind is None and head.startswith(ZSTD_MAGIC) and is_archive(path):
+        kind = ARCHIVE
+    if kind is None and is_text(content):
+        return text_kind(content.decode("utf-8", "replace"))
+    if kind is None and is_profile(path):
+        kind = PROFILE
+    if kind is None:
+        raise WrongUse(f"{path}: no command reads this kind of file (see whence help)")
+    return kind
+
+
+def decompressed(head: bytes) -> bytes:
+    """Return the start of a file without its gzip compression."""
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    try:
+        return zlib.decompressobj(31).decompress(head, HEAD)
+    except zlib.error:
+        return head
+
+
+def by_magic(head: bytes) -> Kind | None:
+    """Return what the first bytes prove the content to be, None if they prove nothing."""
+    from whence import perfdata
+    from whence.gotrace.specs import looks_like_text, looks_like_wire
+    from whence.lidia.layout import MAGICS
+
+    if head[:4] in MAGICS:
+        return ARCHIVE
+    if head.startswith(TABLE_MAGICS):
+        return TABLE
+    if looks_like_wire(head) or looks_like_text(head):
+        return TRACE
+    return PROFILE if perfdata.is_recording(head) else None
+
+
+def is_archive(path: str) -> bool:
+    from whence.lidia import compressed
+
+    with open(path, "rb") as file:
+        return compressed.is_archive(file)
+
+
+def is_text(head: bytes) -> bool:
+    return BINARY_BYTE.search(head) is None
+
+
+def is_profile(path: str) -> bool:
+    """Return True if a binary file is a profile that can be read."""
+    from whence._base.errors import ProfileError
+    from whence.profiles.formats.registry import open_profile
+
+    try:
+        open_profile(path)
+    except ProfileError:
+        return False
+    return True
+
+
+def text_kind(text: str) -> Kind:
+    """Return what text is: a profile in a text form, a table or a snapshot, else a log."""
+    from whence.procmap.snapshot import FORMAT
+    from whence.profiles.formats import legacy, perf, stack_texts
+    from whence.profiles.formats.others import json_kind
+
+    stripped = text.lstrip("\ufeff \t\r\n")
+    if f'"format": "{FORMAT}"' in stripped[:1024]:
+        return SNAPSHOT
+    first = stripped.partition("\n")[0].strip()
+    if first.startswith("{") and first.endswith("}") and '"address"' in first and '"build_id"' in first:
+        return TABLE
+    if {"address", "build_id"} <= {cell.strip().strip('"') for cell in first.split(",")}:
+        return TABLE
+    if stripped.startswith("{"):
+        is_document = json_kind(text.encode()) or '"resourceProfiles"' in stripped or '"$schema"' in stripped[:1024]
+        return PROFILE if is_document else LOG
+    if legacy.kind_of(text) or stack_texts.kind_of(text) or perf.looks_like(text) or is_folded(stripped):
+        return PROFILE
+    return LOG
+
+
+def is_folded(text: str) -> bool:
+    """Return True if the first lines are stacks with a count: a stack has several frames, or no name has a blank."""
+    lines = [line for line in text.splitlines()[: FOLDED_LINES + 1] if line.strip()][:FOLDED_LINES]
+    if not lines or not all(map(FOLDED_LINE.fullmatch, lines)):
+        return False
+    return any(";" in line for line in lines) or all(len(line.split()) == 2 for line in lines)

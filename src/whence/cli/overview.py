@@ -1,0 +1,91 @@
+"""`whence explain FILE` without an address: what an ELF file has, and what names its addresses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from whence._base.errors import ElfError, WhenceError
+from whence._base.words import plain
+from whence.binary import Binary
+from whence.cli.main import ANSWERED, SOME_UNKNOWN
+from whence.locate.search import FileKind
+from whence.locator.locator import Locator
+from whence.objects.elf import ElfFile
+from whence.objects.elf.kernels.constants import ET_DYN, ET_EXEC, ET_REL
+from whence.objects.machines import machine_name
+
+TYPES = {ET_REL: "relocatable", ET_EXEC: "executable", ET_DYN: "shared object or position-independent executable"}
+TRIED_SHOWN = 8
+
+
+def show_overview(path: str, locator: Locator, as_json: bool) -> int:
+    """Print what a file has and return the exit code: 1 if nothing names its addresses."""
+    with ElfFile.open(path) as elf:
+        facts = dict(file_facts(elf))
+        link = debug_link(elf)
+    if link:
+        facts["debug link"] = link
+    facts["sources of names"] = sources = []
+    with locator.open(path) as binary:
+        sources += sources_of(binary)
+        problems = [str(problem) for problem in binary.problems]
+    tried = []
+    if not any(source.startswith("DWARF") for source in sources) and facts["build-id"]:
+        search = locator.find(build_id=str(facts["build-id"]), path=path, kinds=[FileKind.DEBUGINFO])
+        tried = [f"{each.path or each.how}: {each.outcome.code}" for each in search.tried]
+        facts["debug file"] = search.path or "not found"
+    if as_json:
+        print(json.dumps({name.replace(" ", "_").replace("-", "_"): value for name, value in facts.items()}
+                         | {"tried": tried, "problems": problems}))  # fmt: skip
+        return ANSWERED if sources else SOME_UNKNOWN
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        for number, text in enumerate(value if isinstance(value, list) else [value or "none"]):
+            print(f"{'' if number else name:{width}}  {plain(text)}")
+    for text in tried[:TRIED_SHOWN]:
+        print(f"{'':{width}}  tried {plain(text)}")
+    for text in problems:
+        print(f"{'skipped':{width}}  {plain(text)}")
+    if not sources:
+        print(f"{'to do':{width}}  give a debug file: --binary FILE.debug, --debug-dir DIR or --store STORE")
+    return ANSWERED if sources else SOME_UNKNOWN
+
+
+def file_facts(elf: ElfFile) -> Iterator[tuple[str, str | list[str]]]:
+    yield "file", elf.path
+    yield "type", f"{TYPES.get(elf.type, f'ELF type {elf.type}')}, {elf.bits}-bit, {machine_name(elf.machine)}"
+    yield "build-id", elf.build_id
+    if elf.go_build_id:
+        yield "Go build ID", elf.go_build_id
+
+
+def debug_link(elf: ElfFile) -> str:
+    """Return the name in .gnu_debuglink, "" if there is none; the error if the section is damaged."""
+    try:
+        link = elf.debug_link
+    except ElfError as error:
+        return str(error)
+    return link.name if link is not None else ""
+
+
+def sources_of(binary: Binary) -> list[str]:
+    """Return a line for each source that names addresses of a binary, the best first."""
+    producers = binary.producers
+    if producers is None:
+        return []
+    sources = []
+    info = producers.dwarf
+    if info is not None and len(info.units):
+        count = len(info.units)
+        sources.append(f"DWARF: {count:,} unit{'s' if count != 1 else ''}")
+    try:
+        if producers.pclntab is not None:
+            sources.append(".gopclntab: functions, files, lines and inlined calls of Go")
+    except WhenceError as error:
+        sources.append(f".gopclntab: {error}")
+    for table in (".symtab", ".dynsym"):
+        section = producers.elf.section(table)
+        if section is not None and section.in_file and section.size:
+            sources.append(f"{table}: {len(producers.elf.symbols(table).value):,} symbols")
+    return sources
