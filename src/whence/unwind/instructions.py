@@ -1,14 +1,14 @@
-"""Code without call frame information, read instruction by instruction: x86-64 and i386.
+"""Read x86-64 and i386 code without call frame information, instruction by instruction.
 
-    to_return   from a place in a function on to its returns: what the instructions on the way take off the stack says
-                where the return address is, and which registers are taken back from where
-    from_start  from a function's start to a place in it: what they have put on the stack by then
+    to_return   from an address to the function's returns: where the code on the way pops the return address and the
+                saved registers from
+    from_start  from a function's start to an address in it: what the code has pushed by then
 
-Both make rows as call frame information has them. Only what moves the stack pointer is followed, and what is kept in
-registers and on the stack; of a branch both ways are. A call leaves the stack as it was, and all registers but those
-that calls keep unknown.
+Both return rows as call frame information has them. Only the stack pointer, registers saved on the stack and copies
+between registers are modeled; both ways of a branch are followed. A call preserves the stack and the callee-saved
+registers.
 
-Document: Intel's "Software Developer's Manual", volume 2, chapters 2 and 3 and appendix A.
+Reference: Intel's "Software Developer's Manual", volume 2, chapters 2 and 3 and appendix A.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from typing import NamedTuple
 from whence.unwind.cfi import Cfa, CfiRow, How, Rule
 from whence.unwind.constants import Operation
 
-INSTRUCTIONS_LIMIT = 500  # that are looked at for one place
-RETURNS_LIMIT = 8  # of a function, that are tried
-CODE_BYTES = 16  # more than the longest instruction has
+INSTRUCTIONS_LIMIT = 500  # per walk
+RETURNS_LIMIT = 8  # paths to a return per walk
+CODE_BYTES = 16  # longer than any instruction
 
-# the numbers that instructions have for registers, as DWARF's
+# DWARF register numbers by the numbers that instructions use
 DWARF_64 = (0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15)
 DWARF_32 = tuple(range(8))
-RETURN_COLUMNS = {64: 16, 32: 8}  # DWARF's numbers of the return address
-SP, BP, SIB_FOLLOWS = 4, 5, 4  # as instructions number them
-CALLEE_SAVED = frozenset((3, 5, 12, 13, 14, 15))  # rbx, rbp, r12 to r15; of i386 esi and edi, too
-CALLEE_SAVED_32 = frozenset((3, 5, 6, 7))
+RETURN_COLUMNS = {64: 16, 32: 8}  # DWARF number of the return address
+SP, BP, SIB_FOLLOWS = 4, 5, 4  # as instructions encode them
+CALLEE_SAVED = frozenset((3, 5, 12, 13, 14, 15))  # rbx, rbp, r12 to r15
+CALLEE_SAVED_32 = frozenset((3, 5, 6, 7))  # ebx, ebp, esi, edi
 
 
 def _bytes(text: str) -> frozenset[int]:
-    """Opcodes: "0-3 8-b" is 0 to 3, and 8 to 0xb."""
-    found: set[int] = set()
-    for word in text.split():
-        first, _, last = word.partition("-")
-        found.update(range(int(first, 16), int(last or first, 16) + 1))
-    return frozenset(found)
+    """Parse a set of opcodes: "0-3 8-b" is 0 to 3 and 8 to 0xb."""
+    opcodes: set[int] = set()
+    for item in text.split():
+        first, _, last = item.partition("-")
+        opcodes.update(range(int(first, 16), int(last or first, 16) + 1))
+    return frozenset(opcodes)
 
 
-# what follows an opcode of one byte, of two (0f), and of VEX's and EVEX's map 1
+# what follows a one-byte opcode; with _0F, an opcode of map 1 (0f, VEX, EVEX)
 MODRM = _bytes("0-3 8-b 10-13 18-1b 20-23 28-2b 30-33 38-3b 63 69 6b 80-8f c0-c1 c6-c7 d0-d3 d8-df f6-f7 fe-ff")
 BYTE = _bytes("4 c 14 1c 24 2c 34 3c 6a 6b 70-7f 80 82 83 a8 b0-b7 c0 c1 c6 cd d4 d5 e0-e7 eb")
 WORD = _bytes("5 d 15 1d 25 2d 35 3d 68 69 81 a9 b8-bf c7 e8 e9")  # 4 bytes, or 2
@@ -53,18 +53,18 @@ ESCAPE, ESCAPE_38, ESCAPE_3A = 0x0F, 0x38, 0x3A
 VEX_3, VEX_2, EVEX = 0xC4, 0xC5, 0x62
 OPERAND_SIZE, ADDRESS_SIZE = 0x66, 0x67
 MAP_1, MAP_2, MAP_3 = 1, 2, 3
-TEST_GROUP = _bytes("f6 f7")  # whose first two operations have a number
-REX_WIDE, MOVE_NUMBER = 8, range(0xB8, 0xC0)  # whose number is as wide as its register
+TEST_GROUP = _bytes("f6 f7")  # only its first two operations have an immediate
+REX_WIDE, MOVE_NUMBER = 8, range(0xB8, 0xC0)  # the immediate is as wide as the register
 MOVE_OFFSETS = _bytes("a0-a3")
 ENTER, RETURN_NEAR, RETURN_FAR = 0xC8, 0xC2, 0xCA
 
-# opcodes that are followed
+# opcodes with an effect on the state
 PUSH, POP = range(0x50, 0x58), range(0x58, 0x60)
 PUSH_NUMBER = _bytes("68 6a")
 PUSH_FLAGS, POP_FLAGS = 0x9C, 0x9D
 POP_MEMORY = 0x8F
 GROUP_1 = _bytes("81 83")
-ADD, AND, SUB = 0, 4, 5  # operations of it
+ADD, AND, SUB = 0, 4, 5  # operations of group 1
 GROUP_5, CALL_INDIRECT, JUMP_INDIRECT, PUSH_MEMORY = 0xFF, 2, 4, 6
 STORE, LOAD, ADDRESS_OF = 0x89, 0x8B, 0x8D
 ARITHMETIC_TO_RM = _bytes("1 9 11 19 21 29 31")
@@ -77,14 +77,14 @@ ENDBR = (b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfb")
 
 UNKNOWN = Rule(How.UNDEFINED)
 
-Read = Callable[[int, int], bytes]  # bytes of code; LookupError where there are none
+Read = Callable[[int, int], bytes]  # (address, size) -> code; raises LookupError if unreadable
 
 
-class Instruction(NamedTuple):
-    """An instruction, as far as it is of interest. `map` is 0 for opcodes of one byte, 1 for those behind 0f.
+class X86Instruction(NamedTuple):
+    """A decoded instruction. `map` is 0 for one-byte opcodes, 1 for opcodes after 0f.
 
-    `mod`, `reg` and `rm` are of its ModRM byte, -1 without; the last two count to 15. `base` is the register that an
-    address in memory counts from, -1 for another kind of address.
+    `mod`, `reg` and `rm` are from the ModRM byte (-1 without one), extended to 4 bits. `base` is the register that a
+    memory operand counts from, -1 for other addressing forms. `number` is the immediate.
     """
 
     size: int
@@ -99,71 +99,71 @@ class Instruction(NamedTuple):
 
 
 def sleb(value: int) -> bytes:
-    """A number as signed LEB128."""
-    found = bytearray()
+    """Encode a signed LEB128 number."""
+    encoded = bytearray()
     while True:
         byte, value = value & 0x7F, value >> 7
         if value == (-1 if byte & 0x40 else 0):
-            return bytes([*found, byte])
-        found.append(byte | 0x80)
+            return bytes([*encoded, byte])
+        encoded.append(byte | 0x80)
 
 
-def decode(code: bytes, bits: int) -> Instruction | None:
-    """The instruction that bytes begin with; None for one that is cut off or of no known form."""
+def decode(code: bytes, bits: int) -> X86Instruction | None:
+    """Decode the instruction at the start of `code`; None if it is truncated or unknown."""
     try:
         return _decode(code, bits)
     except IndexError:
         return None
 
 
-def _decode(code: bytes, bits: int) -> Instruction | None:
-    at, rex, operand = 0, 0, 4
-    while code[at] in PREFIXES:
-        if code[at] == ADDRESS_SIZE and bits == 32:
+def _decode(code: bytes, bits: int) -> X86Instruction | None:
+    offset, rex, operand = 0, 0, 4
+    while code[offset] in PREFIXES:
+        if code[offset] == ADDRESS_SIZE and bits == 32:
             return None
-        operand = 2 if code[at] == OPERAND_SIZE else operand
-        at += 1
-    if bits == 64 and code[at] in REX:
-        rex = code[at]
-        at += 1
-    opcode, map_, is_vector = code[at], 0, False
-    at += 1
+        operand = 2 if code[offset] == OPERAND_SIZE else operand
+        offset += 1
+    if bits == 64 and code[offset] in REX:
+        rex = code[offset]
+        offset += 1
+    opcode, map_, is_vector = code[offset], 0, False
+    offset += 1
     if opcode == ESCAPE:
-        opcode, map_ = code[at], MAP_1
-        at += 1
+        opcode, map_ = code[offset], MAP_1
+        offset += 1
         if opcode in (ESCAPE_38, ESCAPE_3A):
-            opcode, map_ = code[at], MAP_2 if opcode == ESCAPE_38 else MAP_3
-            at += 1
-    elif opcode in (VEX_3, VEX_2, EVEX) and (bits == 64 or code[at] >> 6 == 3):
+            opcode, map_ = code[offset], MAP_2 if opcode == ESCAPE_38 else MAP_3
+            offset += 1
+    elif opcode in (VEX_3, VEX_2, EVEX) and (bits == 64 or code[offset] >> 6 == 3):
         is_vector = True
-        map_ = MAP_1 if opcode == VEX_2 else code[at] & (7 if opcode == EVEX else 0x1F)
-        at += {VEX_2: 1, VEX_3: 2, EVEX: 3}[opcode]
-        opcode = code[at]
-        at += 1
+        map_ = MAP_1 if opcode == VEX_2 else code[offset] & (7 if opcode == EVEX else 0x1F)
+        offset += {VEX_2: 1, VEX_3: 2, EVEX: 3}[opcode]
+        opcode = code[offset]
+        offset += 1
         if map_ not in (MAP_1, MAP_2, MAP_3):
             return None
-    elif opcode in (VEX_3, VEX_2, EVEX):  # of i386: lds, les, bound
+    elif opcode in (VEX_3, VEX_2, EVEX):  # lds, les and bound of i386
         return None
     has_modrm = opcode in MODRM if not map_ else map_ != MAP_1 or opcode not in NO_MODRM_0F
     mod = reg = rm = base = -1
     displacement = number = 0
     if has_modrm:
-        byte = code[at]
-        at += 1
+        byte = code[offset]
+        offset += 1
         mod, reg, rm = byte >> 6, byte >> 3 & 7 | (rex & 4) << 1, byte & 7 | (rex & 1) << 3
         if mod != 3:
             base = rm
             if byte & 7 == SIB_FOLLOWS:
-                sib = code[at]
-                at += 1
+                sib = code[offset]
+                offset += 1
                 base = sib & 7 | (rex & 1) << 3 if (sib >> 3 & 7 | (rex & 2) << 2) == SP else -1
                 if mod == 0 and sib & 7 == BP:
                     base, mod = -1, 2
             elif mod == 0 and byte & 7 == BP:
                 base, mod = -1, 2
             size = (0, 1, 4)[mod]
-            displacement = int.from_bytes(code[at : at + size], "little", signed=True)
-            at += size
+            displacement = int.from_bytes(code[offset : offset + size], "little", signed=True)
+            offset += size
             mod = 0
     size = 0
     if map_ == 0:
@@ -183,17 +183,17 @@ def _decode(code: bytes, bits: int) -> Instruction | None:
         size = 4 if opcode in BRANCHES and not is_vector else 1 if opcode in BYTE_0F else 0
     elif map_ == MAP_3:
         size = 1
-    number = int.from_bytes(code[at : at + size], "little", signed=True)
-    at += size
-    if at > len(code):
+    number = int.from_bytes(code[offset : offset + size], "little", signed=True)
+    offset += size
+    if offset > len(code):
         return None
     if map_ == 0 and (opcode in PUSH or opcode in POP):
         reg = opcode & 7 | (rex & 1) << 3
-    return Instruction(at, map_ | is_vector << 4, opcode, mod, reg, rm, base, displacement, number)
+    return X86Instruction(offset, map_ | is_vector << 4, opcode, mod, reg, rm, base, displacement, number)
 
 
 class Value(NamedTuple):
-    """What a register had at first plus an offset; or, where `base` is an address, the word that was there plus it."""
+    """The initial value of register `base` plus an offset, or the word at address `base` plus an offset."""
 
     base: int | Value
     offset: int
@@ -202,21 +202,22 @@ class Value(NamedTuple):
         return Value(self.base, self.offset + distance)
 
 
-class State:
-    """Registers, and words of the stack by address, as far as they are known; None and missing ones are not."""
+class X86State:
+    """Registers, and words of the stack by address; None and missing entries are unknown."""
 
     def __init__(self, registers: dict[int, Value | None], stack: dict[Value, Value | None]) -> None:
         self.registers, self.stack = registers, stack
 
-    def copy(self) -> State:
-        return State(dict(self.registers), dict(self.stack))
+    def copy(self) -> X86State:
+        return X86State(dict(self.registers), dict(self.stack))
 
-    def place(self, register: int, displacement: int = 0) -> Value | None:
-        """An address: what a register has, plus a number."""
+    def address_of(self, register: int, displacement: int = 0) -> Value | None:
+        """Return the value of a register plus `displacement`, None if unknown."""
         value = self.registers.get(register)
         return None if value is None else value.plus(displacement)
 
     def load(self, address: Value | None) -> Value | None:
+        """Return the word at `address`: what was stored there, else a reference to the initial word."""
         if address is None:
             return None
         if address in self.stack:
@@ -224,22 +225,22 @@ class State:
         return Value(address, 0) if isinstance(address.base, int) or isinstance(address.base.base, int) else None
 
     def move_sp(self, distance: int) -> None:
-        self.registers[SP] = self.place(SP, distance)
+        self.registers[SP] = self.address_of(SP, distance)
 
     def push(self, value: Value | None, word: int) -> None:
         self.move_sp(-word)
-        place = self.place(SP)
-        if place is not None:
-            self.stack[place] = value
+        address = self.address_of(SP)
+        if address is not None:
+            self.stack[address] = value
 
     def pop(self, word: int) -> Value | None:
-        value = self.load(self.place(SP))
+        value = self.load(self.address_of(SP))
         self.move_sp(word)
         return value
 
 
 class CodePath:
-    """Walks code of x86-64 or i386 from a place on, all ways, until something is found."""
+    """Walks x86-64 or i386 code along every path until it reaches a goal or returns."""
 
     def __init__(self, bits: int, read: Read) -> None:
         self.bits, self.word, self.read = bits, bits // 8, read
@@ -248,7 +249,7 @@ class CodePath:
         self.return_column = RETURN_COLUMNS[bits]
 
     def to_return(self, start: int) -> list[CfiRow]:
-        """A row for each way that leads from a place to a return, the nearest first."""
+        """Return a row for each path from `start` to a return, nearest first."""
         rows: list[CfiRow] = []
         for instruction, state in self.walk(start):
             row = self.row(start, state, instruction)
@@ -259,9 +260,9 @@ class CodePath:
         return rows
 
     def from_start(self, start: int, goal: int) -> CfiRow | None:
-        """The row at a place of a function that starts at another; None where no way leads there."""
+        """Return the row at `goal` in the function that starts at `start`; None if no path leads there."""
         reached = next((state for _, state in self.walk(start, goal)), None)
-        sp = None if reached is None else reached.place(SP)
+        sp = None if reached is None else reached.address_of(SP)
         if reached is None or sp is None or sp.base != SP:
             return None
         rules = {self.return_column: Rule(How.OFFSET, -self.word)}
@@ -271,19 +272,19 @@ class CodePath:
         return CfiRow(goal, Cfa(self.dwarf[SP], self.word - sp.offset), rules)
 
     def leads_to(self, start: int, goal: int) -> bool:
-        """Whether a way leads from one place to another."""
+        """Return True if a path leads from `start` to `goal`."""
         return any(True for _ in self.walk(start, goal))
 
-    def row(self, start: int, state: State, instruction: Instruction) -> CfiRow | None:
-        """What holds at `start`, when a return is reached in a state; None where the return address is not known."""
-        sp = state.place(SP)
+    def row(self, start: int, state: X86State, instruction: X86Instruction) -> CfiRow | None:
+        """Return the row at `start`, given the state at a return; None if the return address is unknown."""
+        sp = state.address_of(SP)
         if sp is None:
             return None
         cfa = sp.plus(self.word + (instruction.number & 0xFFFF if instruction.opcode == RETURN_NEAR else 0))
-        held = {self.return_column: state.load(sp)}
-        held |= {self.dwarf[one]: state.registers.get(one) for one in sorted(self.kept)}
+        values = {self.return_column: state.load(sp)}
+        values |= {self.dwarf[register]: state.registers.get(register) for register in sorted(self.kept)}
         rules = {}
-        for register, value in held.items():
+        for register, value in values.items():
             if value is None or value.offset:
                 rules[register] = UNKNOWN
             elif not isinstance(value.base, int):
@@ -301,69 +302,69 @@ class CodePath:
         return CfiRow(start, Cfa(0, 0, address + added), rules)
 
     def saved(self, address: Value, cfa: Value) -> Rule:
-        """The rule of a register that is saved at an address."""
+        """Return the rule of a register saved at `address`."""
         if address.base == cfa.base:
             return Rule(How.OFFSET, address.offset - cfa.offset)
         expression = self.expression(address)
         return Rule(How.EXPRESSION, 0, expression) if expression else UNKNOWN
 
     def expression(self, address: Value) -> bytes:
-        """An address that counts from a register, as an expression; b"" for another one."""
+        """Return `address` as a DWARF expression if it counts from a register, else b""."""
         if not isinstance(address.base, int):
             return b""
         return bytes([Operation.BREG0 + self.dwarf[address.base]]) + sleb(address.offset)
 
-    def walk(self, start: int, goal: int = -1) -> Iterator[tuple[Instruction, State]]:
-        """Each return that is met (with a goal: only that), and the state before it."""
-        first = State({number: Value(number, 0) for number in range(len(self.dwarf))}, {})
-        waiting = [(start, first, False)]
+    def walk(self, start: int, goal: int = -1) -> Iterator[tuple[X86Instruction, X86State]]:
+        """Yield each return reached, or only `goal` if it is not -1, with the state before it."""
+        first = X86State({number: Value(number, 0) for number in range(len(self.dwarf))}, {})
+        pending = [(start, first, False)]
         seen: set[int] = set()
         for _ in range(INSTRUCTIONS_LIMIT):
-            if not waiting:
+            if not pending:
                 return
-            at, state, after_call = waiting.pop()
-            if at in seen:
+            address, state, after_call = pending.pop()
+            if address in seen:
                 continue
-            seen.add(at)
-            code = self.code(at)
+            seen.add(address)
+            code = self.code(address)
             instruction = decode(code, self.bits)
             if instruction is None:
                 continue
-            opcode, behind = instruction.opcode, at + instruction.size
+            opcode, end = instruction.opcode, address + instruction.size
             is_return = instruction.map == 0 and opcode in (RETURN, RETURN_NEAR)
-            if at == goal or (is_return and goal < 0):
+            if address == goal or (is_return and goal < 0):
                 yield instruction, state
-            if at == goal or is_return or self.stops(instruction):
+            if address == goal or is_return or self.stops(instruction):
                 continue
-            if at != start and self.begins_function(code, instruction, after_call):
+            if address != start and self.begins_function(code, instruction, after_call):
                 continue
-            target = self.target(instruction, behind)
+            target = self.target(instruction, end)
             if target is not None and not instruction.map and opcode in (JUMP, JUMP_SHORT):
-                waiting.append((target, state, False))
+                pending.append((target, state, False))
                 continue
             if target is not None:
-                waiting.append((target, state.copy(), False))
+                pending.append((target, state.copy(), False))
             called = self.follow(instruction, state) or (after_call and self.is_padding(instruction))
-            waiting.append((behind, state, called))
+            pending.append((end, state, called))
 
-    def code(self, at: int) -> bytes:
-        for size in range(CODE_BYTES, 0, -1):  # where code ends, there is less
+    def code(self, address: int) -> bytes:
+        for size in range(CODE_BYTES, 0, -1):  # fewer where readable code ends
             try:
-                return self.read(at, size)
+                return self.read(address, size)
             except LookupError:
                 continue
         return b""
 
-    def begins_function(self, code: bytes, instruction: Instruction, after_call: bool) -> bool:
-        """Whether code behind a call is the next function's: the call does not return."""
+    def begins_function(self, code: bytes, instruction: X86Instruction, after_call: bool) -> bool:
+        """Return True if code after a call starts another function, so that the call does not return."""
         if not after_call or instruction.map:
             return after_call and code.startswith(ENDBR)
         pushes = instruction.opcode in PUSH and instruction.reg in self.kept and self.bits == 64
         return pushes or (self.is_on_sp(instruction, SUB) and self.bits == 64)
 
     @staticmethod
-    def is_on_sp(instruction: Instruction, operation: int) -> bool:
-        """Whether an instruction adds a number to the stack pointer, or such."""
+    def is_on_sp(instruction: X86Instruction, operation: int) -> bool:
+        """Return True if an instruction applies `operation` of group 1 to the stack pointer."""
         return (
             instruction.opcode in GROUP_1
             and instruction.mod == 3
@@ -372,11 +373,11 @@ class CodePath:
         )
 
     @staticmethod
-    def is_padding(instruction: Instruction) -> bool:
+    def is_padding(instruction: X86Instruction) -> bool:
         return (instruction.map, instruction.opcode) in ((0, NOP), (MAP_1, LONG_NOP))
 
     @staticmethod
-    def stops(instruction: Instruction) -> bool:
+    def stops(instruction: X86Instruction) -> bool:
         opcode = instruction.opcode
         if instruction.map == 0:
             jumps = opcode == GROUP_5 and instruction.reg & 7 in (JUMP_INDIRECT, JUMP_INDIRECT + 1)
@@ -384,17 +385,17 @@ class CodePath:
         return instruction.map == MAP_1 and opcode in STOPS_0F
 
     @staticmethod
-    def target(instruction: Instruction, behind: int) -> int | None:
-        """Where a jump or branch leads to; None for other instructions."""
+    def target(instruction: X86Instruction, end: int) -> int | None:
+        """Return the target of a direct jump or branch, None for other instructions."""
         opcode = instruction.opcode
         if instruction.map == 0:
             jumps = opcode in BRANCHES_SHORT or opcode in (JUMP, JUMP_SHORT)
         else:
             jumps = instruction.map == MAP_1 and opcode in BRANCHES
-        return behind + instruction.number if jumps else None
+        return end + instruction.number if jumps else None
 
-    def follow(self, instruction: Instruction, state: State) -> bool:
-        """What an instruction makes of a state. Whether it is a call."""
+    def follow(self, instruction: X86Instruction, state: X86State) -> bool:
+        """Apply an instruction to `state`. Returns True for a call."""
         _, map_, opcode, mod, reg, rm, base, displacement, number = instruction
         registers, word = state.registers, self.word
         if map_:
@@ -419,23 +420,23 @@ class CodePath:
         elif opcode == LOAD and mod == 3:
             registers[reg] = registers.get(rm)
         elif opcode == STORE:
-            place = state.place(base, displacement) if base >= 0 else None
-            if place is not None:
-                state.stack[place] = registers.get(reg)
+            address = state.address_of(base, displacement) if base >= 0 else None
+            if address is not None:
+                state.stack[address] = registers.get(reg)
         elif opcode == LOAD:
-            place = state.place(base, displacement) if base >= 0 else None
-            if place is not None or reg not in self.kept:
-                registers[reg] = state.load(place)
+            address = state.address_of(base, displacement) if base >= 0 else None
+            if address is not None or reg not in self.kept:
+                registers[reg] = state.load(address)
         elif opcode == ADDRESS_OF:
-            place = state.place(base, displacement) if base >= 0 else None
-            if place is not None or reg == SP:
-                registers[reg] = None if place is None else Value(*place)
-        elif opcode == CALL and not number:  # of the next instruction: it pushes where that is
+            address = state.address_of(base, displacement) if base >= 0 else None
+            if address is not None or reg == SP:
+                registers[reg] = None if address is None else Value(*address)
+        elif opcode == CALL and not number:  # of the next instruction: pushes its address
             state.push(None, word)
         elif opcode == CALL or (opcode == GROUP_5 and reg & 7 == CALL_INDIRECT):
-            for one in registers:
-                if one not in self.kept and one != SP:
-                    registers[one] = None
+            for register in registers:
+                if register not in self.kept and register != SP:
+                    registers[register] = None
             return True
         elif mod == 3:
             changed = reg if opcode in ARITHMETIC_TO_REGISTER else rm
