@@ -11,7 +11,7 @@ from tests.forge.cfi import CODE, VADDR, section, table
 from whence._base.errors import DwarfError, WhenceError
 from whence.kernels.columns import Column
 from whence.objects.elf import ElfFile
-from whence.unwind.cfi import CallFrames, FrameSection
+from whence.unwind.cfi import CallFrames, FrameSection, Target
 from whence.unwind.kernels.walk import Walker
 from whence.unwind.registers import X86_64
 
@@ -42,7 +42,7 @@ def target(data: bytes) -> None:
     for frames in (
         FrameSection(data, VADDR),
         FrameSection(data, VADDR, header=header),
-        FrameSection(data, 0, name=".debug_frame", bits=32, order="big", code=[(CODE, CODE + 0x1000)]),
+        FrameSection(data, 0, name=".debug_frame", target=Target(32, "big"), code=[(CODE, CODE + 0x1000)]),
         FrameSection(data, 0, name=".debug_frame"),
     ):
         for vaddr in (CODE, CODE + 5, VADDR, 0):

@@ -43,7 +43,7 @@ def test_rows_of_a_function_with_a_frame_pointer() -> None:
     assert [fde.row(CODE + n).start - CODE for n in (0, 3, 4, 0x23, 0xFF)] == [0, 1, 4, 4, 0x24]
 
 
-def test_a_restored_state_has_the_cfa_of_its_time_too() -> None:
+def test_restoring_a_state_restores_its_cfa() -> None:
     fde = fde_of(bytes.fromhex("41 0e20 8302 0a 41 0e08 c3 41 0b"))
     assert [(row.start - CODE, row.cfa, 3 in row.rules) for row in fde.rows] == [
         (0, Cfa(7, 8), False),
@@ -72,7 +72,7 @@ def test_a_restored_state_has_the_cfa_of_its_time_too() -> None:
         ("2e08 2d 2c 00 0803", 3, Rule(How.SAME)),
     ],
 )
-def test_each_instruction_makes_its_rule(program: str, register: int, rule: Rule | None) -> None:
+def test_each_instruction_sets_its_rule(program: str, register: int, rule: Rule | None) -> None:
     assert fde_of(bytes.fromhex(program)).rows[0].rules.get(register) == rule
 
 
@@ -91,37 +91,37 @@ def test_each_instruction_of_the_cfa(program: str, cfa: Cfa) -> None:
     assert fde_of(bytes.fromhex(program)).rows[0].cfa == cfa
 
 
-def test_a_cfa_may_begin_as_a_register_alone() -> None:
-    """gcc's CIEs of riscv64 do."""
+def test_a_cfa_may_start_without_an_offset() -> None:
+    """CIEs that gcc writes for riscv64 do."""
     assert fde_of(b"", cie=b"\x0d\x02").rows[0].cfa == Cfa(2, 0)
-    with pytest.raises(DwarfError, match="a register plus an offset"):
+    with pytest.raises(DwarfError, match="not a register plus an offset"):
         fde_of(b"\x0e\x10", cie=b"\x07\x10")
 
 
 @pytest.mark.parametrize(
-    ("program", "rule"),
+    ("program", "message"),
     [
-        ("3f", "DW_CFA_"),
-        ("0b", "remembered"),
-        ("0a" * 65, "put aside"),
-        ("0f01000e08", "a register plus an offset"),
+        ("3f", "unknown instruction 0x3f"),
+        ("0b", "DW_CFA_restore_state without a remembered state"),
+        ("0a" * 65, "nested deeper than 64"),
+        ("0f01000e08", "not a register plus an offset"),
         ("0f05", "cut off"),
         ("04ffff", "cut off"),
-        ("01 00000000", "order of address"),
-        ("05" + "ff" * 12, "LEB128"),
+        ("01 00000000", "the location moves backwards"),
+        ("05" + "ff" * 12, "a LEB128 number has more than 10 bytes"),
     ],
 )
-def test_a_broken_program_is_told(program: str, rule: str) -> None:
-    with pytest.raises(DwarfError, match=rule):
+def test_a_malformed_program_is_reported(program: str, message: str) -> None:
+    with pytest.raises(DwarfError, match=message):
         fde_of(bytes.fromhex(program))
 
 
-def test_rows_do_not_cost_more_than_their_bytes_justify() -> None:
+def test_the_cost_of_rows_is_bounded_by_the_section_size() -> None:
     rules = b"".join(b"\x07" + bytes([0x80 | n & 0x7F, n >> 7]) for n in range(250))
-    same = fde_of(rules + b"\x41\x07\x03" * 20000)  # what is undefined once more makes no other row
+    same = fde_of(rules + b"\x41\x07\x03" * 20000)  # undefining a register again makes no new row
     assert len(same.rows) == 1
     others = b"".join(b"\x41\x0e" + bytes([0x80 | n & 0x7F, 0x80 | n >> 7 & 0x7F, n >> 14]) for n in range(20000))
-    with pytest.raises(DwarfError, match=r"the states of all rows take at most 16 words for each byte"):
+    with pytest.raises(DwarfError, match="the rows' states need more than 16 words per byte"):
         fde_of(rules + others)
 
 
@@ -134,29 +134,29 @@ def test_a_long_cie_is_run_once_for_many_fdes() -> None:
     assert len(FrameSection(data, VADDR).fdes()) == 1000
 
 
-def test_a_header_that_leads_into_the_middle_of_records_does_not_cost_more_than_their_bytes_justify() -> None:
+def test_a_search_table_with_overlapping_records_has_a_bounded_cost() -> None:
     """Each entry of the table leads to an FDE of its own, whose instructions are most of the section's."""
     first = section(b"")
     data = bytearray(first[: struct.unpack_from("<I", first)[0] + 4])
-    places = []
+    offsets = []
     for n in range(1000):
-        places.append(len(data))
+        offsets.append(len(data))
         data += struct.pack("<IIIIB", 0, len(data) + 4, CODE + n * 16, 16, 0) + bytes(997) + SKIP_NEXT
     data += bytes(17)
-    for at in places:  # each reaches to the end
+    for at in offsets:  # each extends to the end
         struct.pack_into("<I", data, at, len(data) - at - 4)
     vaddr = 0x20000
-    entries = b"".join(struct.pack("<ii", CODE + n * 16 - vaddr, VADDR + at - vaddr) for n, at in enumerate(places))
-    header = bytes((1, 0x1B, 3, 0x3B)) + struct.pack("<iI", VADDR - vaddr - 4, len(places)) + entries
+    entries = b"".join(struct.pack("<ii", CODE + n * 16 - vaddr, VADDR + at - vaddr) for n, at in enumerate(offsets))
+    header = bytes((1, 0x1B, 3, 0x3B)) + struct.pack("<iI", VADDR - vaddr - 4, len(offsets)) + entries
     frames = FrameSection(bytes(data), VADDR, header=(vaddr, header))
     assert frames.find(CODE + 999 * 16) is not None
     refused = [n for n in range(999) if frames.table.compile(frames.table.find(CODE + n * 16)) is not None]
     assert len(refused) > 900
-    with pytest.raises(DwarfError, match="instructions of all FDEs"):
+    with pytest.raises(DwarfError, match="the FDEs run more than 4 times the section's bytes"):
         frames.find(CODE + refused[0] * 16)
 
 
-def test_letters_of_a_cie_say_signal_frames_and_how_to_skip_the_rest() -> None:
+def test_augmentation_letters_mark_signal_frames_and_unknown_ones_are_skipped() -> None:
     assert fde_of(b"", augmentation=b"zRS\0").cie.signal
     assert fde_of(b"", augmentation=b"zPLR\0", data=b"\x03" + bytes(4) + b"\x1b\x03").cie.lsda_encoding == 0x1B
     assert fde_of(b"", augmentation=b"zRB?\0", data=b"\x03\1\2\3").rows
@@ -167,7 +167,7 @@ def test_letters_of_a_cie_say_signal_frames_and_how_to_skip_the_rest() -> None:
     assert "augmentation" in str(problems.problems[0])
 
 
-def test_the_search_table_is_used_but_never_believed() -> None:
+def test_the_search_table_is_used_but_not_trusted() -> None:
     data = section(b"\x0e\x20")
     fde_at = 4 + struct.unpack_from("<I", data)[0]
     for starts, at in (([CODE], fde_at), ([CODE, CODE - 1], fde_at), ([CODE - 8], 0), ([CODE], 1 << 20), ([], 0)):
@@ -195,7 +195,7 @@ def test_debug_frame_of_each_version_and_of_64_bit_dwarf() -> None:
         assert frames.find(CODE + 0x10) is None
 
 
-def test_damaged_bytes_end_in_words_or_rows() -> None:
+def test_damaged_bytes_give_errors_or_rows() -> None:
     whole = section(bytes.fromhex("41 0e10 8602 43 0d06 0a 60 0c0708 c6 41 0b 1003027708 0f027708"))
     generator = random.Random(5)
     for _ in range(3000):
@@ -218,7 +218,7 @@ def readelf() -> None:
 
 
 @pytest.mark.usefixtures("readelf")
-def test_every_row_of_the_c_library_is_readelfs() -> None:
+def test_every_row_of_the_c_library_matches_readelf() -> None:
     places = [Path(f"/lib/x86_64-linux-gnu/{name}") for name in ("libc.so.6", "ld-linux-x86-64.so.2")]
     found = [path for path in places if path.exists()]
     if not found:
@@ -227,7 +227,7 @@ def test_every_row_of_the_c_library_is_readelfs() -> None:
 
 
 @pytest.mark.usefixtures("readelf")
-def test_every_row_of_debug_frame_is_readelfs(tmp_path: Path) -> None:
+def test_every_row_of_debug_frame_matches_readelf(tmp_path: Path) -> None:
     program = compiled(tmp_path, "-fno-asynchronous-unwind-tables", "-nostartfiles", "-Wl,-e,main")
     with ElfFile.open(program) as elf:
         assert elf.section(".debug_frame") is not None

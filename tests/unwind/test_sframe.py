@@ -38,7 +38,7 @@ def test_each_version_has_the_rows_of_a_function(version: int) -> None:
         assert frames.find(CODE - 1) is None
 
 
-def test_blocks_that_repeat_and_the_outermost_function() -> None:
+def test_repeated_blocks_and_the_outermost_function() -> None:
     frames = SFrame(forged(info=0x10, block=16), VADDR)
     fde = frames.find(CODE + 0x21)
     assert fde is not None
@@ -49,16 +49,22 @@ def test_blocks_that_repeat_and_the_outermost_function() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "byte", "rule"), [(0, 0, "begins with"), (2, 9, "version"), (4, 9, "ABI"), (8, 99, "FDEs are in it")]
+    ("offset", "byte", "message"),
+    [
+        (0, 0, "the magic is"),
+        (2, 9, "unknown version 9"),
+        (4, 9, "unknown ABI 9"),
+        (8, 99, "the 99 FDEs extend past the end"),
+    ],
 )
-def test_a_broken_header_is_told(at: int, byte: int, rule: str) -> None:
+def test_a_malformed_header_is_reported(offset: int, byte: int, message: str) -> None:
     data = bytearray(forged())
-    data[at] = byte
-    with pytest.raises(DwarfError, match=rule):
+    data[offset] = byte
+    with pytest.raises(DwarfError, match=message):
         SFrame(bytes(data), VADDR)
 
 
-def test_damaged_bytes_end_in_words_or_rows() -> None:
+def test_damaged_bytes_give_errors_or_rows() -> None:
     generator = random.Random(7)
     for version in (1, 2, 3):
         for _ in range(1500):
@@ -69,7 +75,7 @@ def test_damaged_bytes_end_in_words_or_rows() -> None:
             survives(lambda cut=cut: SFrame(cut, VADDR).find(CODE + 9), refused=DwarfError)
 
 
-def test_every_row_says_what_eh_frame_says(tmp_path: Path) -> None:
+def test_every_row_matches_eh_frame(tmp_path: Path) -> None:
     if sysconfig.get_platform() != "linux-x86_64":
         pytest.skip("SFrame is compared on x86-64")
     program = compiled(tmp_path, "-Wa,--gsframe", "-O2")

@@ -31,7 +31,7 @@ from whence.procmap.mapping import Mapping as MappedRange
 from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 from whence.procmap.vdso import own_vdso
 from whence.samples import bounds
-from whence.unwind.cfi import FrameSection
+from whence.unwind.cfi import FrameSection, Target
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import EXECUTABLE, CoreCode, Module, Modules
 from whence.unwind.registers import MACHINES, Machine
@@ -479,6 +479,6 @@ class UserStacks:
         if number not in self._generated and code.eh_frame:
             extent = [(code.address, code.address + code.size)]
             self._generated[number] = FrameSection(
-                code.eh_frame, code.eh_frame_address, bits=bits, order=self._byte_order, code=extent
+                code.eh_frame, code.eh_frame_address, target=Target(bits, self._byte_order), code=extent
             )
         return self._generated.get(number)

@@ -1,7 +1,7 @@
-"""Expressions of call frame information: a stack machine with bounds (DWARF 5, sections 2.5.1 and 6.4.2).
+"""Evaluate expressions of call frame information: a bounded stack machine (DWARF 5, sections 2.5.1 and 6.4.2).
 
-Arithmetic is modulo 2^64 (2^32 on 32-bit machines); DW_OP_div, comparisons and
-DW_OP_shra are signed, as the standard says. No calls, no pieces, nothing but registers and memory.
+Arithmetic is modulo 2^64 (2^32 on 32-bit machines); DW_OP_div, DW_OP_shra and comparisons are signed, as the standard
+says. Only registers and memory are available: no calls and no pieces.
 """
 
 from __future__ import annotations
@@ -53,18 +53,23 @@ def evaluate(
     bits: int = 64,
     order: ByteOrder = "little",
 ) -> int:
-    """What an expression leaves on top of its stack, which begins with `start` where that is given.
+    """Return the value on top of the stack after running `expression`.
 
-    Raises DwarfError for a broken expression or a register whose value is not known, LookupError for memory that
-    can't be read.
+    Args:
+        registers: known values by DWARF number.
+        start: pushed first, if given.
+
+    Raises:
+        DwarfError: the expression is invalid or needs a register whose value is unknown.
+        LookupError: memory cannot be read.
     """
-    machine = _Machine(expression, registers, memory, bits, order)
+    machine = _Evaluator(expression, registers, memory, bits, order)
     if start is not None:
         machine.push(start)
     return machine.run()
 
 
-class _Machine:
+class _Evaluator:
     def __init__(
         self, expression: bytes, registers: Mapping[int, int], memory: Memory, bits: int, order: ByteOrder
     ) -> None:
@@ -75,7 +80,7 @@ class _Machine:
 
     def push(self, value: int) -> None:
         if len(self.stack) >= STACK_LIMIT:
-            raise DwarfError(PART, self.cursor.at, f"its stack has at most {STACK_LIMIT} values", "more")
+            raise DwarfError(PART, self.cursor.at, f"the stack has more than {STACK_LIMIT} values")
         self.stack.append(value & self.mask)
 
     def pop(self) -> int:
@@ -83,7 +88,9 @@ class _Machine:
 
     def peek(self, depth: int, *, remove: bool = False) -> int:
         if depth >= len(self.stack):
-            raise DwarfError(PART, self.cursor.at, "an operation's operands are on the stack", f"{len(self.stack)}")
+            raise DwarfError(
+                PART, self.cursor.at, f"an operation needs more operands than the {len(self.stack)} on the stack"
+            )
         return self.stack.pop(-1 - depth) if remove else self.stack[-1 - depth]
 
     def signed(self, value: int) -> int:
@@ -92,7 +99,7 @@ class _Machine:
     def register(self, number: int) -> int:
         value = self.registers.get(number)
         if value is None:
-            raise DwarfError(PART, self.cursor.at, f"the value of register {number} is known", "not known")
+            raise DwarfError(PART, self.cursor.at, f"the value of register {number} is unknown")
         return value
 
     def load(self, size: int) -> int:
@@ -104,7 +111,7 @@ class _Machine:
         while cursor.at < cursor.end:
             steps += 1
             if steps > STEP_LIMIT:
-                raise DwarfError(PART, cursor.at, f"it ends within {STEP_LIMIT} operations", "more")
+                raise DwarfError(PART, cursor.at, f"the expression runs more than {STEP_LIMIT} operations")
             self.step(cursor.u8())
         return self.pop()
 
@@ -114,7 +121,7 @@ class _Machine:
             push(code - Operation.LIT0)
         elif Operation.BREG0 <= code <= Operation.BREG31:
             push(self.register(code - Operation.BREG0) + cursor.sleb())
-        elif Operation.REG0 <= code <= Operation.REG31:  # gcc's unwinder takes it for the register's value
+        elif Operation.REG0 <= code <= Operation.REG31:  # gcc's unwinder uses the register's value
             push(self.register(code - Operation.REG0))
         elif code in _UNSIGNED:
             second, first = pop(), pop()
@@ -137,7 +144,7 @@ class _Machine:
     def divide(self, code: int) -> None:
         second, first = self.pop(), self.pop()
         if not second:
-            raise DwarfError(PART, self.cursor.at, "a divisor is not 0", 0)
+            raise DwarfError(PART, self.cursor.at, "division by zero")
         if code == Operation.MOD:  # unsigned
             self.push(first % second)
             return
@@ -160,7 +167,7 @@ class _Machine:
             return
         target = cursor.at + distance
         if not 0 <= target <= cursor.end:
-            raise DwarfError(PART, cursor.at, "a branch stays inside the expression", f"{target:#x}")
+            raise DwarfError(PART, cursor.at, f"the branch target {target:#x} is outside the expression")
         cursor.at = target
 
     def other(self, code: int) -> None:
@@ -181,7 +188,7 @@ class _Machine:
         elif code == Operation.DEREF_SIZE:
             size = cursor.u8()
             if not 1 <= size <= self.bits // 8:
-                raise DwarfError(PART, cursor.at - 1, "a size to load is that of an address or less", size)
+                raise DwarfError(PART, cursor.at - 1, f"invalid size {size} of DW_OP_deref_size")
             push(self.load(size))
         elif code == Operation.DUP:
             push(self.peek(0))
@@ -193,7 +200,7 @@ class _Machine:
             push(self.peek(cursor.u8()))
         elif code == Operation.SWAP:
             push(self.peek(1, remove=True))
-        elif code == Operation.ROT:  # the top goes below the next two
+        elif code == Operation.ROT:  # moves the top below the next two
             first, second, third = pop(), pop(), pop()
             push(first)
             push(third)
@@ -205,4 +212,4 @@ class _Machine:
         elif code == Operation.NOT:
             push(~pop())
         elif code != Operation.NOP:
-            raise DwarfError(PART, cursor.at - 1, "its operations are those of call frame information", f"{code:#x}")
+            raise DwarfError(PART, cursor.at - 1, f"operation {code:#x} is not allowed in call frame information")

@@ -18,7 +18,7 @@ from whence.objects.elf import ElfFile
 from whence.objects.machines import EM_ARM
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
-from whence.unwind.cfi import CallFrames, Fde, FrameSection
+from whence.unwind.cfi import CallFrames, Fde, FrameSection, Target
 from whence.unwind.exidx import ExceptionIndex
 from whence.unwind.memory import Unreadable
 from whence.unwind.sframe import SECTION as SFRAME
@@ -178,6 +178,7 @@ def archived_frames(
 ) -> tuple[CallFrames, list[SFrame | ExceptionIndex]]:
     """The tables of an archive of a file whose code is in `segments` (file offset, vaddr, size)."""
     code = [(vaddr, vaddr + size) for _, vaddr, size in segments]
+    target = Target(held.bits, "big" if held.big else "little", held.text_vaddr)
     sections, others = list[FrameSection](), list[SFrame | ExceptionIndex]()
     for table in held.tables:
         with suppress(DwarfError):
@@ -186,8 +187,7 @@ def archived_frames(
             else:
                 sections.append(
                     FrameSection(
-                        table.data, table.vaddr, name=table.name, bits=held.bits,
-                        order="big" if held.big else "little", text_base=held.text_vaddr,
+                        table.data, table.vaddr, name=table.name, target=target,
                         code=code if code and table.name != ".eh_frame" else None,
                     )
                 )  # fmt: skip

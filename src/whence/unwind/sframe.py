@@ -1,13 +1,13 @@
-"""SFrame, the simple frame format: .sframe of versions 1, 2 and 3 as call frame information.
+"""SFrame, the simple frame format: `.sframe` versions 1, 2 and 3 as call frame information.
 
-    header   28 bytes: magic 0xdee2, version, flags, ABI; where the frame pointer and the return address are saved if
-             that is always the same; counts; where FDEs and FREs begin, from the end of the header on
-    FDE      a function: its start and size, where its FREs are and how many
-    FRE      from an offset in the function on: whether the CFA counts from the stack or the frame pointer, then
-             offsets: of the CFA, and from it of the return address and the frame pointer, so far as they are saved
+    header   28 bytes: magic 0xdee2, version, flags, ABI; the offsets of the saved frame pointer and return address if
+             they are fixed; counts; offsets of FDEs and FREs from the end of the header
+    FDE      a function: start and size, offset and count of its FREs
+    FRE      a row that starts at an offset in the function: the base register of the CFA (stack or frame pointer), then
+             the offset of the CFA and, from the CFA, of the return address and the frame pointer if they are saved
 
-It knows nothing of other registers: what they were is unknown above such a frame. Document: "The SFrame Format",
-version 2 with its errata, and version 3 (binutils).
+SFrame does not describe other registers: their values are unknown in the callers of such a frame. Reference: "The
+SFrame Format", version 2 with its errata, and version 3 (binutils).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence._base.errors import DwarfError, ObjectError
+from whence._base.errors import DwarfError, ObjectError, cut_off
 from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
 
 if TYPE_CHECKING:
@@ -28,20 +28,20 @@ HEADER_SIZE = 28
 FDE_SIZES = {VERSION1: 17, VERSION2: 20, VERSION3: 16}
 ATTRIBUTES_SIZE = 5  # of version 3, before an FDE's FREs
 SORTED, START_FROM_FIELD = 1, 4  # flags
-ROWS_LIMIT = 1 << 16  # of a function
+ROWS_LIMIT = 1 << 16  # per function
 FRE_START_SIZES, OFFSET_SIZES = (1, 2, 4), (1, 2, 4)
-MASKED, SIGNAL = 0x10, 0x80  # in an FDE's info: FREs repeat every so many bytes; a signal's frame
-FLEXIBLE = 1  # a type of FDE of version 3
+MASKED, SIGNAL = 0x10, 0x80  # in an FDE's info: FREs repeat for each block; a signal frame
+FLEXIBLE = 1  # an FDE type of version 3
 
 
 class _Abi(NamedTuple):
-    """What SFrame leaves to the machine. Offsets of the CFA count in `unit`s from `bias` on."""
+    """What SFrame leaves to the machine. Offsets of the CFA are in `unit`s, plus `bias`."""
 
     order: str
     sp: int
     fp: int
     return_column: int
-    others: tuple[int, ...]  # registers that calls keep, of which SFrame says nothing
+    others: tuple[int, ...]  # other callee-saved registers, which SFrame does not describe
     bias: int = 0
     unit: int = 1
 
@@ -65,35 +65,39 @@ class _Function(NamedTuple):
 
 
 class SFrame:
-    """.sframe of a file. Raises DwarfError when the header breaks a rule."""
+    """The `.sframe` section of a file. Raises DwarfError if the header is malformed."""
 
     def __init__(self, data: memoryview | bytes, vaddr: int, bits: int = 64) -> None:
         self.data, self.vaddr, self.mask = memoryview(data), vaddr, (1 << bits) - 1
         if len(self.data) < HEADER_SIZE:
-            raise DwarfError(SECTION, 0, f"it has a header of {HEADER_SIZE} bytes", f"{len(self.data)} bytes")
+            raise cut_off(DwarfError, SECTION, 0, HEADER_SIZE, len(self.data))
         abi = ABIS.get(self.data[4])
         if abi is None:
-            raise DwarfError(SECTION, 4, "its ABI is aarch64, x86-64 or s390x", self.data[4])
+            raise DwarfError(
+                SECTION, 4, f"unknown ABI {self.data[4]}; known are 1 and 2 (aarch64), 3 (x86-64) and 4 (s390x)"
+            )
         self.abi = abi
         magic, self.version, self.flags, _, self.fixed_fp, self.fixed_ra, extra, *rest = struct.unpack_from(
             abi.order + "HBBBbbBIIIII", self.data
         )
         if magic != MAGIC:
-            raise DwarfError(SECTION, 0, f"it begins with {MAGIC:#x}", f"{magic:#x}")
+            raise DwarfError(SECTION, 0, f"the magic is {magic:#x}, expected {MAGIC:#x}")
         if not VERSION1 <= self.version <= VERSION3:
-            raise DwarfError(SECTION, 2, "its version is 1, 2 or 3", self.version)
+            raise DwarfError(SECTION, 2, f"unknown version {self.version}; known are 1, 2 and 3")
         self.count, _, fres_size, fdes_at, fres_at = rest
         base = HEADER_SIZE + extra
         self.fdes_at, self.fres_at = base + fdes_at, base + fres_at
         self.fres_end = min(self.fres_at + fres_size, len(self.data))
         size = FDE_SIZES[self.version]
         if self.fdes_at + self.count * size > len(self.data):
-            raise DwarfError(SECTION, 8, f"its {self.count} FDEs are in it", f"{len(self.data)} bytes")
+            raise DwarfError(
+                SECTION, 8, f"the {self.count} FDEs extend past the end of the section ({len(self.data):#x})"
+            )
         self._order: list[int] | None = None
 
     @classmethod
     def of_elf(cls, elf: ObjectFile) -> SFrame | None:
-        """None where there is none that can be read."""
+        """Return the table of a file, None if it has none that can be read."""
         try:
             section = elf.section(SECTION)
             if section is not None and section.in_file:
@@ -104,7 +108,7 @@ class SFrame:
             return None
 
     def find(self, vaddr: int) -> Fde | None:
-        """How to unwind at a vaddr; None where nothing says so. Raises DwarfError where that breaks a rule."""
+        """Return how to unwind at `vaddr`, None if no FDE covers it. Raises DwarfError for a malformed FDE."""
         order = self._sorted()
         low, high = 0, self.count
         while low < high:
@@ -119,9 +123,9 @@ class SFrame:
         if not function.start <= vaddr < function.start + function.size:
             return None
         start, size = function.start, function.size
-        if function.info & MASKED:  # as if each block were a function
+        if function.info & MASKED:  # each block is like a function
             if not function.block:
-                raise DwarfError(SECTION, function.offset, "blocks that repeat have a size", 0)
+                raise DwarfError(SECTION, function.offset, "the size of repeated blocks is 0")
             start = vaddr - (vaddr - start) % function.block
             size = min(function.block, function.start + function.size - start)
         rows = tuple(self._rows(function, start))
@@ -132,7 +136,7 @@ class SFrame:
         return Fde(start, start + size, cie, rows, SECTION, function.offset)
 
     def _sorted(self) -> list[int] | None:
-        """FDEs in order of address; None where they lie so."""
+        """Return the FDEs' indexes by address, None if the FDEs are sorted already."""
         if self.flags & SORTED:
             return None
         if self._order is None:
@@ -140,54 +144,58 @@ class SFrame:
         return self._order
 
     def _start(self, index: int) -> int:
-        at = self.fdes_at + index * FDE_SIZES[self.version]
-        base = at if self.version == VERSION3 or self.flags & START_FROM_FIELD else 0
-        place: int
-        (place,) = struct.unpack_from(self.abi.order + ("q" if self.version == VERSION3 else "i"), self.data, at)
-        return self.vaddr + base + place & self.mask
+        offset = self.fdes_at + index * FDE_SIZES[self.version]
+        base = offset if self.version == VERSION3 or self.flags & START_FROM_FIELD else 0
+        start: int
+        (start,) = struct.unpack_from(self.abi.order + ("q" if self.version == VERSION3 else "i"), self.data, offset)
+        return self.vaddr + base + start & self.mask
 
     def _function(self, index: int) -> _Function:
-        at = self.fdes_at + index * FDE_SIZES[self.version]
+        offset = self.fdes_at + index * FDE_SIZES[self.version]
         mark = self.abi.order
         if self.version == VERSION3:
-            size, fres_at = struct.unpack_from(mark + "II", self.data, at + 8)
-            place = self.fres_at + fres_at
-            if place + ATTRIBUTES_SIZE > self.fres_end:
-                raise DwarfError(SECTION, at, "an FDE's attributes are in the section", f"{place:#x}")
-            fres, info, kind, block = struct.unpack_from(mark + "HBBB", self.data, place)
+            size, fres_at = struct.unpack_from(mark + "II", self.data, offset + 8)
+            attributes = self.fres_at + fres_at
+            if attributes + ATTRIBUTES_SIZE > self.fres_end:
+                raise DwarfError(SECTION, offset, f"the FDE's attributes at {attributes:#x} are outside the section")
+            fres, info, kind, block = struct.unpack_from(mark + "HBBB", self.data, attributes)
             if kind & 0x1F == FLEXIBLE:
-                raise DwarfError(SECTION, at, "an FDE is of the default type", "one of flexible rules")
-            return _Function(self._start(index), size, place + ATTRIBUTES_SIZE, fres, info, block, at)
-        size, fres_at, fres, info = struct.unpack_from(mark + "IIIB", self.data, at + 4)
-        block = self.data[at + 17] if self.version == VERSION2 else 16
-        return _Function(self._start(index), size, self.fres_at + fres_at, fres, info, block, at)
+                raise DwarfError(SECTION, offset, "FDEs with flexible rules are not supported")
+            return _Function(self._start(index), size, attributes + ATTRIBUTES_SIZE, fres, info, block, offset)
+        size, fres_at, fres, info = struct.unpack_from(mark + "IIIB", self.data, offset + 4)
+        block = self.data[offset + 17] if self.version == VERSION2 else 16
+        return _Function(self._start(index), size, self.fres_at + fres_at, fres, info, block, offset)
 
     def _rows(self, function: _Function, start: int) -> list[CfiRow]:
-        abi, mark, at = self.abi, self.abi.order, function.fres_at
+        abi, mark, offset = self.abi, self.abi.order, function.fres_at
         kind = function.info & 0x0F
         if kind >= len(FRE_START_SIZES):
-            raise DwarfError(SECTION, function.offset, "FREs' starts have 1, 2 or 4 bytes", kind)
+            raise DwarfError(SECTION, function.offset, f"unknown FRE type {kind}")
         width = FRE_START_SIZES[kind]
         if function.fres > ROWS_LIMIT:
-            raise DwarfError(SECTION, function.offset, f"a function has at most {ROWS_LIMIT} FREs", function.fres)
+            raise DwarfError(
+                SECTION, function.offset, f"the function has {function.fres} FREs; the limit is {ROWS_LIMIT}"
+            )
         rows: list[CfiRow] = []
         for _ in range(function.fres):
-            if at + width + 1 > self.fres_end:
-                raise DwarfError(SECTION, at, "FREs end inside the section", f"{self.fres_end:#x}")
-            (place,) = struct.unpack_from(mark + "BHI"[kind], self.data, at)
-            info = self.data[at + width]
-            at += width + 1
+            if offset + width + 1 > self.fres_end:
+                raise DwarfError(SECTION, offset, f"an FRE extends past the end of the FREs ({self.fres_end:#x})")
+            (row_start,) = struct.unpack_from(mark + "BHI"[kind], self.data, offset)
+            info = self.data[offset + width]
+            offset += width + 1
             count, code = info >> 1 & 0x0F, info >> 5 & 3
-            if code >= len(OFFSET_SIZES) or at + count * OFFSET_SIZES[code] > self.fres_end:
-                raise DwarfError(SECTION, at, "FREs end inside the section", f"{count} offsets")
-            offsets = struct.unpack_from(f"{mark}{count}{'bhi'[code]}", self.data, at)
-            at += count * OFFSET_SIZES[code]
-            rows.append(CfiRow(start + place, *self._rules(offsets, abi.sp if info & 1 else abi.fp)))
+            if code >= len(OFFSET_SIZES) or offset + count * OFFSET_SIZES[code] > self.fres_end:
+                raise DwarfError(
+                    SECTION, offset, f"an FRE's {count} offsets extend past the end of the FREs ({self.fres_end:#x})"
+                )
+            offsets = struct.unpack_from(f"{mark}{count}{'bhi'[code]}", self.data, offset)
+            offset += count * OFFSET_SIZES[code]
+            rows.append(CfiRow(start + row_start, *self._rules(offsets, abi.sp if info & 1 else abi.fp)))
         return rows
 
     def _rules(self, offsets: tuple[int, ...], base: int) -> tuple[Cfa, dict[int, Rule]]:
         abi = self.abi
-        if not offsets:  # the outermost function
+        if not offsets:  # outermost function
             return Cfa(base, 0), {abi.return_column: Rule(How.UNDEFINED)}
         rules = {register: Rule(How.UNDEFINED) for register in abi.others}
         saved = list(offsets[1:])
@@ -198,6 +206,6 @@ class SFrame:
                 offset = saved.pop(0)
                 if abi.unit > 1 and offset & 1:  # s390x: in another register
                     rules[register] = Rule(How.REGISTER, offset >> 1)
-                elif offset:  # 0 stands for one that isn't saved
+                elif offset:  # 0: not saved
                     rules[register] = Rule(How.OFFSET, offset)
         return Cfa(base, offsets[0] * abi.unit + abi.bias), rules
