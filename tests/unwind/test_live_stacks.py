@@ -216,7 +216,7 @@ def test_a_blocked_thread_whose_frame_pointer_is_needed_has_no_registers(tmp_pat
         os.kill(int(child), signal.SIGKILL)
     assert functions(stack)[1:] == ["wait_for_child"]
     assert stack.end is End.NO_REGISTERS
-    assert "needs register 6, not known there" in stack.detail
+    assert "needs register 6, whose value is unknown" in stack.detail
 
 
 def test_a_thread_that_moves_while_it_is_unwound_has_no_stack(blocked: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,10 @@ def test_each_end_says_why() -> None:
     process.words(STACK, 0)
     assert process.unwind(CODE).end is End.COMPLETE
     process.words(STACK, 0x66666666)
-    assert (process.unwind(CODE).end, process.unwind(CODE).detail) == (End.NOT_CODE, "0x66666666 is no address of code")
+    assert (process.unwind(CODE).end, process.unwind(CODE).detail) == (
+        End.NOT_CODE,
+        "0x66666666 is not in executable memory",
+    )
     gone = process.unwind(CODE, sp=0x99990)
     assert (gone.end, gone.detail) == (End.UNREADABLE, "the memory at 0x99990 is not in the core")
     assert process.unwind(CODE + 0x150, r3=CODE + 0x150).end is End.LOOP

@@ -159,7 +159,7 @@ class GoStacks:
             return None
         values[machine.sp] = cfa
         if switched and not (pc and self.is_code(pc - 1)):
-            raise Ended(End.NOT_CODE, f"{pc:#x} is no address of code")
+            raise Ended(End.NOT_CODE, f"{pc:#x} is not in executable memory")
         return FrameStep(pc, values, cfa, FoundBy.GO, exact=function.name in INJECTED, from_trampoline=switched)
 
     def grown(self, name: str, goroutine: int) -> FrameStep:
@@ -168,7 +168,7 @@ class GoStacks:
             raise Ended(End.COMPLETE, f"{name} left a goroutine")
         sp, pc = self.word(goroutine + SCHED_SP), self.word(goroutine + SCHED_PC)
         if not (pc and self.is_code(pc)):
-            raise Ended(End.NOT_CODE, f"{pc:#x} is no address of code")
+            raise Ended(End.NOT_CODE, f"{pc:#x} is not in executable memory")
         return FrameStep(pc, {self.machine.sp: sp}, sp, FoundBy.GO, exact=True, from_trampoline=True)
 
     def by_frame_pointer(self, registers: dict[int, int]) -> FrameStep | None:

@@ -371,7 +371,7 @@ class CoreCode:
     def why_not(self, address: int) -> str:
         index = self._at(address)
         if index is None:
-            return f"{address:#x} is no address of code"
+            return f"{address:#x} is not in executable memory"
         mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if file is None:
             return f"{address:#x} is in {mapping.path or 'generated code'}, which has no call frame information there"
