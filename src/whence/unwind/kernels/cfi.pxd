@@ -1,6 +1,6 @@
 # What other kernels of the room ask of a table of call frame information.
 
-from whence.kernels.hashtable cimport HashTable
+from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport Bytes, U32s, U64s, Vector
 
 cdef enum:
@@ -64,11 +64,11 @@ cdef class CfiTable:
     cdef unsigned long long mask
     cdef bint is_debug, big, open_end, is_scanned, has_code
     cdef int bits
-    cdef Vector entries, cies, rows, faults, problems, expression_places
+    cdef Vector entries, cies, rows, faults, problems
     cdef U32s order, state_at
-    cdef U64s words
+    cdef U64s words, expression_places
     cdef Bytes expressions
-    cdef HashTable entry_by_offset, cie_by_offset, state_by_words, expression_by_bytes
+    cdef HashIndex entry_by_offset, cie_by_offset, state_by_words, expression_by_bytes
     cdef Transition* transitions
     cdef unsigned long long transition_mask, seed
     cdef long long work_left, words_left, run_left

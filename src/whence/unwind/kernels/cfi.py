@@ -19,28 +19,35 @@ import os
 import cython
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcmp, memcpy, memset
-from cython.cimports.whence.kernels.bytes import MORE, number
+from cython.cimports.whence.kernels.bytes import LEB_TOO_LONG, MORE, checked_uleb, number, signed_leb
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.hashtable import (
     WHENCE_GOLDEN,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
+    Probe,
+    find_u32,
+    first_match,
+    insert,
     mix,
     mix_bytes,
-    next_slot,
-    put_item,
-    release_slots,
+    next_match,
+    release_index,
 )
 from cython.cimports.whence.kernels.sort import sort_indexes
-from cython.cimports.whence.kernels.vector import push, push_bytes, push_u32, push_u64, release, reserve
+from cython.cimports.whence.kernels.vector import (
+    append_u32,
+    append_u64,
+    push,
+    push_bytes,
+    push_u32,
+    push_u64,
+    release,
+    reserve,
+)
 from cython.cimports.whence.unwind.kernels import constants as c
 
 STATES_LIMIT = 64  # that DW_CFA_remember_state may put aside
 REGISTERS_LIMIT = 256  # that have rules of their own in a row
 REGISTER_LIMIT = 1 << 16  # a register's number is below
-LEB_LIMIT = 10  # bytes of a 64-bit number
 OVERLAPS_LIMIT = 8  # FDEs that are looked at for one vaddr; in 1,197 files none overlapped
 PROGRAM_LIMIT = 1 << 20  # bytes of instructions of one FDE; in 1,197 files none had a hundredth
 PROBLEMS_LIMIT = 1000  # that are listed one by one
@@ -48,7 +55,6 @@ RUN_TIMES, RUN_ALLOWANCE = 4, 1 << 18  # bytes of instructions that are run, for
 WORK_TIMES, WORK_ALLOWANCE = 16, 1 << 20  # words of states that are looked at, for those bytes
 WORDS_ALLOWANCE = 1 << 17  # words of states that are kept, beyond one for two bytes
 
-_LEB = cython.declare(cython.ulonglong, LEB_LIMIT)
 _STATES = cython.declare(cython.int, STATES_LIMIT)
 _REGISTERS = cython.declare(cython.ulonglong, REGISTERS_LIMIT)
 _REGISTER = cython.declare(cython.ulonglong, REGISTER_LIMIT)
@@ -110,10 +116,10 @@ class CfiTable:
         release(cython.address(self.state_at))
         release(cython.address(self.words))
         release(cython.address(self.expressions))
-        release_slots(cython.address(self.entry_by_offset))
-        release_slots(cython.address(self.cie_by_offset))
-        release_slots(cython.address(self.state_by_words))
-        release_slots(cython.address(self.expression_by_bytes))
+        release_index(cython.address(self.entry_by_offset))
+        release_index(cython.address(self.cie_by_offset))
+        release_index(cython.address(self.state_by_words))
+        release_index(cython.address(self.expression_by_bytes))
         free(self.transitions)
 
     # what else is known of the file
@@ -154,10 +160,7 @@ class CfiTable:
 
     # numbers, in order
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def fail(self, code: cython.uint, at: cython.ulonglong, value: cython.ulonglong) -> cython.bint:
+    def fail(self, code, at, value):
         """Note a fault, unless there is one. Always False."""
         if self.fault.code == c.FAULT_NONE:
             self.fault.code = code
@@ -165,10 +168,7 @@ class CfiTable:
             self.fault.value = value
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def take(self, size: cython.int) -> cython.ulonglong:
+    def take(self, size):
         """The next number of `size` bytes; 0 and a fault when it is not whole."""
         value: cython.ulonglong
         if self.at > self.stop or self.stop - self.at < cython.cast(cython.ulonglong, size):
@@ -178,48 +178,24 @@ class CfiTable:
         self.at += size
         return value
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def take_uleb(self) -> cython.ulonglong:
-        begin: cython.ulonglong = self.at
-        at: cython.ulonglong = begin
+    def take_uleb(self):
         value: cython.ulonglong = 0
-        byte: cython.uchar
-        if at < self.stop and self.data[at] < MORE:
-            self.at = at + 1
-            return self.data[at]
-        while at < self.stop:
-            byte = self.data[at]
-            if at - begin < _LEB:
-                value |= cython.cast(cython.ulonglong, byte & 0x7F) << (7 * (at - begin))
-            at += 1
-            if byte < MORE:
-                self.at = at
-                return value
-            if at - begin >= _LEB:
-                self.fail(c.FAULT_LEB, begin, 0)
-                return 0
-        self.fail(c.FAULT_CUT_OFF, at, cython.cast(cython.ulonglong, 1) << 32)
+        size: cython.int = checked_uleb(self.data + self.at, self.data + self.stop, cython.address(value))
+        if size > 0:
+            self.at += size
+            return value
+        if size == LEB_TOO_LONG:
+            self.fail(c.FAULT_LEB, self.at, 0)
+        else:
+            self.fail(c.FAULT_CUT_OFF, max(self.at, self.stop), cython.cast(cython.ulonglong, 1) << 32)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def take_sleb(self) -> cython.longlong:
-        begin: cython.ulonglong = self.at
+    def take_sleb(self):
+        start: cython.ulonglong = self.at
         value: cython.ulonglong = self.take_uleb()
-        bits: cython.ulonglong = 7 * (self.at - begin)
-        if bits and bits < 64 and value >> (bits - 1):
-            value |= _ALL << bits
-        return cython.cast(cython.longlong, value)
+        return cython.cast(cython.longlong, signed_leb(value, self.at - start))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def take_pointer(
-        self, encoding: cython.uint, address_size: cython.uint, omitted: cython.pointer[cython.bint]
-    ) -> cython.ulonglong:
+    def take_pointer(self, encoding, address_size, omitted):
         """A pointer as DW_EH_PE_* say, as a vaddr."""
         form: cython.uint = encoding & c.EH_PE_FORMAT_BITS
         base: cython.uint = encoding & c.EH_PE_BASE_BITS
@@ -266,16 +242,7 @@ class CfiTable:
 
     # records
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def record(
-        self,
-        at: cython.ulonglong,
-        start: cython.p_ulonglong,
-        end: cython.p_ulonglong,
-        size: cython.p_int,
-    ) -> cython.bint:
+    def record(self, at, start, end, size):
         """Where the content of the record at an offset begins and ends, and the size of its offsets."""
         length: cython.ulonglong
         self.at = at
@@ -293,15 +260,10 @@ class CfiTable:
         end[0] = self.at + length
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def cie_at(self, at: cython.ulonglong) -> cython.uint:
+    def cie_at(self, at):
         """The CIE at an offset, read once; NONE and a fault where there is none that is right."""
-        slot: cython.ulonglong
-        index: cython.uint
-        hash: cython.ulonglong = mix(at, self.seed)
-        cies: cython.pointer[Cie]
+        index: cython.Py_ssize_t
+        cies: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], self.cies.items)
         new: cython.pointer[Cie]
         fault: cython.pointer[Fault]
         before: cython.ulonglong = self.at
@@ -310,34 +272,23 @@ class CfiTable:
             self.fail(c.FAULT_CIE_OUTSIDE, at, 0)
             return NONE
         if self.cies.count:  # the last one, most often
-            cies = cython.cast(cython.pointer[Cie], self.cies.items)
-            index = cython.cast(cython.uint, self.cies.count - 1)
+            index = self.cies.count - 1
             if cies[index].offset == at and cies[index].fault == 0:
                 return index
-        if is_crowded(cython.address(self.cie_by_offset)):
-            if not make_slots(cython.address(self.cie_by_offset), 2 * (self.cies.count + 1)):
-                self.fail(c.FAULT_NO_MEMORY, 0, 0)
-                return NONE
-            cies = cython.cast(cython.pointer[Cie], self.cies.items)
-            for index in range(cython.cast(cython.uint, self.cies.count)):
-                put_item(cython.address(self.cie_by_offset), mix(cies[index].offset, self.seed), index)
-        cies = cython.cast(cython.pointer[Cie], self.cies.items)
-        slot = first_slot(cython.address(self.cie_by_offset), hash)
-        while self.cie_by_offset.slots[slot]:
-            index = self.cie_by_offset.slots[slot] - 1
-            if cies[index].offset == at:
+            index = find_u32(
+                cython.address(self.cie_by_offset), cython.address(cies.offset), cython.sizeof(Cie), at, self.seed
+            )
+            if index >= 0:
                 if cies[index].fault:
                     fault = cython.cast(cython.pointer[Fault], self.faults.items) + (cies[index].fault - 1)
                     self.fail(fault.code, fault.at, fault.value)
                     return NONE
                 return index
-            slot = next_slot(cython.address(self.cie_by_offset), slot)
         new = cython.cast(cython.pointer[Cie], push(cython.address(self.cies), cython.sizeof(Cie)))
-        if new == cython.NULL:
+        index = self.cies.count - 1
+        if new == cython.NULL or not insert(cython.address(self.cie_by_offset), mix(at, self.seed), index):
             self.fail(c.FAULT_NO_MEMORY, 0, 0)
             return NONE
-        index = cython.cast(cython.uint, self.cies.count - 1)
-        fill_slot(cython.address(self.cie_by_offset), slot, index)
         memset(new, 0, cython.sizeof(Cie))
         new.offset = cython.cast(cython.uint, at)
         new.initial = NONE
@@ -348,10 +299,7 @@ class CfiTable:
         self.stop = stop
         return index
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def keep_fault(self) -> cython.uint:
+    def keep_fault(self):
         """1 + the number that the fault gets among those that are kept."""
         kept: cython.pointer[Fault] = cython.cast(
             cython.pointer[Fault], push(cython.address(self.faults), cython.sizeof(Fault))
@@ -361,10 +309,7 @@ class CfiTable:
         kept[0] = self.fault
         return cython.cast(cython.uint, self.faults.count)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def read_cie(self, at: cython.ulonglong, cie: cython.pointer[Cie]) -> cython.bint:
+    def read_cie(self, at, cie):
         start: cython.ulonglong = 0
         end: cython.ulonglong = 0
         size: cython.int = 4
@@ -451,10 +396,7 @@ class CfiTable:
         cie.program_end = cython.cast(cython.uint, end)
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def entry_at(self, at: cython.ulonglong, behind: cython.p_ulonglong) -> cython.uint:
+    def entry_at(self, at, behind):
         """The FDE at an offset as a new entry; NONE for a CIE or padding, or with a fault. `behind`: the next record,
         unchanged where nobody can know."""
         start: cython.ulonglong = 0
@@ -528,10 +470,7 @@ class CfiTable:
         entry.is_compiled = False
         return cython.cast(cython.uint, self.entries.count - 1)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def covers_code(self, entry: cython.pointer[cython.const[Entry]]) -> cython.bint:
+    def covers_code(self, entry):
         """Whether it is about code: linkers leave .debug_frame's entries of what they dropped at 0, 1 or -1."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t
@@ -549,10 +488,7 @@ class CfiTable:
                 high = middle
         return low > 0 and entry.start < self.code_end[low - 1]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def scan(self) -> cython.bint:
+    def scan(self):
         """Read every record's head, once. False when there is no memory."""
         at: cython.ulonglong = 0
         behind: cython.ulonglong
@@ -564,7 +500,7 @@ class CfiTable:
         keys: U64s
         target: U32s
         problem: cython.pointer[Fault]
-        done: cython.bint = True
+        done: cython.bint
         if self.is_scanned:
             return True
         while self.size >= 4 and at <= self.size - 4:
@@ -590,16 +526,16 @@ class CfiTable:
         entries = cython.cast(cython.pointer[Entry], self.entries.items) + first
         memset(cython.address(keys), 0, cython.sizeof(U64s))
         memset(cython.address(target), 0, cython.sizeof(U32s))
-        for item in range(count):
-            if not push_u64(cython.address(keys), entries[item].start):
-                done = False
-            if not push_u32(cython.address(target), cython.cast(cython.uint, item)):
-                done = False
-            if not push_u32(cython.address(self.order), cython.cast(cython.uint, item)):
-                done = False
-            if not done:
-                break
+        done = (
+            reserve(cython.address(keys), count, 8)
+            and reserve(cython.address(target), count, 4)
+            and reserve(cython.address(self.order), count, 4)
+        )
         if done and count:
+            for item in range(count):
+                append_u64(cython.address(keys), entries[item].start)
+                append_u32(cython.address(target), cython.cast(cython.uint, item))
+                append_u32(cython.address(self.order), cython.cast(cython.uint, item))
             if sort_indexes(keys.items, self.order.items, target.items, count):
                 memcpy(self.order.items, target.items, 4 * count)
             for item in range(count):
@@ -607,24 +543,18 @@ class CfiTable:
         release(cython.address(keys))
         release(cython.address(target))
         self.is_scanned = done
-        if not done:
-            self.order.count = 0
         return done
 
     # finding
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find_by_header(self, vaddr: cython.ulonglong) -> cython.uint:
+    def find_by_header(self, vaddr):
         low: cython.ulonglong = 0
         high: cython.ulonglong = self.header_count
         middle: cython.ulonglong
         wanted: cython.longlong = cython.cast(cython.longlong, vaddr - self.header_vaddr)
         place: cython.ulonglong
         behind: cython.ulonglong = 0
-        slot: cython.ulonglong
-        index: cython.uint
+        index: cython.Py_ssize_t
         entries: cython.pointer[Entry]
         if self.bits == 32:
             wanted = cython.cast(cython.int, vaddr - self.header_vaddr)
@@ -648,32 +578,20 @@ class CfiTable:
         place = (place + self.header_vaddr - self.vaddr) & self.mask
         if place >= self.size:
             return NONE
-        if is_crowded(cython.address(self.entry_by_offset)):
-            if not make_slots(cython.address(self.entry_by_offset), 2 * (self.entries.count + 1)):
+        entries = cython.cast(cython.pointer[Entry], self.entries.items)
+        index = find_u32(
+            cython.address(self.entry_by_offset), cython.address(entries.offset), cython.sizeof(Entry), place, self.seed
+        )
+        if index < 0:
+            self.fault.code = c.FAULT_NONE
+            index = self.entry_at(place, cython.address(behind))
+            self.fault.code = c.FAULT_NONE
+            if index == NONE or not insert(cython.address(self.entry_by_offset), mix(place, self.seed), index):
                 return NONE
             entries = cython.cast(cython.pointer[Entry], self.entries.items)
-            for index in range(cython.cast(cython.uint, self.entries.count)):
-                put_item(cython.address(self.entry_by_offset), mix(entries[index].offset, self.seed), index)
-        entries = cython.cast(cython.pointer[Entry], self.entries.items)
-        slot = first_slot(cython.address(self.entry_by_offset), mix(place, self.seed))
-        while self.entry_by_offset.slots[slot]:
-            index = self.entry_by_offset.slots[slot] - 1
-            if entries[index].offset == place:
-                return index if entries[index].start <= vaddr < entries[index].end else NONE
-            slot = next_slot(cython.address(self.entry_by_offset), slot)
-        self.fault.code = c.FAULT_NONE
-        index = self.entry_at(place, cython.address(behind))
-        self.fault.code = c.FAULT_NONE
-        if index == NONE:
-            return NONE
-        fill_slot(cython.address(self.entry_by_offset), slot, index)
-        entries = cython.cast(cython.pointer[Entry], self.entries.items)
         return index if entries[index].start <= vaddr < entries[index].end else NONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find_by_scan(self, vaddr: cython.ulonglong) -> cython.uint:
+    def find_by_scan(self, vaddr):
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.order.count
         middle: cython.Py_ssize_t
@@ -697,10 +615,7 @@ class CfiTable:
                 best = self.order.items[low - 1 - tries]
         return best
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find_entry(self, vaddr: cython.ulonglong) -> cython.uint:
+    def find_entry(self, vaddr):
         """The FDE whose range holds a vaddr; NONE where there is none."""
         index: cython.uint = NONE
         if self.header_count and not self.is_scanned:
@@ -712,10 +627,7 @@ class CfiTable:
             index = self.find_by_scan(vaddr)
         return index
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def state_of_row(self, entry: cython.uint, vaddr: cython.ulonglong) -> cython.uint:
+    def state_of_row(self, entry, vaddr):
         """The state that holds at a vaddr of an entry; NONE where the FDE is damaged."""
         low: cython.uint = 0
         high: cython.uint
@@ -737,10 +649,7 @@ class CfiTable:
 
     # programs
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def compile_entry(self, index: cython.uint) -> cython.bint:
+    def compile_entry(self, index):
         """Make an FDE's rows, once. False where it, or its CIE, is damaged: the entry's fault says how."""
         entry: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + index
         cie: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], self.cies.items) + entry.cie
@@ -789,11 +698,7 @@ class CfiTable:
         entry.rows = cython.cast(cython.uint, self.rows.count - first)
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def push_row(self, first: cython.Py_ssize_t, at: cython.ulonglong, state: cython.uint) -> cython.bint:
+    def push_row(self, first, at, state):
         """Note what holds from here on; a row that nothing lies in goes."""
         row: cython.pointer[Row] = cython.cast(cython.pointer[Row], self.rows.items) + self.rows.count
         if self.rows.count > first:
@@ -813,12 +718,7 @@ class CfiTable:
         row.state = state
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def run(
-        self, cie: cython.pointer[Cie], start: cython.ulonglong, entry: cython.uint, state: cython.uint
-    ) -> cython.uint:
+    def run(self, cie, start, entry, state):
         """Run the instructions of [at, stop) from a state on: of an FDE, whose rows they make, or (entry NONE) of a
         CIE. The last state; NONE and a fault where a rule is broken."""
         first: cython.Py_ssize_t = self.rows.count
@@ -898,12 +798,7 @@ class CfiTable:
             return NONE
         return state
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_advance(
-        self, cie: cython.pointer[Cie], code: cython.uint, location: cython.ulonglong, distance: cython.p_ulonglong
-    ) -> cython.bint:
+    def is_advance(self, cie, code, location, distance):
         """Whether an instruction, whose operand is read then, moves the location, and how far. There may be a fault."""
         place: cython.ulonglong
         omitted: cython.bint = False
@@ -926,10 +821,7 @@ class CfiTable:
         distance[0] *= cie.code_align
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def other(self, cie: cython.pointer[Cie], code: cython.uint, state: cython.uint) -> cython.uint:
+    def other(self, cie, code, state):
         """The state that an instruction makes: any of those that neither move the location nor put states aside."""
         align: cython.ulonglong = cython.cast(cython.ulonglong, cie.data_align)
         operation: cython.uint = 0
@@ -1009,64 +901,44 @@ class CfiTable:
             return NONE
         return self.step(state, operation | cython.cast(cython.uint, register) << RULE_SHIFT, place)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def expression(self, place: cython.p_ulonglong) -> cython.bint:
+    def expression(self, place):
         """The expression that is next, kept once: where it lies in `expressions`, and its size above 32 bits."""
         size: cython.ulonglong = self.take_uleb()
-        slot: cython.ulonglong
-        index: cython.Py_ssize_t
-        places: cython.p_ulonglong
+        spans: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.expression_places.items)
         known: cython.ulonglong
-        new: cython.p_ulonglong
         at: cython.pointer[cython.const[cython.uchar]]
+        hash: cython.ulonglong
+        probe: Probe
         if self.fault.code:
             return False
         if size > self.stop - self.at:
             return self.fail(c.FAULT_CUT_OFF, self.at, size << 32 | (self.stop - self.at))
         at = self.data + self.at
         self.at += size
-        if is_crowded(cython.address(self.expression_by_bytes)):
-            if not make_slots(cython.address(self.expression_by_bytes), 2 * (self.expression_places.count + 1)):
-                return self.fail(c.FAULT_NO_MEMORY, 0, 0)
-            places = cython.cast(cython.p_ulonglong, self.expression_places.items)
-            for index in range(self.expression_places.count):
-                known = places[index]
-                put_item(
-                    cython.address(self.expression_by_bytes),
-                    mix_bytes(self.expressions.items + (known & c.LENGTH_ESCAPE), known >> 32, self.seed),
-                    index,
-                )
-        places = cython.cast(cython.p_ulonglong, self.expression_places.items)
-        slot = first_slot(cython.address(self.expression_by_bytes), mix_bytes(at, size, self.seed))
-        while self.expression_by_bytes.slots[slot]:
-            known = places[self.expression_by_bytes.slots[slot] - 1]
+        hash = mix_bytes(at, size, self.seed)
+        probe = first_match(cython.address(self.expression_by_bytes), hash)
+        while next_match(cython.address(self.expression_by_bytes), cython.address(probe)):
+            known = spans[probe.item]
             if known >> 32 == size and (
                 size == 0 or memcmp(self.expressions.items + (known & c.LENGTH_ESCAPE), at, size) == 0
             ):
                 place[0] = known
                 return True
-            slot = next_slot(cython.address(self.expression_by_bytes), slot)
         self.words_left -= size // 8 + 1
         if self.words_left < 0:
             return self.fail(c.FAULT_COSTLY_RULES, self.at, 0)
         place[0] = cython.cast(cython.ulonglong, self.expressions.count) | size << 32
         if size and not push_bytes(cython.address(self.expressions), at, cython.cast(cython.Py_ssize_t, size)):
             return self.fail(c.FAULT_NO_MEMORY, 0, 0)
-        new = cython.cast(cython.p_ulonglong, push(cython.address(self.expression_places), 8))
-        if new == cython.NULL:
+        if not push_u64(cython.address(self.expression_places), place[0]) or not insert(
+            cython.address(self.expression_by_bytes), hash, self.expression_places.count - 1
+        ):
             return self.fail(c.FAULT_NO_MEMORY, 0, 0)
-        new[0] = place[0]
-        fill_slot(cython.address(self.expression_by_bytes), slot, self.expression_places.count - 1)
         return True
 
     # states
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def make_transitions(self) -> cython.bint:
+    def make_transitions(self):
         count: cython.ulonglong = _TRANSITIONS_LEAST
         while count < _TRANSITIONS_MOST and count < self.size >> 6:
             count *= 2
@@ -1077,11 +949,7 @@ class CfiTable:
         self.transition_mask = count - 1
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def step(self, source: cython.uint, operation: cython.uint, operand: cython.ulonglong) -> cython.uint:
+    def step(self, source, operation, operand):
         """The state that an operation makes of another; NONE and a fault where it makes none."""
         step: cython.pointer[Transition] = self.transitions + (
             ((source + operand * 0x2545F491 + (cython.cast(cython.ulonglong, operation) << 24)) * WHENCE_GOLDEN >> 40)
@@ -1095,16 +963,7 @@ class CfiTable:
             return step.target
         return self.new_step(source, operation, operand, step)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def new_step(
-        self,
-        source: cython.uint,
-        operation: cython.uint,
-        operand: cython.ulonglong,
-        step: cython.pointer[Transition],
-    ) -> cython.uint:
+    def new_step(self, source, operation, operand, step):
         """The same for an operation that is not remembered, which it is then."""
         target: cython.uint = self.make_state(source, operation, operand)
         narrow: cython.int = cython.cast(cython.int, operand)
@@ -1115,10 +974,7 @@ class CfiTable:
             step.operand = narrow
         return target
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def make_state(self, source: cython.uint, operation: cython.uint, operand: cython.ulonglong) -> cython.uint:
+    def make_state(self, source, operation, operand):
         words: cython.p_ulonglong = self.words.items + self.state_at.items[source]
         count: cython.ulonglong = words[0] & 0xFFFF
         kind: cython.uint = operation & 0xFF
@@ -1181,55 +1037,36 @@ class CfiTable:
             words[2 * index + 1] = operand
         return self.intern_scratch(cython.cast(cython.Py_ssize_t, STATE_HEAD + 2 * count))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def intern_scratch(self, size: cython.Py_ssize_t) -> cython.uint:
+    def intern_scratch(self, size):
         """The state of the words in `scratch`, which is kept once. NONE and a fault: there is no room for it."""
-        table: cython.pointer[HashTable] = cython.address(self.state_by_words)
         words: cython.p_ulonglong
-        slot: cython.ulonglong
         index: cython.Py_ssize_t
+        hash: cython.ulonglong
+        probe: Probe
         bytes_: cython.size_t = 8 * cython.cast(cython.size_t, size)
         scratch: cython.pointer[cython.const[cython.uchar]] = cython.cast(
             cython.pointer[cython.const[cython.uchar]], cython.address(self.scratch[0])
         )
-        if is_crowded(table):
-            if not make_slots(table, 2 * (self.state_at.count + 1)):
-                self.fail(c.FAULT_NO_MEMORY, 0, 0)
-                return NONE
-            for index in range(self.state_at.count):
-                words = self.words.items + self.state_at.items[index]
-                slot = first_slot(
-                    table,
-                    mix_bytes(
-                        cython.cast(cython.pointer[cython.const[cython.uchar]], words),
-                        8 * (STATE_HEAD + 2 * (words[0] & 0xFFFF)), self.seed,
-                    ),
-                )  # fmt: skip
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, index)
-        slot = first_slot(table, mix_bytes(scratch, bytes_, self.seed))
-        while table.slots[slot]:
-            words = self.words.items + self.state_at.items[table.slots[slot] - 1]
-            # the first word says how many there are
+        hash = mix_bytes(scratch, bytes_, self.seed)
+        probe = first_match(cython.address(self.state_by_words), hash)
+        while next_match(cython.address(self.state_by_words), cython.address(probe)):
+            words = self.words.items + self.state_at.items[probe.item]
+            # the first word includes the number of rules
             if words[0] == self.scratch[0] and memcmp(words, scratch, bytes_) == 0:
-                return table.slots[slot] - 1
-            slot = next_slot(table, slot)
+                return probe.item
         self.words_left -= size
         if self.words_left < 0:
             self.fail(c.FAULT_COSTLY_RULES, self.at, 0)
             return NONE
-        if not push_u32(cython.address(self.state_at), cython.cast(cython.uint, self.words.count)):
+        if (
+            not reserve(cython.address(self.words), size, 8)
+            or not push_u32(cython.address(self.state_at), cython.cast(cython.uint, self.words.count))
+            or not insert(cython.address(self.state_by_words), hash, self.state_at.count - 1)
+        ):
             self.fail(c.FAULT_NO_MEMORY, 0, 0)
             return NONE
         for index in range(size):
-            if not push_u64(cython.address(self.words), self.scratch[index]):
-                self.state_at.count -= 1
-                self.fail(c.FAULT_NO_MEMORY, 0, 0)
-                return NONE
-        fill_slot(table, slot, self.state_at.count - 1)
+            append_u64(cython.address(self.words), self.scratch[index])
         return cython.cast(cython.uint, self.state_at.count - 1)
 
     # for Python

@@ -128,10 +128,7 @@ class Walker:
 
     # reading
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.inline
-    def load(self, address: cython.ulonglong, value: cython.p_ulonglong) -> cython.bint:
+    def load(self, address, value):
         """A word of memory. False where it isn't there."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t
@@ -156,9 +153,7 @@ class Walker:
         value[0] = number(self.near.bytes + (address - self.near.start), self.word, self.big)
         return True
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def mapping_of(self, address: cython.ulonglong) -> cython.longlong:
+    def mapping_of(self, address):
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.mappings.count
         middle: cython.Py_ssize_t
@@ -171,10 +166,7 @@ class Walker:
                 high = middle
         return low - 1 if low and address < mappings[low - 1].end else -1
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.inline
-    def is_code(self, address: cython.ulonglong) -> cython.bint:
+    def is_code(self, address):
         """Whether an address, or the one before it, is in a mapping; most are in the one that was looked at last."""
         found: cython.longlong
         one: cython.pointer[Mapping]
@@ -192,10 +184,7 @@ class Walker:
 
     # what a pc does
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.inline
-    def place_of(self, walk: cython.pointer[Walk], place: cython.pointer[Place]) -> cython.int:
+    def place_of(self, walk, place):
         """The row that holds in a frame. WALK_ON, WALK_ODD or WALK_MODULE."""
         kept: cython.pointer[Place] = self.places + self.slot_of(walk)
         how: cython.int
@@ -207,9 +196,7 @@ class Walker:
             kept[0] = place[0]
         return how
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def find_place(self, walk: cython.pointer[Walk], place: cython.pointer[Place]) -> cython.int:
+    def find_place(self, walk, place):
         address: cython.ulonglong = walk.pc if walk.is_exact else walk.pc - 1
         mapping: cython.longlong = self.mapping_of(address)
         one: cython.pointer[Mapping]
@@ -280,12 +267,7 @@ class Walker:
         place.table = END_OF_STACK
         self.places[self.slot_of(walk)] = place
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def counted(
-        self, table: CfiTable, walk: cython.pointer[Walk], where: cython.ulonglong, column: cython.ulonglong,
-        value: cython.p_ulonglong,
-    ) -> cython.bint:  # fmt: skip
+    def counted(self, table, walk, where, column, value):
         """What an expression counts from registers, as those of PLTs do: by the pc, what its code pushed. False for
         another one. The pc is in the return address's column where calls push that."""
         at: cython.ulonglong = where & 0xFFFFFFFF
@@ -338,15 +320,10 @@ class Walker:
         value[0] = stack[depth - 1]
         return True
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.inline
-    def slot_of(self, walk: cython.pointer[Walk]) -> cython.ulonglong:
+    def slot_of(self, walk):
         return ((walk.pc ^ cython.cast(cython.ulonglong, walk.is_exact) << 63) * WHENCE_GOLDEN) >> 50
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def step(self, walk: cython.pointer[Walk]) -> cython.int:
+    def step(self, walk):
         """Make the walk's frame its caller's. It stays as it is where that is not WALK_ON."""
         place: Place
         how: cython.int = self.place_of(walk, cython.address(place))
