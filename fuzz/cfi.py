@@ -71,5 +71,5 @@ def walk(frames: FrameSection, data: bytes) -> None:
     with suppress(WhenceError):
         walker.set_stack(STACK, data)
         walker.begin(CODE + 5, True, True, STACK, {7: STACK, 6: STACK + 64})
-        walker.walk_on(64)
+        walker.resume(64)
         walker.frame()

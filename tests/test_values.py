@@ -922,7 +922,7 @@ def test_walks_of_any_registers_and_memory_are_refused_or_end(data: st.DataObjec
         lambda: walker.set_stack(data.draw(number), stack),
         lambda: walker.begin(data.draw(number), True, True, data.draw(number), {7: 0x7000, 6: data.draw(number)}),
         lambda: walker.begin(CODE, True, True, 0x7000, data.draw(st.dictionaries(number, number, max_size=4))),
-        lambda: walker.walk_on(data.draw(st.integers(-2, 20))),
+        lambda: walker.resume(data.draw(st.integers(-2, 20))),
         walker.frame,
         lambda: walker.walk_samples(samples, found, data.draw(number), 9),
         lambda: walker.walk_samples(plain, good, 0, data.draw(st.integers(-2, 20))),

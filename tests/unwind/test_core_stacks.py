@@ -148,7 +148,7 @@ def test_a_stack_without_its_files_says_which_build_id_is_missing(
     moved = program.rename(tmp_path / "moved")
     assert main(["core", str(core)]) == 1
     out = capsys.readouterr().out
-    assert f"end: no-cfi: nothing says how to unwind this code (no file with build-id {build_id}" in out
+    assert f"end: no-cfi: no table or heuristic unwinds this code (no file with build-id {build_id}" in out
     assert main(["core", str(core), "--binary", str(moved)]) == 0
 
 

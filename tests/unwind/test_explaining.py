@@ -52,7 +52,7 @@ def test_each_frame_of_a_live_thread_has_its_rule_the_signals_too(
     assert steps[at + 1][0] == "caller by"
     assert steps[at + 1][1].startswith(".eh_frame+0x")
     assert "CFA = rsp+" in steps[at + 1][1]
-    assert any("return from a signal handler: the registers that the kernel saved" in rule for rule in rules)
+    assert any("returns from a signal handler: the registers that the kernel saved" in rule for rule in rules)
     assert rules[-1].endswith("return address is undefined")
     assert steps[-1] == ("answer", "complete: the outermost frame is reached")
 

@@ -224,7 +224,7 @@ def test_a_later_release_needs_debug_info_and_an_earlier_one_is_refused(parked: 
     assert earlier.goroutines == []
     (problem,) = earlier.problems
     assert re.fullmatch(
-        r"the layout of struct g is not known for Go version 'go1\.16[.\d]*' \(known: 1\.17 to 1\.27\)", problem
+        r"the layout of struct g is unknown for Go version 'go1\.16[.\d]*' \(known: 1\.17 to 1\.27\)", problem
     )
     if parked.name.startswith("stripped"):
         assert later.goroutines == []
@@ -246,7 +246,7 @@ def test_goroutines_of_a_32_bit_program_are_refused(tmp_path: Path) -> None:
         found = read_goroutines(modules, memory, unwinder, [])  # type: ignore[arg-type]
     assert found.version.startswith("go1.")
     assert found.stacks == []
-    assert found.problems == ["goroutines of 32-bit machines are not known"]
+    assert found.problems == ["goroutines of 32-bit programs are not supported"]
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def read_forged(words: list[int], length: int) -> tuple[int, list[str]]:
     memory = Forged(BASE, b"".join(word.to_bytes(8, "little") for word in words))
     unwinder = Unwinder(X86_64, NoCode(), memory)
     reader = _Reader(memory, unwinder, LAYOUTS[27], WAIT_REASONS[27], [Unwound((), End.COMPLETE)])
-    return len(reader.all_of(BASE, length)), reader.problems
+    return len(reader.read_all(BASE, length)), reader.problems
 
 
 def test_wild_pointers_and_a_vast_length_cost_what_memory_holds() -> None:
@@ -404,7 +404,7 @@ def reader_of(memory: Forged, changes: int = 0) -> _Reader:
 
 
 def the_only(reader: _Reader) -> GoroutineStack:
-    (one,) = reader.all_of(BASE, 1)
+    (one,) = reader.read_all(BASE, 1)
     assert reader.problems == []
     assert one.goid == 7
     return one

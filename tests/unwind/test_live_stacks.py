@@ -119,8 +119,8 @@ def test_threads_are_stopped_for_milliseconds(program: Path) -> None:
         def is_quick() -> bool:
             found = stop_threads(pid, f"/proc/{pid}", LAYOUTS)
             assert len(found.threads) == 202
-            assert found.held > 0
-            return found.held < 0.01 and all(thread.registers for thread in found.threads)
+            assert found.stopped_seconds > 0
+            return found.stopped_seconds < 0.01 and all(thread.registers for thread in found.threads)
 
         assert until(is_quick)
 
@@ -189,7 +189,7 @@ def test_the_parent_of_a_vfork_is_unwound_by_the_registers_in_proc(blocked: int)
     assert stack.state == "D"
     assert functions(stack)[1:4] == ["wait_for_child", "outer", "main"]
     assert functions(stack)[-1] == "_start"
-    assert stack.detail.startswith("it did not stop when it was asked to: it is blocked in the kernel; unwound by the ")
+    assert stack.detail.startswith("it did not stop on request: it is blocked in the kernel; unwound by the ")
     assert stack.missing is not None
     assert stack.missing.reason is Reason.NOT_TRACEABLE
     assert {"rsp", "rip", "rdi"} <= stack.registers.keys()
@@ -331,7 +331,7 @@ def test_a_stack_beyond_what_is_copied_is_read_afterwards_and_says_so(program: P
         (stack,) = whence.Process(pid).stacks()
         assert stack.end is End.COMPLETE
         assert stack.skipped > 390_000
-        assert "was read after the thread went on" in stack.detail
+        assert "was read after the thread was released" in stack.detail
 
 
 def test_the_command_prints_each_style(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -405,7 +405,7 @@ def test_without_the_right_names_and_states_are_known_and_the_remedy(program: Pa
             pytest.skip("the right could not be dropped")
         assert done.returncode == 1
         assert re.findall(r"^thread \d+ (\w+) \(\w\)$", done.stdout, re.MULTILINE)[0] == "program"
-        assert done.stdout.count("end: no-registers: the thread's registers are not known (") == 3
+        assert done.stdout.count("end: no-registers: the thread's registers are unknown (") == 3
         assert "3 x not-traceable: add CAP_SYS_PTRACE, which root lacks" in done.stderr
 
 

@@ -130,7 +130,7 @@ class RecordedCode(CoreCode):
         return super().tables(index) if section is None else (0, [section.table])
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
-        index = self._at(address)
+        index = self._index(address)
         section = None if index is None else self._generated.get(index)
         if section is None:
             return super().fde(address)

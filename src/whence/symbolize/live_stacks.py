@@ -59,7 +59,7 @@ class LiveStacks:
             self._resolver.invalidate(self.shown)  # it may have mapped something since then
             self._taken = time.monotonic()
             self._snapshot = SnapshotMappings.take(self.shown, self._resolver)
-            self._live.use(self._snapshot)
+            self._live.update(self._snapshot)
         return found
 
     def whose(self) -> int | ProcessView:
@@ -103,5 +103,5 @@ def denied(directory: str, tids: Collection[int] | None) -> list[Stack]:
 def _stack(one: LiveStack, frames: tuple[NamedFrame, ...]) -> Stack:
     end, detail, skipped = one.unwound.end, one.unwound.detail, one.unwound.skipped
     return Stack(
-        one.tid, None, one.registers, frames, end, detail, skipped, one.name, one.state, one.held, one.why
+        one.tid, None, one.registers, frames, end, detail, skipped, one.name, one.state, one.stopped_seconds, one.why
     )  # fmt: skip

@@ -1,31 +1,33 @@
-"""Unwinding: registers, memory and call frame information to stacks, each frame with how it was found.
+"""Unwinding: from registers, memory and call frame information to stacks, each frame with how it was found.
 
-    cfi.py          .eh_frame and .debug_frame of one file as rows: how to get the caller's registers at a vaddr;
-                    kernels/cfi.py compiles them
-    sframe.py       the same of .sframe
-    exidx.py        the same of ARM's exception tables
-    expressions.py  the stack machine of their expressions, bounded
-    instructions.py code of x86 that has none of them, read instruction by instruction
-    arm.py          the same of 32-bit ARM
+    cfi.py          .eh_frame and .debug_frame of one file as rows: how to compute the caller's registers at a vaddr;
+                    compiled by kernels/cfi.py
+    sframe.py       .sframe as rows
+    exidx.py        ARM's exception tables as rows
+    expressions.py  evaluates DWARF expressions
+    instructions.py x86-64 and i386 code without tables, read instruction by instruction
+    arm.py          32-bit ARM code without tables, read instruction by instruction
     registers.py    the registers of each machine
-    unwinder.py     one thread, frame by frame, and why its stack ends
-    walking.py      frames that are plain, walked by kernels/walk.py
-    samples.py      the stacks of many samples at once: registers, and a copy of the stack's bytes
-    steps.py        frames, how each was found, and why there are no more
-    gostack.py      callers of Go's functions, and Go's switches of stacks
-    goroutines.py   all goroutines of a Go program, also those that no thread runs
-    memory.py       what a core kept, and what files have instead
-    modules.py      which file the code of a process is of
-    signals.py      signals by name, with their cause
-    core.py         all of that for every thread of a core file
-    stopping.py     threads of a live process: stopped, copied, let go
-    live.py         stacks of a live process
-    constants.py    numbers, as the standards call them
-    explaining.py     the rule that led from each frame to its caller, in words
-    instructions.py   x86-64 and i386 code without unwind tables, read instruction by instruction
+    unwinder.py     one thread, frame by frame, and why its stack ends: the reference
+    walking.py      plain frames, walked by kernels/walk.py: a fast path that must give the reference's answers
+    samples.py      the stacks of many samples: registers, and a copy of the stack's bytes
+    steps.py        frames, how each was found, and why a stack ends
+    gostack.py      callers of Go functions, across Go's switches of stacks
+    goroutines.py   all goroutines of a Go program, running or parked
+    memory.py       memory in a core and in the mapped files
+    modules.py      the file of each executable mapping
+    signals.py      names and causes of signals
+    core.py         the stacks of all threads of a core file
+    stopping.py     threads of a live process: stopped, copied, released
+    live.py         the stacks of a live process
+    constants.py    operations of DWARF expressions
+    explaining.py   the rule that led from each frame to its caller, as text
 
-Documents: DWARF 5, section 6.4; the LSB's "Exception Frames"; the psABIs of x86-64 and aarch64. Damaged input ends a
-stack with a reason; it never raises, and never costs more than the bounds that each module names.
+There are two unwinders. unwinder.py is the reference: it handles every frame. kernels/walk.py repeats its steps for
+plain frames (three times as fast on recordings) and leaves all others to it; tests compare both.
+
+See DWARF 5, section 6.4; the LSB's "Exception Frames"; the psABI of each machine. Damaged input ends a stack with a
+reason, within the bounds that each module states; it raises no errors.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
-        {  # where each lies: samples need no cores, cores no samples
+        {
             "Signal": "whence.unwind.signals",
             "SampleStacks": "whence.unwind.samples",
             "StackSamples": "whence.unwind.samples",

@@ -1,4 +1,4 @@
-"""Numbers of ELF and DWARF that unwinding alone needs. Those of call frame information are kernels/constants.pxd's."""
+"""Operations of DWARF expressions in call frame information. Other numbers are in kernels/constants.pxd."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from whence.unwind.kernels import constants
 
 
 class Operation(enum.IntEnum):
-    """DW_OP_*: those that an expression of call frame information may have (DWARF 5, 6.4.2: no calls, no pieces)."""
+    """DW_OP_*: operations allowed in call frame information (DWARF 5, 6.4.2: no calls, no pieces)."""
 
     ADDR = 0x03
     DEREF = 0x06

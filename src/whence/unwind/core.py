@@ -1,10 +1,10 @@
-"""The stack of every thread that a core file records.
+"""The stacks of all threads in a core file.
 
     with ElfFile.open("core") as elf:
         for stack in core_stacks(elf, read_core(elf), locator):
             print(stack.tid, stack.signal, stack.unwound.end, [hex(frame.pc) for frame in stack.unwound.frames])
 
-Notes of a thread follow its NT_PRSTATUS (core(5)); in cores of the kernel the thread that ended the process is first.
+A thread's notes follow its NT_PRSTATUS (core(5)). In cores written by the kernel, the thread that crashed is first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ThreadStack(NamedTuple):
-    """A thread of a core: the signal it received (None: none), its registers by name, and its stack."""
+    """A thread of a core: the signal it received (or None), its registers by name, and its stack."""
 
     tid: int
     signal: Signal | None
@@ -43,9 +43,10 @@ class ThreadStack(NamedTuple):
 def explain_core_stack(
     elf: ElfFile, core: CoreMappings, tid: int, locator: Locator | None = None, *, scan: bool = False
 ) -> tuple[ThreadStack, list[str]] | None:
-    """One thread of an open core, and by which rule the caller of each frame was found; None for no such thread.
+    """Return the stack of one thread and the rule that led to the caller of each frame; None for an unknown tid.
 
-    Raises MapsError for damaged notes.
+    Raises:
+        MapsError: the notes of the core are damaged.
     """
     machine = _machine_of(elf)
     modules = Modules(core.snapshot, locator)
@@ -57,8 +58,8 @@ def explain_core_stack(
             unwinder.scan = scan
         for thread in thread_notes(elf):
             if thread.tid == tid:
-                found = _stack(elf, core, thread, machine, unwinder)
-                return found, rules_of(found.unwound, [] if unwinder is None else unwinder.ways)
+                stack = _stack(elf, core, thread, machine, unwinder)
+                return stack, rules_of(stack.unwound, [] if unwinder is None else unwinder.rules)
         return None
     finally:
         modules.close()
@@ -72,9 +73,17 @@ def core_stacks(
     tids: Collection[int] | None = None,
     scan: bool = False,
 ) -> list[ThreadStack]:
-    """The stacks of the threads of an open core in its order, or of those of `tids` alone; with guesses if `scan`.
+    """Return the stacks of the threads of an open core, in its order.
 
-    `locator` finds the files of the process. A damaged thread or file ends its stacks with a reason.
+    Args:
+        elf: the core file.
+        core: its mappings, by procmap's `read_core`.
+        locator: finds the files of the process; without it only memory in the core is used.
+        tids: only these threads.
+        scan: guess callers that nothing else finds.
+
+    Returns:
+        One stack per thread. A damaged thread or file ends its stacks with a reason.
 
     Raises:
         MapsError: the notes of the core are damaged.
@@ -89,14 +98,14 @@ def core_stacks(
             walker = PlainWalker(machine, elf.order, code, memory.segments())
             unwinder = Unwinder(machine, code, memory, elf.order, stored=elf.size, walker=walker)
             unwinder.scan = scan
-        wanted = [thread for thread in thread_notes(elf) if tids is None or thread.tid in tids]
-        return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
+        selected = [thread for thread in thread_notes(elf) if tids is None or thread.tid in tids]
+        return [_stack(elf, core, thread, machine, unwinder) for thread in selected]
     finally:
         modules.close()
 
 
 def core_goroutines(elf: ElfFile, core: CoreMappings, locator: Locator | None = None) -> Goroutines:
-    """The goroutines of the Go program that left a core. Raises MapsError for damaged notes."""
+    """Return the goroutines of the Go program that left a core. Raises MapsError for damaged notes."""
     machine = _machine_of(elf)
     if machine is None:
         return Goroutines("", 0, [], [f"stacks of {machine_name(elf.machine)} are not unwound"])
@@ -116,9 +125,11 @@ def _machine_of(elf: ElfFile) -> Machine | None:
 
 
 def _file_entries(elf: ElfFile, core: CoreMappings) -> list[FileEntry]:
-    """What was mapped of files, by NT_FILE; without one, what is known of the program."""
+    """Return the mapped files by NT_FILE or, without it, by the snapshot."""
     return mapped_files(elf) or [
-        FileEntry(one.start, one.end, one.offset, one.path) for one in core.snapshot.mappings if one.kind.has_file
+        FileEntry(mapping.start, mapping.end, mapping.offset, mapping.path)
+        for mapping in core.snapshot.mappings
+        if mapping.kind.has_file
     ]
 
 
@@ -129,9 +140,9 @@ def _stack(
     signal = read_signal(thread.signal, thread.info, elf.bits, order) if thread.signal else None
     if machine is None or unwinder is None or len(status) < machine.status_size:
         detail = f"of {machine_name(elf.machine)}" if machine is None else f"NT_PRSTATUS has {len(status)} bytes"
-        known = next((one for one in core.threads if one.tid == tid and one.pc is not None), None)
-        place = () if known is None else (StackFrame(known.pc or 0, known.sp or 0, FoundBy.REGISTERS, exact=True),)
-        return ThreadStack(tid, signal, {}, Unwound(place, End.NO_REGISTERS, detail))
+        about = next((other for other in core.threads if other.tid == tid and other.pc is not None), None)
+        frames = () if about is None else (StackFrame(about.pc or 0, about.sp or 0, FoundBy.REGISTERS, exact=True),)
+        return ThreadStack(tid, signal, {}, Unwound(frames, End.NO_REGISTERS, detail))
     pc, values = machine.read_status(status, order)
     unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, order))
     return ThreadStack(tid, signal, machine.named(pc, values), unwound)

@@ -1,15 +1,15 @@
-"""How each frame of a stack was found: the rule that led from it to its caller, in words.
+"""Explain how each frame of a stack was found: the rule that led to its caller, as text.
 
     frame 0x4011c3: .eh_frame+0x90: an FDE of 0x4011b0 to 0x4011d8, its row from 0x4011b4: CFA = rsp+16,
                     return address = [CFA-8]
 
-Vaddrs are those of the file; expressions are written as readelf does.
+Vaddrs are the file's; expressions are written as readelf does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from whence._base.errors import DwarfError
 from whence._base.window import Cursor
@@ -23,77 +23,67 @@ if TYPE_CHECKING:
     from whence._base.window import ByteOrder
     from whence.unwind.memory import Memory
 
-WAYS = {
-    FoundBy.CALL: "no code is there: the return address is where a call leaves it",
-    FoundBy.INSTRUCTIONS: "no CFI: by what the instructions up to a return take off the stack, or have put there since "
-    "the start of a function that a call leads to",
-    FoundBy.PROLOGUE: "no CFI: by the instructions at the beginning or the end of a function",
-    FoundBy.LEAF: "no CFI: a function that keeps nothing, its return address behind a call of it",
-    FoundBy.BACK_CHAIN: "no CFI: by the word at the stack pointer, which is the caller's, or the link register",
+RULES = {
+    FoundBy.CALL: "the address is not code: the return address is where a call leaves it",
+    FoundBy.INSTRUCTIONS: "no CFI: by what the instructions up to a return pop, or have pushed since the start of the "
+    "function",
+    FoundBy.PROLOGUE: "no CFI: by the instructions at the start or the end of a function",
+    FoundBy.LEAF: "no CFI: a function that saved nothing, its return address after a call of it",
+    FoundBy.BACK_CHAIN: "no CFI: by the back chain at the stack pointer, or the link register",
     FoundBy.FRAME_POINTER: "no CFI: by the frame record at the frame pointer",
 }
-
-
 GUESS = "; a guess: the first word on the stack that may be the return address"
 
 
-class Way(NamedTuple):
-    """How the caller of a frame was found, in words; of the last frame, how it was looked for."""
-
-    frame: StackFrame
-    rule: str
-
-
 class ExplainingUnwinder(Unwinder):
-    """Notes how it went from each frame to the next in `ways`."""
+    """An unwinder that records the rule of each step in `rules`."""
 
     def __init__(
         self, machine: Machine, code: UnwindCode, memory: Memory, order: ByteOrder = "little", *, stored: int = 0
     ) -> None:
         super().__init__(machine, code, memory, order, stored=stored)
-        self.ways: list[Way] = []
+        self.rules: list[str] = []
 
     def step(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep:
-        self.ways.append(Way(frame, self.searched(frame)))
-        found = super().step(frame, registers)
-        if found.found_by in WAYS:
-            self.ways[-1] = Way(frame, WAYS[found.found_by])
-        return found
+        self.rules.append(self.rule_of(frame))
+        caller = super().step(frame, registers)
+        if caller.found_by in RULES:
+            self.rules[-1] = RULES[caller.found_by]
+        return caller
 
     def scanned(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
-        found = super().scanned(frame, registers)
-        if found is not None:
-            self.ways[-1] = Way(frame, self.ways[-1].rule + GUESS)
-        return found
+        caller = super().scanned(frame, registers)
+        if caller is not None:
+            self.rules[-1] += GUESS
+        return caller
 
-    def searched(self, frame: StackFrame) -> str:
-        """What says how to unwind a frame."""
+    def rule_of(self, frame: StackFrame) -> str:
+        """Return how a frame is unwound, by signal trampolines and CFI."""
         index = self.trampoline(frame)
         if index is not None:
             form = self.machine.trampolines[index]
             return (
-                f"its bytes {form.code.hex()} return from a signal handler: the registers that the kernel saved, from "
-                f"{self.machine.names[self.machine.sp]}={frame.sp:#x} on; the pc at +{form.pc_at:#x}"
+                f"the code {form.code.hex()} returns from a signal handler: the registers that the kernel saved at "
+                f"{self.machine.names[self.machine.sp]}={frame.sp:#x}; the pc at +{form.pc_offset:#x}"
             )
         try:
-            found = self.row_of(frame)
+            row = self.row_of(frame)
         except DwarfError as error:
             return f"damaged: {error}"
-        if found is None:
+        if row is None:
             return f"no CFI for {frame.lookup:#x}: {self.code.why_not(frame.lookup)}"
-        return row_text(self.machine, *found)
+        return row_text(self.machine, *row)
 
 
-def rules_of(unwound: Unwound, ways: list[Way]) -> list[str]:
-    """The rule of each frame that was kept: that of the last one is the one that there was no caller by."""
-    rules = [way.rule for way in ways]
+def rules_of(unwound: Unwound, rules: list[str]) -> list[str]:
+    """Return a rule for each frame of a stack. The rule of the last frame says why it has no caller."""
     if unwound.skipped:
-        rules[INNER_KEPT : INNER_KEPT + unwound.skipped] = []
+        rules = rules[:INNER_KEPT] + rules[INNER_KEPT + unwound.skipped :]
     return rules[: len(unwound.frames)] + [""] * (len(unwound.frames) - len(rules))
 
 
 def row_text(machine: Machine, row: CfiRow, fde: Fde) -> str:
-    """A row and the FDE that it is of."""
+    """Format a row and its FDE."""
     signal = " of a signal handler's return" if fde.cie.signal else ""
     rules = ", ".join(rule_texts(machine, row, fde.cie.return_column))
     about = f"{fde.section}+{fde.offset:#x}: an FDE{signal} of {fde.start:#x} to {fde.end:#x}"
@@ -101,7 +91,7 @@ def row_text(machine: Machine, row: CfiRow, fde: Fde) -> str:
 
 
 def rule_texts(machine: Machine, row: CfiRow, return_column: int) -> Iterator[str]:
-    """`CFA = rsp+16`, then each register's rule."""
+    """Yield `CFA = rsp+16`, then the rule of each register."""
     yield f"CFA = {cfa_text(machine, row.cfa)}"
     rules = dict(row.rules)
     for number in [*sorted(rules.keys() - {return_column}), return_column]:
@@ -122,7 +112,7 @@ def cfa_text(machine: Machine, cfa: Cfa | None) -> str:
 
 
 def rule_text(machine: Machine, rule: Rule) -> str:
-    """What follows a register's name."""
+    """Format a rule, without the register's name."""
     if rule.how is How.UNDEFINED:
         return "is undefined"
     if rule.how is How.SAME:
@@ -137,7 +127,7 @@ def name_of(machine: Machine, number: int) -> str:
     return machine.names.get(number, f"r{number}")
 
 
-_FIXED = {  # how many bytes an operation's operand has
+_FIXED = {  # bytes of an operation's operand
     Operation.ADDR: 8, Operation.CONST1U: 1, Operation.CONST1S: 1, Operation.CONST2U: 2, Operation.CONST2S: 2,
     Operation.CONST4U: 4, Operation.CONST4S: 4, Operation.CONST8U: 8, Operation.CONST8S: 8, Operation.PICK: 1,
     Operation.DEREF_SIZE: 1, Operation.BRA: 2, Operation.SKIP: 2,
@@ -148,19 +138,19 @@ _SIGNED = {
 
 
 def expression_text(expression: bytes) -> str:
-    """An expression, an operation after another; what can't be read in hex.
+    """Format an expression, operations separated by commas; the rest in hex if it cannot be decoded.
 
     >>> expression_text(bytes.fromhex("77088000"))
     'breg7+8, breg16+0'
     """
     cursor = Cursor(expression, "CFI expression")
-    found = []
+    operations = []
     try:
         while cursor.at < cursor.end:
-            found.append(_operation(cursor))
+            operations.append(_operation(cursor))
     except DwarfError:
-        found.append(f"damaged: {expression.hex()}")
-    return ", ".join(found)
+        operations.append(f"damaged: {expression.hex()}")
+    return ", ".join(operations)
 
 
 def _operation(cursor: Cursor) -> str:
@@ -174,7 +164,7 @@ def _operation(cursor: Cursor) -> str:
     try:
         operation = Operation(code)
     except ValueError:
-        raise DwarfError("CFI expression", cursor.at - 1, "an operation", code) from None
+        raise DwarfError("CFI expression", cursor.at - 1, f"unknown operation {code:#x}") from None
     name = operation.name.lower()
     if operation is Operation.BREGX:
         return f"{name} {cursor.uleb()}{cursor.sleb():+d}"

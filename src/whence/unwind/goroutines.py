@@ -1,15 +1,15 @@
-"""All goroutines of a Go program, from runtime.allgs: those that no thread runs have their registers in struct g.
+"""All goroutines of a Go program, by runtime.allgs. Parked goroutines have their registers in struct g.
 
-A g is read by the offsets that the program's debug info has for it, or without debug info by those of its release
-(LAYOUTS, from the debug info of programs of each); why it waits, by the texts of runtime.waitReasonStrings or of the
-release (WAIT_REASONS). runtime.allgs is found by its symbol, or without one as the slice in writable data whose first
-pointer is goroutine 1: each g has its own address in sched.g. Document: Go's runtime/runtime2.go, traceback.go.
+A g is read by the offsets in the program's debug info or, without it, of its release (LAYOUTS, from the debug info of
+programs of each release). Why it waits is read from runtime.waitReasonStrings or, without it, by release
+(WAIT_REASONS); runtime.allgs is found by its symbol or, without it, as the slice in writable data whose first pointer
+is goroutine 1: each g has its own address in sched.g. See Go's runtime/runtime2.go and traceback.go.
 
 A goroutine of a live process may run while it is read. It is read until two readings are equal; after READINGS it has
 no frames, and a reason.
 
-Bounds: as many pointers as the memory from allgs on can hold; BAD_LIMIT entries that are no goroutines; SCANNED bytes
-of data; READINGS of each goroutine.
+Bounds: as many pointers as fit between allgs and the end of its memory; BAD_LIMIT entries that are not goroutines;
+SCANNED bytes of data; READINGS of each goroutine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from whence.gopclntab.find import symbol_extent, symbol_value
 from whence.procmap.mapping import Kind
 from whence.ranges.strings import StringSpace
 from whence.unwind.memory import Memory, Unreadable
-from whence.unwind.steps import End, StackFrame, Unwound
+from whence.unwind.steps import End, Unwound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from whence.unwind.modules import Module, Modules
     from whence.unwind.unwinder import Unwinder
 
-LONGEST_G = 4096  # bytes: offsets beyond are not believed
+LONGEST_G = 4096  # bytes; larger offsets are rejected
 SMALLEST_STACK = 2048  # bytes of a goroutine's stack
-READINGS = 4  # of one goroutine of a live process
+READINGS = 4  # per goroutine of a live process
 STRING_BYTES, MOST_REASONS, LONGEST_REASON = 16, 256, 64
 SCAN_BIT = 0x1000
 IDLE, RUNNING, SYSCALL, WAITING, DEAD, LEAKED, DEAD_EXTRA = 0, 2, 3, 4, 6, 10, 11
@@ -45,15 +45,15 @@ STATUSES = {
     0: "idle", 1: "runnable", 2: "running", 3: "syscall", 4: "waiting", 6: "dead", 8: "copystack", 9: "preempted",
     10: "leaked", 11: "waiting for cgo callback",
 }  # fmt: skip
-BAD_LIMIT = 4096  # entries of allgs
-SCANNED = 64 << 20  # bytes of writable data that are looked at for allgs
-PIECE = 4096  # bytes of them that are read at once: pieces of memory begin at pages
-LOWEST = 0x10000  # address that a program has
-MOST = 1 << 40  # goroutines that a slice is believed to have, before memory bounds it
+BAD_LIMIT = 4096  # invalid entries of allgs
+SCANNED = 64 << 20  # bytes of writable data searched for allgs
+PIECE = 4096  # bytes read at once; memory starts at pages
+LOWEST = 0x10000  # valid address
+MOST = 1 << 40  # goroutines of a slice, before memory bounds it
 
 
-class Layout(NamedTuple):
-    """Offsets in struct g of 64-bit machines. `parent` is -1 where a g does not have its creator's number."""
+class GLayout(NamedTuple):
+    """Offsets in struct g of 64-bit machines. `parent` is -1 if g does not have its creator's number."""
 
     bp: int
     syscall_sp: int
@@ -78,11 +78,11 @@ MEMBERS = (  # of runtime.g, in the order of Layout
     "sched.bp", "syscallsp", "syscallpc", "atomicstatus", "goid", "waitsince", "waitreason", "lockedm", PARENT, "gopc",
     "startpc", "stack.lo", "stack.hi", "sched.sp", "sched.pc", "sched.g",
 )  # fmt: skip
-_TO_20 = Layout(104, 112, 120, 144, 152, 168, 176, 232, -1, 296, 312)
-_TO_22 = Layout(104, 112, 120, 144, 152, 168, 176, 208, 272, 280, 296)
-_TO_24 = Layout(104, 112, 120, 152, 160, 176, 184, 216, 280, 288, 304)
-_25 = Layout(96, 104, 112, 144, 152, 168, 176, 208, 272, 280, 296)
-_SINCE_26 = Layout(96, 104, 112, 144, 152, 168, 176, 208, 280, 288, 304)
+_TO_20 = GLayout(104, 112, 120, 144, 152, 168, 176, 232, -1, 296, 312)
+_TO_22 = GLayout(104, 112, 120, 144, 152, 168, 176, 208, 272, 280, 296)
+_TO_24 = GLayout(104, 112, 120, 152, 160, 176, 184, 216, 280, 288, 304)
+_25 = GLayout(96, 104, 112, 144, 152, 168, 176, 208, 272, 280, 296)
+_SINCE_26 = GLayout(96, 104, 112, 144, 152, 168, 176, 208, 280, 288, 304)
 LAYOUTS = {
     17: _TO_20, 18: _TO_20, 19: _TO_20, 20: _TO_20, 21: _TO_22, 22: _TO_22, 23: _TO_24, 24: _TO_24, 25: _25,
     26: _SINCE_26, 27: _SINCE_26,
@@ -135,10 +135,10 @@ OLDEST, NEWEST = min(LAYOUTS), max(LAYOUTS)
 
 
 class GoroutineStack(NamedTuple):
-    """A goroutine and its stack. `state` is in Go's words: why it waits, or its status.
+    """A goroutine and its stack. `state` is Go's text: why it waits, or its status.
 
-    `created_pc` is after the go statement that made it, in goroutine `parent` (0: not known); `start_pc` is the
-    function that it began with. `wait_since` is in nanoseconds of the system's monotonic clock (0: not known).
+    `created_pc` is after the go statement that created it, in goroutine `parent` (0: unknown); `start_pc` is its first
+    function. `wait_since` is in nanoseconds of the system's monotonic clock (0: unknown).
     """
 
     goid: int
@@ -154,13 +154,13 @@ class GoroutineStack(NamedTuple):
 
 
 class Goroutines(NamedTuple):
-    """The goroutines of a process in the order of runtime.allgs. `version` is Go's; `problems` says what is missing."""
+    """The goroutines of a process in order of runtime.allgs. `version` is Go's; `problems` says what is missing."""
 
     version: str
     release: int
     stacks: list[GoroutineStack]
     problems: list[str]
-    wrappers: frozenset[int] = frozenset()  # pcs of frames in functions that the compiler made, and tracebacks hide
+    wrappers: frozenset[int] = frozenset()  # pcs in compiler-generated functions, which tracebacks hide
 
 
 def read_goroutines(
@@ -170,38 +170,38 @@ def read_goroutines(
     threads: Iterable[Unwound],
     forget: Callable[[], None] | None = None,
 ) -> Goroutines:
-    """Return all goroutines but the dead ones. `threads` are the stacks of the process's threads.
+    """Return all goroutines except dead ones.
 
-    `forget` makes the memory of a live process be read again.
+    Args:
+        threads: the stacks of the process's threads.
+        forget: makes the memory of a live process be read again.
     """
-    found = _go_module(modules)
-    if found is None:
-        return Goroutines("", 0, [], ["no file of a Go program is mapped, or it can't be opened"])
-    module, bias = found
+    program = _go_module(modules)
+    if program is None:
+        return Goroutines("", 0, [], ["no Go program is mapped, or its file cannot be opened"])
+    module, bias = program
     assert module.elf is not None
     version = go_version(module.elf)
     release = go_release(version) or 0
     if unwinder.machine.word != 8:
-        return Goroutines(version, release, [], ["goroutines of 32-bit machines are not known"])
+        return Goroutines(version, release, [], ["goroutines of 32-bit programs are not supported"])
     slice_at = symbol_value(module.elf, "runtime.allgs")
     layout = None if slice_at is None else layout_of_debug_info(module.elf, slice_at)
     if layout is None or release < OLDEST:
         layout = LAYOUTS.get(release)
     if layout is None:
         name = f"Go version {version!r}" if version else "an unknown version of Go"
-        return Goroutines(
-            version, release, [], [f"the layout of struct g is not known for {name} (known: 1.17 to 1.27)"]
-        )
+        return Goroutines(version, release, [], [f"the layout of struct g is unknown for {name} (known: 1.17 to 1.27)"])
     if forget is not None:
         forget()
     reasons = reasons_of_symbol(module.elf, memory, bias) or WAIT_REASONS[min(release, NEWEST)]
     reader = _Reader(memory, unwinder, layout, reasons, [*threads], forget)
-    where = reader.slice_at(slice_at + bias) if slice_at is not None else reader.scan(_writable(module, bias))
-    if where is None:
-        how = "can't be read" if slice_at is not None else "is not found (the program is stripped)"
+    allgs = reader.slice_at(slice_at + bias) if slice_at is not None else reader.scan(_writable(module, bias))
+    if allgs is None:
+        how = "cannot be read" if slice_at is not None else "was not found (the program is stripped)"
         return Goroutines(version, release, [], [f"runtime.allgs {how}"])
-    stacks = reader.all_of(*where)
-    frames = {frame.pc: frame.lookup for one in stacks for frame in one.unwound.frames}
+    stacks = reader.read_all(*allgs)
+    frames = {frame.pc: frame.lookup for stack in stacks for frame in stack.unwound.frames}
     functions = {pc: unwinder.code.go(pc, lookup) for pc, lookup in frames.items()}
     wrapper = WRAPPER_ID[min(release, NEWEST)]
     wrappers = frozenset(pc for pc, function in functions.items() if function is not None and function.id == wrapper)
@@ -209,7 +209,7 @@ def read_goroutines(
 
 
 def _go_module(modules: Modules) -> tuple[Module, int] | None:
-    """The Go program among the mapped files, and what its runtime addresses have more than its vaddrs."""
+    """Return the Go program among the mapped files, and its bias (runtime address - vaddr)."""
     for mapping, file in zip(modules.snapshot.mappings, modules.snapshot.file_of, strict=True):
         if file is None or mapping.kind is Kind.VDSO:
             continue
@@ -222,38 +222,38 @@ def _go_module(modules: Modules) -> tuple[Module, int] | None:
     return None
 
 
-def layout_of_debug_info(elf: ObjectFile, allgs: int) -> Layout | None:
-    """The offsets of struct g by a program's debug info, from the type of runtime.allgs; None without debug info."""
-    found: dict[str, int] = {}
+def layout_of_debug_info(elf: ObjectFile, allgs: int) -> GLayout | None:
+    """Return the offsets of struct g by the debug info of runtime.allgs, None without debug info."""
+    offsets: dict[str, int] = {}
     with suppress(WhenceError):
-        found = Variables(DebugInfo(elf, strings=StringSpace())).member_offsets(allgs, "runtime.g", MEMBERS)
-    found.setdefault(PARENT, -1)
-    if len(found) < len(MEMBERS) or max(found.values()) > LONGEST_G - 8:
+        offsets = Variables(DebugInfo(elf, strings=StringSpace())).member_offsets(allgs, "runtime.g", MEMBERS)
+    offsets.setdefault(PARENT, -1)
+    if len(offsets) < len(MEMBERS) or max(offsets.values()) > LONGEST_G - 8:
         return None
-    return Layout(*(found[member] for member in MEMBERS))
+    return GLayout(*(offsets[member] for member in MEMBERS))
 
 
 def reasons_of_symbol(elf: ObjectFile, memory: Memory, bias: int) -> tuple[str, ...]:
-    """The texts of runtime.waitReasonStrings, which is an array of Go's strings; () where they can't be read."""
+    """Return the texts of runtime.waitReasonStrings, an array of Go strings; () if they cannot be read."""
     extent = symbol_extent(elf, "runtime.waitReasonStrings")
     if extent is None:
         return ()
     start, size = extent
-    found = []
+    reasons = []
     try:
-        for at in range(start + bias, start + bias + min(size, MOST_REASONS * STRING_BYTES), STRING_BYTES):
-            words = memory.read(at, STRING_BYTES)
-            pointer, length = int.from_bytes(words[:8], elf.order), int.from_bytes(words[8:], elf.order)
+        for address in range(start + bias, start + bias + min(size, MOST_REASONS * STRING_BYTES), STRING_BYTES):
+            string = memory.read(address, STRING_BYTES)
+            pointer, length = int.from_bytes(string[:8], elf.order), int.from_bytes(string[8:], elf.order)
             if length > LONGEST_REASON:
                 return ()
-            found.append(memory.read(pointer, length).decode() if length else "")
+            reasons.append(memory.read(pointer, length).decode() if length else "")
     except (Unreadable, UnicodeDecodeError):
         return ()
-    return tuple(found)
+    return tuple(reasons)
 
 
 def _writable(module: Module, bias: int) -> Iterator[tuple[int, int]]:
-    """[start, end) of the program's writable data in memory."""
+    """Yield [start, end) of the program's writable data in memory."""
     assert module.elf is not None
     for segment in module.elf.segments:
         if segment.is_loaded and segment.writable:
@@ -261,13 +261,13 @@ def _writable(module: Module, bias: int) -> Iterator[tuple[int, int]]:
 
 
 class _Reader:
-    """Goroutines of one process."""
+    """Reads the goroutines of one process."""
 
     def __init__(
         self,
         memory: Memory,
         unwinder: Unwinder,
-        layout: Layout,
+        layout: GLayout,
         reasons: tuple[str, ...],
         threads: list[Unwound],
         forget: Callable[[], None] | None = None,
@@ -278,7 +278,7 @@ class _Reader:
         self.problems: list[str] = []
 
     def slice_at(self, address: int) -> tuple[int, int] | None:
-        """The pointer and the length of allgs."""
+        """Return pointer and length of the slice at an address, None if it cannot be read or is empty."""
         try:
             pointer, length = self._unwinder.word(address), self._unwinder.word(address + 8)
         except Unreadable:
@@ -286,10 +286,10 @@ class _Reader:
         return (pointer, length) if pointer and length else None
 
     def scan(self, ranges: Iterator[tuple[int, int]]) -> tuple[int, int] | None:
-        """The same of a program without symbols: the slice whose first pointer is goroutine 1."""
+        """Find allgs without symbols: the slice whose first pointer is goroutine 1."""
         left = SCANNED
         for start, end in ranges:
-            before = array("Q")  # the last words of the page before
+            before = array("Q")  # the last words of the previous page
             for piece in range(start & -PIECE, min(end, start + left), PIECE):
                 left -= PIECE
                 try:
@@ -321,53 +321,53 @@ class _Reader:
     def _field(self, g: int, offset: int, size: int = 8) -> int:
         return int.from_bytes(self._memory.read(g + offset, size), self._unwinder.order)
 
-    def all_of(self, pointer: int, length: int) -> list[GoroutineStack]:
-        """The goroutines of allgs, each once."""
+    def read_all(self, pointer: int, length: int) -> list[GoroutineStack]:
+        """Return the goroutines of allgs, each once."""
         region = self._memory.region(pointer)
         present = 0 if region is None else (region[1] - pointer) // 8
         if length > present:
             self.problems.append(f"runtime.allgs has {length:,} entries, of which {present:,} can be in memory")
-        found: list[GoroutineStack] = []
+        goroutines: list[GoroutineStack] = []
         seen: set[int] = set()
         bad = 0
-        for at in range(min(length, present)):
+        for index in range(min(length, present)):
             try:
-                g = self._unwinder.word(pointer + 8 * at)
+                g = self._unwinder.word(pointer + 8 * index)
                 if g in seen:
                     bad += 1
                 else:
                     seen.add(g)
-                    one = self._settled(g)
-                    if one is None:
+                    goroutine = self._read_stable(g)
+                    if goroutine is None:
                         bad += 1
-                    elif one.status not in (IDLE, DEAD):
-                        found.append(one)
+                    elif goroutine.status not in (IDLE, DEAD):
+                        goroutines.append(goroutine)
             except Unreadable:
                 bad += 1
             if bad >= BAD_LIMIT:
-                self.problems.append(f"runtime.allgs is damaged: entries after number {at:,} were not read")
+                self.problems.append(f"runtime.allgs is damaged: entries after number {index:,} were not read")
                 break
         if bad:
             self.problems.append(f"{bad:,} entries of runtime.allgs are not goroutines")
-        return found
+        return goroutines
 
-    def _settled(self, g: int) -> GoroutineStack | None:
-        """A goroutine as two readings have it; None for what is not one. Raises Unreadable."""
-        one = self._read(g)
+    def _read_stable(self, g: int) -> GoroutineStack | None:
+        """Read a goroutine until two readings are equal; None if it is not one. Raises Unreadable."""
+        goroutine = self._read(g)
         if self._forget is None:
-            return one
+            return goroutine
         for _ in range(READINGS - 1):
-            before = one
+            previous = goroutine
             self._forget()
-            one = self._read(g)
-            if one == before:
-                return one
-        if one is None:
+            goroutine = self._read(g)
+            if goroutine == previous:
+                return goroutine
+        if goroutine is None:
             return None
-        return one._replace(unwound=Unwound((), End.NO_REGISTERS, "the goroutine ran while it was read"))
+        return goroutine._replace(unwound=Unwound((), End.NO_REGISTERS, "the goroutine ran while it was read"))
 
     def _read(self, g: int) -> GoroutineStack | None:
-        """One goroutine; None for what is not one. Raises Unreadable."""
+        """Read a goroutine; None if `g` is not one. Raises Unreadable."""
         layout, order = self._layout, self._unwinder.order
         data = self._memory.read(g, self._g_bytes)
 
@@ -398,13 +398,13 @@ class _Reader:
         )  # fmt: skip
 
     def _stack(self, low: int, high: int, status: int, word: Callable[[int], int]) -> Unwound:
-        """The frames on the goroutine's own stack, from what it saved, or of the thread that runs it."""
+        """Return the frames on the goroutine's own stack: from its saved registers, or of the thread that runs it."""
         if status == RUNNING:
             for thread in self._threads:
                 own = tuple(frame for frame in thread.frames if low <= frame.sp <= high)
                 if own:
                     return thread._replace(frames=own)
-            return Unwound((), End.NO_REGISTERS, "it was running, and no thread is on its stack")
+            return Unwound((), End.NO_REGISTERS, "the goroutine was running, but no thread is on its stack")
         machine = self._unwinder.machine
         layout = self._layout
         sp, pc, bp = word(layout.sp), word(layout.pc), word(layout.bp)
@@ -416,10 +416,5 @@ class _Reader:
         frames = tuple(frame for frame in unwound.frames if low <= frame.sp <= high)
         function = self._unwinder.code.go(pc, pc)
         if frames and function is not None and pc > function.entry:
-            frames = (_after_call(frames[0]), *frames[1:])
+            frames = (frames[0]._replace(exact=False), *frames[1:])  # it continues after its call of the scheduler
         return unwound._replace(frames=frames)
-
-
-def _after_call(frame: StackFrame) -> StackFrame:
-    """A frame that goes on after its call of the scheduler: not where a function begins."""
-    return frame._replace(exact=False)

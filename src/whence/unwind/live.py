@@ -1,11 +1,11 @@
-"""The stack of every thread of a live process: stopped for as long as copying takes, unwound afterwards.
+"""The stacks of all threads of a live process: copied while the threads are stopped, unwound afterwards.
 
     with LiveProcess(1234, "/proc/1234", SnapshotMappings.take(1234), locator) as process:
         for stack in process.stacks():
             print(stack.tid, stack.name, stack.unwound.end, [hex(frame.pc) for frame in stack.unwound.frames])
 
-What unwinding needs beyond the copied stacks (code, tables of the program, stacks that a signal handler was switched
-to) is read from memory after the threads went on; where that memory can be written to, the stack's detail says so.
+Memory that unwinding needs beyond the copied stacks (code, the program's tables, alternate signal stacks) is read after
+the threads were released. If that memory is writable, the stack's detail says so.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right, insort
 from collections.abc import Collection
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.closing import Closing
@@ -29,7 +30,7 @@ from whence.unwind.stopping import (
     STACK_LIMIT,
     StackPointer,
     StopOutcome,
-    Stopped,
+    StoppedProcess,
     StoppedThread,
     ended,
     stop_threads,
@@ -45,20 +46,20 @@ if TYPE_CHECKING:
     from whence.unwind.registers import Machine
 
 PAGE = 4096
-LATER_LIMIT = 256 << 20  # bytes of a stack beyond what was copied of it
-PAGES_KEPT = 4096  # of memory, read after the threads went on
-# By this machine's name (uname(2)), which processes run on it: ELF machine and bits by the size of a register set
+LATER_LIMIT = 256 << 20  # bytes of a stack read after the copy
+PAGE_CACHE = 4096  # pages read after the threads were released
+# ELF machine and bits by the size of a register set, by the host's machine (uname(2))
 HOSTS = {
     "x86_64": {216: (machines.EM_X86_64, 64), 68: (machines.EM_386, 32)},
     "aarch64": {272: (machines.EM_AARCH64, 64), 72: (machines.EM_ARM, 32)},
 }
-STATUS_REGISTERS_AT = {64: 112, 32: 72}  # pr_reg in struct elf_prstatus
+STATUS_REGISTERS = {64: 112, 32: 72}  # pr_reg in struct elf_prstatus
 
 
 class LiveStack(NamedTuple):
-    """A thread of a live process: its name, its state before it was stopped, its registers by name, and its stack.
+    """A thread of a live process: name, state before it was stopped, registers by name, and stack.
 
-    `held` is for how many seconds it was stopped, at most; `why` why it was not.
+    It was stopped for at most `stopped_seconds`; `why` says why it was not.
     """
 
     tid: int
@@ -66,22 +67,23 @@ class LiveStack(NamedTuple):
     state: str
     registers: dict[str, int]
     unwound: Unwound
-    held: float = 0.0
+    stopped_seconds: float = 0.0
     why: Missing | None = None
 
 
 def unseen_stacks(directory: str, tids: Collection[int] | None = None) -> list[LiveStack]:
-    """The threads of a process that may not be looked into: names and states, and why there is no more.
+    """Return names and states of the threads of a process that must not be traced, and why there is no more.
 
-    Raises OSError when it is gone.
+    Raises:
+        OSError: the process has ended.
     """
-    found = []
+    stacks = []
     for thread in threads(directory):
         if tids is None or thread.tid in tids:
             why = ended() if thread.has_ended else why_denied(directory, thread.tid)
             unwound = Unwound((), End.NO_REGISTERS, why.detail)
-            found.append(LiveStack(thread.tid, thread.name, thread.state, {}, unwound, why=why))
-    return found
+            stacks.append(LiveStack(thread.tid, thread.name, thread.state, {}, unwound, why=why))
+    return stacks
 
 
 class LiveMemory:
@@ -93,60 +95,60 @@ class LiveMemory:
         self._pages: dict[int, bytes] = {}
         self._copies: list[tuple[int, memoryview]] = []
         self._starts: list[int] = []
-        self.read_later = 0  # an address that was read after the threads went on, and could have changed; 0: none
+        self.read_later = 0  # writable address read after the threads were released; 0: none
 
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
-    def renew(self, stopped: Stopped) -> None:
-        """From now on the memory as it was when these threads were stopped."""
+    def reset(self, stopped: StoppedProcess) -> None:
+        """Use the stacks copied from these threads, and forget what was read before."""
         self._pages.clear()
         self._regions = stopped.regions
         self._copies = sorted(
-            ((one.stack_start, one.stack) for one in stopped.threads if len(one.stack)), key=lambda one: one[0]
+            ((thread.stack_start, thread.stack) for thread in stopped.threads if len(thread.stack)), key=itemgetter(0)
         )
         self._starts = [start for start, _ in self._copies]
 
     def forget(self) -> None:
-        """Read everything again from now on, stacks that were copied too."""
+        """Forget everything that was read, copied stacks too."""
         self._pages.clear()
         self._copies, self._starts = [], []
 
     def copy(self, address: int) -> memoryview:
-        """Copy what a stack has from an address on, as it is now."""
+        """Copy a stack, from an address to its end, as it is now."""
         bounds = self.region(address)
-        found = memoryview(b"" if bounds is None else self._now(address, min(bounds[1] - address, STACK_LIMIT)))
-        if len(found):
-            insort(self._copies, (address, found), key=lambda one: one[0])
+        stack = memoryview(b"" if bounds is None else self._read_now(address, min(bounds[1] - address, STACK_LIMIT)))
+        if len(stack):
+            insort(self._copies, (address, stack), key=itemgetter(0))
             self._starts = [start for start, _ in self._copies]
-        return found
+        return stack
 
     def stack_bytes(self, thread: StoppedThread) -> int:
-        """How long a thread's stack is, copied or not."""
+        """Return the size of a thread's stack, copied or not."""
         bounds = self.region(thread.stack_start) if len(thread.stack) else None
         return 0 if bounds is None else bounds[1] - thread.stack_start
 
-    def whole_stack(self, thread: StoppedThread) -> memoryview:
-        """A thread's stack as it was copied, and what was beyond the copy as it is now."""
+    def full_stack(self, thread: StoppedThread) -> memoryview:
+        """Return a thread's stack: the copy, then what follows it as it is now."""
         copied = len(thread.stack)
         missing = min(self.stack_bytes(thread) - copied, LATER_LIMIT)
         if not copied or missing <= 0:
             return thread.stack
-        later = self._now(thread.stack_start + copied, missing)
+        later = self._read_now(thread.stack_start + copied, missing)
         return memoryview(bytes(thread.stack) + later)
 
     def read(self, address: int, size: int) -> bytes:
-        at = bisect_right(self._starts, address) - 1
-        if at >= 0:
-            start, data = self._copies[at]
+        index = bisect_right(self._starts, address) - 1
+        if index >= 0:
+            start, data = self._copies[index]
             if address + size <= start + len(data):
                 return bytes(data[address - start : address - start + size])
-        found = self._page(address)[address % PAGE : address % PAGE + size]
-        while len(found) < size:
-            found += self._page(address + len(found))[: size - len(found)]
-        return found
+        content = self._page(address)[address % PAGE : address % PAGE + size]
+        while len(content) < size:
+            content += self._page(address + len(content))[: size - len(content)]
+        return content
 
     def _page(self, address: int) -> bytes:
         number = address // PAGE
@@ -154,16 +156,16 @@ class LiveMemory:
             region = self._regions.index(address)
             if region is None:
                 raise Unreadable(address, "in the process")
-            if len(self._pages) >= PAGES_KEPT:
+            if len(self._pages) >= PAGE_CACHE:
                 self._pages.clear()
             if self._regions.writable[region]:
                 self.read_later = address
-            self._pages[number] = self._now(number * PAGE)
+            self._pages[number] = self._read_now(number * PAGE)
             if not self._pages[number]:
                 raise Unreadable(address, "in the process")
         return self._pages[number]
 
-    def _now(self, start: int, size: int = PAGE) -> bytes:
+    def _read_now(self, start: int, size: int = PAGE) -> bytes:
         try:
             if self._file < 0:
                 self._file = os.open(self._path, os.O_RDONLY)
@@ -172,15 +174,12 @@ class LiveMemory:
             return b""
 
     def region(self, address: int) -> tuple[int, int] | None:
-        at = self._regions.index(address)
-        return None if at is None else (self._regions.start[at], self._regions.end[at])
+        index = self._regions.index(address)
+        return None if index is None else (self._regions.start[index], self._regions.end[index])
 
 
 class LiveProcess(Closing):
-    """A live process whose stacks are asked for, once or many times. A context manager: it holds files open.
-
-    `directory` is the process's folder in /proc, `snapshot` what it has mapped; `locator` finds files and debug files.
-    """
+    """A live process whose stacks are requested once or repeatedly. A context manager: it keeps files open."""
 
     def __init__(
         self,
@@ -191,7 +190,14 @@ class LiveProcess(Closing):
         *,
         scan: bool = False,
     ) -> None:
-        """With `scan` callers may be guessed."""
+        """Open a process; threads are stopped by the methods.
+
+        Args:
+            directory: the process's folder in /proc.
+            snapshot: the mappings of the process.
+            locator: finds files and debug files.
+            scan: guess callers that nothing else finds.
+        """
         self.pid, self.directory, self._locator, self._scan = pid, directory, locator, scan
         self._memory = LiveMemory(directory)
         self._sets = HOSTS.get(os.uname().machine, {})
@@ -200,10 +206,10 @@ class LiveProcess(Closing):
         self._explains = False
         self._steps = STEPS_LIMIT
         self._modules: Modules | None = None
-        self.use(snapshot)
+        self.update(snapshot)
 
-    def use(self, snapshot: SnapshotMappings) -> None:
-        """What the process has mapped by now."""
+    def update(self, snapshot: SnapshotMappings) -> None:
+        """Use new mappings of the process."""
         if self._modules is not None:
             self._modules.close()
         self._modules = Modules(snapshot, self._locator)
@@ -215,17 +221,18 @@ class LiveProcess(Closing):
         self._memory.close()
 
     def stacks(self, tids: Collection[int] | None = None) -> list[LiveStack]:
-        """Stop the threads (those of `tids`), copy them, let them go, and unwind the copies.
+        """Stop all threads (or `tids`), copy and release them, and unwind the copies.
 
-        Raises OSError when the process is gone or its memory map may not be read.
+        Raises:
+            OSError: the process has ended, or its memory map must not be read.
         """
         layouts = [
-            StackPointer(size, machine.status_at[machine.sp] - STATUS_REGISTERS_AT[machine.bits], machine.word)
+            StackPointer(size, machine.status_offsets[machine.sp] - STATUS_REGISTERS[machine.bits], machine.word)
             for size, machine in self._machines.items()
         ]
         about = {thread.tid: thread for thread in threads(self.directory)}
         stopped = stop_threads(self.pid, self.directory, layouts, tids)
-        self._memory.renew(stopped)
+        self._memory.reset(stopped)
         self._steps = STEPS_LIMIT + sum(map(self._memory.stack_bytes, stopped.threads)) // FRAME_BYTES
         for unwinder in self._unwinders.values():
             unwinder.steps_left = self._steps
@@ -236,10 +243,12 @@ class LiveProcess(Closing):
         ]
 
     def goroutines(self) -> Goroutines:
-        """Stop the threads, copy them, let them continue, and read the goroutines: those that no thread runs, as they
-        are then, each until two readings are equal.
+        """Stop, copy and release the threads, then read the goroutines.
 
-        Raises OSError as `stacks` does.
+        Goroutines that no thread runs are read as they are then, each until two readings are equal.
+
+        Raises:
+            OSError: the process has ended, or its memory map must not be read.
         """
         stacks = self.stacks()
         if not self._unwinders:
@@ -252,60 +261,64 @@ class LiveProcess(Closing):
         return read_goroutines(self._modules, self._memory, unwinder, threads, self._memory.forget)
 
     def explain(self, tid: int) -> tuple[LiveStack, list[str]] | None:
-        """One thread, and by which rule the caller of each frame was found; None for no such thread.
+        """Return the stack of a thread and the rule that led to the caller of each frame.
 
-        Raises OSError as `stacks` does.
+        None if the thread does not exist.
+
+        Raises:
+            OSError: the process has ended, or its memory map must not be read.
         """
         self._explains = True
         self._unwinders.clear()
         try:
-            found = self.stacks([tid])
-            ways = [way for one in self._unwinders.values() if isinstance(one, ExplainingUnwinder) for way in one.ways]
+            stacks = self.stacks([tid])
+            unwinders = [each for each in self._unwinders.values() if isinstance(each, ExplainingUnwinder)]
         finally:
             self._explains = False
             self._unwinders.clear()
-        return (found[0], rules_of(found[0].unwound, ways)) if found else None
+        rules = [rule for unwinder in unwinders for rule in unwinder.rules]
+        return (stacks[0], rules_of(stacks[0].unwound, rules)) if stacks else None
 
     def _stack(self, thread: StoppedThread, about: Thread) -> LiveStack:
         if thread.outcome is StopOutcome.BUSY:
-            found = self._blocked(thread)
-            if found is not None:
-                return found
+            stack = self._blocked(thread)
+            if stack is not None:
+                return stack
         size = len(thread.registers)
         machine = self._machines.get(size)
         if machine is None:
             why = why_not_stopped(thread, self.directory) if thread.outcome is not StopOutcome.COPIED else None
             why = ended() if about.has_ended and why is not None else why
-            detail = why.detail if why is not None else f"{size} bytes of registers are of no machine that is unwound"
-            place = () if about.pc is None else (StackFrame(about.pc, about.sp or 0, FoundBy.REGISTERS, exact=True),)
-            unwound = Unwound(place, End.NO_REGISTERS, detail)
-            return LiveStack(thread.tid, about.name, about.state, {}, unwound, thread.held, why)
-        status = bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers
+            detail = why.detail if why is not None else f"no supported machine has {size} bytes of registers"
+            frames = () if about.pc is None else (StackFrame(about.pc, about.sp or 0, FoundBy.REGISTERS, exact=True),)
+            unwound = Unwound(frames, End.NO_REGISTERS, detail)
+            return LiveStack(thread.tid, about.name, about.state, {}, unwound, thread.stopped_seconds, why)
+        status = bytes(STATUS_REGISTERS[machine.bits]) + thread.registers
         pc, values = machine.read_status(status, "little")
         self._memory.read_later = 0
         unwinder = self._unwinder(size, machine)
         if unwinder.walker is not None:
-            unwinder.walker.set_stack(thread.stack_start, self._memory.whole_stack(thread))
+            unwinder.walker.set_stack(thread.stack_start, self._memory.full_stack(thread))
         unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, "little"))
         if unwound.frames and len(thread.stack) and unwound.frames[-1].sp > thread.stack_start + len(thread.stack):
             self._memory.read_later = self._memory.read_later or thread.stack_start + len(thread.stack)
         if self._memory.read_later:
-            later = f"memory at {self._memory.read_later:#x} was read after the thread went on"
+            later = f"memory at {self._memory.read_later:#x} was read after the thread was released"
             unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
         registers = machine.named(pc, values)
-        return LiveStack(thread.tid, about.name, about.state, registers, unwound, thread.held)
+        return LiveStack(thread.tid, about.name, about.state, registers, unwound, thread.stopped_seconds)
 
     def _blocked(self, thread: StoppedThread) -> LiveStack | None:
-        """Unwind a thread that is blocked in the kernel and does not stop, by the registers that /proc has.
+        """Unwind a thread that is blocked in the kernel and does not stop, by the registers in /proc.
 
-        These are the pc, the stack pointer and the arguments of its system call. Returns None where they are not known
-        or change meanwhile.
+        These are the pc, the stack pointer and the arguments of its system call. Returns None if they are unknown or
+        change meanwhile.
         """
         about = find_thread(self.directory, thread.tid)
-        known = self._machine_of_files()
-        if about is None or about.pc is None or about.sp is None or known is None:
+        candidate = self._machine_of_files()
+        if about is None or about.pc is None or about.sp is None or candidate is None:
             return None
-        size, machine = known
+        size, machine = candidate
         values = {**dict(zip(machine.arguments, about.arguments)), machine.sp: about.sp}
         self._memory.read_later = 0
         stack = self._memory.copy(about.sp)
@@ -324,8 +337,10 @@ class LiveProcess(Closing):
         return LiveStack(thread.tid, about.name, about.state, machine.named(about.pc, values), unwound, why=why)
 
     def _machine_of_files(self) -> tuple[int, Machine] | None:
-        """The machine of the process by its files, and the size of its registers; None for one whose return addresses
-        are in a register, which /proc does not have."""
+        """Return the machine of the process by its files, and the size of its registers.
+
+        None if return addresses are in a register, which /proc does not have.
+        """
         assert self._modules is not None
         snapshot = self._modules.snapshot
         for mapping, file in zip(snapshot.mappings, snapshot.file_of, strict=True):

@@ -1,6 +1,6 @@
-"""Memory of a process: what a core file kept of it and, where it left bytes out, the files that were mapped.
+"""Memory of a process: what a core file has of it and, for the rest, the files that were mapped.
 
-The kernel leaves out what is in files anyway: code and read-only data. Such bytes count only from a file that has the
+The kernel omits from a core what is in files: code and read-only data. Such bytes are read only from a file with the
 build-id of the mapped one.
 """
 
@@ -16,73 +16,73 @@ if TYPE_CHECKING:
 
 
 class Unreadable(LookupError):
-    """Memory that is not there: neither in `place` nor in a file."""
+    """Memory that can be read neither from a file nor where `source` says."""
 
-    def __init__(self, address: int, place: str = "in the core") -> None:
+    def __init__(self, address: int, source: str = "in the core") -> None:
         self.address = address
-        super().__init__(f"the memory at {address:#x} is not {place}")
+        super().__init__(f"the memory at {address:#x} is not {source}")
 
 
 class Memory(Protocol):
     """Bytes of a process by runtime address."""
 
     def read(self, address: int, size: int) -> bytes:
-        """All `size` bytes. Raises Unreadable."""
+        """Return all `size` bytes at an address. Raises Unreadable."""
         ...
 
     def region(self, address: int) -> tuple[int, int] | None:
-        """[start, end) of the readable range that holds an address: the bounds of a stack; None where there is none."""
+        """Return [start, end) of the readable range that contains an address, None if none does."""
         ...
 
 
-class _Held(NamedTuple):
-    """A PT_LOAD segment: bytes [start, held) are in the core, up to `end` they are not."""
+class _CoreSegment(NamedTuple):
+    """A PT_LOAD segment [start, end), of which [start, stored_end) is in the core."""
 
     start: int
-    held: int
+    stored_end: int
     end: int
     file_offset: int
 
 
 class CoreMemory:
-    """Memory by a core's segments; `file_bytes` gives the whole bytes of a mapped file, or None."""
+    """Memory in a core's segments; `file_bytes` returns all bytes of a mapped file, or None."""
 
     def __init__(
         self, elf: ObjectFile, mapped: Sequence[FileEntry], file_bytes: Callable[[FileEntry], memoryview | None]
     ) -> None:
         self._data = elf.data
-        held = []
+        segments = []
         for segment in elf.segments:
             if segment.is_loaded and segment.memory_size:
                 size = max(0, min(segment.file_size, segment.memory_size, elf.size - segment.file_offset))
-                held.append(_Held(segment.vaddr, segment.vaddr + size, segment.end, segment.file_offset))
-        self._held = sorted(held)
-        self._starts = [one.start for one in self._held]
+                segments.append(_CoreSegment(segment.vaddr, segment.vaddr + size, segment.end, segment.file_offset))
+        self._segments = sorted(segments)
+        self._starts = [segment.start for segment in self._segments]
         self._mapped = sorted(mapped)
-        self._mapped_starts = [one.start for one in self._mapped]
+        self._mapped_starts = [entry.start for entry in self._mapped]
         self._file_bytes = file_bytes
 
     def segments(self) -> Iterator[tuple[int, memoryview]]:
-        """The bytes that the core has, by address; of two that overlap the first."""
+        """Yield the memory that the core has, by address; the first of overlapping segments wins."""
         end = 0
-        for start, held, _, offset in self._held:
+        for start, stored_end, _, offset in self._segments:
             if start >= end:
-                yield start, self._data[offset : offset + held - start]
-                end = held
+                yield start, self._data[offset : offset + stored_end - start]
+                end = stored_end
 
     def read(self, address: int, size: int) -> bytes:
         index = bisect_right(self._starts, address) - 1
         if index >= 0:
-            start, held, _, offset = self._held[index]
-            if address + size <= held:
+            start, stored_end, _, offset = self._segments[index]
+            if address + size <= stored_end:
                 begin = offset + address - start
                 return bytes(self._data[begin : begin + size])
         return self._read_file(address, size)
 
     def region(self, address: int) -> tuple[int, int] | None:
         index = bisect_right(self._starts, address) - 1
-        if index >= 0 and address < self._held[index].held:
-            return self._held[index].start, self._held[index].held
+        if index >= 0 and address < self._segments[index].stored_end:
+            return self._segments[index].start, self._segments[index].stored_end
         return None
 
     def _read_file(self, address: int, size: int) -> bytes:

@@ -1,7 +1,7 @@
-"""The code of a process that left a core file: which file each executable mapping is of, and its CFI.
+"""The code of a process, live or in a core: the file of each executable mapping and its call frame information.
 
-A file answers only with the build-id that was mapped, or, where there was none, if it is under its old path and begins
-as it did in memory. The vDSO, which is in no file, is in the core itself.
+A file is used only if it has the build-id that was mapped or, for a mapping without build-id, if the file at the old
+path starts with the bytes that were in memory. The vDSO, which is not in a file, is read from memory.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.memory import Memory
 
-EXECUTABLE, DEBUGINFO, ARCHIVE = "executable", "debuginfo", "lidia"  # kinds of files that a Locator looks for
+EXECUTABLE, DEBUGINFO, ARCHIVE = "executable", "debuginfo", "lidia"  # kinds of files for a Locator
 VDSO_LIMIT = 1 << 20
-# in the name of a section of a Go program: .gopclntab, .data.rel.ro.gopclntab, .note.go.buildid, .go.buildinfo
+# sections of Go programs: .gopclntab, .data.rel.ro.gopclntab, .note.go.buildid, .go.buildinfo
 GO_MARK = re.compile(r"\.(gopclntab|note\.go|go)\b")
-CALL_MAIN = "libc_start_main_stage2", "__libc_start_main"  # of musl, which end with exit(main(...))
-ENTRY_BYTES = 48  # of `_start`, which is written by hand: 34 of glibc's, 43 of musl's are the longest
+CALL_MAIN = "libc_start_main_stage2", "__libc_start_main"  # of musl: they end with exit(main(...))
+ENTRY_BYTES = 48  # longest `_start`: 34 bytes in glibc, 43 in musl
 
 
 class Module:
-    """One mapped file, opened when it is needed. `elf` is None, and `why` says so, where there is none."""
+    """A mapped file. If it cannot be opened, `elf` has no file and `why` has the reason."""
 
     def __init__(self, file: SnapshotFile, locator: Locator | None, own: str = "") -> None:
-        """`own` is a path that leads to the very file that is mapped, where the process lives."""
+        """Open the file. `own` is a path to the very file that is mapped, for a live process."""
         self.file, self._locator, self._own = file, locator, own
         self.why = ""
         self.elf = self._open()
@@ -85,25 +85,25 @@ class Module:
         elif _is_unchanged(file):
             path = file.place
         else:
-            self.why = f"{file.path} had no build-id, and is not the file it was"
+            self.why = f"{file.path} has no build-id and was changed or replaced"
         if path:
             try:
                 return ElfFile.open(path)
             except (OSError, WhenceError) as error:
-                self.why = f"{path} can't be read: {error}"
+                self.why = f"{path} cannot be read: {error}"
         return None
 
     def _archived_frames(self) -> CallFrames:
-        """What an archive of the build-id has of the file's call frame information (`lidia create --unwind`)."""
+        """Return the tables of the build-id's archive (`lidia create --unwind`)."""
         path = self._find(ARCHIVE) if self.file.build_id else ""
         if path:
             with suppress(OSError, WhenceError):
                 self._archive = open_archive(path)
-                held = self._archive.unwind()
-                if held is not None:
-                    frames, self._others = archived_frames(held, self._archive.about.segments)
+                tables = self._archive.unwind()
+                if tables is not None:
+                    frames, self._others = archived_frames(tables, self._archive.about.segments)
                     return frames
-                self.why = f"{path} is an archive without what unwinds code (whence lidia create --unwind)"
+                self.why = f"the archive {path} has no unwind tables (add them with whence lidia create --unwind)"
         return CallFrames([])
 
     def _find(self, kind: str) -> str:
@@ -119,25 +119,25 @@ class Module:
             with suppress(ObjectError):
                 symbols = self.elf.symbols(".symtab") if self.elf is not None else None
                 if symbols is not None:
-                    found = [index for name in CALL_MAIN if (index := symbols.find(name)) is not None]
-                    self._calls_of_main = [(symbols.value[at], symbols.value[at] + symbols.size[at]) for at in found]
+                    indexes = [index for name in CALL_MAIN if (index := symbols.find(name)) is not None]
+                    self._calls_of_main = [(symbols.value[i], symbols.value[i] + symbols.size[i]) for i in indexes]
         return self._calls_of_main
 
     @property
     def arm_functions(self) -> list[tuple[int, int]]:
-        """The functions of a file of 32-bit ARM by its symbols, sorted: value (bit 0: Thumb) and size."""
+        """The functions of a 32-bit ARM file by its symbols, sorted: (value with Thumb bit, size)."""
         if self._arm_functions is None:
-            found = set[tuple[int, int]]()
+            functions = set[tuple[int, int]]()
             with suppress(ObjectError):
                 elf = self.elf if self.elf is not None and self.elf.machine == EM_ARM else None
                 for symbols in () if elf is None else (elf.symbols(".symtab"), elf.symbols(".dynsym")):
-                    found |= {(value, size) for value, size in symbols.functions() if size}
-            self._arm_functions = sorted(found)
+                    functions |= {(value, size) for value, size in symbols.functions() if size}
+            self._arm_functions = sorted(functions)
         return self._arm_functions
 
     @property
     def go(self) -> GoFrames | None:
-        """Go's tables of a Go program; None for others, and where they are damaged."""
+        """The function table of a Go program; None for other files and for damaged tables."""
         if self._go is False:
             self._go = None
             if self.elf is not None and any(GO_MARK.search(section.name) for section in self.elf.sections):
@@ -147,21 +147,24 @@ class Module:
         return self._go
 
     def fde(self, vaddr: int) -> Fde | None:
-        """By call frame information of the file itself, else by .debug_frame of its debug file, else by the file's
-        tables of other formats. Raises DwarfError."""
-        found = self.frames.find(vaddr)
-        if found is None and self.elf is not None:
+        """Return the FDE that covers `vaddr`, or None. Raises DwarfError if it is malformed.
+
+        Searched are the file's call frame information, .debug_frame of its debug file, then the file's tables of other
+        formats.
+        """
+        fde = self.frames.find(vaddr)
+        if fde is None and self.elf is not None:
             debug = self._debug_frames()
-            found = debug.find(vaddr) if debug is not None else None
+            fde = debug.find(vaddr) if debug is not None else None
             if self._others is None:
                 tables = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf)
                 self._others = [table for table in tables if table is not None]
         for table in self._others or ():
-            found = found or table.find(vaddr)
-        return found
+            fde = fde or table.find(vaddr)
+        return fde
 
     def _debug_frames(self) -> CallFrames | None:
-        """Of the debug file, where the file itself has no debug info."""
+        """Return the tables of the debug file, if the file itself has no debug info."""
         if not self._looked_for_debug:
             self._looked_for_debug = True
             assert self.elf is not None
@@ -174,16 +177,16 @@ class Module:
 
 
 def archived_frames(
-    held: UnwindTables, segments: Sequence[tuple[int, int, int]]
+    tables: UnwindTables, segments: Sequence[tuple[int, int, int]]
 ) -> tuple[CallFrames, list[SFrame | ExceptionIndex]]:
-    """The tables of an archive of a file whose code is in `segments` (file offset, vaddr, size)."""
+    """Return the tables of an archive. `segments` is the file's code: (file offset, vaddr, size)."""
     code = [(vaddr, vaddr + size) for _, vaddr, size in segments]
-    target = Target(held.bits, "big" if held.big else "little", held.text_vaddr)
+    target = Target(tables.bits, "big" if tables.big else "little", tables.text_vaddr)
     sections, others = list[FrameSection](), list[SFrame | ExceptionIndex]()
-    for table in held.tables:
+    for table in tables.tables:
         with suppress(DwarfError):
             if table.name == SFRAME:
-                others.append(SFrame(table.data, table.vaddr, held.bits))
+                others.append(SFrame(table.data, table.vaddr, tables.bits))
             else:
                 sections.append(
                     FrameSection(
@@ -202,7 +205,7 @@ def _is_unchanged(file: SnapshotFile) -> bool:
 
 
 class Modules:
-    """The mapped files of a core by their identity, each opened once."""
+    """The mapped files of a process by path and build-id, each opened once."""
 
     def __init__(self, snapshot: SnapshotMappings, locator: Locator | None) -> None:
         self.snapshot, self._locator = snapshot, locator
@@ -219,7 +222,7 @@ class Modules:
         self._opened.clear()
 
     def of_file(self, file: SnapshotFile, mapping: Mapping | None = None) -> Module:
-        """`mapping` is one of it."""
+        """Return a mapped file; `mapping` is one of its mappings."""
         key = file.path, file.build_id
         if key not in self._opened:
             own = mapping.openable_path() if mapping is not None and mapping.process else ""
@@ -227,43 +230,53 @@ class Modules:
         return self._opened[key]
 
     def bytes_of(self, entry: FileEntry) -> memoryview | None:
-        """The bytes of the file of an entry of NT_FILE; None where it is not at hand, or has no code."""
+        """Return the bytes of the file of an NT_FILE entry; None if it is not available or has no code."""
         if entry.start not in self._of_entry:
-            # of several files that had the name one after another, the one whose code is nearest
+            # of several files with this name, the one whose code is nearest
             mapped = self._by_name.get(kind_of(entry.name)[1], [])
-            nearest = min(mapped, key=lambda one: abs(one[0] - entry.start), default=None)
+            nearest = min(mapped, key=lambda item: abs(item[0] - entry.start), default=None)
             self._of_entry[entry.start] = None if nearest is None else self.of_file(nearest[1]).elf
         elf = self._of_entry[entry.start]
         return None if elf is None else elf.data
 
 
 class CoreCode:
-    """The executable memory of a core, or of any process whose mappings are known."""
+    """The executable memory of a process whose mappings are known: of a core, a live process, or samples."""
 
     def __init__(self, modules: Modules, memory: Memory | None = None) -> None:
-        """`memory` is where the vDSO is read from."""
+        """Prepare the code of a process; the vDSO is read from `memory`."""
         self._modules, self._memory = modules, memory
         self._mappings = modules.snapshot.mappings
         self._starts = [mapping.start for mapping in self._mappings]
         self._vdso: CallFrames | None = None
         self._vdso_bias = 0
 
-    def _at(self, address: int) -> int | None:
+    def _index(self, address: int) -> int | None:
         index = bisect_right(self._starts, address) - 1
         return index if index >= 0 and address < self._mappings[index].end else None
 
+    def _module_at(self, address: int) -> tuple[Module, int] | tuple[None, int]:
+        """Return the file whose code is at a runtime address, and the vaddr; (None, 0) without a file."""
+        index = self._index(address)
+        file = self._modules.snapshot.file_of[index] if index is not None else None
+        if index is None or file is None:
+            return None, 0
+        module = self._modules.of_file(file, self._mappings[index])
+        vaddr = module.mapper.vaddr(self._mappings[index], address) if module.mapper is not None else None
+        return (None, 0) if vaddr is None else (module, vaddr)
+
     def is_code(self, address: int) -> bool:
-        return self._at(address) is not None
+        return self._index(address) is not None
 
     def is_generated(self, address: int) -> bool:
-        index = self._at(address)
+        index = self._index(address)
         if index is None or self._modules.snapshot.file_of[index] is not None:
             return False
         return self._mappings[index].kind is not Kind.VDSO
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes of a mapped file by runtime address. Raises Unreadable."""
-        index = self._at(address)
+        """Return bytes of a mapped file by runtime address. Raises Unreadable."""
+        index = self._index(address)
         if index is not None:
             mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
             elf = None if file is None else self._modules.of_file(file, mapping).elf
@@ -286,7 +299,7 @@ class CoreCode:
             frames = self._vdso_frames(mapping)
             return self._vdso_bias, [section.table for section in frames.sections]
         module = None if file is None else self._modules.of_file(file, mapping)
-        if module is None or module.mapper is None or module.go is not None:  # Go's code has other rules
+        if module is None or module.mapper is None or module.go is not None:  # Go code has its own tables
             return 0, []
         first, last = module.mapper.vaddr(mapping, mapping.start), module.mapper.vaddr(mapping, mapping.end - 1)
         if first is None or last is None or last - first != mapping.end - 1 - mapping.start:
@@ -294,68 +307,40 @@ class CoreCode:
         return mapping.start - first, [section.table for section in module.frames.sections]
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
-        index = self._at(address)
+        index = self._index(address)
         if index is None:
             return None
-        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
+        mapping = self._mappings[index]
         if mapping.kind is Kind.VDSO:
-            found = self._vdso_frames(mapping).find(address - self._vdso_bias)
-            return None if found is None else (found, self._vdso_bias)
-        if file is None:
-            return None
-        module = self._modules.of_file(file, mapping)
-        vaddr = module.mapper.vaddr(mapping, address) if module.mapper is not None else None
-        if vaddr is None:
-            return None
-        found = module.fde(vaddr)
-        return None if found is None else (found, address - vaddr)
+            fde = self._vdso_frames(mapping).find(address - self._vdso_bias)
+            return None if fde is None else (fde, self._vdso_bias)
+        module, vaddr = self._module_at(address)
+        fde = None if module is None else module.fde(vaddr)
+        return None if fde is None else (fde, address - vaddr)
 
     def entry_before(self, address: int) -> int | None:
-        at = self._at(address)
-        file = self._modules.snapshot.file_of[at] if at is not None else None
-        if at is None or file is None:
+        module, vaddr = self._module_at(address)
+        if module is None or module.elf is None or not module.elf.entry:
             return None
-        module = self._modules.of_file(file, self._mappings[at])
-        if module.elf is None or module.mapper is None or not module.elf.entry:
-            return None
-        vaddr = module.mapper.vaddr(self._mappings[at], address)
         entry = module.elf.entry
-        return address - vaddr + entry if vaddr is not None and entry <= vaddr < entry + ENTRY_BYTES else None
+        return address - vaddr + entry if entry <= vaddr < entry + ENTRY_BYTES else None
 
     def function(self, address: int) -> tuple[int, int, bool] | None:
-        at = self._at(address)
-        file = self._modules.snapshot.file_of[at] if at is not None else None
-        if at is None or file is None:
-            return None
-        module = self._modules.of_file(file, self._mappings[at])
-        vaddr = module.mapper.vaddr(self._mappings[at], address) if module.mapper is not None else None
-        index = bisect_right(module.arm_functions, (vaddr, 1 << 64)) - 1 if vaddr is not None else -1
-        if vaddr is None or index < 0:
+        module, vaddr = self._module_at(address)
+        index = bisect_right(module.arm_functions, (vaddr, 1 << 64)) - 1 if module is not None else -1
+        if module is None or index < 0:
             return None
         value, size = module.arm_functions[index]
         start = (value & ~1) + address - vaddr
         return (start, start + size, bool(value & 1)) if start <= address < start + size else None
 
     def calls_main(self, address: int) -> bool:
-        at = self._at(address)
-        file = self._modules.snapshot.file_of[at] if at is not None else None
-        if at is None or file is None:
-            return False
-        module = self._modules.of_file(file, self._mappings[at])
-        vaddr = module.mapper.vaddr(self._mappings[at], address) if module.mapper is not None else None
-        return vaddr is not None and any(start <= vaddr < end for start, end in module.calls_of_main)
+        module, vaddr = self._module_at(address)
+        return module is not None and any(start <= vaddr < end for start, end in module.calls_of_main)
 
     def go(self, pc: int, lookup: int) -> GoFunction | None:
-        at = self._at(lookup)
-        file = self._modules.snapshot.file_of[at] if at is not None else None
-        if at is None or file is None:
-            return None
-        mapping = self._mappings[at]
-        module = self._modules.of_file(file, mapping)
-        if module.go is None or module.mapper is None:
-            return None
-        vaddr = module.mapper.vaddr(mapping, lookup)
-        return None if vaddr is None else module.go.find(vaddr + pc - lookup, vaddr)
+        module, vaddr = self._module_at(lookup)
+        return None if module is None or module.go is None else module.go.find(vaddr + pc - lookup, vaddr)
 
     def _vdso_frames(self, mapping: Mapping) -> CallFrames:
         if self._vdso is None:
@@ -363,13 +348,13 @@ class CoreCode:
             with suppress(ObjectError, LookupError):
                 data = b"" if self._memory is None else self._memory.read(mapping.start, min(mapping.size, VDSO_LIMIT))
                 elf = ElfFile.from_bytes(data, "[vdso]")
-                first = next((one.vaddr for one in elf.segments if one.is_loaded), 0)
+                first = next((segment.vaddr for segment in elf.segments if segment.is_loaded), 0)
                 self._vdso_bias = mapping.start - first
                 self._vdso = CallFrames.of_elf(elf)
         return self._vdso
 
     def why_not(self, address: int) -> str:
-        index = self._at(address)
+        index = self._index(address)
         if index is None:
             return f"{address:#x} is not in executable memory"
         mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]

@@ -1,11 +1,10 @@
-"""The stacks of many samples of one process at once: registers, and a copy of the stack's bytes with each.
+"""Unwind many samples at once, each with registers and a copy of the stack's bytes.
 
-    found = stacks(code, X86_64, samples)
-    for index in range(len(samples.pc)):
-        print([hex(pc) for pc in found.frames(index)], found.why(index))
+    samples = StackSamples(pc, values, numbers, stack_start, stack_at, stack_size, stack)
+    result = stacks(code, X86_64, samples)
+    result.frames(0), result.why(0)
 
-What is plain (most of it) is walked by a kernel; the unwinder takes the samples that are not, each with the very steps
-that it takes for a thread of a core.
+The kernel (kernels/walk.py) walks plain frames; the Python unwinder takes over at others.
 """
 
 from __future__ import annotations
@@ -27,13 +26,14 @@ if TYPE_CHECKING:
     from whence.unwind.modules import CoreCode
     from whence.unwind.registers import Machine
 
-FRAMES_LIMIT = 4096  # of a sample: its copy of the stack has some KiB
+FRAMES_LIMIT = 4096  # per sample
 
 
 class StackSamples(NamedTuple):
-    """Columns of samples. `values` has a row for each: the registers whose DWARF numbers are in `numbers`.
+    """Samples as columns.
 
-    What is known of a sample's memory is `stack[stack_at:][:stack_size]`, from the address `stack_start` on.
+    `values` has a row per sample: the registers with the DWARF numbers `numbers`. A sample's memory is
+    `stack[stack_at:][:stack_size]`, at address `stack_start`. Columns are arrays of "Q", `numbers` of "I".
     """
 
     pc: Numbers  # Q
@@ -46,7 +46,10 @@ class StackSamples(NamedTuple):
 
 
 class SampleStacks(Record):
-    """Frames of all samples in one column, innermost first; those of each end where `end` says."""
+    """The frames of all samples in one column `pc`, innermost first; `end` is where each sample's frames end.
+
+    `how` is the kernel's WALK_* result; `details` has the reasons of stacks that the Python unwinder ended.
+    """
 
     end: array[int]
     how: bytearray
@@ -54,27 +57,27 @@ class SampleStacks(Record):
     details: dict[int, tuple[End, str]] = field(default_factory=dict)
 
     def frames(self, sample: int) -> list[int]:
-        """The pcs of a sample's frames: the innermost is exact, others are return addresses."""
+        """Return the pcs of a sample's frames: the innermost is exact, the others are return addresses."""
         first = self.end[sample - 1] if sample else 0
         return list(self.pc.numbers()[first : self.end[sample]])
 
     def ends(self) -> Counter[End]:
-        """How many stacks end for each reason."""
-        out = Counter(end for end, _ in self.details.values())
+        """Count the stacks by the reason why they end."""
+        counts = Counter(end for end, _ in self.details.values())
         for how, end in _ENDS.items():
-            out[end] += self.how.count(how)
-        return +out
+            counts[end] += self.how.count(how)
+        return +counts
 
     def why(self, sample: int) -> tuple[End, str]:
-        """Why a sample's stack ends, and what exactly ended it."""
+        """Return why a sample's stack ends, and the detail."""
         return self.details.get(sample) or (_ENDS[self.how[sample]], "")
 
 
 _ENDS = {WALK_COMPLETE: End.COMPLETE, WALK_UNREADABLE: End.UNREADABLE, WALK_FULL: End.LIMIT}
 
 
-class _Memory:
-    """What is known of the memory of a sample's process."""
+class _SampleMemory:
+    """The memory of a sample's process: its stack, and its code."""
 
     def __init__(self, code: CoreCode) -> None:
         self.code = code
@@ -82,9 +85,9 @@ class _Memory:
         self.stack: memoryview | bytes = b""
 
     def read(self, address: int, size: int) -> bytes:
-        at = address - self.start
-        if at >= 0 and at + size <= len(self.stack):
-            return bytes(self.stack[at : at + size])
+        offset = address - self.start
+        if offset >= 0 and offset + size <= len(self.stack):
+            return bytes(self.stack[offset : offset + size])
         return self.code.read(address, size)
 
     def region(self, address: int) -> tuple[int, int] | None:
@@ -93,39 +96,52 @@ class _Memory:
 
 
 class SampleUnwinder:
-    """Unwinds samples of one process. What it learnt of code stays from batch to batch."""
+    """Unwinds samples of one process. What it learns about code serves later batches."""
 
     def __init__(self, code: CoreCode, machine: Machine, order: ByteOrder = "little") -> None:
         self.machine = machine
         self._walker = PlainWalker(machine, order, code)
-        self._memory = _Memory(code)
+        self._memory = _SampleMemory(code)
         self._unwinder = Unwinder(machine, code, self._memory, order, walker=self._walker)
 
     def stacks(self, samples: StackSamples) -> SampleStacks:
-        """The stack of every sample. Never raises for what a sample or a file is; ValueError for columns that do not
-        belong together."""
-        found = SampleStacks(array("Q", bytes(8 * len(samples.pc))), bytearray(len(samples.pc)))
+        """Return the stack of every sample. A damaged sample or file ends its stack with a reason.
+
+        Raises:
+            ValueError: columns have inconsistent lengths.
+        """
+        result = SampleStacks(array("Q", bytes(8 * len(samples.pc))), bytearray(len(samples.pc)))
         walker, memory = self._walker, self._memory
         self._unwinder.allow(sum(samples.stack_size))
         stack = memoryview(samples.stack)
         first, count = 0, len(samples.pc)
-        while (first := walker.kernel.walk_samples(samples, found, first, FRAMES_LIMIT)) < count:
-            if found.how[first] == WALK_MODULE:
+        while (first := walker.kernel.walk_samples(samples, result, first, FRAMES_LIMIT)) < count:
+            if result.how[first] == WALK_MODULE:
                 walker.learn_mapping()
                 continue
-            memory.start, at = samples.stack_start[first], samples.stack_at[first]
-            memory.stack = stack[at : at + samples.stack_size[first]]
+            memory.start, offset = samples.stack_start[first], samples.stack_at[first]
+            memory.stack = stack[offset : offset + samples.stack_size[first]]
             walker.set_stack(memory.start, memory.stack)
             width = len(samples.numbers)
             values = dict(zip(samples.numbers, samples.values[first * width : (first + 1) * width], strict=True))
             unwound = self._unwinder.unwind(samples.pc[first], values)
-            found.pc.extend(array("Q", [frame.pc for frame in unwound.frames]))
-            found.end[first] = len(found.pc)
-            found.details[first] = unwound.end, unwound.detail
+            result.pc.extend(array("Q", [frame.pc for frame in unwound.frames]))
+            result.end[first] = len(result.pc)
+            result.details[first] = unwound.end, unwound.detail
             first += 1
-        return found
+        return result
 
 
 def stacks(code: CoreCode, machine: Machine, samples: StackSamples, order: ByteOrder = "little") -> SampleStacks:
-    """The stack of every sample, as SampleUnwinder.stacks."""
+    """Return the stack of every sample of one process.
+
+    Args:
+        code: the executable memory of the process.
+        machine: one of registers.MACHINES.
+        samples: columns of registers and stacks.
+        order: byte order of the process.
+
+    Raises:
+        ValueError: columns have inconsistent lengths.
+    """
     return SampleUnwinder(code, machine, order).stacks(samples)

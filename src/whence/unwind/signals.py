@@ -1,4 +1,4 @@
-"""Signals by name, and what struct siginfo says of one (sigaction(2))."""
+"""Names of signals, and the cause of a signal by struct siginfo (sigaction(2))."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 from whence._base.window import ByteOrder
 
-SENT_BY_KERNEL = 0x80  # si_code SI_KERNEL: among others, for an address that no hardware has
-SENT_BY_PROCESS = {0, -1, -3, -6}  # SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL; others have no pid: SI_TIMER an id
+SENT_BY_KERNEL = 0x80  # si_code SI_KERNEL, for example for a non-canonical address
+SENT_BY_PROCESS = {0, -1, -3, -6}  # SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL; others have no pid
 ADDRESS_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"}
-FIELDS_AT = {64: 16, 32: 12}  # the union: an address, or a pid and a uid
+FIELDS_OFFSET = {64: 16, 32: 12}  # of the union: an address, or a pid and a uid
 
-# si_code of each signal
+# by signal and si_code
 CAUSES = {
     ("SIGSEGV", 1): "address {address:#x} not mapped",
-    ("SIGSEGV", 2): "address {address:#x} may not be accessed so",
+    ("SIGSEGV", 2): "no permission to access address {address:#x}",
     ("SIGSEGV", 3): "address {address:#x} failed a bounds check",
     ("SIGSEGV", 4): "address {address:#x} is protected by a key",
     ("SIGBUS", 1): "address {address:#x} is not aligned",
-    ("SIGBUS", 2): "address {address:#x} has no memory behind it",
+    ("SIGBUS", 2): "address {address:#x} has no physical memory",
     ("SIGBUS", 3): "address {address:#x}: the hardware reports an error",
     ("SIGFPE", 1): "integer division by zero at {address:#x}",
     ("SIGFPE", 2): "integer overflow at {address:#x}",
@@ -37,7 +37,11 @@ CAUSES = {
 
 
 class Signal(NamedTuple):
-    """A signal that a thread got. `address` is the fault's, `sender` the pid of who sent it; None: there is none."""
+    """A signal that a thread received.
+
+    `cause` is text for people, `address` the faulting address, `sender` the pid of the sending process; None if
+    unknown.
+    """
 
     number: int
     name: str
@@ -50,7 +54,7 @@ class Signal(NamedTuple):
 
 
 def signal_name(number: int) -> str:
-    """Linux's name, as x86 and ARM number them.
+    """Return Linux's name of a signal, as x86 and ARM number them.
 
     >>> signal_name(11), signal_name(35)
     ('SIGSEGV', 'SIGRTMIN+1')
@@ -64,9 +68,9 @@ def signal_name(number: int) -> str:
 
 
 def read_signal(number: int, info: bytes, bits: int, order: ByteOrder) -> Signal:
-    """The signal of NT_PRSTATUS, with what the bytes of NT_SIGINFO, if there are any, say of it."""
+    """Return the signal of NT_PRSTATUS with its cause by the bytes of NT_SIGINFO, which may be empty."""
     name = signal_name(number)
-    offset, size = FIELDS_AT[bits], bits // 8
+    offset, size = FIELDS_OFFSET[bits], bits // 8
     if len(info) < offset + size or int.from_bytes(info[:4], order) != number:
         return Signal(number, name)
     code = int.from_bytes(info[8:12], order, signed=True)

@@ -1,4 +1,4 @@
-"""What unwinding makes: frames, with how each was found, and why there are no more."""
+"""Results of unwinding: frames, how each was found, and why a stack ends."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import NamedTuple
 class FoundBy(enum.StrEnum):
     """How a frame was found."""
 
-    REGISTERS = "registers"  # the innermost: the thread was there
+    REGISTERS = "registers"  # the innermost frame
     CFI = "cfi"
     SFRAME = "sframe"
-    EXIDX = "exidx"  # by ARM's exception tables
-    SIGNAL = "signal"  # what a signal interrupted, by the registers that the kernel saved
+    EXIDX = "exidx"  # ARM's exception tables
+    SIGNAL = "signal"  # interrupted by a signal: the kernel saved its registers
     FRAME_POINTER = "frame-pointer"
-    INSTRUCTIONS = "instructions"  # by what they take off the stack up to a return, or have put there since a start
-    PROLOGUE = "prologue"  # by the instructions at a function's beginning or end
-    LEAF = "leaf"  # the caller of a function that keeps nothing on the stack, by the call there that leads to it
-    BACK_CHAIN = "back-chain"  # ppc64le, s390x: by the word at the stack pointer
-    GO = "go"  # by the tables that Go's own unwinder uses
-    SCAN = "scan"  # a guess: a word on the stack that may be the return address
-    CALL = "call"  # the caller of an address that is no code
+    INSTRUCTIONS = "instructions"  # by the pops up to a return, or the pushes since the function's start
+    PROLOGUE = "prologue"  # by the instructions at a function's start or end
+    LEAF = "leaf"  # the callee saved nothing; the return address follows a call of it
+    BACK_CHAIN = "back-chain"  # ppc64le, s390x: the word at the stack pointer
+    GO = "go"  # Go's own tables
+    SCAN = "scan"  # a guess: a word on the stack that may be a return address
+    CALL = "call"  # the caller of an address without code
 
 
 class End(enum.StrEnum):
@@ -38,25 +38,27 @@ class End(enum.StrEnum):
 
     @property
     def sentence(self) -> str:
+        """The reason in words."""
         return _SENTENCES[self]
 
 
 _SENTENCES = {
     End.COMPLETE: "the outermost frame is reached",
-    End.NO_CFI: "nothing says how to unwind this code",
-    End.UNREADABLE: "memory that is needed can't be read",
+    End.NO_CFI: "no table or heuristic unwinds this code",
+    End.UNREADABLE: "required memory cannot be read",
     End.NOT_CODE: "the return address is not in executable memory",
-    End.LOOP: "a caller's frame is not above that of what it called",
+    End.LOOP: "a caller's frame is not above its callee's",
     End.DAMAGED: "the call frame information is damaged",
-    End.LIMIT: "the stacks together are longer than the core's memory can hold",
-    End.NO_REGISTERS: "the thread's registers are not known",
+    End.LIMIT: "the stacks need more frames than the memory can hold",
+    End.NO_REGISTERS: "the thread's registers are unknown",
 }
 
 
 class StackFrame(NamedTuple):
-    """One frame: `pc` is where it goes on, `exact` whether that is the very place (else one behind a call).
+    """A frame of a stack.
 
-    `sp` is its stack pointer there. `is_trampoline`: code that a signal handler returns to, called by the kernel.
+    `pc` is where the frame continues: the exact address if `exact`, otherwise a return address. `sp` is its stack
+    pointer there. `is_trampoline`: code that a signal handler returns to, called by the kernel.
     """
 
     pc: int
@@ -67,15 +69,14 @@ class StackFrame(NamedTuple):
 
     @property
     def lookup(self) -> int:
-        """The runtime address that CFI and lines are looked up at."""
+        """The runtime address at which to look up CFI and source lines."""
         return self.pc if self.exact or self.is_trampoline else self.pc - 1
 
 
 class Unwound(NamedTuple):
-    """The frames, innermost first, and why there are no more.
+    """The frames of a stack, innermost first, and why it ends.
 
-    `skipped` frames between the first INNER_KEPT and the others were counted, not kept. `detail` says what exactly
-    ended the stack.
+    `skipped` frames after the first INNER_KEPT were counted but not kept. `detail` says what exactly ended the stack.
     """
 
     frames: tuple[StackFrame, ...]
@@ -85,18 +86,18 @@ class Unwound(NamedTuple):
 
 
 class Ended(Exception):
-    """There is no caller, or none that can be found."""
+    """The stack ends: there is no caller, or none was found."""
 
     def __init__(self, end: End, detail: str = "") -> None:
         self.end, self.detail = end, detail
 
 
 class FrameStep(NamedTuple):
-    """The caller of a frame: its pc, its registers, and where the frame of what it called ends.
+    """The caller of a frame: its pc, its registers, and the callee's CFA.
 
-    `from_trampoline`: it may be on another stack, because a signal interrupted it, or code switched stacks.
-    `dead`: registers whose slots lie below the stack pointer, where nothing is kept, have their values again (1), or
-    not (-1); 0: there are none, or some of both.
+    `from_trampoline`: the caller may be on another stack, because a signal interrupted it or code switched stacks.
+    `dead`: registers whose slots are below the stack pointer have their values again (1), have lost them (-1), or
+    neither (0).
     """
 
     pc: int

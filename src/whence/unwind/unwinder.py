@@ -342,7 +342,7 @@ class Unwinder:
                 )
             cfa = base + row.cfa.offset & self.mask
         column = fde.cie.return_column
-        values = {register: registers[register] for register in machine.kept if register in registers}
+        values = {register: registers[register] for register in machine.callee_saved if register in registers}
         values[machine.sp] = cfa - machine.sp_below_cfa & self.mask
         pc: int | None = registers.get(column)
         dead: set[int] = set()
@@ -445,7 +445,7 @@ class Unwinder:
         """Return what a signal interrupted, by the registers that the kernel saved on the stack."""
         form = self.machine.trampolines[index]
         values = {register: self.word(frame.sp + offset) for register, offset in form.registers.items()}
-        pc = self.word(frame.sp + form.pc_at)
+        pc = self.word(frame.sp + form.pc_offset)
         return FrameStep(pc, values, values[self.machine.sp], FoundBy.SIGNAL, exact=True, from_trampoline=True)
 
     # without CFI
@@ -646,7 +646,7 @@ class Unwinder:
     def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> FrameStep:
         """Return the caller of a function that has only pushed `pushed` words."""
         machine = self.machine
-        values = {register: registers[register] for register in machine.kept if register in registers}
+        values = {register: registers[register] for register in machine.callee_saved if register in registers}
         sp = registers[machine.sp] + pushed * machine.word
         if machine.link is not None:
             pc = registers[machine.link]
@@ -696,18 +696,18 @@ class Unwinder:
             raise Ended(End.COMPLETE)
         if machine.frame_record is None:
             return None
-        caller_at, return_at, size = machine.frame_record
+        caller_offset, return_offset, size = machine.frame_record
         bounds = self.memory.region(frame.sp)
         if bounds is None or fp % machine.word or not frame.sp <= fp <= bounds[1] - size:
             return None
-        pc = self.word(fp + return_at) & machine.address_mask
-        if not pc and (self.word(fp + caller_at) or frame.found_by is not FoundBy.FRAME_POINTER):
+        pc = self.word(fp + return_offset) & machine.address_mask
+        if not pc and (self.word(fp + caller_offset) or frame.found_by is not FoundBy.FRAME_POINTER):
             return None  # zeros on the stack do not prove that the stack ends
         is_return = self.follows_call(pc) or self.returns_from_signal(pc) or self.ends_context(pc)
         if pc and not (self.is_code(pc - 1) and (is_return or self.leads_out(frame, fp))):
             return None
-        values = {register: registers[register] for register in machine.kept if register in registers}
-        values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
+        values = {register: registers[register] for register in machine.callee_saved if register in registers}
+        values[machine.fp], values[machine.sp] = self.word(fp + caller_offset), fp + size
         return FrameStep(pc, values, fp + size, FoundBy.FRAME_POINTER)
 
     def leads_out(self, frame: StackFrame, fp: int) -> bool:
@@ -719,14 +719,14 @@ class Unwinder:
         bounds = self.memory.region(frame.sp)
         if machine.frame_record is None or bounds is None or not self.code.is_generated(frame.lookup):
             return False
-        caller_at, return_at, size = machine.frame_record
+        caller_offset, return_offset, size = machine.frame_record
         records: list[int] = []
         while fp not in self._leading_out:
             if len(records) == GENERATED_FRAMES or fp % machine.word or fp > bounds[1] - size:
                 return False
             self.charge(len(records) % RULES_A_STEP == 0)
             records.append(fp)
-            pc, caller = self.pointer(fp + return_at), self.pointer(fp + caller_at)
+            pc, caller = self.pointer(fp + return_offset), self.pointer(fp + caller_offset)
             pc = (pc or 0) & machine.address_mask
             if not self.is_code(pc - 1):
                 return False
@@ -753,7 +753,7 @@ class Unwinder:
         chain, bounds = self.word(sp), self.memory.region(sp)
         if not chain and not frame.exact:
             raise Ended(End.COMPLETE)
-        values = {register: registers[register] for register in machine.kept if register in registers}
+        values = {register: registers[register] for register in machine.callee_saved if register in registers}
         link = registers.get(machine.link, 0) & machine.address_mask if frame.exact else 0
         pc = 0
         if (
@@ -796,7 +796,9 @@ class Unwinder:
                 if not pc or not self.is_code(pc - 1):
                     continue
                 if self.may_have_called(pc, frame.pc) or self.returns_from_signal(pc):
-                    values = {register: registers[register] for register in machine.kept if register in registers}
+                    values = {
+                        register: registers[register] for register in machine.callee_saved if register in registers
+                    }
                     values[machine.sp] = address + machine.word
                     return FrameStep(pc, values, address + machine.word, FoundBy.SCAN)
         except (Unreadable, Ended):

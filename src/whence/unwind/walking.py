@@ -1,7 +1,7 @@
-"""Walks of plain frames in a kernel, and what the Python unwinder is asked for on the way.
+"""Walks of plain frames by the kernel, with the mappings and tables that it requests on the way.
 
-A `PlainWalker` knows the code and the memory of a process as the kernel wants them. The unwinder hands it a frame and
-goes on where it stops: at a frame that is not plain.
+A `PlainWalker` describes the code and memory of a process to the kernel. The unwinder passes it a frame and takes over
+where the walk stops: at a frame that is not plain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Walked(NamedTuple):
-    """Frames that a walk left behind, as (pc, sp), and the one that it is at. `is_complete`: there is no other."""
+    """The (pc, sp) of walked frames, and the frame where the walk stopped; `is_complete`: the stack ends there."""
 
     frames: list[tuple[int, int]]
     is_complete: bool
@@ -29,7 +29,7 @@ class Walked(NamedTuple):
 
 
 class PlainWalker:
-    """Walks the threads of one process. `memory` is its segments, (start, bytes) in order of address."""
+    """Walks threads of one process. `memory` is its segments, (start, bytes) in order of address."""
 
     def __init__(
         self,
@@ -40,36 +40,36 @@ class PlainWalker:
     ) -> None:
         self.kernel = Walker(machine, order)
         self._code = code
-        behind = 0
-        for start, end in code.ranges():  # in damaged cores they overlap: the first has the address then
-            behind, start = max(behind, end), max(behind, start)
-            self.kernel.add_mapping(start, behind)
+        covered = 0
+        for start, end in code.ranges():  # they overlap in damaged cores: the first one wins
+            covered, start = max(covered, end), max(covered, start)
+            self.kernel.add_mapping(start, covered)
         for start, data in memory:
             self.kernel.add_segment(start, data)
 
     def walk(
         self, pc: int, is_exact: bool, after_signal: bool, cfa_before: int, registers: dict[int, int], most: int
     ) -> Walked | None:
-        """From a frame on, at most `most` frames; None where the first one is not plain."""
+        """Walk at most `most` frames from a frame; None if that frame is not plain."""
         kernel = self.kernel
         if not kernel.begin(pc, is_exact, after_signal, cfa_before, registers):
             return None
         frames: list[tuple[int, int]] = []
         while True:
-            how, more = kernel.walk_on(most - len(frames))
+            how, more = kernel.resume(most - len(frames))
             frames += more
             if how != WALK_MODULE:
                 break
             self.learn_mapping()
         if not frames:
             return None
-        return Walked(frames, how == WALK_COMPLETE, *kernel.frame())  # which is reached by a return
+        return Walked(frames, how == WALK_COMPLETE, *kernel.frame())  # reached by a return
 
     def set_stack(self, start: int, data: memoryview | bytes) -> None:
-        """The bytes of the stack whose thread is walked next, from an address on, where there are no segments."""
+        """Set the stack of the thread that is walked next, for memory outside the segments."""
         self.kernel.set_stack(start, data)
 
     def learn_mapping(self) -> None:
-        """Tell the kernel of the mapping that it met."""
+        """Load the tables of the mapping that the kernel requested."""
         mapping = self.kernel.mapping
         self.kernel.set_module(mapping, *self._code.tables(mapping))

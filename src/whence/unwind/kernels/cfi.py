@@ -1,17 +1,16 @@
-"""Kernel: .eh_frame and .debug_frame compiled into rows, once for each FDE that is asked for or for all of them.
+"""Kernel: compile .eh_frame and .debug_frame into rows, one FDE at a time or all at once.
 
-In: the bytes of a section, and of .eh_frame_hdr. Out: entries (an FDE's [start, end) in vaddrs), rows (from where on,
-which state) and states: how to get the CFA, and a rule for each register that has one. Few states serve very many rows
-(a thousand serve a million rows of libLLVM), so each is kept once and has a number, and an instruction is a step from
-one number to the next. Most steps were made before: a table of fixed size remembers them, and such an instruction costs
-no more than finding it there.
+In: the bytes of a section and of .eh_frame_hdr. Out: entries (an FDE's [start, end) in vaddrs), rows (an offset from
+the FDE's start and a state) and states: the CFA and the rule of each register that has one. Few states serve many rows
+(a thousand serve a million rows of libLLVM), so each state is stored once and has a number, and an instruction is a
+transition from one number to another. A cache of fixed size holds the latest transitions.
 
-A state is words: STATE_HEAD of them (how many rules, how the CFA is got, whether a signal's frame, the return column;
-the CFA's register; its offset), then two for each rule in order of register. Expressions lie apart, each once.
+A state is an array of words: STATE_HEAD of them (number of rules, kind of CFA, signal flag and return column; register
+of the CFA; its offset), then two for each rule in order of register. Expressions are stored separately, once each.
 
-Everything is bounded by constants times the section's bytes plus allowances: the instructions that are run, the words
-of states that are looked at, and those that are kept. Nothing is believed: what breaks a rule is a fault with its
-offset, of one entry alone. DWARF 5, section 6.4; the LSB's "Exception Frames". cfi.py words the faults.
+All costs are bounded by constants times the section's bytes plus allowances: instructions run, words of states copied,
+and words stored. A malformed record is a fault with its offset and affects only its entry. See DWARF 5, section 6.4,
+and the LSB's "Exception Frames". cfi.py has the messages of the faults.
 """
 
 import os
@@ -45,15 +44,15 @@ from cython.cimports.whence.kernels.vector import (
 )
 from cython.cimports.whence.unwind.kernels import constants as c
 
-STATES_LIMIT = 64  # that DW_CFA_remember_state may put aside
-REGISTERS_LIMIT = 256  # that have rules of their own in a row
-REGISTER_LIMIT = 1 << 16  # a register's number is below
-OVERLAPS_LIMIT = 8  # FDEs that are looked at for one vaddr; in 1,197 files none overlapped
+STATES_LIMIT = 64  # nested DW_CFA_remember_state
+REGISTERS_LIMIT = 256  # rules of a row
+REGISTER_LIMIT = 1 << 16  # register numbers are below
+OVERLAPS_LIMIT = 8  # FDEs tried for one vaddr; in 1,197 files none overlapped
 PROGRAM_LIMIT = 1 << 20  # bytes of instructions of one FDE; in 1,197 files none had a hundredth
-PROBLEMS_LIMIT = 1000  # that are listed one by one
-RUN_TIMES, RUN_ALLOWANCE = 4, 1 << 18  # bytes of instructions that are run, for those of a section
-WORK_TIMES, WORK_ALLOWANCE = 16, 1 << 20  # words of states that are looked at, for those bytes
-WORDS_ALLOWANCE = 1 << 17  # words of states that are kept, beyond one for two bytes
+PROBLEMS_LIMIT = 1000  # malformed records listed
+RUN_TIMES, RUN_ALLOWANCE = 4, 1 << 18  # bytes of instructions run, per byte of the section
+WORK_TIMES, WORK_ALLOWANCE = 16, 1 << 20  # words of states copied, per byte of the section
+WORDS_ALLOWANCE = 1 << 17  # words of states stored, in addition to one per two bytes
 
 _STATES = cython.declare(cython.int, STATES_LIMIT)
 _REGISTERS = cython.declare(cython.ulonglong, REGISTERS_LIMIT)
@@ -65,8 +64,7 @@ _ALL = cython.declare(cython.ulonglong, (1 << 64) - 1)
 _TRANSITIONS_LEAST = cython.declare(cython.ulonglong, 64)
 _TRANSITIONS_MOST = cython.declare(cython.ulonglong, 8192)
 
-# operations: steps from a state to another, in the low byte; above it a register. HOW_* + SET gives it a rule; what it
-# had in a state, the operand, is restored.
+# operations of `step`: one of these, or HOW_* + SET, in the low byte; a register above it. RESTORE's operand is a state
 TO_CFA = cython.declare(cython.uint, 1)
 TO_CFA_REGISTER = cython.declare(cython.uint, 2)
 TO_CFA_OFFSET = cython.declare(cython.uint, 3)
@@ -74,7 +72,7 @@ TO_CFA_EXPRESSION = cython.declare(cython.uint, 4)
 RESTORE = cython.declare(cython.uint, 5)
 SET = cython.declare(cython.uint, 16)
 
-# a state's first word: the number of rules, then these
+# a state's first word: the number of rules, then
 HOW_SHIFT = cython.declare(cython.int, 16)  # CFA_*
 SIGNAL_SHIFT = cython.declare(cython.int, 24)
 COLUMN_SHIFT = cython.declare(cython.int, 32)
@@ -85,11 +83,10 @@ RULE_SHIFT = cython.declare(cython.int, 8)
 @cython.final
 @cython.cclass
 class CfiTable:
-    """`.eh_frame` or `.debug_frame`: found by vaddr, compiled where asked for."""
+    """`.eh_frame` or `.debug_frame`: searched by vaddr, compiled on demand."""
 
     def __cinit__(self, data, vaddr, bits, big, is_debug):
-        """`data` is the section, at a vaddr, of a machine of 32 or 64 bits, big-endian or not. ValueError when it has
-        4 GiB or more."""
+        """Open a section of a machine with `bits` (32 or 64). It must be smaller than 4 GiB."""
         self.view = memoryview(data).cast("B")
         belong(bits == 32 or bits == 64)
         belong(self.view.shape[0] < cython.cast(cython.longlong, NONE))
@@ -111,9 +108,9 @@ class CfiTable:
         release(cython.address(self.rows))
         release(cython.address(self.faults))
         release(cython.address(self.problems))
-        release(cython.address(self.expression_places))
+        release(cython.address(self.expression_spans))
         release(cython.address(self.order))
-        release(cython.address(self.state_at))
+        release(cython.address(self.state_offset))
         release(cython.address(self.words))
         release(cython.address(self.expressions))
         release_index(cython.address(self.entry_by_offset))
@@ -122,30 +119,32 @@ class CfiTable:
         release_index(cython.address(self.expression_by_bytes))
         free(self.transitions)
 
-    # what else is known of the file
-
     def set_header(self, data, vaddr):
-        """.eh_frame_hdr. Its table is searched when it has the usual form; what it leads to is checked."""
-        at: cython.const[cython.uchar][::1] = memoryview(data).cast("B")
+        """Use .eh_frame_hdr for searches if it has the usual form; its results are verified."""
+        header: cython.const[cython.uchar][::1] = memoryview(data).cast("B")
         count: cython.ulonglong
         self.header_vaddr = cython.cast(cython.ulonglong, vaddr) & self.mask
         self.header_count = 0
-        if at.shape[0] < c.EH_FRAME_HDR_SIZE or at[0] != c.EH_FRAME_HDR_VERSION:
+        if header.shape[0] < c.EH_FRAME_HDR_SIZE or header[0] != c.EH_FRAME_HDR_VERSION:
             return
-        if at[1] != c.EH_FRAME_HDR_POINTER or at[2] != c.EH_FRAME_HDR_COUNT or at[3] != c.EH_FRAME_HDR_TABLE:
-            return
-        count = number(cython.address(at[8]), 4, self.big)
         if (
-            count == 0
-            or count > cython.cast(cython.ulonglong, at.shape[0] - c.EH_FRAME_HDR_SIZE) // c.EH_FRAME_HDR_ENTRY
+            header[1] != c.EH_FRAME_HDR_POINTER
+            or header[2] != c.EH_FRAME_HDR_COUNT
+            or header[3] != c.EH_FRAME_HDR_TABLE
         ):
             return
-        self.header_view = at
+        count = number(cython.address(header[8]), 4, self.big)
+        if (
+            count == 0
+            or count > cython.cast(cython.ulonglong, header.shape[0] - c.EH_FRAME_HDR_SIZE) // c.EH_FRAME_HDR_ENTRY
+        ):
+            return
+        self.header_view = header
         self.header = cython.address(self.header_view[c.EH_FRAME_HDR_SIZE])
         self.header_count = count
 
     def set_code(self, starts, ends):
-        """The ranges of vaddrs that FDEs can be about, in order, none touching the next."""
+        """Set the ranges of vaddrs in which FDEs may start: ascending, not touching."""
         first: cython.const[cython.ulonglong][::1] = starts
         last: cython.const[cython.ulonglong][::1] = ends
         belong(first.shape[0] == last.shape[0])
@@ -154,49 +153,51 @@ class CfiTable:
         self.has_code = True
 
     def set_base(self, text_base, open_end):
-        """What DW_EH_PE_textrel counts from; with `open_end` the first terminator ends the section."""
+        """Set the base of DW_EH_PE_textrel; `open_end`: the first terminator ends the section."""
         self.text_base = cython.cast(cython.ulonglong, text_base) & self.mask
         self.open_end = bool(open_end)
 
-    # numbers, in order
+    # reading numbers
 
-    def fail(self, code, at, value):
-        """Note a fault, unless there is one. Always False."""
+    def fail(self, code, offset, value):
+        """Record a fault unless one is pending. Always returns False."""
         if self.fault.code == c.FAULT_NONE:
             self.fault.code = code
-            self.fault.at = at
+            self.fault.offset = offset
             self.fault.value = value
         return False
 
-    def take(self, size):
-        """The next number of `size` bytes; 0 and a fault when it is not whole."""
+    def read(self, size):
+        """Return the next number of `size` bytes; 0 and a fault if it is cut off."""
         value: cython.ulonglong
-        if self.at > self.stop or self.stop - self.at < cython.cast(cython.ulonglong, size):
-            self.fail(c.FAULT_CUT_OFF, self.at, cython.cast(cython.ulonglong, size) << 32 | (self.stop - self.at))
+        if self.position > self.end or self.end - self.position < cython.cast(cython.ulonglong, size):
+            self.fail(
+                c.FAULT_CUT_OFF, self.position, cython.cast(cython.ulonglong, size) << 32 | (self.end - self.position)
+            )
             return 0
-        value = number(self.data + self.at, size, self.big)
-        self.at += size
+        value = number(self.data + self.position, size, self.big)
+        self.position += size
         return value
 
-    def take_uleb(self):
+    def read_uleb(self):
         value: cython.ulonglong = 0
-        size: cython.int = checked_uleb(self.data + self.at, self.data + self.stop, cython.address(value))
+        size: cython.int = checked_uleb(self.data + self.position, self.data + self.end, cython.address(value))
         if size > 0:
-            self.at += size
+            self.position += size
             return value
         if size == LEB_TOO_LONG:
-            self.fail(c.FAULT_LEB, self.at, 0)
+            self.fail(c.FAULT_LEB, self.position, 0)
         else:
-            self.fail(c.FAULT_CUT_OFF, max(self.at, self.stop), cython.cast(cython.ulonglong, 1) << 32)
+            self.fail(c.FAULT_CUT_OFF, max(self.position, self.end), cython.cast(cython.ulonglong, 1) << 32)
         return 0
 
-    def take_sleb(self):
-        start: cython.ulonglong = self.at
-        value: cython.ulonglong = self.take_uleb()
-        return cython.cast(cython.longlong, signed_leb(value, self.at - start))
+    def read_sleb(self):
+        start: cython.ulonglong = self.position
+        value: cython.ulonglong = self.read_uleb()
+        return cython.cast(cython.longlong, signed_leb(value, self.position - start))
 
-    def take_pointer(self, encoding, address_size, omitted):
-        """A pointer as DW_EH_PE_* say, as a vaddr."""
+    def read_pointer(self, encoding, address_size, omitted):
+        """Read a pointer with a DW_EH_PE_* encoding as a vaddr."""
         form: cython.uint = encoding & c.EH_PE_FORMAT_BITS
         base: cython.uint = encoding & c.EH_PE_BASE_BITS
         size: cython.int
@@ -206,28 +207,28 @@ class CfiTable:
         if omitted[0]:
             return 0
         if base == c.DW_EH_PE_aligned:
-            field = (address_size - (self.vaddr + self.at) % address_size) % address_size
-            if self.stop - self.at < field:
-                self.fail(c.FAULT_CUT_OFF, self.at, field << 32 | (self.stop - self.at))
+            field = (address_size - (self.vaddr + self.position) % address_size) % address_size
+            if self.end - self.position < field:
+                self.fail(c.FAULT_CUT_OFF, self.position, field << 32 | (self.end - self.position))
                 return 0
-            self.at += field
-            return self.take(address_size)
-        field = self.vaddr + self.at
+            self.position += field
+            return self.read(address_size)
+        field = self.vaddr + self.position
         if form == c.DW_EH_PE_absptr:
-            value = self.take(address_size)
+            value = self.read(address_size)
         elif form == c.DW_EH_PE_uleb128:
-            value = self.take_uleb()
+            value = self.read_uleb()
         elif form == c.DW_EH_PE_sleb128:
-            value = cython.cast(cython.ulonglong, self.take_sleb())
+            value = cython.cast(cython.ulonglong, self.read_sleb())
         elif c.DW_EH_PE_udata2 <= form <= c.DW_EH_PE_udata8:
-            value = self.take(2 << (form - c.DW_EH_PE_udata2))
+            value = self.read(2 << (form - c.DW_EH_PE_udata2))
         elif c.DW_EH_PE_sdata2 <= form <= c.DW_EH_PE_sdata8:
             size = 2 << (form - c.DW_EH_PE_sdata2)
-            value = self.take(size)
+            value = self.read(size)
             if size < 8 and value >> (8 * size - 1):
                 value |= _ALL << (8 * size)
         else:
-            self.fail(c.FAULT_ENCODING, self.at, encoding)
+            self.fail(c.FAULT_ENCODING, self.position, encoding)
             return 0
         if base == c.DW_EH_PE_pcrel:
             value += field
@@ -236,80 +237,80 @@ class CfiTable:
         elif base == c.DW_EH_PE_textrel:
             value += self.text_base
         elif base:
-            self.fail(c.FAULT_BASE, self.at, encoding)
+            self.fail(c.FAULT_BASE, self.position, encoding)
             return 0
         return value & self.mask
 
     # records
 
-    def record(self, at, start, end, size):
-        """Where the content of the record at an offset begins and ends, and the size of its offsets."""
+    def open_record(self, offset, start, end, size):
+        """Find the content of the record at an offset, and the size of its offsets."""
         length: cython.ulonglong
-        self.at = at
-        self.stop = self.size
+        self.position = offset
+        self.end = self.size
         size[0] = 4
-        length = self.take(4)
+        length = self.read(4)
         if length == c.LENGTH_ESCAPE:
-            length = self.take(8)
+            length = self.read(8)
             size[0] = 8
         if self.fault.code:
             return False
-        if length > self.size - self.at:
-            return self.fail(c.FAULT_RECORD_END, at, length)
-        start[0] = self.at
-        end[0] = self.at + length
+        if length > self.size - self.position:
+            return self.fail(c.FAULT_RECORD_END, offset, length)
+        start[0] = self.position
+        end[0] = self.position + length
         return True
 
-    def cie_at(self, at):
-        """The CIE at an offset, read once; NONE and a fault where there is none that is right."""
+    def cie_of(self, offset):
+        """Return the CIE at an offset, read once; NONE and a fault if it is malformed."""
         index: cython.Py_ssize_t
         cies: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], self.cies.items)
         new: cython.pointer[Cie]
         fault: cython.pointer[Fault]
-        before: cython.ulonglong = self.at
-        stop: cython.ulonglong = self.stop
-        if at >= self.size:
-            self.fail(c.FAULT_CIE_OUTSIDE, at, 0)
+        before: cython.ulonglong = self.position
+        end: cython.ulonglong = self.end
+        if offset >= self.size:
+            self.fail(c.FAULT_CIE_OUTSIDE, offset, 0)
             return NONE
-        if self.cies.count:  # the last one, most often
+        if self.cies.count:  # usually the last one
             index = self.cies.count - 1
-            if cies[index].offset == at and cies[index].fault == 0:
+            if cies[index].offset == offset and cies[index].fault == 0:
                 return index
             index = find_u32(
-                cython.address(self.cie_by_offset), cython.address(cies.offset), cython.sizeof(Cie), at, self.seed
+                cython.address(self.cie_by_offset), cython.address(cies.offset), cython.sizeof(Cie), offset, self.seed
             )
             if index >= 0:
                 if cies[index].fault:
                     fault = cython.cast(cython.pointer[Fault], self.faults.items) + (cies[index].fault - 1)
-                    self.fail(fault.code, fault.at, fault.value)
+                    self.fail(fault.code, fault.offset, fault.value)
                     return NONE
                 return index
         new = cython.cast(cython.pointer[Cie], push(cython.address(self.cies), cython.sizeof(Cie)))
         index = self.cies.count - 1
-        if new == cython.NULL or not insert(cython.address(self.cie_by_offset), mix(at, self.seed), index):
+        if new == cython.NULL or not insert(cython.address(self.cie_by_offset), mix(offset, self.seed), index):
             self.fail(c.FAULT_NO_MEMORY, 0, 0)
             return NONE
         memset(new, 0, cython.sizeof(Cie))
-        new.offset = cython.cast(cython.uint, at)
+        new.offset = cython.cast(cython.uint, offset)
         new.initial = NONE
-        if not self.read_cie(at, new):
-            new.fault = self.keep_fault()
+        if not self.read_cie(offset, new):
+            new.fault = self.store_fault()
             return NONE
-        self.at = before
-        self.stop = stop
+        self.position = before
+        self.end = end
         return index
 
-    def keep_fault(self):
-        """1 + the number that the fault gets among those that are kept."""
-        kept: cython.pointer[Fault] = cython.cast(
+    def store_fault(self):
+        """Store the pending fault and return 1 + its index."""
+        copy: cython.pointer[Fault] = cython.cast(
             cython.pointer[Fault], push(cython.address(self.faults), cython.sizeof(Fault))
         )
-        if kept == cython.NULL:
+        if copy == cython.NULL:
             return 1 if self.faults.count else 0
-        kept[0] = self.fault
+        copy[0] = self.fault
         return cython.cast(cython.uint, self.faults.count)
 
-    def read_cie(self, at, cie):
+    def read_cie(self, offset, cie):
         start: cython.ulonglong = 0
         end: cython.ulonglong = 0
         size: cython.int = 4
@@ -319,39 +320,39 @@ class CfiTable:
         augmentation: cython.ulonglong
         letters: cython.ulonglong
         letter: cython.uchar
-        behind: cython.ulonglong
+        data_end: cython.ulonglong
         omitted: cython.bint = False
-        if not self.record(at, cython.address(start), cython.address(end), cython.address(size)):
+        if not self.open_record(offset, cython.address(start), cython.address(end), cython.address(size)):
             return False
-        self.at = start
-        self.stop = end
+        self.position = start
+        self.end = end
         id_size = size if self.is_debug else 4
-        id = self.take(id_size)
+        id = self.read(id_size)
         if self.fault.code:
             return False
         if id != ((_ALL if id_size == 8 else c.LENGTH_ESCAPE) if self.is_debug else 0):
-            return self.fail(c.FAULT_NOT_CIE, at, 0)
-        version = self.take(1)
+            return self.fail(c.FAULT_NOT_CIE, offset, 0)
+        version = self.read(1)
         if self.fault.code:
             return False
         if version != c.CIE_GNU and version != c.CIE_DWARF3 and not (version == c.CIE_DWARF4 and self.is_debug):
-            return self.fail(c.FAULT_VERSION, self.at - 1, version)
-        augmentation = self.at
-        while self.take(1):
+            return self.fail(c.FAULT_VERSION, self.position - 1, version)
+        augmentation = self.position
+        while self.read(1):
             pass
         if self.fault.code:
             return False
-        letters = self.at - 1
+        letters = self.position - 1
         cie.address_size = self.bits // 8
         if version == c.CIE_DWARF4:
-            cie.address_size = cython.cast(cython.uint, self.take(1))
-            if self.take(1) or (cie.address_size != 4 and cie.address_size != 8):
-                return self.fail(c.FAULT_SIZES, at, cie.address_size)
-        cie.code_align = self.take_uleb()
-        cie.data_align = self.take_sleb()
-        id = self.take(1) if version == c.CIE_GNU else self.take_uleb()
+            cie.address_size = cython.cast(cython.uint, self.read(1))
+            if self.read(1) or (cie.address_size != 4 and cie.address_size != 8):
+                return self.fail(c.FAULT_SIZES, offset, cie.address_size)
+        cie.code_align = self.read_uleb()
+        cie.data_align = self.read_sleb()
+        id = self.read(1) if version == c.CIE_GNU else self.read_uleb()
         if id >= _REGISTER:
-            return self.fail(c.FAULT_REGISTER, self.at, id)
+            return self.fail(c.FAULT_REGISTER, self.position, id)
         cie.return_column = cython.cast(cython.uint, id)
         cie.encoding = c.DW_EH_PE_absptr
         cie.lsda_encoding = c.DW_EH_PE_omit
@@ -359,25 +360,25 @@ class CfiTable:
             return False
         if letters > augmentation:
             if self.data[augmentation] != ord("z"):
-                return self.fail(c.FAULT_AUGMENTATION, at, augmentation << 32 | (letters - augmentation))
+                return self.fail(c.FAULT_AUGMENTATION, offset, augmentation << 32 | (letters - augmentation))
             cie.is_augmented = True
-            id = self.take_uleb()
+            id = self.read_uleb()
             if self.fault.code:
                 return False
-            if id > end - self.at:
-                return self.fail(c.FAULT_AUGMENTATION_END, at, id)
-            behind = self.at + id
-            self.stop = behind
+            if id > end - self.position:
+                return self.fail(c.FAULT_AUGMENTATION_END, offset, id)
+            data_end = self.position + id
+            self.end = data_end
             for augmentation in range(augmentation + 1, letters):
                 letter = self.data[augmentation]
                 if letter == ord("R"):
-                    cie.encoding = cython.cast(cython.uchar, self.take(1))
+                    cie.encoding = cython.cast(cython.uchar, self.read(1))
                 elif letter == ord("L"):
-                    cie.lsda_encoding = cython.cast(cython.uchar, self.take(1))
+                    cie.lsda_encoding = cython.cast(cython.uchar, self.read(1))
                 elif letter == ord("P"):
-                    id = self.take(1)
-                    # only to get behind it: what it counts from doesn't matter
-                    self.take_pointer(
+                    id = self.read(1)
+                    # only skipped: its base does not matter
+                    self.read_pointer(
                         cython.cast(cython.uint, id)
                         if id & c.EH_PE_BASE_BITS == c.DW_EH_PE_aligned or id == c.DW_EH_PE_omit
                         else cython.cast(cython.uint, id & c.EH_PE_FORMAT_BITS),
@@ -386,19 +387,21 @@ class CfiTable:
                 elif letter == ord("S"):
                     cie.is_signal = True
                 elif letter != ord("B") and letter != ord("G"):
-                    break  # what it means nobody knows: the length skips
+                    break  # unknown augmentation letter: skip by the augmentation length
                 if self.fault.code:
                     return False
-            self.at = behind
-        if end - self.at > _PROGRAM:
-            return self.fail(c.FAULT_LONG_CIE, at, end - self.at)
-        cie.program_at = cython.cast(cython.uint, self.at)
+            self.position = data_end
+        if end - self.position > _PROGRAM:
+            return self.fail(c.FAULT_LONG_CIE, offset, end - self.position)
+        cie.program_start = cython.cast(cython.uint, self.position)
         cie.program_end = cython.cast(cython.uint, end)
         return True
 
-    def entry_at(self, at, behind):
-        """The FDE at an offset as a new entry; NONE for a CIE or padding, or with a fault. `behind`: the next record,
-        unchanged where nobody can know."""
+    def read_entry(self, offset, next_offset):
+        """Append the FDE at an offset as an entry; NONE for a CIE or padding, or with a fault.
+
+        `next_offset`: where the next record starts; unchanged if the length is invalid.
+        """
         start: cython.ulonglong = 0
         end: cython.ulonglong = 0
         size: cython.int = 4
@@ -412,57 +415,57 @@ class CfiTable:
         omitted_size: cython.bint = False
         cie: cython.pointer[Cie]
         entry: cython.pointer[Entry]
-        if at >= self.size:
-            self.fail(c.FAULT_RECORD_OUTSIDE, at, 0)
+        if offset >= self.size:
+            self.fail(c.FAULT_RECORD_OUTSIDE, offset, 0)
             return NONE
-        if not self.record(at, cython.address(start), cython.address(end), cython.address(size)):
+        if not self.open_record(offset, cython.address(start), cython.address(end), cython.address(size)):
             return NONE
-        behind[0] = end
-        if start == end:  # the terminator, which other records may follow, or padding
+        next_offset[0] = end
+        if start == end:  # a terminator, which records may follow, or padding
             return NONE
-        self.at = start
-        self.stop = end
+        self.position = start
+        self.end = end
         id_size = size if self.is_debug else 4
-        id = self.take(id_size)
+        id = self.read(id_size)
         if self.fault.code:
             return NONE
         if id == ((_ALL if id_size == 8 else c.LENGTH_ESCAPE) if self.is_debug else 0):
             return NONE
-        index = self.cie_at(id if self.is_debug else start - id)
+        index = self.cie_of(id if self.is_debug else start - id)
         if index == NONE:
             return NONE
         cie = cython.cast(cython.pointer[Cie], self.cies.items) + index
-        first = self.take_pointer(cie.encoding, cie.address_size, cython.address(omitted))
-        covered = self.take_pointer(
+        first = self.read_pointer(cie.encoding, cie.address_size, cython.address(omitted))
+        covered = self.read_pointer(
             cie.encoding & c.EH_PE_FORMAT_BITS if cie.encoding != c.DW_EH_PE_omit else c.DW_EH_PE_omit,
             cie.address_size, cython.address(omitted_size),
         )  # fmt: skip
         if self.fault.code:
             return NONE
         if omitted or omitted_size:
-            self.fail(c.FAULT_OMITTED, at, 0)
+            self.fail(c.FAULT_OMITTED, offset, 0)
             return NONE
         if covered >> (self.bits - 1):
-            self.fail(c.FAULT_RANGE, at, covered)
+            self.fail(c.FAULT_RANGE, offset, covered)
             return NONE
         if covered > NONE:
-            self.fail(c.FAULT_LONG_RANGE, at, covered)
+            self.fail(c.FAULT_LONG_RANGE, offset, covered)
             return NONE
         if cie.is_augmented:
-            length = self.take_uleb()
-            if self.fault.code == 0 and length > self.stop - self.at:
-                self.fail(c.FAULT_CUT_OFF, self.at, length << 32 | (self.stop - self.at))
+            length = self.read_uleb()
+            if self.fault.code == 0 and length > self.end - self.position:
+                self.fail(c.FAULT_CUT_OFF, self.position, length << 32 | (self.end - self.position))
             if self.fault.code:
                 return NONE
-            self.at += length
+            self.position += length
         entry = cython.cast(cython.pointer[Entry], push(cython.address(self.entries), cython.sizeof(Entry)))
         if entry == cython.NULL:
             self.fail(c.FAULT_NO_MEMORY, 0, 0)
             return NONE
         entry.start = first
         entry.end = first + covered
-        entry.offset = cython.cast(cython.uint, at)
-        entry.program_at = cython.cast(cython.uint, self.at)
+        entry.offset = cython.cast(cython.uint, offset)
+        entry.program_start = cython.cast(cython.uint, self.position)
         entry.program_end = cython.cast(cython.uint, end)
         entry.cie = index
         entry.first_row = entry.rows = 0
@@ -471,7 +474,7 @@ class CfiTable:
         return cython.cast(cython.uint, self.entries.count - 1)
 
     def covers_code(self, entry):
-        """Whether it is about code: linkers leave .debug_frame's entries of what they dropped at 0, 1 or -1."""
+        """Return True if an FDE is about code. Linkers leave FDEs of removed functions at 0, 1 or -1."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t
         middle: cython.Py_ssize_t
@@ -489,9 +492,9 @@ class CfiTable:
         return low > 0 and entry.start < self.code_end[low - 1]
 
     def scan(self):
-        """Read every record's head, once. False when there is no memory."""
-        at: cython.ulonglong = 0
-        behind: cython.ulonglong
+        """Read the heads of all records, once. False if there is no memory."""
+        offset: cython.ulonglong = 0
+        next_offset: cython.ulonglong
         index: cython.uint
         count: cython.Py_ssize_t
         item: cython.Py_ssize_t
@@ -503,12 +506,12 @@ class CfiTable:
         done: cython.bint
         if self.is_scanned:
             return True
-        while self.size >= 4 and at <= self.size - 4:
-            if self.open_end and number(self.data + at, 4, False) == 0:
+        while self.size >= 4 and offset <= self.size - 4:
+            if self.open_end and number(self.data + offset, 4, False) == 0:
                 break
             self.fault.code = c.FAULT_NONE
-            behind = at
-            index = self.entry_at(at, cython.address(behind))
+            next_offset = offset
+            index = self.read_entry(offset, cython.address(next_offset))
             if self.fault.code == c.FAULT_NO_MEMORY:
                 return False
             if self.fault.code and self.problems.count < _PROBLEMS:
@@ -518,9 +521,9 @@ class CfiTable:
                 problem[0] = self.fault
             if index != NONE and not self.covers_code(cython.cast(cython.pointer[Entry], self.entries.items) + index):
                 self.entries.count -= 1
-            if behind == at:
+            if next_offset == offset:
                 break
-            at = behind
+            offset = next_offset
         self.fault.code = c.FAULT_NONE
         count = self.entries.count - first
         entries = cython.cast(cython.pointer[Entry], self.entries.items) + first
@@ -551,13 +554,13 @@ class CfiTable:
         low: cython.ulonglong = 0
         high: cython.ulonglong = self.header_count
         middle: cython.ulonglong
-        wanted: cython.longlong = cython.cast(cython.longlong, vaddr - self.header_vaddr)
-        place: cython.ulonglong
-        behind: cython.ulonglong = 0
+        distance: cython.longlong = cython.cast(cython.longlong, vaddr - self.header_vaddr)
+        offset: cython.ulonglong
+        next_offset: cython.ulonglong = 0
         index: cython.Py_ssize_t
         entries: cython.pointer[Entry]
         if self.bits == 32:
-            wanted = cython.cast(cython.int, vaddr - self.header_vaddr)
+            distance = cython.cast(cython.int, vaddr - self.header_vaddr)
         while low < high:
             middle = (low + high) >> 1
             if (
@@ -565,28 +568,32 @@ class CfiTable:
                     cython.longlong,
                     cython.cast(cython.int, number(self.header + c.EH_FRAME_HDR_ENTRY * middle, 4, self.big)),
                 )
-                <= wanted
+                <= distance
             ):
                 low = middle + 1
             else:
                 high = middle
         if low == 0:
             return NONE
-        place = number(self.header + c.EH_FRAME_HDR_ENTRY * (low - 1) + 4, 4, self.big)
-        if place >> 31:
-            place |= _ALL << 32
-        place = (place + self.header_vaddr - self.vaddr) & self.mask
-        if place >= self.size:
+        offset = number(self.header + c.EH_FRAME_HDR_ENTRY * (low - 1) + 4, 4, self.big)
+        if offset >> 31:
+            offset |= _ALL << 32
+        offset = (offset + self.header_vaddr - self.vaddr) & self.mask
+        if offset >= self.size:
             return NONE
         entries = cython.cast(cython.pointer[Entry], self.entries.items)
         index = find_u32(
-            cython.address(self.entry_by_offset), cython.address(entries.offset), cython.sizeof(Entry), place, self.seed
+            cython.address(self.entry_by_offset),
+            cython.address(entries.offset),
+            cython.sizeof(Entry),
+            offset,
+            self.seed,
         )
         if index < 0:
             self.fault.code = c.FAULT_NONE
-            index = self.entry_at(place, cython.address(behind))
+            index = self.read_entry(offset, cython.address(next_offset))
             self.fault.code = c.FAULT_NONE
-            if index == NONE or not insert(cython.address(self.entry_by_offset), mix(place, self.seed), index):
+            if index == NONE or not insert(cython.address(self.entry_by_offset), mix(offset, self.seed), index):
                 return NONE
             entries = cython.cast(cython.pointer[Entry], self.entries.items)
         return index if entries[index].start <= vaddr < entries[index].end else NONE
@@ -605,7 +612,7 @@ class CfiTable:
                 low = middle + 1
             else:
                 high = middle
-        for tries in range(_OVERLAPS):  # of several the later start counts, then the shorter one
+        for tries in range(_OVERLAPS):  # the latest start wins, then the shortest
             if low - 1 - tries < 0:
                 break
             entry = entries + self.order.items[low - 1 - tries]
@@ -616,7 +623,7 @@ class CfiTable:
         return best
 
     def find_entry(self, vaddr):
-        """The FDE whose range holds a vaddr; NONE where there is none."""
+        """Return the entry whose range contains `vaddr`, or NONE."""
         index: cython.uint = NONE
         if self.header_count and not self.is_scanned:
             index = self.find_by_header(vaddr)
@@ -627,21 +634,21 @@ class CfiTable:
             index = self.find_by_scan(vaddr)
         return index
 
-    def state_of_row(self, entry, vaddr):
-        """The state that holds at a vaddr of an entry; NONE where the FDE is damaged."""
+    def state_of_row(self, index, vaddr):
+        """Return the state at a vaddr of an entry, NONE if its FDE is malformed."""
         low: cython.uint = 0
         high: cython.uint
         middle: cython.uint
-        one: cython.pointer[Entry]
+        entry: cython.pointer[Entry]
         rows: cython.pointer[Row]
-        if not self.compile_entry(entry):
+        if not self.compile_entry(index):
             return NONE
-        one = cython.cast(cython.pointer[Entry], self.entries.items) + entry
-        rows = cython.cast(cython.pointer[Row], self.rows.items) + one.first_row
-        high = one.rows
+        entry = cython.cast(cython.pointer[Entry], self.entries.items) + index
+        rows = cython.cast(cython.pointer[Row], self.rows.items) + entry.first_row
+        high = entry.rows
         while low < high:
             middle = (low + high) >> 1
-            if rows[middle].at <= vaddr - one.start:
+            if rows[middle].offset <= vaddr - entry.start:
                 low = middle + 1
             else:
                 high = middle
@@ -650,7 +657,7 @@ class CfiTable:
     # programs
 
     def compile_entry(self, index):
-        """Make an FDE's rows, once. False where it, or its CIE, is damaged: the entry's fault says how."""
+        """Make an FDE's rows, once. False if the FDE or its CIE is malformed (see its fault)."""
         entry: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + index
         cie: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], self.cies.items) + entry.cie
         first: cython.Py_ssize_t = self.rows.count
@@ -660,7 +667,7 @@ class CfiTable:
         entry.is_compiled = True
         self.fault.code = c.FAULT_NONE
         if self.transitions == cython.NULL and not self.make_transitions():
-            entry.fault = self.keep_fault()
+            entry.fault = self.store_fault()
             return False
         if cie.fault:
             entry.fault = cie.fault
@@ -674,35 +681,35 @@ class CfiTable:
             )
             state = self.intern_scratch(STATE_HEAD)
             if state != NONE:
-                self.initial = state  # what a CIE restores is no rule
-                self.at = cie.program_at
-                self.stop = cie.program_end
+                self.initial = state  # a CIE's own restores remove rules
+                self.position = cie.program_start
+                self.end = cie.program_end
                 state = self.run(cie, 0, NONE, state)
             if state == NONE:
-                cie.fault = entry.fault = self.keep_fault()
+                cie.fault = entry.fault = self.store_fault()
                 return False
             cie.initial = state
         state = NONE
-        if entry.program_end - entry.program_at > _PROGRAM:
-            self.fail(c.FAULT_LONG_FDE, entry.offset, entry.program_end - entry.program_at)
+        if entry.program_end - entry.program_start > _PROGRAM:
+            self.fail(c.FAULT_LONG_FDE, entry.offset, entry.program_end - entry.program_start)
         else:
             self.initial = cie.initial
-            self.at = entry.program_at
-            self.stop = entry.program_end
+            self.position = entry.program_start
+            self.end = entry.program_end
             state = self.run(cie, entry.start, index, cie.initial)
         if state == NONE:
             self.rows.count = first
-            entry.fault = self.keep_fault()
+            entry.fault = self.store_fault()
             return False
         entry.first_row = cython.cast(cython.uint, first)
         entry.rows = cython.cast(cython.uint, self.rows.count - first)
         return True
 
-    def push_row(self, first, at, state):
-        """Note what holds from here on; a row that nothing lies in goes."""
+    def push_row(self, first, offset, state):
+        """Append a row; replaces the previous row if that is empty."""
         row: cython.pointer[Row] = cython.cast(cython.pointer[Row], self.rows.items) + self.rows.count
         if self.rows.count > first:
-            if (row - 1).at == at:
+            if (row - 1).offset == offset:
                 self.rows.count -= 1
                 row -= 1
             if self.rows.count > first and (row - 1).state == state:
@@ -714,33 +721,35 @@ class CfiTable:
                 return self.fail(c.FAULT_NO_MEMORY, 0, 0)
             row = cython.cast(cython.pointer[Row], self.rows.items) + self.rows.count
         self.rows.count += 1
-        row.at = cython.cast(cython.uint, at)
+        row.offset = cython.cast(cython.uint, offset)
         row.state = state
         return True
 
     def run(self, cie, start, entry, state):
-        """Run the instructions of [at, stop) from a state on: of an FDE, whose rows they make, or (entry NONE) of a
-        CIE. The last state; NONE and a fault where a rule is broken."""
+        """Run the instructions of [position, end) from a state: of an FDE, whose rows they make, or of a CIE.
+
+        `entry`: NONE for a CIE. Returns the last state, or NONE with a fault.
+        """
         first: cython.Py_ssize_t = self.rows.count
         location: cython.ulonglong = 0
         distance: cython.ulonglong = 0
         code: cython.uint
         low: cython.uint
         states: cython.uint[64]
-        put_aside: cython.int = 0
+        depth: cython.int = 0
         code_align: cython.ulonglong = cie.code_align
         data_align: cython.longlong = cie.data_align
         data: cython.pointer[cython.const[cython.uchar]] = self.data
-        at: cython.ulonglong = self.at
-        stop: cython.ulonglong = self.stop
-        self.run_left -= cython.cast(cython.longlong, stop - at)
+        position: cython.ulonglong = self.position
+        end: cython.ulonglong = self.end
+        self.run_left -= cython.cast(cython.longlong, end - position)
         if self.run_left < 0:
-            self.fail(c.FAULT_COSTLY_RUN, at, 0)
+            self.fail(c.FAULT_COSTLY_RUN, position, 0)
             return NONE
-        while at < stop:
-            # what most instructions are, with operands of one byte
-            code = data[at]
-            at += 1
+        while position < end:
+            # fast path: most instructions, with operands of one byte
+            code = data[position]
+            position += 1
             low = code & c.CFA_LOW_BITS
             if code & c.CFA_HIGH_BITS == c.DW_CFA_advance_loc:
                 if entry != NONE:
@@ -748,50 +757,50 @@ class CfiTable:
                         return NONE
                     location += low * code_align
                     if location > NONE or code_align > NONE:
-                        self.fail(c.FAULT_ORDER, at, location)
+                        self.fail(c.FAULT_ORDER, position, location)
                         return NONE
                 continue
-            if code == c.DW_CFA_def_cfa_offset and at < stop and data[at] < MORE:
-                state = self.step(state, TO_CFA_OFFSET, data[at])
-                at += 1
-            elif code & c.CFA_HIGH_BITS == c.DW_CFA_offset and at < stop and data[at] < MORE:
+            if code == c.DW_CFA_def_cfa_offset and position < end and data[position] < MORE:
+                state = self.step(state, TO_CFA_OFFSET, data[position])
+                position += 1
+            elif code & c.CFA_HIGH_BITS == c.DW_CFA_offset and position < end and data[position] < MORE:
                 state = self.step(
                     state,
                     (SET + c.HOW_OFFSET) | low << RULE_SHIFT,
-                    cython.cast(cython.ulonglong, data[at] * data_align),
+                    cython.cast(cython.ulonglong, data[position] * data_align),
                 )
-                at += 1
+                position += 1
             elif code & c.CFA_HIGH_BITS == c.DW_CFA_restore:
                 state = self.step(state, RESTORE | low << RULE_SHIFT, self.initial)
             elif code == c.DW_CFA_nop:
                 continue
             elif code == c.DW_CFA_remember_state:
-                if put_aside >= _STATES:
-                    self.fail(c.FAULT_MANY_STATES, at - 1, 0)
+                if depth >= _STATES:
+                    self.fail(c.FAULT_MANY_STATES, position - 1, 0)
                     return NONE
-                states[put_aside] = state
-                put_aside += 1
+                states[depth] = state
+                depth += 1
             elif code == c.DW_CFA_restore_state:
-                if put_aside == 0:
-                    self.fail(c.FAULT_NO_STATE, at - 1, 0)
+                if depth == 0:
+                    self.fail(c.FAULT_NO_STATE, position - 1, 0)
                     return NONE
-                put_aside -= 1
-                state = states[put_aside]
+                depth -= 1
+                state = states[depth]
             else:
-                self.at = at
+                self.position = position
                 distance = 0
                 if self.is_advance(cie, code, start + location, cython.address(distance)):
                     if entry != NONE and self.fault.code == c.FAULT_NONE:
                         if not self.push_row(first, location, state):
                             return NONE
                         if distance > NONE or location + distance > NONE:
-                            self.fail(c.FAULT_ORDER, at, distance)
+                            self.fail(c.FAULT_ORDER, position, distance)
                         location += distance
                 else:
-                    state = self.other(cie, code, state)
+                    state = self.apply(cie, code, state)
                 if self.fault.code:
                     return NONE
-                at = self.at
+                position = self.position
             if state == NONE:
                 return NONE
         if entry != NONE and not self.push_row(first, location, state):
@@ -799,139 +808,139 @@ class CfiTable:
         return state
 
     def is_advance(self, cie, code, location, distance):
-        """Whether an instruction, whose operand is read then, moves the location, and how far. There may be a fault."""
-        place: cython.ulonglong
+        """Return True, and the distance, if an instruction moves the location. May record a fault."""
+        address: cython.ulonglong
         omitted: cython.bint = False
         if code == c.DW_CFA_advance_loc1:
-            distance[0] = self.take(1)
+            distance[0] = self.read(1)
         elif code == c.DW_CFA_advance_loc2:
-            distance[0] = self.take(2)
+            distance[0] = self.read(2)
         elif code == c.DW_CFA_advance_loc4:
-            distance[0] = self.take(4)
+            distance[0] = self.read(4)
         elif code == c.DW_CFA_MIPS_advance_loc8:
-            distance[0] = self.take(8)
+            distance[0] = self.read(8)
         elif code == c.DW_CFA_set_loc:
-            place = self.take_pointer(cie.encoding, cie.address_size, cython.address(omitted))
-            distance[0] = place - location  # backwards is too far
+            address = self.read_pointer(cie.encoding, cie.address_size, cython.address(omitted))
+            distance[0] = address - location  # the caller rejects negative distances
             return True
         else:
             return False
         if distance[0] > NONE or cie.code_align > NONE:
-            self.fail(c.FAULT_ORDER, self.at, distance[0])
+            self.fail(c.FAULT_ORDER, self.position, distance[0])
         distance[0] *= cie.code_align
         return True
 
-    def other(self, cie, code, state):
-        """The state that an instruction makes: any of those that neither move the location nor put states aside."""
+    def apply(self, cie, code, state):
+        """Return the state after an instruction that neither moves the location nor saves states."""
         align: cython.ulonglong = cython.cast(cython.ulonglong, cie.data_align)
         operation: cython.uint = 0
         register: cython.ulonglong = 0
-        place: cython.ulonglong = 0
+        operand: cython.ulonglong = 0
         if code & c.CFA_HIGH_BITS == c.DW_CFA_offset:
             register = code & c.CFA_LOW_BITS
             operation = SET + c.HOW_OFFSET
-            place = self.take_uleb() * align
+            operand = self.read_uleb() * align
         elif code == c.DW_CFA_def_cfa:
-            register = self.take_uleb()
+            register = self.read_uleb()
             operation = TO_CFA
-            place = self.take_uleb()
+            operand = self.read_uleb()
         elif code == c.DW_CFA_def_cfa_sf:
-            register = self.take_uleb()
+            register = self.read_uleb()
             operation = TO_CFA
-            place = cython.cast(cython.ulonglong, self.take_sleb()) * align
+            operand = cython.cast(cython.ulonglong, self.read_sleb()) * align
         elif code == c.DW_CFA_def_cfa_register:
-            register = self.take_uleb()
+            register = self.read_uleb()
             operation = TO_CFA_REGISTER
         elif code == c.DW_CFA_def_cfa_offset:
             operation = TO_CFA_OFFSET
-            place = self.take_uleb()
+            operand = self.read_uleb()
         elif code == c.DW_CFA_def_cfa_offset_sf:
             operation = TO_CFA_OFFSET
-            place = cython.cast(cython.ulonglong, self.take_sleb()) * align
+            operand = cython.cast(cython.ulonglong, self.read_sleb()) * align
         elif code == c.DW_CFA_def_cfa_expression:
             operation = TO_CFA_EXPRESSION
-            self.expression(cython.address(place))
+            self.expression(cython.address(operand))
         elif code == c.DW_CFA_GNU_args_size:
-            self.take_uleb()
+            self.read_uleb()
             return state
         elif code == c.DW_CFA_AARCH64_negate_ra_state or code == c.DW_CFA_AARCH64_negate_ra_state_with_pc:
-            return state  # those who strip the signature from every address needn't know whether one has it
+            return state  # signatures are stripped from all return addresses
         elif (
             c.DW_CFA_offset_extended <= code <= c.DW_CFA_register
             or c.DW_CFA_expression <= code <= c.DW_CFA_offset_extended_sf
             or c.DW_CFA_val_offset <= code <= c.DW_CFA_val_expression
             or code == c.DW_CFA_GNU_negative_offset_extended
         ):
-            register = self.take_uleb()
+            register = self.read_uleb()
             if code == c.DW_CFA_restore_extended:
                 operation = RESTORE
-                place = self.initial
+                operand = self.initial
             elif code == c.DW_CFA_undefined:
                 operation = SET + c.HOW_UNDEFINED
             elif code == c.DW_CFA_same_value:
                 operation = SET + c.HOW_SAME
             elif code == c.DW_CFA_register:
                 operation = SET + c.HOW_REGISTER
-                place = self.take_uleb()
-                if place >= _REGISTER:
-                    self.fail(c.FAULT_REGISTER, self.at, place)
+                operand = self.read_uleb()
+                if operand >= _REGISTER:
+                    self.fail(c.FAULT_REGISTER, self.position, operand)
             elif code == c.DW_CFA_offset_extended:
                 operation = SET + c.HOW_OFFSET
-                place = self.take_uleb() * align
+                operand = self.read_uleb() * align
             elif code == c.DW_CFA_offset_extended_sf:
                 operation = SET + c.HOW_OFFSET
-                place = cython.cast(cython.ulonglong, self.take_sleb()) * align
+                operand = cython.cast(cython.ulonglong, self.read_sleb()) * align
             elif code == c.DW_CFA_GNU_negative_offset_extended:
                 operation = SET + c.HOW_OFFSET
-                place = 0 - self.take_uleb() * align
+                operand = 0 - self.read_uleb() * align
             elif code == c.DW_CFA_val_offset:
                 operation = SET + c.HOW_VAL_OFFSET
-                place = self.take_uleb() * align
+                operand = self.read_uleb() * align
             elif code == c.DW_CFA_val_offset_sf:
                 operation = SET + c.HOW_VAL_OFFSET
-                place = cython.cast(cython.ulonglong, self.take_sleb()) * align
+                operand = cython.cast(cython.ulonglong, self.read_sleb()) * align
             else:
                 operation = SET + (c.HOW_EXPRESSION if code == c.DW_CFA_expression else c.HOW_VAL_EXPRESSION)
-                self.expression(cython.address(place))
+                self.expression(cython.address(operand))
         else:
-            self.fail(c.FAULT_INSTRUCTION, self.at - 1, code)
+            self.fail(c.FAULT_INSTRUCTION, self.position - 1, code)
         if register >= _REGISTER:
-            self.fail(c.FAULT_REGISTER, self.at, register)
+            self.fail(c.FAULT_REGISTER, self.position, register)
         if self.fault.code:
             return NONE
-        return self.step(state, operation | cython.cast(cython.uint, register) << RULE_SHIFT, place)
+        return self.step(state, operation | cython.cast(cython.uint, register) << RULE_SHIFT, operand)
 
-    def expression(self, place):
-        """The expression that is next, kept once: where it lies in `expressions`, and its size above 32 bits."""
-        size: cython.ulonglong = self.take_uleb()
-        spans: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.expression_places.items)
-        known: cython.ulonglong
-        at: cython.pointer[cython.const[cython.uchar]]
+    def expression(self, result):
+        """Read an expression and store it once. The result is its offset in `expressions` and its size << 32."""
+        size: cython.ulonglong = self.read_uleb()
+        spans: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.expression_spans.items)
+        span: cython.ulonglong
+        data: cython.pointer[cython.const[cython.uchar]]
         hash: cython.ulonglong
         probe: Probe
         if self.fault.code:
             return False
-        if size > self.stop - self.at:
-            return self.fail(c.FAULT_CUT_OFF, self.at, size << 32 | (self.stop - self.at))
-        at = self.data + self.at
-        self.at += size
-        hash = mix_bytes(at, size, self.seed)
+        if size > self.end - self.position:
+            return self.fail(c.FAULT_CUT_OFF, self.position, size << 32 | (self.end - self.position))
+        data = self.data + self.position
+        self.position += size
+        hash = mix_bytes(data, size, self.seed)
         probe = first_match(cython.address(self.expression_by_bytes), hash)
         while next_match(cython.address(self.expression_by_bytes), cython.address(probe)):
-            known = spans[probe.item]
-            if known >> 32 == size and (
-                size == 0 or memcmp(self.expressions.items + (known & c.LENGTH_ESCAPE), at, size) == 0
+            span = spans[probe.item]
+            if span >> 32 == size and (
+                size == 0 or memcmp(self.expressions.items + (span & c.LENGTH_ESCAPE), data, size) == 0
             ):
-                place[0] = known
+                result[0] = span
                 return True
         self.words_left -= size // 8 + 1
         if self.words_left < 0:
-            return self.fail(c.FAULT_COSTLY_RULES, self.at, 0)
-        place[0] = cython.cast(cython.ulonglong, self.expressions.count) | size << 32
-        if size and not push_bytes(cython.address(self.expressions), at, cython.cast(cython.Py_ssize_t, size)):
+            return self.fail(c.FAULT_COSTLY_RULES, self.position, 0)
+        result[0] = cython.cast(cython.ulonglong, self.expressions.count) | size << 32
+        if size and not push_bytes(cython.address(self.expressions), data, cython.cast(cython.Py_ssize_t, size)):
             return self.fail(c.FAULT_NO_MEMORY, 0, 0)
-        if not push_u64(cython.address(self.expression_places), place[0]) or not insert(
-            cython.address(self.expression_by_bytes), hash, self.expression_places.count - 1
+        if not push_u64(cython.address(self.expression_spans), result[0]) or not insert(
+            cython.address(self.expression_by_bytes), hash, self.expression_spans.count - 1
         ):
             return self.fail(c.FAULT_NO_MEMORY, 0, 0)
         return True
@@ -950,7 +959,7 @@ class CfiTable:
         return True
 
     def step(self, source, operation, operand):
-        """The state that an operation makes of another; NONE and a fault where it makes none."""
+        """Return the state after an operation, NONE and a fault if the operation is invalid."""
         step: cython.pointer[Transition] = self.transitions + (
             ((source + operand * 0x2545F491 + (cython.cast(cython.ulonglong, operation) << 24)) * WHENCE_GOLDEN >> 40)
             & self.transition_mask
@@ -964,7 +973,7 @@ class CfiTable:
         return self.new_step(source, operation, operand, step)
 
     def new_step(self, source, operation, operand, step):
-        """The same for an operation that is not remembered, which it is then."""
+        """Slow path of `step`: computes the state and caches the transition."""
         target: cython.uint = self.make_state(source, operation, operand)
         narrow: cython.int = cython.cast(cython.int, operand)
         if target != NONE and cython.cast(cython.ulonglong, cython.cast(cython.longlong, narrow)) == operand:
@@ -975,7 +984,7 @@ class CfiTable:
         return target
 
     def make_state(self, source, operation, operand):
-        words: cython.p_ulonglong = self.words.items + self.state_at.items[source]
+        words: cython.p_ulonglong = self.words.items + self.state_offset.items[source]
         count: cython.ulonglong = words[0] & 0xFFFF
         kind: cython.uint = operation & 0xFF
         register: cython.ulonglong = operation >> RULE_SHIFT
@@ -986,7 +995,7 @@ class CfiTable:
         initial: cython.p_ulonglong
         self.work_left -= STATE_HEAD + 2 * count
         if self.work_left < 0:
-            self.fail(c.FAULT_COSTLY_RULES, self.at, 0)
+            self.fail(c.FAULT_COSTLY_RULES, self.position, 0)
             return NONE
         memcpy(cython.address(self.scratch[0]), words, 8 * (STATE_HEAD + 2 * count))
         if kind < RESTORE:
@@ -995,7 +1004,7 @@ class CfiTable:
             if (kind == TO_CFA_OFFSET and how != c.CFA_REGISTER) or (
                 kind == TO_CFA_REGISTER and how == c.CFA_EXPRESSION
             ):
-                self.fail(c.FAULT_CFA_PART, self.at - 1, 0)
+                self.fail(c.FAULT_CFA_PART, self.position - 1, 0)
                 return NONE
             how = c.CFA_EXPRESSION if kind == TO_CFA_EXPRESSION else c.CFA_REGISTER
             self.scratch[0] = self.scratch[0] & ~(cython.cast(cython.ulonglong, 0xFF) << HOW_SHIFT) | how << HOW_SHIFT
@@ -1006,7 +1015,7 @@ class CfiTable:
             return self.intern_scratch(cython.cast(cython.Py_ssize_t, STATE_HEAD + 2 * count))
         how = kind - SET
         if kind == RESTORE:
-            initial = self.words.items + self.state_at.items[operand]
+            initial = self.words.items + self.state_offset.items[operand]
             for other in range(initial[0] & 0xFFFF):
                 if initial[STATE_HEAD + 2 * other] >> RULE_SHIFT == register:
                     is_set = True
@@ -1024,7 +1033,7 @@ class CfiTable:
                 self.scratch[0] -= 1
         elif is_set:
             if count >= _REGISTERS:
-                self.fail(c.FAULT_MANY_RULES, self.at, 0)
+                self.fail(c.FAULT_MANY_RULES, self.position, 0)
                 return NONE
             other = 2 * count
             while other > 2 * index:
@@ -1038,7 +1047,7 @@ class CfiTable:
         return self.intern_scratch(cython.cast(cython.Py_ssize_t, STATE_HEAD + 2 * count))
 
     def intern_scratch(self, size):
-        """The state of the words in `scratch`, which is kept once. NONE and a fault: there is no room for it."""
+        """Return the state with the words in `scratch`, stored once; NONE and a fault without memory."""
         words: cython.p_ulonglong
         index: cython.Py_ssize_t
         hash: cython.ulonglong
@@ -1050,104 +1059,104 @@ class CfiTable:
         hash = mix_bytes(scratch, bytes_, self.seed)
         probe = first_match(cython.address(self.state_by_words), hash)
         while next_match(cython.address(self.state_by_words), cython.address(probe)):
-            words = self.words.items + self.state_at.items[probe.item]
+            words = self.words.items + self.state_offset.items[probe.item]
             # the first word includes the number of rules
             if words[0] == self.scratch[0] and memcmp(words, scratch, bytes_) == 0:
                 return probe.item
         self.words_left -= size
         if self.words_left < 0:
-            self.fail(c.FAULT_COSTLY_RULES, self.at, 0)
+            self.fail(c.FAULT_COSTLY_RULES, self.position, 0)
             return NONE
         if (
             not reserve(cython.address(self.words), size, 8)
-            or not push_u32(cython.address(self.state_at), cython.cast(cython.uint, self.words.count))
-            or not insert(cython.address(self.state_by_words), hash, self.state_at.count - 1)
+            or not push_u32(cython.address(self.state_offset), cython.cast(cython.uint, self.words.count))
+            or not insert(cython.address(self.state_by_words), hash, self.state_offset.count - 1)
         ):
             self.fail(c.FAULT_NO_MEMORY, 0, 0)
             return NONE
         for index in range(size):
             append_u64(cython.address(self.words), self.scratch[index])
-        return cython.cast(cython.uint, self.state_at.count - 1)
+        return cython.cast(cython.uint, self.state_offset.count - 1)
 
     # for Python
 
     def find(self, vaddr):
-        """The number of the FDE whose range holds a vaddr, -1 where there is none."""
+        """Return the index of the FDE that contains `vaddr`, or -1."""
         index: cython.uint = self.find_entry(cython.cast(cython.ulonglong, vaddr) & self.mask)
         if index == NONE and self.fault.code == c.FAULT_NO_MEMORY:
             raise MemoryError
         return -1 if index == NONE else index
 
     def scanned(self):
-        """The numbers of all FDEs in order of vaddr."""
+        """Return the indexes of all FDEs in order of vaddr."""
         if not self.scan():
             raise MemoryError
         return [self.order.items[index] for index in range(self.order.count)]
 
     def listed_problems(self):
-        """What was wrong with records that could not be read: (FAULT_*, offset, value) each, a thousand at most."""
+        """Return (FAULT_*, offset, value) of at most PROBLEMS_LIMIT malformed records."""
         problems: cython.pointer[Fault] = cython.cast(cython.pointer[Fault], self.problems.items)
         return [
-            (problems[index].code, problems[index].at, problems[index].value) for index in range(self.problems.count)
+            (problems[index].code, problems[index].offset, problems[index].value)
+            for index in range(self.problems.count)
         ]
 
     def entry(self, index: cython.Py_ssize_t):
-        """(start, end, offset, number of the CIE) of an FDE."""
+        """Return (start, end, offset, index of the CIE) of an FDE."""
         belong(0 <= index < self.entries.count)
-        one: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + index
-        return one.start, one.end, one.offset, one.cie
+        entry: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + index
+        return entry.start, entry.end, entry.offset, entry.cie
 
     def cie(self, index: cython.Py_ssize_t):
-        """((code_align, data_align, return column, encoding, encoding of LSDAs, augmented, signal, size of addresses),
-        start and end of its instructions) of a CIE."""
+        """Return a CIE: the fields of cfi.Cie except the program, then start and end of its instructions."""
         belong(0 <= index < self.cies.count)
-        one: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], self.cies.items) + index
+        cie: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], self.cies.items) + index
         return (
             (
-                one.code_align, one.data_align, one.return_column, one.encoding, one.lsda_encoding,
-                bool(one.is_augmented), bool(one.is_signal), one.address_size,
+                cie.code_align, cie.data_align, cie.return_column, cie.encoding, cie.lsda_encoding,
+                bool(cie.is_augmented), bool(cie.is_signal), cie.address_size,
             ),
-            one.program_at, one.program_end,
+            cie.program_start, cie.program_end,
         )  # fmt: skip
 
     def compile(self, index: cython.Py_ssize_t):
-        """Make an FDE's rows. None, or what is wrong with it: (FAULT_*, offset, value)."""
+        """Make an FDE's rows. Returns None, or (FAULT_*, offset, value) if the FDE is malformed."""
         belong(0 <= index < self.entries.count)
         fault: cython.pointer[Fault]
-        one: cython.pointer[Entry]
+        entry: cython.pointer[Entry]
         if self.compile_entry(cython.cast(cython.uint, index)):
             return None
-        one = cython.cast(cython.pointer[Entry], self.entries.items) + index
-        belong(0 < one.fault <= self.faults.count)
-        fault = cython.cast(cython.pointer[Fault], self.faults.items) + (one.fault - 1)
+        entry = cython.cast(cython.pointer[Entry], self.entries.items) + index
+        belong(0 < entry.fault <= self.faults.count)
+        fault = cython.cast(cython.pointer[Fault], self.faults.items) + (entry.fault - 1)
         if fault.code == c.FAULT_NO_MEMORY:
             raise MemoryError
-        return fault.code, fault.at, fault.value
+        return fault.code, fault.offset, fault.value
 
     def rows_of(self, index: cython.Py_ssize_t):
-        """The rows of an FDE that is compiled: a vaddr and the number of a state each."""
+        """Return (vaddr, state) of each row of a compiled FDE."""
         belong(0 <= index < self.entries.count)
-        one: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + index
-        rows: cython.pointer[Row] = cython.cast(cython.pointer[Row], self.rows.items) + one.first_row
-        return [(one.start + rows[row].at, rows[row].state) for row in range(one.rows)]
+        entry: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + index
+        rows: cython.pointer[Row] = cython.cast(cython.pointer[Row], self.rows.items) + entry.first_row
+        return [(entry.start + rows[row].offset, rows[row].state) for row in range(entry.rows)]
 
     def state_of(self, index: cython.Py_ssize_t):
-        """A state: (CFA_*, register, offset or expression), and each rule's (register, HOW_*, number or expression)."""
-        belong(0 <= index < self.state_at.count)
-        words: cython.p_ulonglong = self.words.items + self.state_at.items[index]
+        """Return ((CFA_*, register, offset or expression), [(register, HOW_*, number or expression)]) of a state."""
+        belong(0 <= index < self.state_offset.count)
+        words: cython.p_ulonglong = self.words.items + self.state_offset.items[index]
         how: cython.int = words[0] >> HOW_SHIFT & 0xFF
         rule: cython.ulonglong
         kind: cython.int
-        at: cython.p_ulonglong
+        pair: cython.p_ulonglong
         rules = []
         for rule in range(words[0] & 0xFFFF):
-            at = words + STATE_HEAD + 2 * rule
-            kind = at[0] & 0xFF
+            pair = words + STATE_HEAD + 2 * rule
+            kind = pair[0] & 0xFF
             rules.append(
                 (
-                    at[0] >> RULE_SHIFT, kind,
-                    self.expression_bytes(at[1]) if kind == c.HOW_EXPRESSION or kind == c.HOW_VAL_EXPRESSION
-                    else cython.cast(cython.longlong, at[1]),
+                    pair[0] >> RULE_SHIFT, kind,
+                    self.expression_bytes(pair[1]) if kind == c.HOW_EXPRESSION or kind == c.HOW_VAL_EXPRESSION
+                    else cython.cast(cython.longlong, pair[1]),
                 )
             )  # fmt: skip
         return (
@@ -1156,14 +1165,14 @@ class CfiTable:
             rules,
         )  # fmt: skip
 
-    def expression_bytes(self, place: cython.ulonglong):
-        at: cython.ulonglong = place & c.LENGTH_ESCAPE
-        size: cython.ulonglong = place >> 32
-        belong(at + size <= cython.cast(cython.ulonglong, self.expressions.count))
-        return (self.expressions.items + at)[: cython.cast(cython.Py_ssize_t, size)] if size else b""
+    def expression_bytes(self, span: cython.ulonglong):
+        start: cython.ulonglong = span & c.LENGTH_ESCAPE
+        size: cython.ulonglong = span >> 32
+        belong(start + size <= cython.cast(cython.ulonglong, self.expressions.count))
+        return (self.expressions.items + start)[: cython.cast(cython.Py_ssize_t, size)] if size else b""
 
     def compile_all(self):
-        """Make the rows of every FDE; how many rows there are, and how many FDEs are damaged."""
+        """Make the rows of all FDEs. Returns the number of rows and of malformed FDEs."""
         index: cython.Py_ssize_t
         damaged: cython.Py_ssize_t = 0
         rows: cython.ulonglong = 0

@@ -1,14 +1,14 @@
-# The numbers of call frame information, as the standards name them: DWARF 5, sections 6.4 and 7.24, the LSB's exception
-# frames, DWARF for the Arm 64-bit architecture. The only place that has them. Kernels cimport them as constants of C;
-# Python imports them from the module of the same name, which a `cpdef enum` without a name fills with plain integers.
+# Numbers of call frame information, by the standards' names: DWARF 5, sections 6.4 and 7.24, the LSB's exception frames,
+# DWARF for the Arm 64-bit architecture. Kernels cimport them as C constants; Python imports them from the module of the
+# same name.
 
-cpdef enum:  # versions of a CIE: that of .eh_frame and DWARF 2, DWARF 3's, that of DWARF 4 and 5
+cpdef enum:  # versions of a CIE: .eh_frame and DWARF 2, DWARF 3, DWARF 4 and 5
     CIE_GNU = 1
     CIE_DWARF3 = 3
     CIE_DWARF4 = 4
 
 cpdef enum:  # instructions (DWARF 5, table 7.29)
-    # of the first three the low six bits are an operand
+    # the low six bits of the first three are an operand
     DW_CFA_advance_loc = 0x40
     DW_CFA_offset = 0x80
     DW_CFA_restore = 0xC0
@@ -37,15 +37,15 @@ cpdef enum:  # instructions (DWARF 5, table 7.29)
     DW_CFA_val_expression = 0x16
     DW_CFA_MIPS_advance_loc8 = 0x1D
     DW_CFA_AARCH64_negate_ra_state_with_pc = 0x2C
-    DW_CFA_AARCH64_negate_ra_state = 0x2D  # GNU_window_save on SPARC, which is not unwound
+    DW_CFA_AARCH64_negate_ra_state = 0x2D  # GNU_window_save on SPARC
     DW_CFA_GNU_args_size = 0x2E
     DW_CFA_GNU_negative_offset_extended = 0x2F
 
-cpdef enum:  # of an instruction with its operand inside
+cpdef enum:  # of an instruction with an operand in its low bits
     CFA_HIGH_BITS = 0xC0
     CFA_LOW_BITS = 0x3F
 
-cpdef enum:  # how a pointer of .eh_frame is written (LSB Core, "DWARF Exception Header Encoding")
+cpdef enum:  # encodings of pointers in .eh_frame (LSB Core, "DWARF Exception Header Encoding")
     DW_EH_PE_absptr = 0x00
     DW_EH_PE_uleb128 = 0x01
     DW_EH_PE_udata2 = 0x02
@@ -65,7 +65,7 @@ cpdef enum:  # how a pointer of .eh_frame is written (LSB Core, "DWARF Exception
     EH_PE_FORMAT_BITS = 0x0F
     EH_PE_BASE_BITS = 0x70
 
-cpdef enum:  # .eh_frame_hdr, of the one form that linkers write
+cpdef enum:  # .eh_frame_hdr in the form that linkers write
     EH_FRAME_HDR_VERSION = 1
     EH_FRAME_HDR_SIZE = 12  # up to the table
     EH_FRAME_HDR_ENTRY = 8
@@ -74,23 +74,23 @@ cpdef enum:  # .eh_frame_hdr, of the one form that linkers write
     EH_FRAME_HDR_TABLE = 0x3B  # datarel, sdata4
 
 cpdef enum:
-    LENGTH_ESCAPE = 0xFFFFFFFF  # a length that says that 64 bits follow
+    LENGTH_ESCAPE = 0xFFFFFFFF  # a 64-bit length follows
 
-cpdef enum:  # where a register's value in the caller is (DWARF 5, 6.4.1)
+cpdef enum:  # rules of a register (DWARF 5, 6.4.1)
     HOW_UNDEFINED = 0
     HOW_SAME = 1
     HOW_OFFSET = 2  # in memory at CFA + number
-    HOW_VAL_OFFSET = 3  # CFA + number itself
+    HOW_VAL_OFFSET = 3  # CFA + number
     HOW_REGISTER = 4  # in another register
-    HOW_EXPRESSION = 5  # in memory where an expression says
-    HOW_VAL_EXPRESSION = 6  # what an expression says
+    HOW_EXPRESSION = 5  # in memory at an expression's value
+    HOW_VAL_EXPRESSION = 6  # an expression's value
 
-cpdef enum:  # how the CFA is got
+cpdef enum:  # rules of the CFA
     CFA_NONE = 0
     CFA_REGISTER = 1  # a register plus an offset
     CFA_EXPRESSION = 2
 
-cpdef enum:  # DW_OP_*: those that count where a PLT's code pushed something; constants.py of the room has the others
+cpdef enum:  # DW_OP_* of PLTs' expressions; unwind/constants.py has the others
     OP_AND = 0x1A
     OP_PLUS = 0x22
     OP_SHL = 0x24
@@ -100,7 +100,7 @@ cpdef enum:  # DW_OP_*: those that count where a PLT's code pushed something; co
     OP_BREG0 = 0x70
     OP_BREG31 = 0x8F
 
-cpdef enum:  # what breaks a rule; cfi.py has the words
+cpdef enum:  # faults; cfi.py has the messages
     FAULT_NONE = 0
     FAULT_NO_MEMORY = 1
     FAULT_CUT_OFF = 2

@@ -1,4 +1,4 @@
-# Linux's way to stop threads and read them: ptrace(2), waitid(2), process_vm_readv(2). Elsewhere all of it fails with ENOSYS.
+# Linux's calls to stop and read threads: ptrace(2), waitid(2), process_vm_readv(2). Elsewhere they fail with ENOSYS.
 
 cdef extern from *:
     """
@@ -9,31 +9,31 @@ cdef extern from *:
 
     typedef struct { struct sigaction tstp, ttin, ttou; } whence_stops;
 
-    static void whence_hold(int number, struct sigaction *kept) {
+    static void whence_hold(int number, struct sigaction *saved) {
         struct sigaction ignored;
-        if (sigaction(number, NULL, kept) || (kept->sa_flags & SA_SIGINFO) || kept->sa_handler != SIG_DFL)
+        if (sigaction(number, NULL, saved) || (saved->sa_flags & SA_SIGINFO) || saved->sa_handler != SIG_DFL)
             return;
         memset(&ignored, 0, sizeof ignored);
         ignored.sa_handler = SIG_IGN;
         sigaction(number, &ignored, NULL);
     }
 
-    static void whence_let(int number, const struct sigaction *kept) {
-        if (!(kept->sa_flags & SA_SIGINFO) && kept->sa_handler == SIG_DFL)
-            sigaction(number, kept, NULL);
+    static void whence_restore(int number, const struct sigaction *saved) {
+        if (!(saved->sa_flags & SA_SIGINFO) && saved->sa_handler == SIG_DFL)
+            sigaction(number, saved, NULL);
     }
 
-    /* While we hold others stopped, nobody at a terminal may stop us: Ctrl-Z is ignored for as long. */
-    static void whence_hold_stops(whence_stops *kept) {
-        whence_hold(SIGTSTP, &kept->tstp);
-        whence_hold(SIGTTIN, &kept->ttin);
-        whence_hold(SIGTTOU, &kept->ttou);
+    /* Ignore Ctrl-Z while we keep other threads stopped. */
+    static void whence_hold_stops(whence_stops *saved) {
+        whence_hold(SIGTSTP, &saved->tstp);
+        whence_hold(SIGTTIN, &saved->ttin);
+        whence_hold(SIGTTOU, &saved->ttou);
     }
 
-    static void whence_let_stops(const whence_stops *kept) {
-        whence_let(SIGTSTP, &kept->tstp);
-        whence_let(SIGTTIN, &kept->ttin);
-        whence_let(SIGTTOU, &kept->ttou);
+    static void whence_restore_stops(const whence_stops *saved) {
+        whence_restore(SIGTSTP, &saved->tstp);
+        whence_restore(SIGTTIN, &saved->ttin);
+        whence_restore(SIGTTOU, &saved->ttou);
     }
 
     static unsigned long long whence_now(void) {
@@ -56,7 +56,7 @@ cdef extern from *:
     #define __WALL 0x40000000
     #endif
 
-    /* Seize without options (so that our end, however it comes, lets go) and ask for a stop. 0, or an errno. */
+    /* Seize without options, so that the kernel releases the thread when we end, and request a stop. 0 or an errno. */
     static int whence_seize(int tid) {
         if (ptrace(PTRACE_SEIZE, tid, 0L, 0L))
             return errno;
@@ -65,8 +65,8 @@ cdef extern from *:
         return 0;
     }
 
-    /* Whether a seized thread has stopped: 1 with the signal that it is to get when it is let go, 0 not yet, -1 it is
-       gone. The first thread of a process may be a child of ours: its end is not taken away from who waits for it. */
+    /* Return 1 if a seized thread has stopped, with the signal to deliver on release; 0 if not yet; -1 if it is gone.
+       The first thread of a process may be our child: its exit status is left to the code that waits for it. */
     static int whence_stopped(int tid, int is_first, int *deliver) {
         siginfo_t info;
         int code;
@@ -82,36 +82,36 @@ cdef extern from *:
         return 1;
     }
 
-    /* The registers as NT_PRSTATUS has them: how many bytes; -1 where there are none. */
-    static long whence_registers(int tid, void *registers, size_t room) {
-        struct iovec out = {registers, room};
+    /* Read the registers as in NT_PRSTATUS. Returns their size, -1 on failure. */
+    static long whence_registers(int tid, void *registers, size_t capacity) {
+        struct iovec out = {registers, capacity};
         return ptrace(PTRACE_GETREGSET, tid, (long)NT_PRSTATUS, &out) ? -1 : (long)out.iov_len;
     }
 
     static void whence_detach(int tid, int deliver) { ptrace(PTRACE_DETACH, tid, 0L, (long)deliver); }
 
-    /* Bytes of another process from an address on, up to the first that can't be read: how many. */
+    /* Read memory of another process up to the first unreadable byte. Returns the size, or -errno. */
     static long whence_read(int pid, unsigned long long address, void *into, size_t size) {
-        struct iovec here = {into, size}, there = {(void *)(size_t)address, size};
-        long found = process_vm_readv(pid, &here, 1, &there, 1, 0);
-        return found < 0 ? -errno : found;
+        struct iovec local = {into, size}, remote = {(void *)(size_t)address, size};
+        long copied = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+        return copied < 0 ? -errno : copied;
     }
     #else
     static int whence_seize(int tid) { return ENOSYS; }
     static int whence_stopped(int tid, int is_first, int *deliver) { return -1; }
-    static long whence_registers(int tid, void *registers, size_t room) { return -1; }
+    static long whence_registers(int tid, void *registers, size_t capacity) { return -1; }
     static void whence_detach(int tid, int deliver) {}
     static long whence_read(int pid, unsigned long long address, void *into, size_t size) { return -ENOSYS; }
     #endif
     """
     ctypedef struct whence_stops:
         pass
-    void whence_hold_stops(whence_stops *kept) noexcept nogil
-    void whence_let_stops(const whence_stops *kept) noexcept nogil
+    void whence_hold_stops(whence_stops *saved) noexcept nogil
+    void whence_restore_stops(const whence_stops *saved) noexcept nogil
     unsigned long long whence_now() noexcept nogil
     void whence_pause(long nanoseconds) noexcept nogil
     int whence_seize(int tid) noexcept nogil
     int whence_stopped(int tid, int is_first, int *deliver) noexcept nogil
-    long whence_registers(int tid, void *registers, size_t room) noexcept nogil
+    long whence_registers(int tid, void *registers, size_t capacity) noexcept nogil
     void whence_detach(int tid, int deliver) noexcept nogil
     long whence_read(int pid, unsigned long long address, void *into, size_t size) noexcept nogil

@@ -1,9 +1,8 @@
-"""Threads of another process: stopped, their registers and used stacks copied, let go.
+"""Kernel: stop threads of another process, copy their registers and used stacks, and release them.
 
-Nothing of Python runs while a thread is stopped. Threads are seized without options: when the thread of ours that
-traces them ends, or all of us is killed, the kernel lets them go. Who calls `copy_threads` does so in a thread that
-ends right after, since a thread that did not stop in time (blocked in the kernel, as the parent of a vfork) can't be
-let go otherwise.
+No Python code runs while a thread is stopped. Threads are seized without options: if the thread that traces them ends,
+or this process is killed, the kernel releases them. Call `copy_threads` in a thread that ends right afterwards, since
+a thread that did not stop in time (blocked in the kernel, as the parent of a vfork is) cannot be released otherwise.
 """
 
 import cython
@@ -11,70 +10,206 @@ from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.unwind.kernels.ptrace import (
     whence_detach,
     whence_hold_stops,
-    whence_let_stops,
     whence_now,
     whence_pause,
     whence_read,
     whence_registers,
+    whence_restore_stops,
     whence_seize,
     whence_stopped,
     whence_stops,
 )
 
-# What became of a thread
+# states of a thread
 WAITING = cython.declare(cython.uchar, 0)
 STOPPED = cython.declare(cython.uchar, 1)
 COPIED = cython.declare(cython.uchar, 2)
-GONE = cython.declare(cython.uchar, 3)  # it ended before, or meanwhile
+GONE = cython.declare(cython.uchar, 3)  # it has ended
 DENIED = cython.declare(cython.uchar, 4)
 BUSY = cython.declare(cython.uchar, 5)  # it did not stop in time
 
-REGISTERS_ROOM = cython.declare(cython.Py_ssize_t, 512)  # bytes of a register set: 216 on x86-64, 272 on aarch64
+REGISTER_BYTES = cython.declare(cython.Py_ssize_t, 512)  # per thread: a set has 216 on x86-64, 272 on aarch64
 RED_ZONE = cython.declare(cython.ulonglong, 128)  # bytes below the stack pointer that functions use (x86-64's psABI)
-UNKNOWN_STACK = cython.declare(cython.ulonglong, 1 << 16)  # bytes tried where no region holds the stack pointer
-TOGETHER = cython.declare(cython.ulonglong, 2_000_000)  # nanoseconds that those that stopped wait for the others
-EAGER = cython.declare(cython.ulonglong, 50_000)  # nanoseconds of looking without pause
-PAUSE = cython.declare(cython.long, 20_000)  # then with one, so that the others have a processor to stop on
+UNKNOWN_STACK = cython.declare(cython.ulonglong, 1 << 16)  # bytes to copy if no region contains the stack pointer
+TOGETHER = cython.declare(cython.ulonglong, 2_000_000)  # nanoseconds that stopped threads wait for the others
+EAGER = cython.declare(cython.ulonglong, 50_000)  # nanoseconds of polling without pauses
+PAUSE = cython.declare(cython.long, 20_000)  # nanoseconds; frees a processor for the threads to stop on
 ESRCH = cython.declare(cython.uint, 3)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _stack_end(
-    starts: cython.const[cython.ulonglong][::1], ends: cython.const[cython.ulonglong][::1], sp: cython.ulonglong
-) -> cython.ulonglong:
-    """The end of the region that holds an address; 0 where none does."""
-    low: cython.Py_ssize_t = 0
-    high: cython.Py_ssize_t = starts.shape[0]
-    middle: cython.Py_ssize_t
-    while low < high:
-        middle = (low + high) // 2
-        if starts[middle] <= sp:
-            low = middle + 1
-        else:
-            high = middle
-    return ends[low - 1] if low and sp < ends[low - 1] else 0
+@cython.final
+@cython.cclass
+class ThreadGroup:
+    """Threads that are stopped together, with the columns of stopping.StoppedRows."""
 
+    pid: cython.int
+    count: cython.Py_ssize_t
+    tids: cython.const[cython.uint][::1]
+    states: cython.uchar[::1]
+    codes: cython.uint[::1]
+    sizes: cython.uint[::1]
+    registers: cython.uchar[::1]
+    stack_starts: cython.ulonglong[::1]
+    stack_offsets: cython.ulonglong[::1]
+    stack_sizes: cython.ulonglong[::1]
+    durations: cython.ulonglong[::1]
+    region_starts: cython.const[cython.ulonglong][::1]
+    region_ends: cython.const[cython.ulonglong][::1]
+    layouts: cython.const[cython.ulonglong][::1]
+    memory: cython.uchar[::1]
+    used: cython.Py_ssize_t
+    stack_limit: cython.ulonglong
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _stack_pointer(
-    layouts: cython.const[cython.ulonglong][::1], registers: cython.p_uchar, size: cython.ulonglong
-) -> cython.ulonglong:
-    """The stack pointer in a register set; 0 for one of an unknown size."""
-    at: cython.Py_ssize_t
-    byte: cython.ulonglong
-    found: cython.ulonglong = 0
-    for at in range(0, layouts.shape[0] - 2, 3):
-        if layouts[at] == size and layouts[at + 1] + layouts[at + 2] <= size and layouts[at + 2] <= 8:
-            byte = layouts[at + 2]
-            while byte:  # this machine's processes are as little-endian as it is
-                byte -= 1
-                found = found << 8 | registers[layouts[at + 1] + byte]
-            return found
-    return 0
+    def __cinit__(self, pid, rows, regions, layouts, memory, used, stack_limit):
+        self.pid = pid
+        self.tids = rows.tid
+        self.states = rows.state
+        self.codes = rows.code
+        self.sizes = rows.size
+        self.registers = rows.registers
+        self.stack_starts = rows.stack_start
+        self.stack_offsets = rows.stack_offset
+        self.stack_sizes = rows.stack_size
+        self.durations = rows.duration
+        self.region_starts = regions.start
+        self.region_ends = regions.end
+        self.layouts = layouts
+        self.memory = memory
+        self.used = used
+        self.stack_limit = stack_limit
+        self.count = self.tids.shape[0]
+        index: cython.Py_ssize_t
+        belong(min(self.states.shape[0], self.codes.shape[0], self.sizes.shape[0]) == self.count)
+        belong(max(self.states.shape[0], self.codes.shape[0], self.sizes.shape[0]) == self.count)
+        belong(self.stack_starts.shape[0] == self.count and self.stack_offsets.shape[0] == self.count)
+        belong(self.stack_sizes.shape[0] == self.count and self.durations.shape[0] == self.count)
+        belong(self.registers.shape[0] == REGISTER_BYTES * self.count)
+        belong(self.region_starts.shape[0] == self.region_ends.shape[0] and self.layouts.shape[0] % 3 == 0)
+        belong(0 <= self.used <= self.memory.shape[0] and self.pid > 0)
+        for index in range(self.count):
+            belong(0 < self.tids[index] < 1 << 30)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def seize(self) -> cython.Py_ssize_t:
+        """Ask all threads to stop. Returns how many will."""
+        index: cython.Py_ssize_t
+        pending: cython.Py_ssize_t = 0
+        fault: cython.uint
+        for index in range(self.count):
+            self.durations[index] = whence_now()
+            fault = cython.cast(cython.uint, whence_seize(cython.cast(cython.int, self.tids[index])))
+            self.codes[index] = fault
+            self.states[index] = WAITING if fault == 0 else GONE if fault == ESRCH else DENIED
+            pending += fault == 0
+        return pending
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def poll(self) -> cython.Py_ssize_t:
+        """Update the states. Returns how many threads have stopped or ended since the last call."""
+        index: cython.Py_ssize_t
+        changed: cython.Py_ssize_t = 0
+        tid: cython.int
+        status: cython.int
+        deliver: cython.int = 0
+        for index in range(self.count):
+            if self.states[index] == WAITING:
+                tid = cython.cast(cython.int, self.tids[index])
+                status = whence_stopped(tid, tid == self.pid, cython.address(deliver))
+                if status:
+                    changed += 1
+                    self.codes[index] = deliver if status > 0 else ESRCH
+                    self.states[index] = STOPPED if status > 0 else GONE
+        return changed
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def copy_stopped(self) -> cython.void:
+        """Copy registers and stack of each stopped thread, and release it."""
+        index: cython.Py_ssize_t
+        size: cython.long
+        for index in range(self.count):
+            if self.states[index] == STOPPED:
+                size = whence_registers(
+                    self.tids[index], cython.address(self.registers[REGISTER_BYTES * index]), REGISTER_BYTES
+                )
+                self.sizes[index] = size if size > 0 else 0
+                self.copy_stack(index)
+                whence_detach(self.tids[index], self.codes[index])
+                self.durations[index] = whence_now() - self.durations[index]
+                self.states[index] = COPIED if self.sizes[index] else GONE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def copy_stack(self, index: cython.Py_ssize_t) -> cython.void:
+        """Copy a thread's stack, from the red zone below its stack pointer."""
+        sp: cython.ulonglong = self.stack_pointer(index)
+        size: cython.ulonglong
+        copied: cython.long
+        self.stack_starts[index] = self.stack_offsets[index] = self.stack_sizes[index] = 0
+        if sp <= RED_ZONE or self.used >= self.memory.shape[0]:
+            return
+        size = self.region_end(sp)
+        sp -= RED_ZONE
+        size = size - sp if size else UNKNOWN_STACK
+        size = min(size, self.stack_limit, cython.cast(cython.ulonglong, self.memory.shape[0] - self.used))
+        copied = whence_read(self.pid, sp, cython.address(self.memory[self.used]), size)
+        if copied > 0:
+            self.stack_starts[index] = sp
+            self.stack_offsets[index] = self.used
+            self.stack_sizes[index] = copied
+            self.used += copied
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def stack_pointer(self, index: cython.Py_ssize_t) -> cython.ulonglong:
+        """Return a thread's stack pointer, 0 if the layout of its registers is unknown."""
+        size: cython.ulonglong = self.sizes[index]
+        first: cython.Py_ssize_t = REGISTER_BYTES * index
+        row: cython.Py_ssize_t
+        byte: cython.ulonglong
+        value: cython.ulonglong = 0
+        for row in range(0, self.layouts.shape[0] - 2, 3):
+            byte = self.layouts[row + 2]
+            if self.layouts[row] == size and self.layouts[row + 1] + byte <= size and byte <= 8:
+                while byte:  # the host is little-endian, and so are its processes
+                    byte -= 1
+                    value = value << 8 | self.registers[first + self.layouts[row + 1] + byte]
+                return value
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def region_end(self, address: cython.ulonglong) -> cython.ulonglong:
+        """Return the end of the region that contains an address, 0 if none does."""
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = self.region_starts.shape[0]
+        middle: cython.Py_ssize_t
+        while low < high:
+            middle = (low + high) // 2
+            if self.region_starts[middle] <= address:
+                low = middle + 1
+            else:
+                high = middle
+        return self.region_ends[low - 1] if low and address < self.region_ends[low - 1] else 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def release_waiting(self) -> cython.void:
+        """Give up on the threads that have not stopped."""
+        index: cython.Py_ssize_t
+        for index in range(self.count):
+            if self.states[index] == WAITING:
+                whence_detach(self.tids[index], 0)
+                self.states[index] = BUSY
 
 
 def copy_threads(
@@ -84,95 +219,40 @@ def copy_threads(
     layouts: cython.const[cython.ulonglong][::1],
     memory: cython.uchar[::1],
     used: cython.Py_ssize_t,
-    most: cython.ulonglong,
-    patience: cython.ulonglong,
+    stack_limit: cython.ulonglong,
+    timeout: cython.ulonglong,
 ) -> cython.Py_ssize_t:
-    """Stop the threads `rows.tid`, copy them, let them go; fills the other columns of rows, a row a thread.
+    """Stop the threads `rows.tid`, copy them and release them; fills the other columns of `rows`.
 
-    `code` becomes the errno of what failed or the signal that a thread was let go with, `held` how many nanoseconds
-    that took, from before it was asked to stop.
+    Args:
+        rows: a stopping.StoppedRows. `code` becomes the errno of a failure, or the signal that the thread was released
+            with; `duration` the nanoseconds from the request to stop to the release.
+        regions: readable memory (start, end), sorted.
+        layouts: for each size of a register set (size, offset and width of the stack pointer).
+        memory: buffer for stacks, of which `used` bytes are used; at most `stack_limit` bytes of each stack.
+        timeout: nanoseconds after which a thread that has not stopped is left running.
 
-    `regions` are the readable ranges of memory (start, end), sorted; `layouts` say for each size of a register set
-    where in it the stack pointer is and how many bytes that has. Stacks go to `memory` from `used` on, at most `most`
-    bytes of each. A thread that did not stop within `patience` nanoseconds is left. Returns how much of `memory` is
-    used then.
+    Returns:
+        How many bytes of `memory` are used.
     """
-    tids: cython.const[cython.uint][::1] = rows.tid
-    states: cython.uchar[::1] = rows.state
-    codes: cython.uint[::1] = rows.code
-    sizes: cython.uint[::1] = rows.size
-    registers: cython.uchar[::1] = rows.registers
-    starts: cython.ulonglong[::1] = rows.stack_start
-    offsets: cython.ulonglong[::1] = rows.stack_offset
-    lengths: cython.ulonglong[::1] = rows.stack_size
-    held: cython.ulonglong[::1] = rows.held
-    region_starts: cython.const[cython.ulonglong][::1] = regions.start
-    region_ends: cython.const[cython.ulonglong][::1] = regions.end
-    count: cython.Py_ssize_t = tids.shape[0]
-    at: cython.Py_ssize_t
-    pending: cython.Py_ssize_t = 0
+    group: ThreadGroup = ThreadGroup(pid, rows, regions, layouts, memory, used, stack_limit)
+    pending: cython.Py_ssize_t
     began: cython.ulonglong
-    now: cython.ulonglong
-    sp: cython.ulonglong
-    wanted: cython.ulonglong
-    size: cython.long
-    fault: cython.int
-    deliver: cython.int = 0
-    found: cython.int
-    kept: whence_stops
-    belong(states.shape[0] == count and codes.shape[0] == count and sizes.shape[0] == count)
-    belong(starts.shape[0] == count and offsets.shape[0] == count and lengths.shape[0] == count)
-    belong(held.shape[0] == count and registers.shape[0] == REGISTERS_ROOM * count)
-    belong(region_starts.shape[0] == region_ends.shape[0] and layouts.shape[0] % 3 == 0)
-    belong(0 <= used <= memory.shape[0] and pid > 0)
-    for at in range(count):
-        belong(0 < tids[at] < 1 << 30)
+    waited: cython.ulonglong
+    stops: whence_stops
     with cython.nogil:
-        whence_hold_stops(cython.address(kept))
-        for at in range(count):
-            held[at] = whence_now()
-            fault = whence_seize(cython.cast(cython.int, tids[at]))
-            codes[at] = fault
-            states[at] = WAITING if fault == 0 else GONE if fault == ESRCH else DENIED
-            pending += fault == 0
+        whence_hold_stops(cython.address(stops))
+        pending = group.seize()
         began = whence_now()
         while pending:
-            for at in range(count):
-                if states[at] == WAITING:
-                    found = whence_stopped(tids[at], tids[at] == pid, cython.address(deliver))
-                    if found:
-                        pending -= 1
-                        codes[at] = deliver if found > 0 else ESRCH
-                        states[at] = STOPPED if found > 0 else GONE
-            now = whence_now()
-            if pending == 0 or now - began > TOGETHER:
-                for at in range(count):
-                    if states[at] == STOPPED:
-                        size = whence_registers(
-                            tids[at], cython.address(registers[REGISTERS_ROOM * at]), REGISTERS_ROOM
-                        )
-                        sizes[at] = size if size > 0 else 0
-                        starts[at] = offsets[at] = lengths[at] = 0
-                        sp = _stack_pointer(layouts, cython.address(registers[REGISTERS_ROOM * at]), sizes[at])
-                        if sp > RED_ZONE and used < memory.shape[0]:
-                            sp -= RED_ZONE
-                            wanted = _stack_end(region_starts, region_ends, sp + RED_ZONE)
-                            wanted = wanted - sp if wanted else UNKNOWN_STACK
-                            wanted = min(wanted, most, cython.cast(cython.ulonglong, memory.shape[0] - used))
-                            size = whence_read(pid, sp, cython.address(memory[used]), wanted)
-                            if size > 0:
-                                starts[at], offsets[at], lengths[at] = sp, used, size
-                                used += size
-                        whence_detach(tids[at], codes[at])
-                        held[at] = whence_now() - held[at]
-                        states[at] = COPIED if sizes[at] else GONE
-            if pending and now - began > patience:
+            pending -= group.poll()
+            waited = whence_now() - began
+            if pending == 0 or waited > TOGETHER:
+                group.copy_stopped()
+            if pending and waited > timeout:
                 break
-            if pending and now - began > EAGER:
+            if pending and waited > EAGER:
                 whence_pause(PAUSE)
-        for at in range(count):
-            if states[at] == WAITING:
-                whence_detach(tids[at], 0)
-                states[at] = BUSY
-        whence_let_stops(cython.address(kept))
-    return used
+        group.release_waiting()
+        whence_restore_stops(cython.address(stops))
+    return group.used

@@ -1,11 +1,11 @@
-"""Kernel: from frame to frame by rows of call frame information, as long as they are plain.
+"""Kernel: walk from frame to frame by plain rows of call frame information.
 
-In: executable mappings with the CfiTables of their files, memory as segments, and registers of a thread, or of many
-samples. Out: the frames, until one is met that needs more than memory and a plain row. That one is left to the Python
-unwinder, which does one step and comes back: signals, expressions, code without CFI, stacks that go wrong. So a stack
-is the same whoever walks it.
+In: executable mappings with the CfiTables of their files, memory as segments, and the registers of a thread or of many
+samples. Out: the frames, up to a frame that needs more than memory and a plain row: a signal, an expression, code
+without CFI, a damaged stack. The Python unwinder (unwinder.py), which is the reference, does that step and resumes the
+walk, so that a stack does not depend on who walks it.
 
-What a pc does is looked up once and remembered. A frame then costs some 30 ns.
+The row of a pc is looked up once and cached. A frame then costs about 30 ns.
 """
 
 import cython
@@ -20,9 +20,9 @@ from cython.cimports.whence.unwind.kernels import constants as c
 from cython.cimports.whence.unwind.kernels.cfi import NONE, STATE_HEAD, CfiTable, Cie, Entry
 
 _ONE = cython.declare(cython.ulonglong, 1)
-RULES_LIMIT = cython.declare(cython.ulonglong, 64)  # of a row, that is walked here
-VALUES_LIMIT = cython.declare(cython.int, 4)  # on the stack of an expression that is worked out here
-END_OF_STACK = cython.declare(cython.uint, 0xFFFFFFFF)  # in place of a table: no caller is there
+RULES_LIMIT = cython.declare(cython.ulonglong, 64)  # rules of a row
+VALUES_LIMIT = cython.declare(cython.int, 4)  # depth of the stack of an expression
+END_OF_STACK = cython.declare(cython.uint, 0xFFFFFFFF)  # in place of a table: the frame has no caller
 
 
 @cython.final
@@ -31,9 +31,9 @@ class Walker:
     """Walks stacks of one process."""
 
     def __cinit__(self, machine, order):
-        """`machine` is a registers.Machine, `order` its byte order."""
+        """Prepare to walk stacks of `machine` (registers.Machine) with byte order `order`."""
         register: cython.int
-        self.held = []
+        self.owners = []
         self.sp = machine.sp
         self.word = machine.word
         belong(0 <= self.sp < REGISTERS and (self.word == 4 or self.word == 8))
@@ -44,11 +44,11 @@ class Walker:
         self.bits = machine.bits
         self.pushes_pc = machine.link is None
         self.mapping = -1
-        for register in machine.kept:
+        for register in machine.callee_saved:
             belong(0 <= register < REGISTERS)
-            self.kept[register >> 6] |= _ONE << (register & 63)
-        self.places = cython.cast(cython.pointer[Place], calloc(PLACES, cython.sizeof(Place)))
-        if self.places == cython.NULL:
+            self.callee_saved[register >> 6] |= _ONE << (register & 63)
+        self.cache = cython.cast(cython.pointer[CachedRow], calloc(CACHE_SIZE, cython.sizeof(CachedRow)))
+        if self.cache == cython.NULL:
             raise MemoryError
 
     def __dealloc__(self):
@@ -57,85 +57,87 @@ class Walker:
         release(cython.address(self.table_pointers))
         release(cython.address(self.pcs))
         release(cython.address(self.sps))
-        free(self.places)
-
-    # what is known of the process
+        free(self.cache)
 
     def add_mapping(self, start: cython.ulonglong, end: cython.ulonglong):
-        """Executable memory, in order of address."""
-        mappings: cython.pointer[Mapping] = cython.cast(cython.pointer[Mapping], self.mappings.items)
-        new: cython.pointer[Mapping]
+        """Add executable memory, in order of address."""
+        mappings: cython.pointer[CodeMapping] = cython.cast(cython.pointer[CodeMapping], self.mappings.items)
+        new: cython.pointer[CodeMapping]
         belong(start <= end and (self.mappings.count == 0 or mappings[self.mappings.count - 1].end <= start))
-        new = cython.cast(cython.pointer[Mapping], push(cython.address(self.mappings), cython.sizeof(Mapping)))
+        new = cython.cast(cython.pointer[CodeMapping], push(cython.address(self.mappings), cython.sizeof(CodeMapping)))
         if new == cython.NULL:
             raise MemoryError
-        memset(new, 0, cython.sizeof(Mapping))
+        memset(new, 0, cython.sizeof(CodeMapping))
         new.start = start
         new.end = end
 
     def set_module(self, mapping: cython.Py_ssize_t, bias, tables):
-        """The CfiTables of the file that a mapping is of, of which the first that has an FDE counts; `bias` is what
-        its runtime addresses have more than its vaddrs. No table: such code is left to Python."""
-        one: cython.pointer[Mapping]
+        """Set the CfiTables of a mapping's file, in search order, and its bias (runtime address - vaddr).
+
+        Code of a mapping without tables is left to Python.
+        """
+        entry: cython.pointer[CodeMapping]
         pointer: cython.pp_void
         table: CfiTable
         belong(0 <= mapping < self.mappings.count)
         tables = list(tables)
         for table in tables:
             belong(table is not None)
-        one = cython.cast(cython.pointer[Mapping], self.mappings.items) + mapping
-        one.bias = cython.cast(cython.ulonglong, bias & 0xFFFFFFFFFFFFFFFF)
-        one.is_known = True
-        one.tables = 0
-        one.first_table = cython.cast(cython.uint, self.table_pointers.count)
+        entry = cython.cast(cython.pointer[CodeMapping], self.mappings.items) + mapping
+        entry.bias = cython.cast(cython.ulonglong, bias & 0xFFFFFFFFFFFFFFFF)
+        entry.is_loaded = True
+        entry.tables = 0
+        entry.first_table = cython.cast(cython.uint, self.table_pointers.count)
         for table in tables:
             pointer = cython.cast(
                 cython.pp_void, push(cython.address(self.table_pointers), cython.sizeof(cython.p_void))
             )
             if pointer == cython.NULL:
                 raise MemoryError
-            self.held.append(table)
+            self.owners.append(table)
             pointer[0] = cython.cast(cython.p_void, table)
-            one.tables += 1
+            entry.tables += 1
 
     def add_segment(self, start: cython.ulonglong, data):
-        """Bytes of memory from an address on, in order of address; none may overlap the one before."""
+        """Add memory, in order of address; segments must not overlap."""
         view: cython.const[cython.uchar][::1] = memoryview(data).cast("B")
-        segments: cython.pointer[Segment] = cython.cast(cython.pointer[Segment], self.segments.items)
-        new: cython.pointer[Segment]
+        segments: cython.pointer[MemorySegment] = cython.cast(cython.pointer[MemorySegment], self.segments.items)
+        new: cython.pointer[MemorySegment]
         size: cython.ulonglong = view.shape[0]
         belong(start + size >= start)
         belong(self.segments.count == 0 or segments[self.segments.count - 1].end <= start)
         if size == 0:
             return
-        new = cython.cast(cython.pointer[Segment], push(cython.address(self.segments), cython.sizeof(Segment)))
+        new = cython.cast(
+            cython.pointer[MemorySegment], push(cython.address(self.segments), cython.sizeof(MemorySegment))
+        )
         if new == cython.NULL:
             raise MemoryError
-        self.held.append(view)
+        self.owners.append(view)
         new.start = start
         new.end = start + size
         new.bytes = cython.address(view[0])
 
     def set_stack(self, start: cython.ulonglong, data):
-        """The bytes of the one stack whose thread is walked next, from an address on, where no segment is."""
+        """Set the stack of the thread that is walked next, for memory outside the segments."""
         self.stack_view = memoryview(data).cast("B")
         belong(start + cython.cast(cython.ulonglong, self.stack_view.shape[0]) >= start)
-        self.near.start = self.near.end = 0
+        self.last_segment.start = self.last_segment.end = 0
         if self.stack_view.shape[0]:
-            self.near.start = start
-            self.near.end = start + cython.cast(cython.ulonglong, self.stack_view.shape[0])
-            self.near.bytes = cython.address(self.stack_view[0])
+            self.last_segment.start = start
+            self.last_segment.end = start + cython.cast(cython.ulonglong, self.stack_view.shape[0])
+            self.last_segment.bytes = cython.address(self.stack_view[0])
 
     # reading
 
     def load(self, address, value):
-        """A word of memory. False where it isn't there."""
+        """Load a word of memory. False if it is not available."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t
         middle: cython.Py_ssize_t
-        segments: cython.pointer[Segment]
-        if address - self.near.start >= self.near.end - self.near.start:
-            segments = cython.cast(cython.pointer[Segment], self.segments.items)
+        segments: cython.pointer[MemorySegment]
+        if address - self.last_segment.start >= self.last_segment.end - self.last_segment.start:
+            segments = cython.cast(cython.pointer[MemorySegment], self.segments.items)
             high = self.segments.count
             while low < high:
                 middle = (low + high) >> 1
@@ -146,18 +148,18 @@ class Walker:
             if low == 0 or address >= segments[low - 1].end:
                 self.unreadable = address
                 return False
-            self.near = segments[low - 1]
-        if self.near.end - address < cython.cast(cython.ulonglong, self.word):
+            self.last_segment = segments[low - 1]
+        if self.last_segment.end - address < cython.cast(cython.ulonglong, self.word):
             self.unreadable = address
             return False
-        value[0] = number(self.near.bytes + (address - self.near.start), self.word, self.big)
+        value[0] = number(self.last_segment.bytes + (address - self.last_segment.start), self.word, self.big)
         return True
 
     def mapping_of(self, address):
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.mappings.count
         middle: cython.Py_ssize_t
-        mappings: cython.pointer[Mapping] = cython.cast(cython.pointer[Mapping], self.mappings.items)
+        mappings: cython.pointer[CodeMapping] = cython.cast(cython.pointer[CodeMapping], self.mappings.items)
         while low < high:
             middle = (low + high) >> 1
             if mappings[middle].start <= address:
@@ -167,111 +169,115 @@ class Walker:
         return low - 1 if low and address < mappings[low - 1].end else -1
 
     def is_code(self, address):
-        """Whether an address, or the one before it, is in a mapping; most are in the one that was looked at last."""
-        found: cython.longlong
-        one: cython.pointer[Mapping]
+        """Return True if an address, or the one before, is in a mapping; usually that of the last call."""
+        index: cython.longlong
+        mapping: cython.pointer[CodeMapping]
         if address - 1 - self.code_start < self.code_size:
             return True
-        found = self.mapping_of(address - 1)
-        if found < 0:
-            found = self.mapping_of(address)
-        if found < 0:
+        index = self.mapping_of(address - 1)
+        if index < 0:
+            index = self.mapping_of(address)
+        if index < 0:
             return False
-        one = cython.cast(cython.pointer[Mapping], self.mappings.items) + found
-        self.code_start = one.start
-        self.code_size = one.end - one.start
+        mapping = cython.cast(cython.pointer[CodeMapping], self.mappings.items) + index
+        self.code_start = mapping.start
+        self.code_size = mapping.end - mapping.start
         return True
 
-    # what a pc does
+    # rows
 
-    def place_of(self, walk, place):
-        """The row that holds in a frame. WALK_ON, WALK_ODD or WALK_MODULE."""
-        kept: cython.pointer[Place] = self.places + self.slot_of(walk)
+    def row_of(self, walk, row):
+        """Find the row of a frame: WALK_CONTINUES, WALK_SPECIAL or WALK_MODULE."""
+        cached: cython.pointer[CachedRow] = self.cache + self.slot_of(walk)
         how: cython.int
-        if kept.pc == walk.pc and kept.table != 0 and kept.is_exact == walk.is_exact:
-            place[0] = kept[0]
-            return WALK_ON
-        how = self.find_place(walk, place)
-        if how == WALK_ON:
-            kept[0] = place[0]
+        if cached.pc == walk.pc and cached.table != 0 and cached.is_exact == walk.is_exact:
+            row[0] = cached[0]
+            return WALK_CONTINUES
+        how = self.find_row(walk, row)
+        if how == WALK_CONTINUES:
+            cached[0] = row[0]
         return how
 
-    def find_place(self, walk, place):
+    def find_row(self, walk, row):
         address: cython.ulonglong = walk.pc if walk.is_exact else walk.pc - 1
         mapping: cython.longlong = self.mapping_of(address)
-        one: cython.pointer[Mapping]
-        at: cython.uint
+        code: cython.pointer[CodeMapping]
+        index: cython.uint
         vaddr: cython.ulonglong
         entry: cython.uint
-        found: cython.pointer[Entry]
+        fde: cython.pointer[Entry]
         cie: cython.pointer[Cie]
         table: CfiTable
         if mapping < 0:
-            return WALK_ODD
-        one = cython.cast(cython.pointer[Mapping], self.mappings.items) + mapping
-        if not one.is_known:
+            return WALK_SPECIAL
+        code = cython.cast(cython.pointer[CodeMapping], self.mappings.items) + mapping
+        if not code.is_loaded:
             self.mapping = mapping
             return WALK_MODULE
-        for at in range(one.first_table, one.first_table + one.tables):
-            table = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[at])
-            vaddr = address - one.bias & table.mask
+        for index in range(code.first_table, code.first_table + code.tables):
+            table = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[index])
+            vaddr = address - code.bias & table.mask
             entry = table.find_entry(vaddr)
             if entry == NONE:
                 continue
-            found = cython.cast(cython.pointer[Entry], table.entries.items) + entry
-            cie = cython.cast(cython.pointer[Cie], table.cies.items) + found.cie
+            fde = cython.cast(cython.pointer[Entry], table.entries.items) + entry
+            cie = cython.cast(cython.pointer[Cie], table.cies.items) + fde.cie
             if cie.is_signal:
-                return WALK_ODD
-            # code that signal handlers return to begins where no FDE covers it, or at an FDE's start: unless Python
-            # looked at it and found none, it is asked
-            if not self.is_learning and (vaddr == found.start if walk.is_exact else vaddr + 1 == found.end):
-                return WALK_ODD
-            place.state = table.state_of_row(entry, vaddr)
-            if place.state == NONE:
-                return WALK_ODD
-            place.table = at + 1
-            place.dead = DEAD_UNKNOWN
-            place.pc = walk.pc
-            place.is_exact = walk.is_exact
-            return WALK_ON
-        return WALK_ODD
+                return WALK_SPECIAL
+            # signal trampolines start before or at an FDE's start: Python inspects such code first
+            if not self.is_learning and (vaddr == fde.start if walk.is_exact else vaddr + 1 == fde.end):
+                return WALK_SPECIAL
+            row.state = table.state_of_row(entry, vaddr)
+            if row.state == NONE:
+                return WALK_SPECIAL
+            row.table = index + 1
+            row.dead = DEAD_UNKNOWN
+            row.pc = walk.pc
+            row.is_exact = walk.is_exact
+            return WALK_CONTINUES
+        return WALK_SPECIAL
 
     def learn_plain(self, pc, is_exact, dead: cython.int):
-        """A frame with this pc is plain, if its row is: Python looked at the code there. Registers whose slots lie
-        below the stack pointer have their values again (`dead` > 0), or not (< 0); 0 says nothing of them."""
+        """Cache the row of a frame that Python has inspected and found plain.
+
+        `dead`: registers whose slots are below the stack pointer have their values again (> 0) or have lost them (< 0);
+        0 if unknown.
+        """
         walk: cython.pointer[Walk] = cython.address(self.walk)
-        kept: cython.pointer[Place]
-        place: Place
+        cached: cython.pointer[CachedRow]
+        row: CachedRow
         walk.pc = pc & self.mask
         walk.is_exact = bool(is_exact)
         self.is_learning = True
-        kept = self.places + self.slot_of(walk)
-        if kept.pc == walk.pc and kept.is_exact == walk.is_exact and kept.table != 0:
-            place = kept[0]
-        elif self.find_place(walk, cython.address(place)) != WALK_ON:
-            place.table = 0
+        cached = self.cache + self.slot_of(walk)
+        if cached.pc == walk.pc and cached.is_exact == walk.is_exact and cached.table != 0:
+            row = cached[0]
+        elif self.find_row(walk, cython.address(row)) != WALK_CONTINUES:
+            row.table = 0
         self.is_learning = False
-        if place.table:
+        if row.table:
             if dead:
-                place.dead = DEAD_BACK if dead > 0 else DEAD_LOST
-            kept[0] = place
+                row.dead = DEAD_RESTORED if dead > 0 else DEAD_LOST
+            cached[0] = row
 
     def learn_end(self, pc):
-        """No frame is behind one that is at this pc by a return: Python found that it has no caller."""
+        """Record that frames at this return address have no caller."""
         walk: cython.pointer[Walk] = cython.address(self.walk)
-        place: Place
-        memset(cython.address(place), 0, cython.sizeof(Place))
+        row: CachedRow
+        memset(cython.address(row), 0, cython.sizeof(CachedRow))
         walk.pc = pc & self.mask
         walk.is_exact = False
-        place.pc = walk.pc
-        place.table = END_OF_STACK
-        self.places[self.slot_of(walk)] = place
+        row.pc = walk.pc
+        row.table = END_OF_STACK
+        self.cache[self.slot_of(walk)] = row
 
-    def counted(self, table, walk, where, column, value):
-        """What an expression counts from registers, as those of PLTs do: by the pc, what its code pushed. False for
-        another one. The pc is in the return address's column where calls push that."""
-        at: cython.ulonglong = where & 0xFFFFFFFF
-        end: cython.ulonglong = at + (where >> 32)
+    def counted(self, table, walk, span, column, value):
+        """Evaluate an expression that counts from registers and the pc, as those of PLTs do.
+
+        The pc is in the return address's column if calls push it. False for other expressions.
+        """
+        offset: cython.ulonglong = span & 0xFFFFFFFF
+        end: cython.ulonglong = offset + (span >> 32)
         data: cython.p_uchar = table.expressions.items
         stack: cython.ulonglong[4]
         depth: cython.int = 0
@@ -280,9 +286,9 @@ class Walker:
         half: cython.ulonglong = _ONE << (self.bits - 1)
         if end > cython.cast(cython.ulonglong, table.expressions.count):
             return False
-        while at < end:
-            code = data[at]
-            at += 1
+        while offset < end:
+            code = data[offset]
+            offset += 1
             if c.OP_LIT0 <= code <= c.OP_LIT31 or c.OP_BREG0 <= code <= c.OP_BREG31:
                 if depth >= VALUES_LIMIT:
                     return False
@@ -292,11 +298,11 @@ class Walker:
                     register = cython.cast(cython.ulonglong, code - c.OP_BREG0)
                     if self.pushes_pc and register == column:
                         stack[depth] = walk.pc
-                    elif walk.known[0] >> register & 1:
+                    elif walk.valid[0] >> register & 1:
                         stack[depth] = walk.values[register]
                     else:
                         return False
-                    stack[depth] = stack[depth] + sleb(data, cython.address(at), end) & self.mask
+                    stack[depth] = stack[depth] + sleb(data, cython.address(offset), end) & self.mask
                 depth += 1
                 continue
             if depth < 2:
@@ -306,7 +312,7 @@ class Walker:
                 stack[depth - 1] &= stack[depth]
             elif code == c.OP_PLUS:
                 stack[depth - 1] = stack[depth - 1] + stack[depth] & self.mask
-            elif code == c.OP_GE:  # of signed numbers
+            elif code == c.OP_GE:  # signed
                 stack[depth - 1] = (stack[depth - 1] ^ half) >= (stack[depth] ^ half)
             elif code == c.OP_SHL:
                 if stack[depth] >= cython.cast(cython.ulonglong, self.bits):
@@ -315,7 +321,7 @@ class Walker:
                     stack[depth - 1] = stack[depth - 1] << stack[depth] & self.mask
             else:
                 return False
-        if at != end or depth == 0:
+        if offset != end or depth == 0:
             return False
         value[0] = stack[depth - 1]
         return True
@@ -324,9 +330,9 @@ class Walker:
         return ((walk.pc ^ cython.cast(cython.ulonglong, walk.is_exact) << 63) * WHENCE_GOLDEN) >> 50
 
     def step(self, walk):
-        """Make the walk's frame its caller's. It stays as it is where that is not WALK_ON."""
-        place: Place
-        how: cython.int = self.place_of(walk, cython.address(place))
+        """Replace the walk's frame by its caller. The frame is unchanged unless the result is WALK_CONTINUES."""
+        row: CachedRow
+        how: cython.int = self.row_of(walk, cython.address(row))
         table: CfiTable
         words: cython.p_ulonglong
         count: cython.ulonglong
@@ -338,117 +344,117 @@ class Walker:
         value: cython.ulonglong = 0
         pc: cython.ulonglong = 0
         has_pc: cython.bint
-        known: cython.ulonglong[2]
+        valid: cython.ulonglong[2]
         changed: cython.ulonglong[64]
         values: cython.ulonglong[64]
         changes: cython.int = 0
         change: cython.int
         sp: cython.ulonglong = walk.values[self.sp]
-        if how != WALK_ON:
+        if how != WALK_CONTINUES:
             return how
-        if place.table == END_OF_STACK:
+        if row.table == END_OF_STACK:
             return WALK_COMPLETE
-        table = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[place.table - 1])
-        words = table.words.items + table.state_at.items[place.state]
+        table = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[row.table - 1])
+        words = table.words.items + table.state_offset.items[row.state]
         count = words[0] & 0xFFFF
         column = words[0] >> 32
         if count > RULES_LIMIT or column >= REGISTERS:
-            return WALK_ODD
+            return WALK_SPECIAL
         if words[0] >> 16 & 0xFF == c.CFA_REGISTER:
             register = words[1]
-            if register >= REGISTERS or not walk.known[register >> 6] >> (register & 63) & 1:
-                return WALK_ODD
+            if register >= REGISTERS or not walk.valid[register >> 6] >> (register & 63) & 1:
+                return WALK_SPECIAL
             cfa = walk.values[register] + words[2] & self.mask
         elif words[0] >> 16 & 0xFF != c.CFA_EXPRESSION or not self.counted(
             table, walk, words[2], column, cython.address(cfa)
         ):
-            return WALK_ODD
-        has_pc = walk.known[column >> 6] >> (column & 63) & 1
+            return WALK_SPECIAL
+        has_pc = walk.valid[column >> 6] >> (column & 63) & 1
         pc = walk.values[column]
-        known[0] = walk.known[0] & self.kept[0]
-        known[1] = walk.known[1] & self.kept[1]
-        known[self.sp >> 6] |= _ONE << (self.sp & 63)
+        valid[0] = walk.valid[0] & self.callee_saved[0]
+        valid[1] = walk.valid[1] & self.callee_saved[1]
+        valid[self.sp >> 6] |= _ONE << (self.sp & 63)
         words += STATE_HEAD
         for rule in range(count):
             register = words[2 * rule] >> 8
             how = words[2 * rule] & 0xFF
             if register >= REGISTERS:
-                return WALK_ODD
+                return WALK_SPECIAL
             if how == c.HOW_OFFSET:
                 if not self.load(cfa + words[2 * rule + 1] & self.mask, cython.address(value)):
                     if register == column:
                         return WALK_UNREADABLE
                     if not self.is_sample or register == cython.cast(cython.ulonglong, self.sp):
-                        return WALK_ODD  # it may be in memory that Python reads
+                        return WALK_SPECIAL  # Python may be able to read it
                     if walk.is_exact and cfa + words[2 * rule + 1] - sp & self.mask > self.mask >> 1:
-                        if place.dead == DEAD_UNKNOWN:
-                            return WALK_ODD
-                        if place.dead == DEAD_BACK:
-                            known[register >> 6] |= walk.known[register >> 6] & _ONE << (register & 63)
+                        if row.dead == DEAD_UNKNOWN:
+                            return WALK_SPECIAL
+                        if row.dead == DEAD_RESTORED:
+                            valid[register >> 6] |= walk.valid[register >> 6] & _ONE << (register & 63)
                             continue
-                    known[register >> 6] &= ~(_ONE << (register & 63))
+                    valid[register >> 6] &= ~(_ONE << (register & 63))
                     continue
             elif how == c.HOW_UNDEFINED:
                 if register == column:
                     return WALK_COMPLETE
-                known[register >> 6] &= ~(_ONE << (register & 63))
+                valid[register >> 6] &= ~(_ONE << (register & 63))
                 continue
             elif how == c.HOW_VAL_OFFSET:
                 value = cfa + words[2 * rule + 1] & self.mask
             elif how == c.HOW_SAME or how == c.HOW_REGISTER:
                 other = register if how == c.HOW_SAME else words[2 * rule + 1]
-                if other >= REGISTERS or not walk.known[other >> 6] >> (other & 63) & 1:
-                    return WALK_ODD
+                if other >= REGISTERS or not walk.valid[other >> 6] >> (other & 63) & 1:
+                    return WALK_SPECIAL
                 value = walk.values[other]
             else:
-                return WALK_ODD
+                return WALK_SPECIAL
             if register == column:
                 pc = value
                 has_pc = True
-            known[register >> 6] |= _ONE << (register & 63)
+            valid[register >> 6] |= _ONE << (register & 63)
             changed[changes] = register
             values[changes] = value
             changes += 1
         if not has_pc:
-            return WALK_ODD
+            return WALK_SPECIAL
         pc &= self.address_mask
         if pc == 0:
             return WALK_COMPLETE
         if cfa < walk.cfa_before or (cfa == walk.cfa_before and not walk.after_signal) or (cfa == sp and pc == walk.pc):
-            return WALK_ODD
+            return WALK_SPECIAL
         if not self.is_code(pc):
-            return WALK_ODD
+            return WALK_SPECIAL
         walk.values[self.sp] = cfa - self.sp_below_cfa & self.mask
         for change in range(changes):
             walk.values[changed[change]] = values[change]
-        walk.known[0] = known[0]
-        walk.known[1] = known[1]
+        walk.valid[0] = valid[0]
+        walk.valid[1] = valid[1]
         walk.pc = pc
         walk.cfa_before = cfa
         walk.is_exact = False
         walk.after_signal = False
-        return WALK_ON
+        return WALK_CONTINUES
 
     # one thread
 
     def begin(self, pc, is_exact, after_signal, cfa_before, values):
-        """The frame to walk from; `values` are registers by number. False when it has what only Python walks with."""
+        """Set the first frame. False if a register is left to Python or the stack pointer is missing."""
         walk: cython.pointer[Walk] = cython.address(self.walk)
         register: cython.int
         walk.pc = pc & self.mask
         walk.is_exact = bool(is_exact)
         walk.after_signal = bool(after_signal)
         walk.cfa_before = cfa_before & self.mask
-        walk.known[0] = walk.known[1] = 0
+        walk.valid[0] = walk.valid[1] = 0
         for register, value in values.items():
             if not 0 <= register < REGISTERS:
                 return False
             walk.values[register] = value & self.mask
-            walk.known[register >> 6] |= _ONE << (register & 63)
-        return bool(walk.known[self.sp >> 6] >> (self.sp & 63) & 1)
+            walk.valid[register >> 6] |= _ONE << (register & 63)
+        return bool(walk.valid[self.sp >> 6] >> (self.sp & 63) & 1)
 
-    def walk_on(self, most: cython.Py_ssize_t):
-        """Walk at most so many frames. (WALK_*, [(pc, sp) of each frame that was left behind])."""
+    def resume(self, most: cython.Py_ssize_t):
+        """Walk at most `most` frames. Returns WALK_* and the (pc, sp) of each frame that was left."""
         how: cython.int = WALK_FULL
         pc: cython.ulonglong
         sp: cython.ulonglong
@@ -457,34 +463,32 @@ class Walker:
             pc = self.walk.pc
             sp = self.walk.values[self.sp]
             how = self.step(cython.address(self.walk))
-            if how != WALK_ON and how != WALK_COMPLETE:
+            if how != WALK_CONTINUES and how != WALK_COMPLETE:
                 break
             if not push_u64(cython.address(self.pcs), pc) or not push_u64(cython.address(self.sps), sp):
                 raise MemoryError
             if how == WALK_COMPLETE:
                 break
             how = WALK_FULL
-        return how, [(self.pcs.items[at], self.sps.items[at]) for at in range(self.pcs.count)]
+        return how, [(self.pcs.items[index], self.sps.items[index]) for index in range(self.pcs.count)]
 
     def frame(self):
-        """Where the walk is: (pc, CFA of the frame before, registers by number)."""
+        """Return the current frame: (pc, CFA of the previous frame, registers by number)."""
         register: cython.int
         values = {}
         for register in range(REGISTERS):
-            if self.walk.known[register >> 6] >> (register & 63) & 1:
+            if self.walk.valid[register >> 6] >> (register & 63) & 1:
                 values[register] = self.walk.values[register]
         return self.walk.pc, self.walk.cfa_before, values
 
     # many samples
 
-    def walk_samples(self, samples, found, first: cython.Py_ssize_t, most: cython.Py_ssize_t):
-        """Walk samples from number `first` on, at most `most` frames of each, up to one that Python is needed for.
+    def walk_samples(self, samples, result, first: cython.Py_ssize_t, most: cython.Py_ssize_t):
+        """Walk samples from index `first`, at most `most` frames each, up to a sample that needs Python.
 
-        `samples` has columns: pc (Q); values (Q), a row of numbers for each sample, of the registers whose numbers are
-        in `numbers` (I); stack_start (Q), stack_at and stack_size (Q), what of `stack` (bytes) is the sample's memory.
-        `found` is filled: `pc` (a Column of Q) with the frames of all samples, innermost first, `end` (Q) with where
-        each sample's end in it, `how` (B) with WALK_*. A sample that is WALK_ODD or WALK_MODULE has no frames, and its
-        number is returned; else how many there are.
+        `samples` is a samples.StackSamples; `result`, a samples.SampleStacks, is filled: `pc` with the frames of all
+        samples, innermost first, `end` with the end of each sample in it, `how` with WALK_*. Returns the index of a
+        sample that is WALK_SPECIAL or WALK_MODULE, which has no frames yet, else the number of samples.
         """
         pcs: cython.const[cython.ulonglong][::1] = samples.pc
         values: cython.const[cython.ulonglong][::1] = samples.values
@@ -493,12 +497,12 @@ class Walker:
         stack_at: cython.const[cython.ulonglong][::1] = samples.stack_at
         stack_size: cython.const[cython.ulonglong][::1] = samples.stack_size
         stack: cython.const[cython.uchar][::1] = memoryview(samples.stack).cast("B")
-        out: Column = found.pc
-        ends: cython.ulonglong[::1] = found.end
-        hows: cython.uchar[::1] = found.how
+        out: Column = result.pc
+        ends: cython.ulonglong[::1] = result.end
+        hows: cython.uchar[::1] = result.how
         count: cython.Py_ssize_t = pcs.shape[0]
         registers: cython.Py_ssize_t = numbers.shape[0]
-        held: cython.ulonglong = stack.shape[0]
+        stack_bytes: cython.ulonglong = stack.shape[0]
         sample: cython.Py_ssize_t
         begin: cython.Py_ssize_t
         index: cython.Py_ssize_t
@@ -513,42 +517,42 @@ class Walker:
         for index in range(registers):
             belong(numbers[index] < REGISTERS)
         for sample in range(first, count):
-            belong(stack_at[sample] <= held and stack_size[sample] <= held - stack_at[sample])
+            belong(stack_at[sample] <= stack_bytes and stack_size[sample] <= stack_bytes - stack_at[sample])
             belong(stack_start[sample] + stack_size[sample] >= stack_start[sample])
-            walk.known[0] = walk.known[1] = 0
+            walk.valid[0] = walk.valid[1] = 0
             for index in range(registers):
                 walk.values[numbers[index]] = values[sample * registers + index] & self.mask
-                walk.known[numbers[index] >> 6] |= _ONE << (numbers[index] & 63)
+                walk.valid[numbers[index] >> 6] |= _ONE << (numbers[index] & 63)
             walk.pc = pcs[sample] & self.mask
             walk.is_exact = True
             walk.after_signal = True
             begin = out.vector.count
-            how = WALK_ODD
-            if walk.known[self.sp >> 6] >> (self.sp & 63) & 1:
+            how = WALK_SPECIAL
+            if walk.valid[self.sp >> 6] >> (self.sp & 63) & 1:
                 walk.cfa_before = walk.values[self.sp]
-                self.near.start = self.near.end = 0
+                self.last_segment.start = self.last_segment.end = 0
                 self.is_sample = True
                 if stack_size[sample]:
-                    self.near.start = stack_start[sample]
-                    self.near.end = stack_start[sample] + stack_size[sample]
-                    self.near.bytes = cython.address(stack[stack_at[sample]])
-                how = WALK_ON
+                    self.last_segment.start = stack_start[sample]
+                    self.last_segment.end = stack_start[sample] + stack_size[sample]
+                    self.last_segment.bytes = cython.address(stack[stack_at[sample]])
+                how = WALK_CONTINUES
                 for frames in range(most):
                     pc = walk.pc
                     how = self.step(cython.address(walk))
-                    if how != WALK_ODD and how != WALK_MODULE and not out.push_u64(pc):
-                        self.near.start = self.near.end = 0
+                    if how != WALK_SPECIAL and how != WALK_MODULE and not out.push_u64(pc):
+                        self.last_segment.start = self.last_segment.end = 0
                         self.is_sample = False
                         raise MemoryError
-                    if how != WALK_ON:
+                    if how != WALK_CONTINUES:
                         break
-                if how == WALK_ON:
+                if how == WALK_CONTINUES:
                     how = WALK_FULL
-                self.near.start = self.near.end = 0
+                self.last_segment.start = self.last_segment.end = 0
                 self.is_sample = False
             ends[sample] = begin
             hows[sample] = how
-            if how == WALK_ODD or how == WALK_MODULE:
+            if how == WALK_SPECIAL or how == WALK_MODULE:
                 out.vector.count = begin
                 return sample
             ends[sample] = out.vector.count
