@@ -1,27 +1,27 @@
 """Unwinding: from registers, memory and call frame information to stacks, each frame with how it was found.
 
-    cfi.py          .eh_frame and .debug_frame of one file as rows: how to compute the caller's registers at a vaddr;
-                    compiled by kernels/cfi.py
-    sframe.py       .sframe as rows
-    exidx.py        ARM's exception tables as rows
-    expressions.py  evaluates DWARF expressions
-    instructions.py x86-64 and i386 code without tables, read instruction by instruction
-    arm.py          32-bit ARM code without tables, read instruction by instruction
-    registers.py    the registers of each machine
-    unwinder.py     one thread, frame by frame, and why its stack ends: the reference
-    walking.py      plain frames, walked by kernels/walk.py: a fast path that must give the reference's answers
-    samples.py      the stacks of many samples: registers, and a copy of the stack's bytes
-    steps.py        frames, how each was found, and why a stack ends
-    gostack.py      callers of Go functions, across Go's switches of stacks
-    goroutines.py   all goroutines of a Go program, running or parked
-    memory.py       memory in a core and in the mapped files
-    modules.py      the file of each executable mapping
-    signals.py      names and causes of signals
-    core.py         the stacks of all threads of a core file
-    stopping.py     threads of a live process: stopped, copied, released
-    live.py         the stacks of a live process
-    constants.py    operations of DWARF expressions
-    explaining.py   the rule that led from each frame to its caller, as text
+    cfi.py           .eh_frame and .debug_frame of one file as rows: how to compute the caller's registers at a vaddr;
+                     compiled by kernels/cfi.py
+    sframe.py        .sframe as rows
+    exidx.py         ARM's exception tables as rows
+    expressions.py   evaluates DWARF expressions
+    instructions.py  x86-64 and i386 code without tables, read instruction by instruction
+    arm.py           32-bit ARM code without tables, read instruction by instruction
+    registers.py     the registers of each machine
+    unwinder.py      one thread, frame by frame, and why its stack ends: the reference
+    walking.py       plain frames, walked by kernels/walk.py: a fast path that must give the reference's answers
+    samples.py       the stacks of many samples: registers, and a copy of the stack's bytes
+    steps.py         frames, how each was found, and why a stack ends
+    gostack.py       callers of Go functions, across Go's switches of stacks
+    goroutines.py    all goroutines of a Go program, running or parked
+    memory.py        memory in a core and in the mapped files
+    modules.py       the file of each executable mapping
+    signals.py       names and causes of signals
+    core.py          the stacks of all threads of a core file
+    stopping.py      threads of a live process: stopped, copied, released
+    live.py          the stacks of a live process
+    constants.py     operations of DWARF expressions
+    explaining.py    the rule that led from each frame to its caller, as text
 
 There are two unwinders. unwinder.py is the reference: it handles every frame. kernels/walk.py repeats its steps for
 plain frames (three times as fast on recordings) and leaves all others to it; tests compare both.
