@@ -27,7 +27,7 @@ def seeds() -> list[bytes]:
 
 
 def target(data: bytes) -> None:
-    found = maps.parse(data, "/proc/7", wanted=0)
+    found = maps.parse(data, "/proc/7", permissions=0)
     for before, after in zip(found.mappings, found.mappings[1:], strict=False):
         assert before.start <= after.start
     for mapping in found.mappings:

@@ -98,7 +98,7 @@ def asked(world: World, command: str, tmp_path: Path) -> list[str]:
         return ["addr", "--snapshot", str(tmp_path / "snapshot"), hex(world.runtime)]
     if command == "core":
         mapped = []
-        for one in maps.parse(maps.read(process.directory), wanted=0).mappings:
+        for one in maps.parse(maps.read(process.directory), permissions=0).mappings:
             if one.path == str(world.stripped):
                 memory = b"" if one.offset else world.stripped.read_bytes()[:4096]
                 mapped.append(Mapped(one.start, one.limit, one.path, one.offset, 5 if one.is_exec else 4, memory))

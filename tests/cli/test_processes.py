@@ -78,7 +78,7 @@ def test_where_proc_is_not_mounted_that_is_why_there_is_no_process(
 ) -> None:
     monkeypatch.setattr("whence.procmap.reader.PROC_SELF", str(tmp_path / "self"))
     assert main(["maps", NOBODY]) == 3
-    why = ": /proc, where processes are read, is not mounted"
+    why = ": /proc is not mounted"
     assert capsys.readouterr().err == f"whence: there is no process {NOBODY}{why}\n"
 
 

@@ -1,4 +1,4 @@
-"""File offsets, vaddrs and runtime addresses: checked against a model of what the kernel maps."""
+"""File offsets, vaddrs and runtime addresses, checked against a model of what the kernel maps."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ PAGE = 4096
         (Segment.of_code(0x21000, 0x31000, 0x100, 0x10000), 0x20000, 0x30000),
     ],
 )
-def test_an_offset_maps_to_the_vaddr_it_is_loaded_at(segment: Segment, file_offset: int, vaddr: int | None) -> None:
+def test_an_offset_maps_to_its_vaddr(segment: Segment, file_offset: int, vaddr: int | None) -> None:
     assert AddressMapper.from_segments([segment]).file_offset_to_virtual_address(file_offset) == vaddr
 
 
-def test_the_way_back_accepts_only_the_segments_own_bytes() -> None:
+def test_the_inverse_accepts_only_the_segments_own_bytes() -> None:
     mapper = AddressMapper.from_segments([Segment.of_code(0x1234, 0x400234, 0x2000)])
     assert mapper.virtual_address_to_file_offset(0x400234) == 0x1234
     assert mapper.virtual_address_to_file_offset(0x402233) == 0x3233
@@ -44,26 +44,26 @@ def test_the_way_back_accepts_only_the_segments_own_bytes() -> None:
     assert mapper.virtual_address_to_file_offset(0x400233) is None
 
 
-def test_two_segments_on_one_page_are_told_apart_by_the_mapping() -> None:
+def test_two_segments_on_one_page_are_distinguished_by_the_mapping() -> None:
     first, second = Segment.of_code(0x1000, 0x1000, 0x800), Segment.of_code(0x1800, 0x2800, 0x900)
     mapper = AddressMapper.from_segments([first, second])
     low = Mapping("/a", 0x7000, 0x8000, 0x1000)
     high = Mapping("/a", 0x8000, 0xA000, 0x1000)
     assert mapper.vaddr(low, 0x7010) == 0x1010
-    assert mapper.vaddr(low, 0x7810) == 0x1810  # the second one's bytes, but here behind the first one's
+    assert mapper.vaddr(low, 0x7810) == 0x1810  # bytes of the second segment, mapped after the first
     assert mapper.vaddr(high, 0x8010) == 0x2010
     assert mapper.vaddr(high, 0x8810) == 0x2810
     assert mapper.file_offset_to_virtual_address(0x1010) == 0x1010
     assert mapper.file_offset_to_virtual_address(0x1810) == 0x2810
 
 
-def test_a_mapping_that_no_segment_made_has_no_runtime_addresses() -> None:
+def test_a_mapping_without_a_segment_has_no_runtime_addresses() -> None:
     mapper = AddressMapper.from_segments([Segment.of_code(0x1000, 0x1000, 0x800)])
     assert mapper.runtime(Mapping("/a", 0x10000, 0x90000, 0x40000), 0x1000) is None
 
 
 def mapped(segment: Segment, bias: int) -> Mapping:
-    """What the kernel maps for a segment: whole pages, at the bias."""
+    """Return what the kernel maps for a segment: whole pages, at the bias."""
     before = segment.vaddr % PAGE
     start = segment.vaddr - before + bias
     size = before + segment.file_size
@@ -85,7 +85,7 @@ def programs(draw: st.DrawFn) -> list[Segment]:
 
 
 @given(programs(), st.integers(0, 1 << 34), st.data())
-def test_every_runtime_address_maps_to_the_vaddr_the_kernel_put_there(
+def test_every_runtime_address_maps_to_the_vaddr_that_the_kernel_loaded(
     segments: list[Segment], pages: int, data: st.DataObject
 ) -> None:
     bias = pages * PAGE

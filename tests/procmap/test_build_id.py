@@ -1,4 +1,4 @@
-"""Build-ids: from the first page, from far notes, from sections only; of no other file than asked."""
+"""Build-ids from the first page, from distant notes, and from sections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_file_without_segments_has_its_note_in_a_section(tmp_path: Path) -> No
     assert read_build_id(written(tmp_path / "file.o", forge([build_id_note(ID)]))) == ID
 
 
-def test_other_notes_before_it_are_passed_over(tmp_path: Path) -> None:
+def test_other_notes_before_the_build_id_are_skipped(tmp_path: Path) -> None:
     notes = Section(
         ".note", note("Go", 4, b"go id") + note("GNU", 1, bytes(16)) + note("GNU", 3, bytes.fromhex(ID)), type=7
     )
@@ -53,13 +53,13 @@ def test_a_note_segment_of_alignment_8_is_read_with_that_padding(tmp_path: Path)
     assert read_build_id(written(tmp_path / "file", data)) == ID
 
 
-def test_no_note_is_no_build_id(tmp_path: Path) -> None:
+def test_a_file_without_a_note_has_no_build_id(tmp_path: Path) -> None:
     assert read_build_id(written(tmp_path / "file", forge([Section(".text", b"x")], [Segment(of=".text")]))) == ""
 
 
 @pytest.mark.parametrize("size", [0xFFFFFFFF, 0xFFFFFFF0, 0x7FFFFFFF, 65])
 @pytest.mark.parametrize("field", [0, 4])
-def test_a_crafted_note_size_is_no_build_id(tmp_path: Path, size: int, field: int) -> None:
+def test_a_note_of_an_invalid_size_is_not_a_build_id(tmp_path: Path, size: int, field: int) -> None:
     raw = bytearray(note("GNU", 3, bytes.fromhex(ID)))
     struct.pack_into("<I", raw, field, size)
     data = forge([Section(".note", bytes(raw), type=7)], [Segment(4, 4, of=".note", align=4)])

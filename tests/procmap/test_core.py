@@ -1,4 +1,4 @@
-"""Core files: mappings, files by build-id, and threads, forged and as Linux and gdb write them."""
+"""Core files: mappings, files by build-id, and threads; forged, and written by Linux and gdb."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ int main(void) { pthread_t t; pthread_create(&t, 0, wait, 0); until_asleep(1); b
 
 
 def head(bits: int = 64, order: ByteOrder = "little", build_id: str = ID) -> bytes:
-    """The first page of a program whose code is at offset 0x1000, vaddr 0x401000."""
+    """Return the first page of a program whose code is at offset 0x1000, vaddr 0x401000."""
     segments = [Segment(constants.PT_LOAD, 5, file_offset=0x1000, vaddr=0x401000, file_size=0x1800, align=0x1000)]
     sections = []
     if build_id:
@@ -119,9 +119,9 @@ def test_registers_of_other_machines_are_not_guessed() -> None:
     assert read(data).threads == ((78, 11, None, None),)
 
 
-def test_what_gdb_leaves_out_because_the_file_has_it_is_code_where_the_file_says_so() -> None:
+def test_mappings_that_gdb_omits_are_code_if_the_file_says_so() -> None:
     mapped = program(load=False)
-    mapped.append(Mapped(0x13000, 0x14000, mapped[0].name, 0x5000, load=False))  # behind the executable segment
+    mapped.append(Mapped(0x13000, 0x14000, mapped[0].name, 0x5000, load=False))  # after the executable segment
     (code,) = [m for m in read(core(mapped)).snapshot.mappings if m.kind.has_file]
     assert (code.start, code.limit, code.build_id) == (0x11000, 0x13000, ID)
 
@@ -137,7 +137,7 @@ def test_a_file_mapped_anew_under_the_same_name_is_another_file() -> None:
     assert ids == [ID, other]
 
 
-def test_a_file_without_a_build_id_is_believed_if_it_begins_as_it_did_in_memory(tmp_path: Path) -> None:
+def test_a_file_without_a_build_id_is_accepted_if_it_starts_like_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "app"
     mapped = [Mapped(0x10000, 0x11000, str(path), 0, 4, head(build_id="")), Mapped(0x11000, 0x13000, str(path), 0x1000)]
     path.write_bytes(head(build_id="") + bytes(0x2000))
@@ -154,13 +154,13 @@ def test_a_file_without_a_build_id_is_believed_if_it_begins_as_it_did_in_memory(
 
 
 def cut_core(path: Path, *, memory: bytes = b"", end: int = 0x13000, offset: int = 0x1000) -> bytes:
-    """A core whose end, with the first page of a program, is missing."""
+    """Return a core without its end, which has the first page of a program."""
     mapped = [Mapped(0x11000, end, str(path), offset, 5, memory), Mapped(0x10000, 0x11000, str(path), 0, 4, head())]
     data = core(mapped, [status(78, 0x11234)])
     return data[: data.index(head())]
 
 
-def test_a_file_whose_first_page_is_cut_off_is_taken_unproved_if_it_fits(
+def test_a_file_whose_first_page_is_missing_is_accepted_as_unproved_if_it_fits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "app"
@@ -180,7 +180,7 @@ def test_a_file_whose_first_page_is_cut_off_is_taken_unproved_if_it_fits(
     assert kept.unproved
 
 
-def test_a_file_that_contradicts_a_core_is_not_taken(tmp_path: Path) -> None:
+def test_a_file_that_contradicts_a_core_is_not_accepted(tmp_path: Path) -> None:
     path = tmp_path / "app"
     path.write_bytes(head() + b"\x90" * 0x1800)
     for other in (
@@ -199,7 +199,7 @@ def test_a_file_that_contradicts_a_core_is_not_taken(tmp_path: Path) -> None:
     assert read(cut_core(path)).unproved == ()
 
 
-def test_every_cut_and_flipped_byte_of_a_core_ends_in_words_or_answers() -> None:
+def test_every_truncation_and_flipped_byte_of_a_core_gives_an_error_or_an_answer() -> None:
     whole = core(program(), [status(78, 0x11234), status(77, 0x20001)], vdso=0x20000)
     for data in [whole[:size] for size in range(0, len(whole), 3)] + [
         whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :]
@@ -224,7 +224,9 @@ def test_a_file_that_is_not_a_core_is_an_error(tmp_path: Path, capsys: pytest.Ca
     assert main(["core", str(tmp_path / "none")]) == 3
 
 
-def test_commands_for_programs_say_what_reads_a_core(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_for_programs_suggest_the_command_for_cores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "core").write_bytes(core(program()))
     for command in ("addr", "explain"):
         assert main([command, str(tmp_path / "core"), "11234"]) == 3
@@ -233,7 +235,7 @@ def test_commands_for_programs_say_what_reads_a_core(tmp_path: Path, capsys: pyt
         )
 
 
-def test_a_counted_but_missing_entry_of_nt_file_is_told() -> None:
+def test_a_counted_but_missing_entry_of_nt_file_is_an_error() -> None:
     data = bytearray(core(program()))
     at = data.index((2).to_bytes(8, "little") + (0x1000).to_bytes(8, "little"))
     data[at : at + 8] = (1 << 60).to_bytes(8, "little")
@@ -243,7 +245,7 @@ def test_a_counted_but_missing_entry_of_nt_file_is_told() -> None:
 
 @pytest.fixture(scope="module")
 def crashed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A program of two threads and the core that it left."""
+    """Return a program of two threads and its core."""
     directory = tmp_path_factory.mktemp("core")
     path = compiled(directory, "-pthread", source=CRASH)
     if Path("/proc/sys/kernel/core_pattern").read_text().strip() not in ("core", "core.%p"):

@@ -1,4 +1,4 @@
-"""The names that users of procmap know from its first documentation, and what each of them means."""
+"""The names in the documentation of procmap exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from whence import procmap
 from whence.objects.elf import ElfFile
 
 
-def test_everything_documented_is_there() -> None:
+def test_all_documented_names_exist() -> None:
     with procmap.Resolver(proc_root="/proc") as resolver:
         mappings = resolver.mappings(os.getpid())
         mapping = next(one for one in mappings if one.kind.has_file)
@@ -34,7 +34,7 @@ def test_everything_documented_is_there() -> None:
         assert resolver.lookup(2**22 + 1, 0x1000) is None
 
 
-def test_what_people_print_is_one_line() -> None:
+def test_reprs_are_one_line() -> None:
     with procmap.Resolver() as resolver:
         mapping = resolver.lookup(os.getpid(), resolver.mappings(os.getpid())[0].start)
         assert mapping is not None

@@ -1,4 +1,4 @@
-"""Names of the kernel: lines of functions are told from all others, and an address has the nearest one below."""
+"""Names of the kernel: only lines of functions are read, and an address has the nearest function below."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def same(data: bytes) -> int:
     return len(first)
 
 
-def test_the_lines_that_are_read_are_those_of_functions() -> None:
+def test_only_lines_of_functions_are_read() -> None:
     dice = random.Random(3)
     found = 0
     for _ in range(1000):
@@ -54,11 +54,11 @@ def test_the_lines_that_are_read_are_those_of_functions() -> None:
     assert found > 100
 
 
-def test_the_kernel_that_runs_has_the_names_that_it_tells() -> None:
+def test_the_running_kernel_has_names_if_addresses_are_readable() -> None:
     data = Path("/proc/kallsyms").read_bytes()
     assert same(data) == len({line[0] for line in LINE.findall(data)} - {b"0" * 16})
 
 
-def test_an_address_between_two_functions_is_the_first_ones() -> None:
+def test_an_address_between_two_functions_is_in_the_first() -> None:
     names = KernelNames(b"ffffffff81000010 t b\t[mod]\nffffffff81000000 T a\nffffffff81000000 T alias")
     assert [names.lookup(0xFFFFFFFF81000000 + at) for at in (-1, 0, 15, 16)] == ["", "a", "a", "b [mod]"]

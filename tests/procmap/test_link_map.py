@@ -36,7 +36,7 @@ def elf_file(build_id: str) -> bytes:
 
 
 def core_of(links: bytes, names: bytes) -> bytes:
-    """A core of the program and a library, whose link map is `links`."""
+    """Return a core of the program and a library, whose link map is `links`."""
     heap = struct.pack("<5Q", 1, LINKS, 0, 0, 0).ljust(0x100, b"\0") + links.ljust(0x700, b"\0") + names
     auxiliary = note("CORE", NT_AUXV, struct.pack("<6Q", AT_PHNUM, 4, AT_ENTRY, PROGRAM + CODE, 0, 0))
     dynamic = struct.pack("<6Q", 1, 1, 21, DEBUG_AT, 0, 0)
@@ -98,7 +98,9 @@ def test_a_file_whose_dynamic_table_is_elsewhere_is_not_the_library(files: tuple
         (b"", b"", []),
     ],
 )
-def test_the_walk_of_the_list_ends(files: tuple[Path, Path], links: bytes, names: bytes, paths: list[str]) -> None:
+def test_the_walk_of_the_list_terminates(
+    files: tuple[Path, Path], links: bytes, names: bytes, paths: list[str]
+) -> None:
     elf = ElfFile.from_bytes(core_of(links, names))
     with ElfFile.open(files[0]) as program:
         assert [one.path for one in loaded_files(CoreSegments(elf), program, PROGRAM)] == paths

@@ -1,4 +1,4 @@
-"""Processes of ours: what the kernel says, what the text says, and what the ELF files say must agree."""
+"""Live processes: the kernel's answers, the text of maps and the ELF files agree."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ void _start(void) {
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the test program is x86-64's")
 @pytest.mark.parametrize("padding", [0, 6000])
-def test_two_executable_segments_on_one_page_are_told_apart(tmp_path: Path, padding: int) -> None:
+def test_two_executable_segments_on_one_page_are_distinguished(tmp_path: Path, padding: int) -> None:
     (tmp_path / "script").write_text(TWO_SEGMENTS)
     options = ("-nostdlib", "-static", "-no-pie", "-fno-pie", "-fno-stack-protector", "-fcf-protection=none")
     path = compiled(
@@ -117,7 +117,7 @@ def test_two_executable_segments_on_one_page_are_told_apart(tmp_path: Path, padd
                     assert mapper.vaddr(mapping, runtime) == runtime
 
 
-def test_the_kernels_answer_and_the_text_agree_on_every_process() -> None:
+def test_query_and_text_agree_for_every_process() -> None:
     need_query()
 
     def agree(pid: int) -> bool:
@@ -275,7 +275,7 @@ def test_the_vdso_is_an_elf_file_in_memory() -> None:
     assert read_vdso(unreadable) == read_vdso(vdso[0])
 
 
-def test_each_thread_tells_where_it_waits() -> None:
+def test_the_program_counter_of_each_waiting_thread_is_known() -> None:
     code = (
         "import threading, time; [threading.Thread(target=time.sleep, args=(60,), daemon=True).start() for _ in 'ab']"
     )
@@ -292,7 +292,7 @@ def test_each_thread_tells_where_it_waits() -> None:
         assert [thread.tid for thread in found] == sorted(thread.tid for thread in found)
 
 
-def test_one_address_of_a_fresh_process_costs_no_reading_of_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_address_of_a_new_process_does_not_read_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     need_query()
     from whence.procmap import maps
 
@@ -310,7 +310,7 @@ def test_one_address_of_a_fresh_process_costs_no_reading_of_maps(monkeypatch: py
 
 
 @pytest.mark.parametrize("query", [True, False])
-def test_a_process_that_ends_is_nothing_to_see_and_no_error(tmp_path: Path, query: bool) -> None:
+def test_a_process_that_has_ended_has_no_mappings(tmp_path: Path, query: bool) -> None:
     child = subprocess.Popen([SLEEP, "60"])
     try:
         with Resolver(recheck=0, query=query) as resolver:

@@ -1,4 +1,4 @@
-"""The text of maps: every line is read for what it says, and a bad one costs only itself."""
+"""The text of maps: every field is read, and other lines are read after a bad one."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_a_line_is_read_into_every_field() -> None:
         ("/opt/\udcff", "/opt/\udcff", Kind.FILE, False),
     ],
 )
-def test_the_name_says_what_kind_of_memory_it_is(name: str, path: str, kind: Kind, deleted: bool) -> None:
+def test_the_kind_of_memory_follows_from_the_name(name: str, path: str, kind: Kind, deleted: bool) -> None:
     mapping = parse(maps_text([Line(0x1000, 0x2000, name, inode=5)])).mappings[0]
     assert (mapping.path, mapping.kind, mapping.deleted) == (path, kind, deleted)
 
 
-def test_only_executable_ranges_are_given_unless_others_are_asked_for() -> None:
+def test_only_executable_ranges_are_returned_by_default() -> None:
     text = maps_text(
         [
             Line(0x1000, 0x2000, "/a", permissions="r--p"),
@@ -72,9 +72,9 @@ def test_only_executable_ranges_are_given_unless_others_are_asked_for() -> None:
         ]
     )
     assert [m.start for m in parse(text).mappings] == [0x2000, 0x3000]
-    assert [m.start for m in parse(text, wanted=0).mappings] == [0x1000, 0x2000, 0x3000]
-    assert [m.start for m in parse(text, wanted=WRITE | EXECUTE).mappings] == [0x3000]
-    assert parse(text, wanted=SHARED).mappings[0].permissions == READ | WRITE | EXECUTE | SHARED
+    assert [m.start for m in parse(text, permissions=0).mappings] == [0x1000, 0x2000, 0x3000]
+    assert [m.start for m in parse(text, permissions=WRITE | EXECUTE).mappings] == [0x3000]
+    assert parse(text, permissions=SHARED).mappings[0].permissions == READ | WRITE | EXECUTE | SHARED
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_only_executable_ranges_are_given_unless_others_are_asked_for() -> None:
         b"1000-2000 r-x",
     ],
 )
-def test_a_bad_line_costs_only_itself(bad: bytes) -> None:
+def test_other_lines_are_read_after_a_bad_line(bad: bytes) -> None:
     text = Line(0x1000, 0x2000, "/a").text() + bad
     if bad.endswith(b"\n"):
         text += Line(0x5000, 0x6000, "/b").text()
@@ -101,26 +101,26 @@ def test_a_bad_line_costs_only_itself(bad: bytes) -> None:
     assert [m.path for m in maps.mappings] == (["/a", "/b"] if bad.endswith(b"\n") else ["/a"])
     assert maps.bad_lines == 1
     assert maps.problems[0].offset == len(Line(0x1000, 0x2000, "/a").text())
-    assert "it is start-end perms offset device inode name" in str(maps.problems[0])
+    assert "not start-end perms offset device inode name" in str(maps.problems[0])
 
 
-def test_the_shortest_lines_all_have_room() -> None:
+def test_the_shortest_lines_fit_in_the_columns() -> None:
     assert len(parse(b"0-1 r-xp 0 0:0 0\n" * 1000).mappings) == 1000
     assert len(parse(b"\n" * 5000 + b"0-1 r-xp 0 0:0 0\n" * 10 + b"0-1 r-xp 0 0:0 0").mappings) == 11
 
 
-def test_empty_text_and_empty_lines_say_nothing() -> None:
+def test_empty_text_and_empty_lines_have_no_mappings() -> None:
     assert parse(b"").mappings == []
     assert parse(b"\n\n").bad_lines == 0
 
 
-def test_many_bad_lines_are_counted_and_some_kept() -> None:
+def test_bad_lines_are_counted_and_the_first_are_reported() -> None:
     maps = parse(b"?\n" * 1000)
     assert maps.bad_lines == 1000
     assert len(maps.problems) == 16
 
 
-def test_lines_out_of_order_are_put_in_order() -> None:
+def test_lines_out_of_order_are_sorted() -> None:
     text = maps_text([Line(0x5000, 0x6000, "/b"), Line(0x1000, 0x2000, "/a")])
     assert [m.path for m in parse(text).mappings] == ["/a", "/b"]
 
@@ -141,7 +141,7 @@ LINES = st.lists(
 
 
 @given(LINES)
-def test_what_is_written_is_what_is_read(lines: list[Line]) -> None:
+def test_lines_survive_a_round_trip(lines: list[Line]) -> None:
     found = parse(maps_text(lines)).mappings
     expected = sorted(lines, key=lambda line: line.start)
     assert [(m.start, m.limit, m.offset, m.shown_permissions, m.inode, m.device) for m in found] == [
@@ -150,7 +150,7 @@ def test_what_is_written_is_what_is_read(lines: list[Line]) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_break_the_reader(data: bytes) -> None:
+def test_arbitrary_bytes_are_read_without_an_error(data: bytes) -> None:
     found = parse(data, "/proc/7", 0).mappings
     assert all(one.start < one.limit for one in found)
     assert len(found) <= data.count(b"\n") + 1

@@ -1,4 +1,4 @@
-"""The resolver over forged /proc trees: what is kept, what is asked again, and whose build-id it is."""
+"""The resolver over forged /proc trees: caching, invalidation, and build-ids."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_lookup_gives_the_mapping_with_its_build_id(tmp_path: Path) -> None:
         assert resolver.mappings(7) is resolver.mappings(7)
 
 
-def test_a_missing_process_is_no_mappings_and_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_missing_process_has_no_mappings_and_is_tried_again(tmp_path: Path) -> None:
     with Resolver(tmp_path) as resolver:
         assert resolver.mappings(7) == []
         assert resolver.lookup(7, 0x1000) is None
@@ -87,7 +87,7 @@ def test_a_living_file_may_be_called_deleted(tmp_path: Path) -> None:
         assert resolver.mappings(7)[0].build_id == OLD
 
 
-def test_map_files_leads_to_a_file_that_has_lost_its_name(tmp_path: Path) -> None:
+def test_map_files_leads_to_a_file_without_a_name(tmp_path: Path) -> None:
     path = program(tmp_path / "app", OLD)
     directory = process(tmp_path, 7, [Line(0x1000, 0x2000, f"{path} (deleted)", of=path)])
     (directory / "map_files").mkdir()
@@ -148,7 +148,7 @@ def test_an_address_of_a_new_mapping_is_found_without_invalidation(tmp_path: Pat
         assert resolver.lookup(7, 0x5800) is not None
 
 
-def test_a_pid_used_again_starts_afresh(tmp_path: Path) -> None:
+def test_a_reused_pid_clears_the_cache(tmp_path: Path) -> None:
     path, other = program(tmp_path / "app", OLD), program(tmp_path / "other", NEW)
     process(tmp_path, 7, [Line(0x1000, 0x2000, str(path), of=path)], start_time=100)
     with Resolver(tmp_path, recheck=0) as resolver:
@@ -161,7 +161,7 @@ def test_a_pid_used_again_starts_afresh(tmp_path: Path) -> None:
         assert resolver.lookup(7, 0x1000) is None
 
 
-def test_a_closed_resolver_is_as_new(tmp_path: Path) -> None:
+def test_a_closed_resolver_is_usable(tmp_path: Path) -> None:
     path = program(tmp_path / "app", OLD)
     process(tmp_path, 7, [Line(0x1000, 0x2000, str(path), of=path)])
     resolver = Resolver(tmp_path)
@@ -172,7 +172,7 @@ def test_a_closed_resolver_is_as_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_process_we_may_not_read_is_no_mappings_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_process_without_permission_has_no_mappings_and_is_tried_again(tmp_path: Path) -> None:
     directory = process(tmp_path, 7, [Line(0x1000, 0x2000)])
     (directory / "maps").chmod(0)
     with Resolver(tmp_path) as resolver:
@@ -183,7 +183,7 @@ def test_a_process_we_may_not_read_is_no_mappings_and_is_tried_again(tmp_path: P
         assert len(resolver.mappings(7)) == 1
 
 
-def test_many_threads_ask_and_invalidate_at_once(tmp_path: Path) -> None:
+def test_threads_look_up_and_invalidate_concurrently(tmp_path: Path) -> None:
     path = program(tmp_path / "app", OLD)
     lines = [Line(start, start + 0x1000, str(path), of=path) for start in range(0x1000, 0x40000, 0x2000)]
     for pid in range(5):
@@ -208,7 +208,7 @@ def test_many_threads_ask_and_invalidate_at_once(tmp_path: Path) -> None:
     assert wrong == []
 
 
-def test_mappings_are_asked_for_again_when_refresh_is_over(tmp_path: Path) -> None:
+def test_mappings_are_read_again_after_the_refresh_time(tmp_path: Path) -> None:
     path, other = program(tmp_path / "app", OLD), program(tmp_path / "other", NEW)
     process(tmp_path, 7, [Line(0x1000, 0x2000, str(path), of=path)])
     with Resolver(tmp_path, refresh=0) as resolver, Resolver(tmp_path) as keeping:
@@ -220,7 +220,7 @@ def test_mappings_are_asked_for_again_when_refresh_is_over(tmp_path: Path) -> No
         assert (mapping.build_id, kept.build_id) == (NEW, OLD)
 
 
-def test_a_process_without_memory_has_no_mappings_and_is_there(tmp_path: Path) -> None:
+def test_a_process_without_memory_exists_and_has_no_mappings(tmp_path: Path) -> None:
     kernel_thread = Path("/proc/2")
     if not kernel_thread.is_dir() or os.geteuid() != 0:
         pytest.skip("no kernel threads to be seen here")

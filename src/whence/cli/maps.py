@@ -42,7 +42,7 @@ def every(process: Process) -> list[Mapping]:
     """All mappings, with build-ids where there is a file. Raises ProcessLookupError, WhenceError."""
     known = {mapping.start: mapping for mapping in executable_mappings(process)}
     found = []
-    for mapping in maps.parse(maps.read(process.directory), process.directory, wanted=0).mappings:
+    for mapping in maps.parse(maps.read(process.directory), process.directory, permissions=0).mappings:
         same = known.get(mapping.start)
         if same is not None and same.end == mapping.end:
             found.append(same)

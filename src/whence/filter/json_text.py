@@ -2,7 +2,7 @@ r"""Text in the strings of a JSON object, without escapes, and the offset in the
 
 >>> text = JsonText(JSON_TEXT.search(rb'{"log":"a\u00e9 \"main\""}', 8))
 >>> text.text.decode(), text.offset(5)
-('a\u00e9 "main"', 18)
+('aé "main"', 18)
 """
 
 from __future__ import annotations

@@ -1,26 +1,25 @@
-"""A process's executable memory: from (pid, runtime address) to mapping, build-id, file and vaddr.
+"""The executable memory of processes: from (pid, runtime address) to mapping, build-id, file and vaddr.
 
-In: /proc (or a tree like it). Out: mappings, each with its kind and the identity of the file behind it, and the
-arithmetic from runtime addresses over file offsets to vaddrs. Documents: proc_pid_maps(5), include/uapi/linux/fs.h,
-the ELF specification's program headers. Nothing here knows what functions are called, but for the two plain lists
-of names that are not in ELF files: perf maps and kallsyms.
+In: /proc, or a tree like it. Out: mappings, each with its kind and the identity of its file, and the arithmetic from
+runtime addresses over file offsets to vaddrs. References: proc_pid_maps(5), include/uapi/linux/fs.h, the program
+headers of the ELF specification. Function names are only known from two plain lists: perf maps and kallsyms.
 
-    mapping.py         Mapping, Kind; opening the very file that is mapped
-    maps.py            the text of maps
-    query.py           PROCMAP_QUERY: the kernel answers for one address
-    process.py         who a pid is: start time, exec, namespaces
-    reader.py          one process, looked at
-    resolver.py        Resolver: many processes, cached
+    address_mapper.py  AddressMapper: file offset <-> vaddr <-> runtime address of a file
     build_id.py        read_build_id
-    address_mapper.py  AddressMapper: file offset <-> vaddr <-> runtime, by elf.segments.Translation
-    names.py           lists of named addresses; perfmap.py, kallsyms.py read them
-    vdso.py            the kernel's own library, from memory
-    threads.py         where each thread is
-    snapshot.py        mappings kept for later
-    core.py            a core file as such a snapshot, with threads
-    link_map.py        the loader's list of libraries, in the memory of a core
+    core.py            a core file as a snapshot, with threads
     kallsyms.py        /proc/kallsyms: symbols of the running kernel
+    link_map.py        the loader's list of libraries, in the memory of a core
+    mapping.py         Mapping, Kind; opens the file that is mapped
+    maps.py            the text of /proc/PID/maps
+    names.py           sorted lists of named addresses
     perfmap.py         /tmp/perf-PID.map: names that a JIT compiler writes
+    process.py         identity of a process: start time, exec, namespaces
+    query.py           PROCMAP_QUERY: the kernel's answer for one address
+    reader.py          reads the mappings of one process
+    resolver.py        Resolver: mappings of many processes, cached
+    snapshot.py        mappings in a file, for later
+    threads.py         program counters of threads
+    vdso.py            the kernel's own library, from memory
 
     >>> import ctypes, os
     >>> from whence.procmap import AddressMapper, Resolver
@@ -30,7 +29,7 @@ of names that are not in ELF files: perf maps and kallsyms.
     >>> AddressMapper(mapping.openable_path()).vaddr(mapping, address) is not None
     True
 
-Refused: a file whose name is the mapping's but whose inode is not.
+A file with the path of a mapping but another inode is refused.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ __all__ = ["AddressMapper", "Kind", "Mapping", "Resolver", "read_build_id", "rea
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
-        {  # profiles need the mappings alone, not ELF files
+        {  # profiles need mappings only
             "AddressMapper": "whence.procmap.address_mapper",
             "Resolver": "whence.procmap.resolver",
             "read_build_id": "whence.procmap.build_id",

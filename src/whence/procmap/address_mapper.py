@@ -1,12 +1,12 @@
-"""From a byte of an ELF file to the vaddr it is loaded at, and back, through the mappings of a process.
+"""Convert offsets in an ELF file to vaddrs and back, and runtime addresses in mappings to vaddrs.
 
-The arithmetic, and the rule of pages, are those of `objects.elf.segments.Translation`, over the executable segments.
+The arithmetic, including the rule for pages, is that of `objects.elf.segments.Translation` for the executable segments.
 
     >>> mapper = AddressMapper.from_segments([Segment.of_code(0x1234, 0x400000, 0x2000)])
     >>> [hex(mapper.file_offset_to_virtual_address(offset)) for offset in (0x1000, 0x1234)]
     ['0x3ffdcc', '0x400000']
-    >>> mapper.file_offset_to_virtual_address(0x3234) is None
-    True
+    >>> print(mapper.file_offset_to_virtual_address(0x3234))
+    None
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from whence._base.errors import ElfError
 from whence._base.files import open_regular
 from whence.objects.elf.segments import Segment, Translation
-from whence.procmap.build_id import whole_elf
+from whence.procmap.build_id import open_elf
 
 if TYPE_CHECKING:
     from whence.objects.elf import ElfFile
@@ -26,25 +26,32 @@ if TYPE_CHECKING:
 
 
 class AddressMapper:
-    """The executable segments of one ELF file. Unchanging, safe for use from many threads."""
+    """The executable segments of an ELF file. Immutable, safe for use from many threads.
+
+    Args:
+        path: the file, see Mapping.openable_path.
+
+    Raises:
+        OSError: the file can't be opened.
+        ElfError: it is not a valid ELF file.
+    """
 
     __slots__ = ("translation",)
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read the program headers of the file at `path` (see Mapping.openable_path). Raises OSError, ElfError."""
-        with open_regular(path, ElfError) as (descriptor, _), whole_elf(descriptor, os.fspath(path)) as elf:
+        with open_regular(path, ElfError) as (descriptor, _), open_elf(descriptor, os.fspath(path)) as elf:
             self.translation = executable_segments(elf)
 
     @classmethod
     def from_segments(cls, segments: Iterable[Segment]) -> AddressMapper:
-        """The mapper of a file with these executable segments."""
+        """Make the mapper of a file with these executable segments."""
         mapper = cls.__new__(cls)
         mapper.translation = Translation.of_code(segments)
         return mapper
 
     @classmethod
     def from_elf(cls, elf: ElfFile) -> AddressMapper:
-        """The mapper of an open file. Raises ElfError when its segment table is damaged."""
+        """Make the mapper of an open file. Raises ElfError if its segment table is damaged."""
         mapper = cls.__new__(cls)
         mapper.translation = executable_segments(elf)
         return mapper
@@ -58,27 +65,27 @@ class AddressMapper:
         return self.translation.segments
 
     def file_offset_to_virtual_address(self, file_offset: int, mapping: Mapping | None = None) -> int | None:
-        """The vaddr (modulo 2^64) of a byte of the file; None outside every executable segment.
+        """Return the vaddr (modulo 2^64) of an offset in the file; None outside all executable segments.
 
-        Accepts [p_offset rounded down to the page, p_offset + p_filesz). With the mapping that the offset came from,
-        the segment that made the mapping answers, also for bytes past p_filesz on its last page.
+        A segment has the offsets [p_offset rounded down to the page, p_offset + p_filesz). With the mapping that the
+        offset is from, the segment of that mapping is used, even for bytes after p_filesz on its last page.
         """
         return self.translation.mapped_vaddr_of(file_offset, None if mapping is None else mapping.extent)
 
     def is_of_segment(self, mapping: Mapping) -> bool:
-        """Whether the pages of an executable segment hold the whole mapping."""
+        """Return True if the pages of an executable segment contain the whole mapping."""
         return bool(self.translation.made(*mapping.extent))
 
     def virtual_address_to_file_offset(self, vaddr: int) -> int | None:
-        """The byte of the file that is loaded at a vaddr; None outside every executable segment."""
+        """Return the offset in the file of a vaddr; None outside all executable segments."""
         return self.translation.file_offset_of(vaddr)
 
     def vaddr(self, mapping: Mapping, runtime: int) -> int | None:
-        """The vaddr of a runtime address inside a mapping of this file."""
+        """Return the vaddr of a runtime address in a mapping of this file."""
         return self.file_offset_to_virtual_address(mapping.file_offset_of(runtime), mapping)
 
     def runtime(self, mapping: Mapping, vaddr: int) -> int | None:
-        """The runtime address of a vaddr in a mapping of this file; None when the mapping does not hold it."""
+        """Return the runtime address of a vaddr in a mapping of this file; None if it is not in the mapping."""
         for segment in self.translation.made(*mapping.extent):
             runtime = vaddr - segment.vaddr + segment.file_offset - mapping.offset + mapping.start
             if mapping.start <= runtime < mapping.end and self.vaddr(mapping, runtime) == vaddr:
@@ -87,7 +94,10 @@ class AddressMapper:
 
 
 def executable_segments(elf: ElfFile) -> Translation:
-    """By the executable PT_LOAD segments of a file that have bytes in it. Raises ElfError when the table is damaged."""
+    """Return the translation by the executable PT_LOAD segments that have bytes in the file.
+
+    Raises ElfError if the segment table is damaged.
+    """
     translation = Translation.of_code(segment for segment in elf.segments if segment.file_size)
     if not translation.segments and elf.problems:
         raise elf.problems[0]

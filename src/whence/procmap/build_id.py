@@ -1,8 +1,8 @@
-"""The build-id of a file, from as few bytes as it takes.
+"""Read the build-id of a file from as few bytes as possible.
 
-Linkers put the notes right behind the program headers, so one page of a 64-bit file nearly always holds the answer.
-Object files and kernel modules have no segments: of those the section headers say where the notes are. Where that does
-not do (no such segment or section, 32 bits, other byte order, anything odd) the whole reader of `objects.elf` looks.
+Linkers put the notes after the program headers, so one page of a 64-bit file nearly always has the build-id. Object
+files and kernel modules have no segments: the section headers of these give the position of the notes. All other files
+(no such segment or section, 32 bits, other byte order, anything unusual) are read with `objects.elf`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from whence.objects.elf.kernels import constants
 from whence.objects.elf.notes import BUILD_ID_LIMIT
 
 _HEAD = 4096
-# in the machine's own order: others go the long way
+# in native byte order; other files are read with objects.elf
 _HEADER = struct.Struct(f"={constants.EI_NIDENT}x{layout.HEADER[64]}")
 _SEGMENT = struct.Struct("=" + layout.SEGMENT[64])
 _SECTION = struct.Struct("=" + layout.SECTION[64])
@@ -32,34 +32,38 @@ _NOTES_LIMIT = 1 << 16
 
 
 def read_build_id(path: str | os.PathLike[str]) -> str:
-    """The GNU build-id of an ELF file in lowercase hex; "" when it has none.
+    """Return the GNU build-id of an ELF file in lowercase hex; "" if it has none.
 
-    Raises OSError when the file can't be opened, ElfError when it isn't ELF.
+    Raises:
+        OSError: the file can't be opened.
+        ElfError: it is not an ELF file.
     """
     with open_regular(path, ElfError) as (descriptor, _):
         return build_id_of(descriptor, os.fspath(path))
 
 
 def read_go_build_id(path: str | os.PathLike[str]) -> str:
-    """The id Go's linker writes (text with slashes), which Go programs may have instead; "" when there is none.
+    """Return the id that Go's linker writes (text with slashes); "" if it has none.
 
-    Errors as of `read_build_id`.
+    Raises:
+        OSError: the file can't be opened.
+        ElfError: it is not an ELF file.
     """
     with ElfFile.open(path) as elf:
         return elf.go_build_id
 
 
 def build_id_of(descriptor: int, name: str = "") -> str:
-    """The same of an open file."""
-    found = _from_first_page(descriptor)
-    if found is not None:
-        return found
-    with whole_elf(descriptor, name) as elf:
+    """Return the GNU build-id of an open file in lowercase hex; "" if it has none. Raises OSError, ElfError."""
+    build_id = _from_first_page(descriptor)
+    if build_id is not None:
+        return build_id
+    with open_elf(descriptor, name) as elf:
         return elf.build_id
 
 
-def whole_elf(descriptor: int, name: str = "") -> ElfFile:
-    """An open file as an ElfFile; the descriptor stays the caller's. Raises ElfError when it isn't one."""
+def open_elf(descriptor: int, name: str = "") -> ElfFile:
+    """Return an open file as an ElfFile; the caller still closes the descriptor. Raises ElfError if it is not ELF."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise not_regular(ElfError, status.st_mode).in_file(name)
@@ -71,7 +75,7 @@ def whole_elf(descriptor: int, name: str = "") -> ElfFile:
 
 
 def _from_first_page(descriptor: int) -> str | None:
-    """The build-id if the first page and what it leads to hold it; None when the whole reader must look."""
+    """Return the build-id if it is build_id by the first page, None if the full reader is needed."""
     try:
         head = read_at(descriptor, _HEAD, 0)
     except OSError:
@@ -80,7 +84,7 @@ def _from_first_page(descriptor: int) -> str | None:
         return None
     fields = _HEADER.unpack_from(head)
     if not fields[9]:  # e_phnum
-        return _of_blocks(descriptor, head, _noted_sections(descriptor, fields[5], fields[11], fields[10]))
+        return _of_blocks(descriptor, head, _note_sections(descriptor, fields[5], fields[11], fields[10]))
     table, stride, count = fields[4], fields[8], fields[9]
     if stride != _SEGMENT.size or table + count * stride > len(head):
         return None
@@ -88,8 +92,8 @@ def _from_first_page(descriptor: int) -> str | None:
     return _of_blocks(descriptor, head, [(row[2], row[5], row[7]) for row in rows if row[0] == constants.PT_NOTE])
 
 
-def _noted_sections(descriptor: int, table: int, count: int, stride: int) -> list[tuple[int, int, int]]:
-    """(offset, size, align) of each section of notes."""
+def _note_sections(descriptor: int, table: int, count: int, stride: int) -> list[tuple[int, int, int]]:
+    """Return (offset, size, align) of each section of notes."""
     if stride != _SECTION.size or table >> 63:
         return []
     rows = read_at(descriptor, count * stride, table)
@@ -99,7 +103,7 @@ def _noted_sections(descriptor: int, table: int, count: int, stride: int) -> lis
 
 
 def _of_blocks(descriptor: int, head: bytes, blocks: Iterable[tuple[int, int, int]]) -> str | None:
-    """The build-id in the first block of notes that has one; None when none has."""
+    """Return the build-id in the first block of notes that has one, or None."""
     for offset, size, align in blocks:
         if size > _NOTES_LIMIT:
             continue
@@ -109,14 +113,14 @@ def _of_blocks(descriptor: int, head: bytes, blocks: Iterable[tuple[int, int, in
             continue
         else:
             notes = read_at(descriptor, size, offset)
-        found = _gnu_note(notes, 8 if align == 8 else 4)
-        if found:
-            return found
+        build_id = _gnu_note(notes, 8 if align == 8 else 4)
+        if build_id:
+            return build_id
     return None
 
 
 def _gnu_note(notes: bytes, align: int) -> str:
-    """The description of the GNU build-id note among notes padded to `align`; "" when there is none."""
+    """Return the description of the GNU build-id note, from notes padded to `align`; "" if it has none."""
     offset = 0
     while offset + _NOTE.size <= len(notes):
         name_size, size, kind = _NOTE.unpack_from(notes, offset)

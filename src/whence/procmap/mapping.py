@@ -1,8 +1,8 @@
-"""One range of a process's memory, what kind it is, and how to open the file behind it.
+"""A range of a process's memory: its kind, and how to open its file.
 
-The name the kernel gives a range says its kind: a path, a path with " (deleted)", "/memfd:NAME (deleted)", a word in
-brackets, or nothing. The path is the process's own view: it may name another file, or none, where we stand. So a file
-is taken for the mapped one only if its inode and device are the mapping's.
+The name of a range in maps tells its kind: a path, a path with " (deleted)", "/memfd:NAME (deleted)", a word in
+brackets, or nothing. The path is valid in the process's own view, and may lead to another file here. So a file is only
+accepted as the mapped one if its inode and device are those of the mapping.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Kind(enum.StrEnum):
     """What backs a range of memory."""
 
     FILE = "file"
-    DELETED = "deleted"  # a file without a name any more: removed, or replaced by a new one
-    MEMFD = "memfd"  # a file that never had a name: loaders and JIT compilers use them
+    DELETED = "deleted"  # a file that was removed or replaced
+    MEMFD = "memfd"  # a file without a name, used by loaders and JIT compilers
     VDSO = "vdso"
-    ANONYMOUS = "anonymous"  # no file: where executable, most likely code from a JIT compiler
+    ANONYMOUS = "anonymous"  # no file; if executable, most likely code of a JIT compiler
     STACK = "stack"
     SPECIAL = "special"  # the kernel's own: [vsyscall], [vvar], [uprobes] ...
 
@@ -35,14 +35,14 @@ class Kind(enum.StrEnum):
 
 # Names in brackets; any other one is SPECIAL.
 _BRACKETS = {"[vdso]": Kind.VDSO, "[stack]": Kind.STACK, "[heap]": Kind.ANONYMOUS}
-# Shared memory that the kernel backs with files of its own: no one can have linked code into it.
+# Shared memory that the kernel backs with its own files, which are never linked code.
 _SHARED_MEMORY = ("/dev/zero", "/SYSV", "/anon_hugepage", "/drm mm object", "/i915")
 _NO_FILES = ("/memfd:", "/dev/")
 _FILE = Kind.FILE
 
 
 def kind_of(name: str) -> tuple[Kind, str, bool]:
-    """(kind, path, deleted) of a range named so by the kernel.
+    """Return (kind, path, deleted) of a range by its name in maps.
 
     >>> kind_of("/usr/lib/libc.so.6 (deleted)")
     (<Kind.DELETED: 'deleted'>, '/usr/lib/libc.so.6', True)
@@ -51,7 +51,7 @@ def kind_of(name: str) -> tuple[Kind, str, bool]:
     """
     if not name:
         return Kind.ANONYMOUS, "", False
-    if name[0] == "/" and name[-1] != ")" and not name.startswith(_NO_FILES):  # nearly all
+    if name[0] == "/" and name[-1] != ")" and not name.startswith(_NO_FILES):  # the common case
         return _FILE, name, False
     if name[0] == "[":
         kind = _BRACKETS.get(name)
@@ -59,7 +59,7 @@ def kind_of(name: str) -> tuple[Kind, str, bool]:
             kind = Kind.SPECIAL
             if name.startswith(("[anon:", "[anon_shmem:")):
                 kind = Kind.ANONYMOUS
-            elif name.startswith("[stack:"):  # kernels before 4.5 named each thread's
+            elif name.startswith("[stack:"):  # of each thread, before Linux 4.5
                 kind = Kind.STACK
         return kind, name, False
     deleted = name.endswith(DELETED_MARK)
@@ -68,19 +68,30 @@ def kind_of(name: str) -> tuple[Kind, str, bool]:
         return Kind.MEMFD, path, deleted
     if deleted:
         return Kind.ANONYMOUS if path.startswith(_SHARED_MEMORY) else Kind.DELETED, path, True
-    if name[0] == "/":  # devices are memory of something else, and opening one may do things
+    if name[0] == "/":  # a device is not opened, which may have side effects
         if name.startswith("/dev/") and not name.startswith("/dev/shm/"):
             return Kind.SPECIAL, name, False
         return Kind.FILE, name, False
-    # "(unreachable)/path": a file outside the process's root, still a file; "anon_inode:[...]" is the kernel's own
+    # "(unreachable)/path" is a file outside the process's root, "anon_inode:[...]" is not a file
     return Kind.FILE if name.startswith("(unreachable)") else Kind.SPECIAL, path, False
 
 
 class Mapping(NamedTuple):
-    """A range [start, limit) of runtime addresses, backed from `offset` on by the file `path`.
+    """A range [start, limit) of runtime addresses.
 
-    `process` is the directory of the process ("/proc/123", "" in a snapshot); `linked` whether the links in its
-    map_files can be read. `device` compares with st_dev.
+    Attributes:
+        path: the path of the file in the process's view, or the kernel's name of the range.
+        start: the first runtime address.
+        limit: the runtime address after the last one.
+        offset: the offset in the file of the byte at `start`.
+        build_id: lowercase hex, "" if unknown.
+        kind: what backs the range.
+        permissions: bits READ, WRITE, EXECUTE, SHARED.
+        device: the device of the file, as in st_dev.
+        inode: the inode of the file.
+        deleted: True if the file has no name any more.
+        process: the directory of the process ("/proc/123"), "" in a snapshot.
+        linked: True if the links in the process's map_files can be read.
 
     >>> Mapping("/opt/app", 0x401000, 0x403000, 0x1000, "ab12")
     <Mapping 0x401000-0x403000 r-xp 0x1000 /opt/app>
@@ -105,7 +116,7 @@ class Mapping(NamedTuple):
 
     @property
     def map_files(self) -> str:
-        """The link to the very file that is mapped, whatever it is called now; "" where it can't be had."""
+        """The link in map_files to the mapped file, independent of its name; "" if not available."""
         if not (self.linked and self.process and self.inode):
             return ""
         return f"{self.process}/map_files/{self.start:x}-{self.limit:x}"
@@ -116,8 +127,7 @@ class Mapping(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The first address behind the range: `limit` (the Go package's name), as all ranges of this package call
-        it."""
+        """The runtime address after the last one, like `limit`."""
         return self.limit
 
     @property
@@ -126,7 +136,7 @@ class Mapping(NamedTuple):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """What it shows of the file: the first byte and the one behind the last (see `elf.segments.Translation`)."""
+        """The bytes of the file that are mapped: offset of the first, and offset after the last."""
         return self.offset, self.offset + self.limit - self.start
 
     @property
@@ -137,13 +147,13 @@ class Mapping(NamedTuple):
         return "".join(c if bits & bit else "-" for c, bit in letters) + ("s" if bits & SHARED else "p")
 
     def file_offset_of(self, runtime: int) -> int:
-        """The byte of the file behind a runtime address of this range."""
+        """Return the offset in the file of a runtime address of this range."""
         return runtime - self.start + self.offset
 
     def candidates(self, prefer_name: bool = False) -> Iterator[tuple[str, bool]]:
-        """Paths that may lead to the mapped file, best first, and whether the inode has to be checked.
+        """Yield (path, must check the inode) for paths that may lead to the mapped file, best first.
 
-        The link in map_files always leads there; with `prefer_name` it comes after the names a person would use.
+        The link in map_files always leads to it; with `prefer_name` it follows the file's names.
         """
         if not self.kind.has_file:
             return
@@ -153,44 +163,46 @@ class Mapping(NamedTuple):
         path = self.path.removeprefix("(unreachable)")
         foreign = bool(self.process) and rooted.is_foreign(self.process)
         if self.kind is Kind.DELETED:
-            path += DELETED_MARK  # a living file may be called so
+            path += DELETED_MARK  # a file may really have this name
         if self.kind is not Kind.MEMFD:
-            if not foreign:  # beside the name that it has for us there may be files of ours
+            if not foreign:  # else the path may lead to an unrelated file
                 yield path, True
             if self.process:
                 yield rooted.name_through(self.process, path), True
         if link and prefer_name:
             yield link, False
         if self.process:
-            yield f"{self.process}/exe", True  # readable to the owner where map_files is not
+            yield f"{self.process}/exe", True  # readable by the owner, unlike map_files
 
     def is_file(self, status: os.stat_result) -> bool:
-        """Whether a file with this status is the mapped one.
+        """Return True if a file with this status is the mapped file.
 
-        btrfs and overlayfs show stat(2) another device than they show in maps; both are then anonymous (major 0), and
-        the inode decides.
+        For btrfs and overlayfs, stat(2) and maps show different devices, both anonymous (major 0); then the inode
+        decides.
         """
         if status.st_ino != self.inode:
             return False
         return status.st_dev == self.device or os.major(status.st_dev) == 0 or os.major(self.device) == 0
 
     def _must_be_file(self, status: os.stat_result) -> None:
-        """Raise OSError when a status is not the mapped file's: what has its name now may be a device."""
+        """Raise OSError if a status is not that of the mapped file."""
         must_be_regular(status)
         if not self.is_file(status):
-            raise FileNotFoundError(2, "another file has its name now")
+            raise FileNotFoundError(2, "another file has this name now")
 
     def open(self) -> int:
-        """A descriptor of the mapped file, never of another one with its name. The caller closes it.
+        """Return a descriptor of the mapped file, never of another file with its name. The caller closes it.
 
-        Raises FileNotFoundError when the file can't be reached (or was replaced), PermissionError when it may not be.
+        Raises:
+            FileNotFoundError: the file can't be reached, or was replaced.
+            PermissionError: access was denied.
         """
         return self.open_with_name()[1]
 
     def openable_path(self, prefer_name: bool = False) -> str:
-        """The first path that opens the mapped file (see `candidates`), "" when none does.
+        """Return the first path that opens the mapped file (see `candidates`), "" if all fail.
 
-        What the path names may change between this look and the caller's own open.
+        The path may lead to another file by the time the caller opens it.
         """
         try:
             path, descriptor = self.open_with_name(prefer_name)
@@ -200,7 +212,7 @@ class Mapping(NamedTuple):
         return path
 
     def open_with_name(self, prefer_name: bool = False) -> tuple[str, int]:
-        """The first candidate that is the mapped file, with an open descriptor of it. Raises as `open` does."""
+        """Return the first candidate that is the mapped file, and an open descriptor. Raises like `open`."""
         denied: OSError | None = None
         for path, checked in self.candidates(prefer_name):
             try:

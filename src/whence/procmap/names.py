@@ -1,4 +1,4 @@
-"""Named addresses that are in no ELF file: a sorted list, found by binary search."""
+"""Find names of addresses that are not in an ELF file, in a sorted list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator import itemgetter
 
 
 class NamedAddresses:
-    """Ranges [start, end) with a name each. Of two that start together the later in the input counts.
+    """Ranges [start, end) with a name each. Of two with the same start the later in the input counts.
 
     >>> names = NamedAddresses([(0x10, 0x20, "old"), (0x10, 0x18, "new"), (0x30, 0x40, "f")])
     >>> names.lookup(0x17), names.lookup(0x18), names.lookup(0x3f)
@@ -32,9 +32,9 @@ class NamedAddresses:
         return len(self._starts)
 
     def lookup(self, address: int) -> str:
-        """The name of the range that holds the address, "" when none does.
+        """Return the name of the range with the address, "" without one.
 
-        Ranges may overlap where code was replaced: the nearest start below the address is the newest guess.
+        Ranges overlap if code was replaced: the range with the nearest start is assumed to be the newest.
         """
         index = bisect_right(self._starts, address)
         return self._names[index - 1] if index and address < self._ends[index - 1] else ""

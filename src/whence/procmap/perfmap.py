@@ -1,10 +1,10 @@
-"""/tmp/perf-PID.map: where a JIT compiler writes down the names of the code it makes.
+"""Read /tmp/perf-PID.map, where a JIT compiler writes the names of its code.
 
     7f12a4c01000 1c0 LazyCompile:~main app.js:1
     start        size name: the rest of the line, in UTF-8
 
-The process writes it under its own idea of /tmp and of its pid: both are looked up in its namespaces. /tmp is
-everyone's, so only a regular file that belongs to the process's user (or root) is believed, as perf does it.
+The path contains /tmp and the pid as the process sees them, so both are resolved in its namespaces. All users can write
+to /tmp, so only a regular file of the process's user or of root is accepted, as in perf.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOP = (1 << 64) - 1
 
 
 def parse(data: bytes) -> NamedAddresses:
-    """The names in the text of a perf map; lines that are no such line are passed over.
+    """Return the names in the text of a perf map; other lines are ignored.
 
     >>> parse(b"1000 20 one two\\nrubbish\\n").lookup(0x101f)
     'one two'
@@ -37,41 +37,35 @@ def parse(data: bytes) -> NamedAddresses:
 
 
 def path_of(process: str, pid: int) -> str:
-    """Where the process in directory `process` writes its map: its root, its /tmp, its own pid."""
+    """Return the path of the map of the process in directory `process`: in its root and /tmp, with its own pid."""
     numbers = status_numbers(process, "NSpid")
     return f"{process}/root/tmp/perf-{numbers[-1] if numbers else pid}.map"
 
 
-def read(process: str, pid: int, known: Status | None = None) -> tuple[Status, bytes | None] | None:
-    """What file the process's perf map is now, and its text (None when the file is the `known` one still).
+def read(process: str, pid: int, previous: Status | None = None) -> tuple[Status, bytes | None] | None:
+    """Return the status of a process's perf map and its text; None without a trustworthy map.
 
-    None when there is no perf map to believe.
+    If the status equals `previous`, the text is not read (None).
     """
     try:
-        return read_file(path_of(process, pid), status_numbers(process, "Uid")[1:2], known)
+        return read_file(path_of(process, pid), status_numbers(process, "Uid")[1:2], previous)
     except OSError:
         return None
 
 
-def read_file(path: str, owners: Iterable[int], known: Status | None = None) -> tuple[Status, bytes | None]:
-    """The same of the perf map at a path that everyone can write to, at most its first SIZE_LIMIT bytes.
+def read_file(path: str, owners: Iterable[int], previous: Status | None = None) -> tuple[Status, bytes | None]:
+    """Return the status and the text of the perf map at a path that all users can write to.
 
-    Raises OSError: NotRegularError when it is no regular file, PermissionError when it is neither one of the owners'
-    (user ids) nor root's.
+    If the status equals `previous`, the text is not read (None). It has at most SIZE_LIMIT bytes.
+
+    Raises:
+        NotRegularError: it is not a regular file.
+        PermissionError: it belongs neither to root nor to one of `owners` (user ids).
+        OSError: it can't be read.
     """
-    descriptor = open_looked_at(path, follow=False)
-    try:
-        status = os.fstat(descriptor)
+    with os.fdopen(open_looked_at(path, follow=False), "rb") as file:
+        status = os.fstat(file.fileno())
         if status.st_uid not in (0, *owners):
-            raise PermissionError(errno.EPERM, "is another user's", path)
-        found = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if found == known:
-            return found, None
-        parts = []
-        left = min(status.st_size, SIZE_LIMIT)
-        while left and (part := os.read(descriptor, left)):
-            parts.append(part)
-            left -= len(part)
-        return found, b"".join(parts)
-    finally:
-        os.close(descriptor)
+            raise PermissionError(errno.EPERM, "owned by another user", path)
+        new = (status.st_ino, status.st_mtime_ns, status.st_size)
+        return new, None if new == previous else file.read(min(status.st_size, SIZE_LIMIT))

@@ -1,8 +1,8 @@
-"""Who a pid is: enough of /proc/PID to distinguish a process from its successors, and to find files it wrote.
+"""Identify a process: distinguish it from later processes with its pid, and find files it wrote.
 
-A pid is used again, and exec replaces the memory while pid and start time stay. The identity is the start time with the
-places where exec put the program, its stack and its heap (fields 22, 26-28, 47 of /proc/PID/stat; zero when we may not
-see them).
+A pid is reused, and exec replaces the memory while pid and start time stay. The identity is the start time and the
+addresses where exec put the program, its stack and its heap (fields 22, 26-28, 47 of /proc/PID/stat; zero without the
+permission to see them).
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import os
 from typing import NamedTuple
 
 _START_TIME = 22
-_PLACES = (26, 27, 28, 47)  # startcode, endcode, startstack, start_brk
+_ADDRESSES = (26, 27, 28, 47)  # startcode, endcode, startstack, start_brk
 
 
 class Identity(NamedTuple):
-    """One program running in one process. Equal identities are the same memory."""
+    """A program running in a process. Equal identities have the same memory."""
 
     start_time: int  # clock ticks after boot
-    places: tuple[int, ...]
+    addresses: tuple[int, ...]
 
 
 def read_text(path: str) -> str:
-    """A small file of /proc as text. Raises OSError."""
+    """Return a small file of /proc as text. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, 1 << 14).decode("utf-8", "surrogateescape")
@@ -31,9 +31,9 @@ def read_text(path: str) -> str:
 
 
 def identify(process: str) -> Identity:
-    """Who the process in directory `process` ("/proc/123") is. Raises OSError when it is gone.
+    """Return the identity of the process in directory `process` ("/proc/123"). Raises OSError if it has ended.
 
-    A tree without a stat file (a fake one) has one identity for ever.
+    A tree without a stat file (in tests) has a constant identity.
     """
     try:
         text = read_text(f"{process}/stat")
@@ -46,11 +46,11 @@ def identify(process: str) -> Identity:
         index = field - 3
         return int(fields[index]) if index < len(fields) and fields[index].isdigit() else 0
 
-    return Identity(number(_START_TIME), tuple(number(field) for field in _PLACES))
+    return Identity(number(_START_TIME), tuple(number(field) for field in _ADDRESSES))
 
 
-def shown(root: str, pid: int) -> int:
-    """The thread whose directory shows a process's memory: the first one may have ended, while others live on."""
+def visible_tid(root: str, pid: int) -> int:
+    """Return the thread whose directory shows a process's memory: the first thread may have ended before others."""
     for tid in [pid, *tids_of(f"{root}/{pid}")]:
         try:
             with open(f"{root}/{tid}/maps", "rb", buffering=0) as file:
@@ -62,7 +62,7 @@ def shown(root: str, pid: int) -> int:
 
 
 def tids_of(process: str) -> list[int]:
-    """The threads of the process in directory `process`, in order; none when it is gone."""
+    """Return the threads of the process in directory `process`, in order; [] if it has ended."""
     try:
         return sorted(int(name) for name in os.listdir(f"{process}/task") if name.isdigit())
     except OSError:
@@ -70,7 +70,7 @@ def tids_of(process: str) -> list[int]:
 
 
 def command(process: str) -> str:
-    """The name of the program (comm), "" when unknown."""
+    """Return the name of the program (comm), "" if unknown."""
     try:
         return read_text(f"{process}/comm").removesuffix("\n")
     except OSError:
@@ -78,11 +78,11 @@ def command(process: str) -> str:
 
 
 def status_numbers(process: str, name: str) -> list[int]:
-    """The numbers of a line of /proc/PID/status, for instance NSpid or Uid; [] when unknown."""
+    """Return the numbers of a line of /proc/PID/status, for instance NSpid or Uid; [] if unknown."""
     try:
         for line in read_text(f"{process}/status").splitlines():
             if line.startswith(name + ":"):
-                return [int(word) for word in line.split()[1:] if word.isdigit()]
+                return [int(field) for field in line.split()[1:] if field.isdigit()]
     except OSError:
         pass
     return []

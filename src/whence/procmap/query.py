@@ -1,4 +1,4 @@
-"""PROCMAP_QUERY: asking the kernel about one address instead of reading the whole maps file (Linux 6.11).
+"""PROCMAP_QUERY: ask the kernel about one address instead of reading the complete maps file (Linux 6.11).
 
 An ioctl on an open /proc/PID/maps. `struct procmap_query` (include/uapi/linux/fs.h), 104 bytes in native order:
 
@@ -10,9 +10,9 @@ An ioctl on an open /proc/PID/maps. `struct procmap_query` (include/uapi/linux/f
     0x28 u64 vma_flags       out      0x60 u64 build_id_addr   in
     0x30 u64 vma_page_size   out
 
-The descriptor stands for the memory it was opened on: after exit or exec every query is ESRCH, so a reused pid can't
-answer for its predecessor. The kernel gives build-ids of at most 20 bytes, and none of a file whose notes it can't
-read. Names come raw: a newline is a newline. The [vsyscall] page is in the text only.
+The descriptor refers to the memory it was opened on: after exit or exec every query fails with ESRCH, so a reused pid
+can't answer for its predecessor. The kernel returns build-ids of at most 20 bytes, and none if it can't read the notes
+of a file. Names are not escaped. The [vsyscall] page is only in the text of maps.
 """
 
 from __future__ import annotations
@@ -36,27 +36,36 @@ REQUEST = 0xC0686611
 COVERING_OR_NEXT = 0x10
 
 _STRUCT = struct.Struct("=9Q4I2Q")
-_BUILD_ID_ROOM = 64
-_NAME_ROOM = 4096 + 64
+_BUILD_ID_CAPACITY = 64
+_NAME_CAPACITY = 4096 + 64
 
 new_tuple = tuple.__new__
 
 
 class MapsQuery(Closing):
-    """An open maps file that answers queries. A context manager; one thread at a time.
+    """An open maps file that answers queries. A context manager, for one thread at a time.
 
-    Raises OSError at opening; `find` and `walk` raise ProcessLookupError when that memory is gone.
+    Opening raises OSError; `find` and `walk` raise ProcessLookupError if the memory is gone.
     """
 
-    __slots__ = ("_build_id", "_build_id_at", "_descriptor", "_linked", "_name", "_name_at", "_process", "_request")
+    __slots__ = (
+        "_build_id",
+        "_build_id_address",
+        "_descriptor",
+        "_linked",
+        "_name",
+        "_name_address",
+        "_process",
+        "_request",
+    )
 
     def __init__(self, process: str, linked: bool = True) -> None:
         self._process = process
         self._linked = linked
-        self._name = bytearray(_NAME_ROOM)
-        self._build_id = bytearray(_BUILD_ID_ROOM)
-        self._name_at = ctypes.addressof((ctypes.c_char * _NAME_ROOM).from_buffer(self._name))
-        self._build_id_at = ctypes.addressof((ctypes.c_char * _BUILD_ID_ROOM).from_buffer(self._build_id))
+        self._name = bytearray(_NAME_CAPACITY)
+        self._build_id = bytearray(_BUILD_ID_CAPACITY)
+        self._name_address = ctypes.addressof((ctypes.c_char * _NAME_CAPACITY).from_buffer(self._name))
+        self._build_id_address = ctypes.addressof((ctypes.c_char * _BUILD_ID_CAPACITY).from_buffer(self._build_id))
         self._request = bytearray(_STRUCT.size)
         self._descriptor = os.open(f"{process}/maps", os.O_RDONLY)
 
@@ -66,7 +75,7 @@ class MapsQuery(Closing):
             self._descriptor = -1
 
     def supported(self) -> bool:
-        """Whether this kernel knows the query (and this is a real maps file)."""
+        """Return True if this kernel has the query, and this is a real maps file."""
         try:
             self.find(0, EXECUTE | COVERING_OR_NEXT, build_id=False)
         except ProcessLookupError:
@@ -76,18 +85,17 @@ class MapsQuery(Closing):
         return True
 
     def find(self, runtime: int, flags: int = 0, build_id: bool = True) -> Mapping | None:
-        """The mapping that covers a runtime address and has these permissions; with COVERING_OR_NEXT the next one.
+        """Return the mapping with these permissions at a runtime address; with COVERING_OR_NEXT, or after it.
 
-        The build-id is "" when the kernel has none; that of the file may still be read.
+        The build-id is "" if the kernel has none; that of the file may still be readable.
         """
         if not 0 <= runtime < 1 << 64:
             return None
-        name_at = self._name_at
-        room, build_id_at = (_BUILD_ID_ROOM, self._build_id_at) if build_id else (0, 0)
+        id_capacity, build_id_address = (_BUILD_ID_CAPACITY, self._build_id_address) if build_id else (0, 0)
         request = self._request
-        _STRUCT.pack_into(
-            request, 0, _STRUCT.size, flags, runtime, 0, 0, 0, 0, 0, 0, 0, 0, _NAME_ROOM, room, name_at, build_id_at
-        )
+        sizes = _NAME_CAPACITY, id_capacity
+        addresses = self._name_address, build_id_address
+        _STRUCT.pack_into(request, 0, _STRUCT.size, flags, runtime, *[0] * 8, *sizes, *addresses)
         try:
             fcntl.ioctl(self._descriptor, REQUEST, request)
         except OSError as error:
@@ -97,18 +105,18 @@ class MapsQuery(Closing):
         (_, _, _, start, end, bits, _, offset, inode, major, minor, name_size, id_size, _, _) = _STRUCT.unpack(request)
         name = self._name[: name_size - 1] if name_size else b""
         kind, path, deleted = kind_of(name.decode("utf-8", "surrogateescape"))
-        found = self._build_id[:id_size].hex() if id_size else ""
-        # as Mapping(...) would make it, without a call in Python: a process may have thousands
+        hex_id = self._build_id[:id_size].hex() if id_size else ""
+        # like Mapping(...), but faster: a process may have thousands
         return new_tuple(
             Mapping,
             (
-                path, start, end, offset, found, kind, bits & PERMISSIONS, os.makedev(major, minor), inode, deleted,
+                path, start, end, offset, hex_id, kind, bits & PERMISSIONS, os.makedev(major, minor), inode, deleted,
                 self._process, self._linked,
             ),
         )  # fmt: skip
 
     def walk(self, flags: int = EXECUTE, build_id: bool = True) -> Iterator[Mapping]:
-        """Every mapping with these permissions, in address order."""
+        """Yield all mappings with these permissions, in address order."""
         address = 0
         while True:
             mapping = self.find(address, flags | COVERING_OR_NEXT, build_id)

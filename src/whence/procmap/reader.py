@@ -1,7 +1,7 @@
-"""Looking at one process: by PROCMAP_QUERY where the kernel has it, else by the text of its maps.
+"""Read the mappings of one process: by PROCMAP_QUERY if the kernel has it, otherwise from the text of maps.
 
-Both ways find the same mappings. A failure is one of two errors that callers tell apart: the process is gone
-(ProcessLookupError), or may not be looked at (PermissionError).
+Both ways return the same mappings. There are two kinds of errors: ProcessLookupError, the process has ended, and
+PermissionError, access was denied.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from whence._base.errors import MapsError
 from whence.procmap import maps
 from whence.procmap.kernels.constants import EXECUTE
 from whence.procmap.mapping import Mapping
-from whence.procmap.process import Identity, identify, shown
+from whence.procmap.process import Identity, identify, visible_tid
 from whence.procmap.query import MapsQuery
 
-TEXT_TRUSTED = 0.05  # seconds for which an address that is not in the text read is not in the process,
-READING_SHARE = 20  # and at least so many times as long as the text took to be read
+TEXT_TRUSTED = 0.05  # seconds for which text is not read again for an address that it does not have,
+READING_SHARE = 20  # and at least this many times the duration of reading it
 VSYSCALL, VSYSCALL_SIZE = 0xFFFFFFFFFF600000, 1 << 12  # the [vsyscall] page of x86-64
-PAGE = 1 << 12  # bytes of maps that one read returns at most
+PAGE = 1 << 12  # maximal bytes of maps that one read returns
 _GONE = (errno.ENOENT, errno.ESRCH)
 PROC_SELF = "/proc/self"
 _start = attrgetter("start")
@@ -33,15 +33,18 @@ _T = TypeVar("_T")
 
 
 class ProcessReader:
-    """What there is to see of the process in directory `root`/`pid`, read anew each time. Build-ids only as the kernel
-    tells them. `problems` are the bad lines of the text read last."""
+    """Reads the mappings of the process in directory `root`/`pid`, each time anew.
+
+    Build-ids are only returned if the kernel has them. `problems` has the malformed lines of the text that was read
+    last.
+    """
 
     __slots__ = ("_is_empty", "_root", "_texts", "directory", "linked", "pid", "problems", "queried")
 
     def __init__(self, root: str, pid: int, query: bool = True) -> None:
         self.pid = pid
         self._root = root
-        self._is_empty = False  # whether there was no memory to see
+        self._is_empty = False  # True if the directory showed no memory
         self.directory = f"{root}/{pid}"
         self.linked = _links_open(root, self.directory)
         self.queried = query and self._kernel_answers()
@@ -49,15 +52,15 @@ class ProcessReader:
         self._texts: dict[int, tuple[float, list[Mapping]]] = {}
 
     def find(self, address: int, flags: int) -> Mapping | None:
-        """The mapping with these permissions that holds a runtime address."""
-        return self._looked(lambda: self._find(address, flags))
+        """Return the mapping with these permissions at a runtime address."""
+        return self._retried(lambda: self._find(address, flags))
 
     def executable(self) -> list[Mapping]:
-        """All executable mappings in address order."""
-        return self._looked(self._executable) or []
+        """Return all executable mappings in address order."""
+        return self._retried(self._executable) or []
 
     def forget(self) -> None:
-        """Drop the text read before."""
+        """Drop the cached text."""
         self._texts.clear()
 
     def _find(self, address: int, flags: int) -> Mapping | None:
@@ -65,73 +68,77 @@ class ProcessReader:
             return self._find_in_text(address, flags)
         try:
             with MapsQuery(self.directory, self.linked) as query:
-                found = query.find(address, flags)
-        except ProcessLookupError:  # no memory any more, or never any: it is a zombie or the kernel's own
+                result = query.find(address, flags)
+        except ProcessLookupError:  # no memory: a zombie or a kernel thread
             os.stat(self.directory)
             self._is_empty = True
             return None
-        if found is None and address & -VSYSCALL_SIZE == VSYSCALL:
+        if result is None and address & -VSYSCALL_SIZE == VSYSCALL:
             return self._find_in_text(address, flags)
-        return found
+        return result
 
     def _executable(self) -> list[Mapping]:
         if not self.queried:
             return self._text(EXECUTE)
         try:
             with MapsQuery(self.directory, self.linked) as query:
-                found = list(query.walk(EXECUTE))
+                result = list(query.walk(EXECUTE))
         except ProcessLookupError:
             os.stat(self.directory)
             self._is_empty = True
             return []
-        if found and found[-1].limit >> 32:  # 32-bit processes have none
-            found += self._vsyscall()
-        return found
+        if result and result[-1].limit >> 32:  # not in 32-bit processes
+            result += self._vsyscall()
+        return result
 
-    def _looked(self, look: Callable[[], _T]) -> _T | None:
-        """What is found in the directory, or in another one that shows the same memory. Raises ProcessLookupError,
-        PermissionError."""
-        found = None
+    def _retried(self, read_once: Callable[[], _T]) -> _T | None:
+        """Return the result of `read_once`, repeated for another thread's directory if this one shows no memory.
+
+        Raises ProcessLookupError, PermissionError.
+        """
+        result = None
         try:
-            found = with_plain_errors(self.pid, look)
+            result = with_plain_errors(self.pid, read_once)
         except ProcessLookupError:
             if self.directory == f"{self._root}/{self.pid}":
                 raise
-            self._is_empty = True  # the thread that showed it has ended, too
-        return with_plain_errors(self.pid, look) if not found and self._is_elsewhere() else found
+            self._is_empty = True  # the thread of this directory has ended, too
+        return with_plain_errors(self.pid, read_once) if not result and self._switch_thread() else result
 
-    def _is_elsewhere(self) -> bool:
-        """Whether another thread's directory shows the memory that this one did not: the first thread of a process may
-        have ended, while others live on."""
+    def _switch_thread(self) -> bool:
+        """Switch to a thread's directory that shows the memory, if this one did not; return True if there is one.
+
+        The first thread of a process may have ended before others.
+        """
         if not self._is_empty:
             return False
         self._is_empty = False
-        directory = f"{self._root}/{shown(self._root, self.pid)}"
+        directory = f"{self._root}/{visible_tid(self._root, self.pid)}"
         is_another, self.directory = directory != self.directory, directory
         self._texts.clear()
         return is_another
 
-    def _text(self, wanted: int) -> list[Mapping]:
+    def _text(self, flags: int) -> list[Mapping]:
         data = maps.read(self.directory)
         self._is_empty = not data
-        text = maps.parse(data, self.directory, wanted, self.linked)
+        text = maps.parse(data, self.directory, flags, self.linked)
         self.problems = text.problems
         return text.mappings
 
     def _find_in_text(self, address: int, flags: int) -> Mapping | None:
-        """By the text, which is read again when it does not have the address."""
+        """Find an address in the text, which is read again if it does not have it."""
         trusted, mappings = self._texts.get(flags, (0.0, []))
-        found = covering(mappings, address)
+        result = covering(mappings, address)
         now = monotonic()
-        if found is None and now > trusted:
+        if result is None and now > trusted:
             mappings = self._text(flags)
             read = monotonic()
             self._texts[flags] = (read + max(TEXT_TRUSTED, READING_SHARE * (read - now)), mappings)
-            found = covering(mappings, address)
-        return found
+            result = covering(mappings, address)
+        return result
 
     def _vsyscall(self) -> list[Mapping]:
-        """The [vsyscall] page: at the same place in every 64-bit process, and in the text only. Taken from ours."""
+        """Return the [vsyscall] page, common to all 64-bit processes, from our own maps."""
         try:
             line = vsyscall_line()
         except OSError:
@@ -149,40 +156,42 @@ class ProcessReader:
 
 @cache
 def vsyscall_line() -> bytes:
-    """The last line of our own maps, which shows the [vsyscall] page where the kernel has one: that stays until the
-    machine starts again. The text takes long where much is mapped here."""
+    """Return the last line of our own maps, which is the [vsyscall] page if the kernel has one.
+
+    It is cached, because maps can be long.
+    """
     lines = maps.read("/proc/self").rsplit(b"\n", 2)
     return lines[-2] if len(lines) > 1 else b""
 
 
-def who(root: str, pid: int) -> Identity:
-    """The identity of the process that has a pid now. Raises ProcessLookupError, PermissionError."""
+def identity_of(root: str, pid: int) -> Identity:
+    """Return the identity of the process that has a pid now. Raises ProcessLookupError, PermissionError."""
     return with_plain_errors(pid, lambda: identify(f"{root}/{pid}"))
 
 
 def covering(mappings: Sequence[Mapping], address: int) -> Mapping | None:
-    """The mapping among these, in address order, that holds the address."""
+    """Return the mapping with the address, from mappings in address order."""
     index = bisect_right(mappings, address, key=_start)
     return mappings[index - 1] if index and address < mappings[index - 1].limit else None
 
 
 def with_plain_errors(pid: int, read: Callable[[], _T]) -> _T:
-    """Returns what `read` returns; errors that mean one of the two raise that one, others stay as they are."""
+    """Call `read`; raise ProcessLookupError or PermissionError for all errors with these meanings."""
     try:
         return read()
     except PermissionError as error:
         raise PermissionError(error.errno, f"the memory map of process {pid} may not be read") from None
     except OSError as error:
         if error.errno in _GONE:
-            why = "" if os.path.exists(PROC_SELF) else ": /proc, where processes are read, is not mounted"
+            why = "" if os.path.exists(PROC_SELF) else ": /proc is not mounted"
             raise ProcessLookupError(errno.ESRCH, f"there is no process {pid}{why}") from None
         raise
 
 
 def _links_open(root: str, directory: str) -> bool:
-    """Whether the links in map_files open (the kernel wants CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN of us).
+    """Return True if the links in map_files open, which needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
 
-    Tried on the first file that is mapped in ourselves: to list the links of a process with many mappings takes long.
+    Tried with the first file mapped in this process: listing the links of a large process takes long.
     """
     try:
         with open(f"{root}/self/maps", "rb", buffering=0) as text:
@@ -193,7 +202,7 @@ def _links_open(root: str, directory: str) -> bool:
                 start, end = (int(address, 16) for address in addresses.split(b"-"))
                 os.stat(f"{root}/self/map_files/{start:x}-{end:x}")
                 return True
-    except FileNotFoundError:  # not a tree that we are in
+    except FileNotFoundError:  # a tree without this process
         return os.path.isdir(f"{directory}/map_files")
     except (OSError, ValueError):
         pass

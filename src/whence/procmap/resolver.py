@@ -1,13 +1,13 @@
-"""From (pid, runtime address) to the mapping there, with its build-id: cached, for many processes at once.
+"""Find the mapping of a runtime address of a process, with its build-id; cached, for many processes at once.
 
-What the kernel can say about one address is asked for one address at a time, so that a fresh process costs one
-question; where it can't, the text of maps is read once (reader.py). Either way answers are kept, sorted, and found by
-binary search. Nothing that failed is kept: a process we may not look into now may let us in a second later.
+If the kernel can answer for one address, it is asked about one address at a time, so that a new process costs one
+query; otherwise the text of maps is read once (reader.py). Answers are cached in sorted tables; failures are not
+cached, because access may be granted later.
 
-A kept process is looked at again every `recheck` seconds, and when `confirm` asks for it, as a symbolizer does at each
-batch: another start time or another program (exec) under the same pid starts afresh. An address that no kept mapping
-holds is always asked for. A mapping that the process has replaced (dlclose, then dlopen of another library in its
-place) is the caller's to invalidate, or `refresh` seconds do it.
+A cached process is identified again every `recheck` seconds, and after `confirm`, which a symbolizer calls for each
+batch: another start time or another program (exec) with the same pid clears its cache. An address outside all cached
+mappings is always looked up. If a process replaces a mapping (dlclose, then dlopen of another library at the same
+addresses), the caller must invalidate it, or set `refresh`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from whence.procmap.build_id import build_id_of
 from whence.procmap.kernels.constants import EXECUTE
 from whence.procmap.mapping import Mapping
 from whence.procmap.process import Identity
-from whence.procmap.reader import ProcessReader, who
+from whence.procmap.reader import ProcessReader, identity_of
 
 MAX_PROCESSES = 4096
 MAX_BUILD_IDS = 65536
@@ -34,7 +34,7 @@ _Table = tuple[list[int], list[Mapping]]
 
 
 class _Process:
-    """What is kept of one process. `table` (starts, mappings) is replaced, never changed: readers take no lock."""
+    """The cache of one process. `table` (starts, mappings) is replaced, never changed: readers take no lock."""
 
     __slots__ = ("complete", "fresh_until", "identity", "keep_until", "lock", "reader", "table")
 
@@ -42,27 +42,28 @@ class _Process:
         self.identity = identity
         self.reader = reader
         self.table: _Table = ([], [])
-        self.complete = False  # all executable mappings are in the table
+        self.complete = False  # True if the table has all executable mappings
         self.fresh_until = 0.0
         self.keep_until = 0.0
         self.lock = Lock()
 
-    def at(self, address: int) -> Mapping | None:
+    def find_cached(self, address: int) -> Mapping | None:
+        """Return the cached mapping at an address."""
         starts, mappings = self.table
         index = bisect_right(starts, address)
         return mappings[index - 1] if index and address < mappings[index - 1].limit else None
 
     def add(self, mapping: Mapping) -> None:
-        """Put a mapping in its place; those it overlaps are not there any more."""
+        """Add a mapping, in place of the mappings it overlaps."""
         with self.lock:
-            starts, known = self.table
+            starts, mappings = self.table
             first = bisect_right(starts, mapping.start)
-            if first and known[first - 1].limit > mapping.start:
+            if first and mappings[first - 1].limit > mapping.start:
                 first -= 1
             last = bisect_left(starts, mapping.limit)
             self.table = (
                 [*starts[:first], mapping.start, *starts[last:]],
-                [*known[:first], mapping, *known[last:]],
+                [*mappings[:first], mapping, *mappings[last:]],
             )
 
     def fill(self, mappings: list[Mapping]) -> None:
@@ -78,10 +79,13 @@ class _Process:
 
 
 class Resolver(Closing):
-    """Executable mappings of processes, with build-ids. Safe for use from many threads.
+    """The executable mappings of processes, with build-ids. Safe for use from many threads.
 
-    `proc_root` is where the process directories are; `recheck` how many seconds a process is trusted to be the same
-    program, `refresh` how many its mappings are (None: until they are invalidated); `query` false keeps to the text.
+    Args:
+        proc_root: the folder with the process directories.
+        recheck: seconds for which a process is assumed to be the same program.
+        refresh: seconds for which its mappings are assumed to be the same; None: until they are invalidated.
+        query: use PROCMAP_QUERY if the kernel has it; otherwise only the text of maps.
     """
 
     def __init__(
@@ -104,7 +108,7 @@ class Resolver(Closing):
         return f"<whence.procmap.Resolver of {self._root}: {len(self._processes)} processes>"
 
     def close(self) -> None:
-        """Drop everything kept. The resolver stays usable, as if new."""
+        """Clear the cache. The resolver stays usable."""
         with self._lock:
             self._processes.clear()
             self._build_ids.clear()
@@ -112,16 +116,14 @@ class Resolver(Closing):
     def directory(self, pid: int) -> str:
         return f"{self._root}/{pid}"
 
-    # lookups: nothing where the process or the mapping is gone or may not be read
-
     def lookup(self, pid: int, address: int) -> Mapping | None:
-        """The executable mapping that holds a runtime address, with its build-id.
+        """Return the executable mapping at a runtime address, with its build-id.
 
-        None when the address lies in none, when the process is gone, and when we may not look.
+        None if the address is not in an executable mapping, the process has ended, or access was denied.
         """
-        known = self._processes.get(pid)
-        if known is not None and monotonic() < known.fresh_until:
-            starts, mappings = known.table  # as _Process.at, in line: this is the way nearly all lookups end
+        process = self._processes.get(pid)
+        if process is not None and monotonic() < process.fresh_until:
+            starts, mappings = process.table  # like find_cached, inlined for speed
             index = bisect_right(starts, address)
             if index:
                 mapping = mappings[index - 1]
@@ -133,10 +135,10 @@ class Resolver(Closing):
             return None
 
     def mappings(self, pid: int) -> list[Mapping]:
-        """All executable mappings with their build-ids, in address order; [] when there are none to see.
+        """Return all executable mappings with their build-ids, in address order.
 
-        The list is the one kept: don't change it. Raises OSError only for what is neither a missing process nor a
-        missing right.
+        [] if the process has ended or access was denied. The list is the cached one: don't change it. Raises OSError
+        for other errors.
         """
         try:
             return self.require(pid)
@@ -144,9 +146,9 @@ class Resolver(Closing):
             return []
 
     def build_id(self, path: str | os.PathLike[str]) -> str:
-        """The build-id of the file at `path`, kept by what file it is (device, inode, times), not by its name.
+        """Return the build-id of the file at `path`, cached by device, inode and times.
 
-        "" when it has none or can't be read; the latter is tried again next time.
+        "" if it has none or can't be read; the latter is not cached.
         """
         try:
             descriptor = open_looked_at(path)
@@ -155,51 +157,60 @@ class Resolver(Closing):
         return self._build_id_and_close(descriptor)
 
     def confirm(self, pid: int) -> None:
-        """Look, before the next answer about a pid, whether it is still the same process: pids are used again."""
-        known = self._processes.get(pid)
-        if known is not None:
-            known.fresh_until = 0.0
+        """Identify a process again before the next answer about its pid, because pids are reused."""
+        process = self._processes.get(pid)
+        if process is not None:
+            process.fresh_until = 0.0
 
     def invalidate(self, pid: int) -> None:
-        """Forget a process: it has exited, or changed as a whole."""
+        """Forget a process, because it has ended or changed completely."""
         with self._lock:
             self._processes.pop(pid, None)
 
     def invalidate_addr(self, pid: int, address: int) -> None:
-        """Forget a process if no kept mapping holds the address: it has mapped something new. Cheap otherwise."""
-        known = self._processes.get(pid)
-        if known is not None and known.at(address) is None:
+        """Forget a process if no cached mapping has the address, because it has new mappings."""
+        process = self._processes.get(pid)
+        if process is not None and process.find_cached(address) is None:
             self.invalidate(pid)
 
-    # the same, raising the reason
-
     def find(self, pid: int, address: int, flags: int = EXECUTE) -> Mapping | None:
-        """As `lookup`, but raises ProcessLookupError and PermissionError. With flags 0 it answers for any mapping
-        (those that are not executable have no build-id and are not kept)."""
-        known = self._current(pid)
-        found = known.at(address)
-        if found is not None:
-            return found
-        found = known.reader.find(address, flags)
-        if found is not None and found.is_exec:
-            found = self._with_build_id(found)
-            known.add(found)
-        return found
+        """Return the executable mapping at a runtime address, with its build-id; None without one.
+
+        With `flags` 0, any mapping is returned; a mapping that is not executable has no build-id and is not cached.
+
+        Raises:
+            ProcessLookupError: the process has ended.
+            PermissionError: access was denied.
+        """
+        process = self._current(pid)
+        mapping = process.find_cached(address)
+        if mapping is not None:
+            return mapping
+        mapping = process.reader.find(address, flags)
+        if mapping is not None and mapping.is_exec:
+            mapping = self._with_build_id(mapping)
+            process.add(mapping)
+        return mapping
 
     def require(self, pid: int) -> list[Mapping]:
-        """As `mappings`, but raises ProcessLookupError and PermissionError."""
-        known = self._current(pid)
-        if not known.complete:
-            known.fill([self._with_build_id(mapping) for mapping in known.reader.executable()])
-        return known.table[1]
+        """Return all executable mappings with their build-ids, in address order.
+
+        Raises:
+            ProcessLookupError: the process has ended.
+            PermissionError: access was denied.
+        """
+        process = self._current(pid)
+        if not process.complete:
+            process.fill([self._with_build_id(mapping) for mapping in process.reader.executable()])
+        return process.table[1]
 
     def problems(self, pid: int) -> list[MapsError]:
-        """What was wrong with lines of the process's maps, as far as they have been read."""
-        known = self._processes.get(pid)
-        return list(known.reader.problems) if known is not None else []
+        """Return the problems in the process's maps, as far as they were read."""
+        process = self._processes.get(pid)
+        return list(process.reader.problems) if process is not None else []
 
     def build_id_of(self, mapping: Mapping) -> str:
-        """The build-id of the file behind a mapping, never of another file by its name; "" when unreachable."""
+        """Return the build-id of the mapped file, never of another file with its name; "" if unreachable."""
         if not mapping.kind.has_file:
             return ""
         try:
@@ -208,32 +219,30 @@ class Resolver(Closing):
             return ""
         return self._build_id_and_close(descriptor)
 
-    # inside
-
     def _current(self, pid: int) -> _Process:
-        """What is kept of a process, after making sure it is still the same one. Raises ProcessLookupError."""
+        """Return the cache of a process, after checking its identity. Raises ProcessLookupError."""
         with self._lock:
-            known = self._processes.get(pid)
+            process = self._processes.get(pid)
         now = monotonic()
-        if known is not None and now < known.fresh_until:
-            return known
+        if process is not None and now < process.fresh_until:
+            return process
         try:
-            identity = who(self._root, pid)
+            identity = identity_of(self._root, pid)
         except OSError:
             self.invalidate(pid)
             raise
-        if known is None or known.identity != identity:
-            known = _Process(identity, ProcessReader(self._root, pid, self._query))
+        if process is None or process.identity != identity:
+            process = _Process(identity, ProcessReader(self._root, pid, self._query))
             with self._lock:
-                self._processes[pid] = known
-        if now >= known.keep_until:
-            known.forget()
-            known.keep_until = now + self._refresh
-        known.fresh_until = min(now + self._recheck, known.keep_until)
-        return known
+                self._processes[pid] = process
+        if now >= process.keep_until:
+            process.forget()
+            process.keep_until = now + self._refresh
+        process.fresh_until = min(now + self._recheck, process.keep_until)
+        return process
 
     def _with_build_id(self, mapping: Mapping) -> Mapping:
-        """The mapping with the build-id of its file, where the kernel did not give it."""
+        """Return the mapping with the build-id of its file, if the kernel has not returned it."""
         if mapping.build_id or not mapping.kind.has_file:
             return mapping
         build_id = self.build_id_of(mapping)
@@ -244,12 +253,12 @@ class Resolver(Closing):
             status = os.fstat(descriptor)
             key = (*stamp(status), status.st_ctime_ns)
             with self._lock:
-                known = self._build_ids.get(key)
-            if known is None:
-                known = build_id_of(descriptor)
+                build_id = self._build_ids.get(key)
+            if build_id is None:
+                build_id = build_id_of(descriptor)
                 with self._lock:
-                    self._build_ids[key] = known
-            return known
+                    self._build_ids[key] = build_id
+            return build_id
         except (OSError, ElfError):
             return ""
         finally:

@@ -1,4 +1,4 @@
-"""A process's mappings as a JSON file, so that its addresses can be named later or elsewhere.
+"""The mappings of a process as a JSON file, so that its addresses can be named later or on another machine.
 
     {"format": "whence-snapshot", "version": 1, "pid": 7, "command": "app", "start_time": 123, "taken": 1767225600.5,
      "files":    [{"path": "/opt/app", "build_id": "ab12", "stamp": ["0x802", "0x2a", "0x18806c41f6b4e000", "0x4000"],
@@ -6,10 +6,10 @@
      "mappings": [{"start": "0x401000", "limit": "0x403000", "offset": "0x1000", "permissions": "r-xp", "kind": "file",
                    "path": "/opt/app", "file": 0}]}
 
-Numbers that may be 64 bits wide are text in hex: JSON readers round them otherwise. `segments` are the executable
-PT_LOADs (file_offset, vaddr, file_size, align): with them an archive answers where the binary itself is missing.
-`stamp` is the file's device, inode, time of last change in nanoseconds and size: on the same machine they identify a
-file that has no build-id. `file` is an index into `files`, null where there is no file.
+Numbers of up to 64 bits are text in hex, because JSON readers may round them. `segments` are the executable PT_LOADs
+(file_offset, vaddr, file_size, align), so that an archive can replace a missing binary. `stamp` is the file's device,
+inode, time of last change in nanoseconds and size: on the same machine they identify a file without a build-id. `file`
+is an index into `files`, null without a file.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import os
 import time
 from bisect import bisect_right
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from whence._base.errors import WRONG_KIND, ElfError, MapsError, empty_file
+from whence._base.errors import WRONG_KIND, ElfError, MapsError, empty_file, shown
 from whence._base.files import stamp_of
 from whence._base.records import Record, field
 from whence.objects.elf.segments import Segment
@@ -31,19 +31,16 @@ from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.process import command, identify
 from whence.procmap.resolver import Resolver
 
-if TYPE_CHECKING:
-    from whence.procmap.resolver import Resolver
-
 FORMAT, VERSION = "whence-snapshot", 1
 SEGMENT_FIELDS = ("file_offset", "vaddr", "file_size", "align")
-SIZE_LIMIT = 256 << 20  # bytes; a process with the 65,530 mappings that Linux allows takes some 20 MB
+SIZE_LIMIT = 256 << 20  # bytes; 65,530 mappings, Linux's limit, need some 20 MB
 
 
 class SnapshotFile(Record, frozen=True):
-    """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read).
+    """A file that was mapped, and its segments (None without a mapper or stamp if it could not be read).
 
-    `stamp` is that of the file at `place`, where it has no build-id: the path, or where that leads below a sysroot.
-    `unproved`: that file fits the mappings, but nothing shows that it is the one that was mapped.
+    `stamp` is that of the file at `local_path`, if it has no build-id. `below_sysroot` is its path below a sysroot, ""
+    without one. `unproved`: the file fits the mappings, but it is not proved that it was mapped.
     """
 
     path: str
@@ -55,17 +52,17 @@ class SnapshotFile(Record, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether a build-id or a stamp says which file it was."""
+        """True if a build-id or a stamp identifies the file."""
         return bool(self.build_id or self.stamp)
 
     @property
-    def place(self) -> str:
-        """Where the file lies on this machine."""
+    def local_path(self) -> str:
+        """The path of the file on this machine."""
         return self.below_sysroot or self.path
 
     def is_unchanged(self) -> bool:
-        """Whether the very file that was mapped is at its place still. Raises OSError."""
-        return bool(self.stamp) and stamp_of(self.place) == self.stamp
+        """Return True if the file that was mapped is still at its path. Raises OSError."""
+        return bool(self.stamp) and stamp_of(self.local_path) == self.stamp
 
 
 class SnapshotMappings(Record, frozen=True):
@@ -80,13 +77,10 @@ class SnapshotMappings(Record, frozen=True):
 
     @classmethod
     def take(cls, pid: int, resolver: Resolver | None = None) -> SnapshotMappings:
-        """Of a live process. Raises ProcessLookupError, PermissionError."""
-        if resolver is None:
-            own = Resolver()
-        else:
-            own = resolver
-        process = own.directory(pid)
-        mappings = list(own.require(pid))
+        """Take a snapshot of a live process. Raises ProcessLookupError, PermissionError."""
+        resolver = resolver or Resolver()
+        process = resolver.directory(pid)
+        mappings = list(resolver.require(pid))
         files: dict[tuple[str, int, int, str], SnapshotFile] = {}
         file_of: list[SnapshotFile | None] = []
         for mapping in mappings:
@@ -95,7 +89,7 @@ class SnapshotMappings(Record, frozen=True):
                 continue
             key = (mapping.path, mapping.device, mapping.inode, mapping.build_id)
             if key not in files:
-                files[key] = _seen(mapping)
+                files[key] = _file_of_mapping(mapping)
             file_of.append(files[key])
         return cls(pid, command(process), identify(process).start_time, time.time(), mappings, file_of)
 
@@ -103,11 +97,12 @@ class SnapshotMappings(Record, frozen=True):
         return f"<SnapshotMappings of {self.pid} {self.command}: {len(self.mappings)} executable mappings>"
 
     def index(self, runtime: int) -> int | None:
-        """Which mapping holds a runtime address."""
+        """Return the index of the mapping at a runtime address."""
         row = bisect_right(self.mappings, runtime, key=lambda mapping: mapping.start)
         return row - 1 if row and runtime < self.mappings[row - 1].end else None
 
     def to_json(self) -> str:
+        """Return the snapshot as JSON, see the module's docstring."""
         files: dict[int, int] = {}
         listed: list[dict[str, object]] = []
         for file in self.file_of:
@@ -115,7 +110,9 @@ class SnapshotMappings(Record, frozen=True):
                 files[id(file)] = len(listed)
                 segments = None
                 if file.mapper is not None:
-                    segments = [[hex(getattr(one, name)) for name in SEGMENT_FIELDS] for one in file.mapper.segments]
+                    segments = [
+                        [hex(getattr(segment, name)) for name in SEGMENT_FIELDS] for segment in file.mapper.segments
+                    ]
                 stamp = [hex(n) for n in file.stamp]
                 about: dict[str, object] = {
                     "path": file.path,
@@ -142,19 +139,19 @@ class SnapshotMappings(Record, frozen=True):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> SnapshotMappings:
-        """Read what `to_json` wrote. Raises MapsError when it is something else."""
+        """Read what `to_json` returned. Raises MapsError for other text."""
         if len(text) > SIZE_LIMIT:
-            raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB", f"{len(text) >> 20} MiB")
+            raise MapsError("snapshot", None, f"{len(text) >> 20} MiB is more than {SIZE_LIMIT >> 20} MiB")
         try:
             top = json.loads(text)
         except (ValueError, RecursionError) as error:
-            empty = MapsError("snapshot", None, "it is JSON", str(error), fault=f"not a snapshot: not JSON: {error}")
-            raise (empty if text else empty_file(MapsError)) from None
+            not_json = MapsError("", None, f"not a snapshot: not JSON: {error}")
+            raise (not_json if text else empty_file(MapsError)) from None
         if not isinstance(top, dict) or top.get("format") != FORMAT:
-            fault = f'not a snapshot: its "format" is not "{FORMAT}"'
-            raise MapsError("snapshot", None, f'its "format" is "{FORMAT}"', fault=fault, code=WRONG_KIND)
+            raise MapsError("", None, f'not a snapshot: its "format" is not "{FORMAT}"', code=WRONG_KIND)
         if top.get("version") != VERSION:
-            raise MapsError("snapshot", None, f'its "version" is {VERSION}', top.get("version"))
+            version = shown(top.get("version"))
+            raise MapsError("snapshot", None, f"version {version} is not supported, only {VERSION}")
         try:
             files = [_file(entry) for entry in top["files"]]
             mappings = [_mapping(entry, files) for entry in top["mappings"]]
@@ -168,12 +165,12 @@ class SnapshotMappings(Record, frozen=True):
                 [file for _, file in mappings],
             )
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-            shown = f"{type(error).__name__} {error}"
-            raise MapsError("snapshot", None, "files and mappings have the fields of version 1", shown) from None
+            problem = f"a file or a mapping has invalid fields: {type(error).__name__} {error}"
+            raise MapsError("snapshot", None, problem) from None
 
 
-def _seen(mapping: Mapping) -> SnapshotFile:
-    """The file of a mapping as it is now; less of it where it can't be read."""
+def _file_of_mapping(mapping: Mapping) -> SnapshotFile:
+    """Return the file of a mapping as it is now, without what can't be read."""
     mapper: AddressMapper | None = None
     stamp: tuple[int, ...] = ()
     path = mapping.openable_path()
@@ -184,10 +181,10 @@ def _seen(mapping: Mapping) -> SnapshotFile:
 
 
 def _number(text: object) -> int:
-    """A 64-bit number from its text in hex. Raises ValueError, TypeError."""
+    """Parse a 64-bit number in hex. Raises ValueError, TypeError."""
     value = int(text, 16) if isinstance(text, str) else int(str(text))
     if not 0 <= value < 1 << 64:
-        raise ValueError(f"{value} has 64 bits")
+        raise ValueError(f"{value} does not fit in 64 bits")
     return value
 
 
@@ -199,7 +196,7 @@ def _file(entry: dict[str, Any]) -> SnapshotFile:
     stamp = tuple(_number(n) for n in entry["stamp"])
     path = str(entry["path"])
     if b"\0" in os.fsencode(path):
-        raise ValueError(f"no path is {path!r}")
+        raise ValueError(f"invalid path {path!r}")
     return SnapshotFile(path, str(entry["build_id"]), mapper, stamp, unproved=bool(entry.get("unproved")))
 
 

@@ -1,4 +1,4 @@
-"""The vDSO: a small ELF library that the kernel maps into every process; in no file, so read from memory."""
+"""Read the vDSO, a small ELF library that the kernel maps into every process, from memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ SIZE_LIMIT = 1 << 20
 
 
 def read_vdso(mapping: Mapping) -> bytes:
-    """The bytes of a process's vDSO, from its memory; where that may not be read, from ours if it is as big (one kernel
-    has one vDSO a word size). Raises OSError."""
+    """Return the vDSO of a process, from its memory. Raises OSError.
+
+    Without access to that memory, it is read from this process if it has the same size: a kernel has one vDSO per word
+    size.
+    """
     try:
         return _memory(mapping.process, mapping)
     except OSError:
@@ -23,7 +26,7 @@ def read_vdso(mapping: Mapping) -> bytes:
 
 
 def own_vdso() -> bytes:
-    """The bytes of our own vDSO. Raises OSError."""
+    """Return the vDSO of this process. Raises OSError."""
     for mapping in maps.parse(maps.read("/proc/self"), "/proc/self").mappings:
         if mapping.kind is Kind.VDSO:
             return _memory("/proc/self", mapping)

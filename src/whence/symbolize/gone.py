@@ -122,7 +122,7 @@ def _open(file: SnapshotFile, locator: Locator, addresses: int) -> PooledBinary:
 def _unchanged(file: SnapshotFile) -> ElfFile | None:
     """The file under its old path, if it is the very one that was mapped. Raises OpenError where it can't be read."""
     try:
-        return ElfFile.open(file.place) if file.is_unchanged() else None
+        return ElfFile.open(file.local_path) if file.is_unchanged() else None
     except FileNotFoundError:
         return None
     except (OSError, ElfError) as error:

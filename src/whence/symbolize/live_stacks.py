@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from whence.procmap.process import shown
+from whence.procmap.process import visible_tid
 from whence.procmap.snapshot import SnapshotMappings
 from whence.symbolize.goroutines import name_goroutines
 from whence.symbolize.process import Snapshot
@@ -35,7 +35,7 @@ class LiveStacks:
 
     def __init__(self, pid: int, resolver: Resolver, symbolizer: Symbolizer, *, scan: bool = False) -> None:
         self._symbolizer, self._resolver = symbolizer, resolver
-        self.shown = shown(os.path.dirname(resolver.directory(pid)), pid)  # the pid to ask for names
+        self.shown = visible_tid(os.path.dirname(resolver.directory(pid)), pid)  # the pid to ask for names
         self._taken = time.monotonic()
         self._snapshot = SnapshotMappings.take(self.shown, resolver)
         directory = resolver.directory(self.shown)

@@ -14,7 +14,7 @@ from whence.locate.search import Wanted
 from whence.locate.segments import has_nobits
 from whence.objects.elf import ElfFile
 from whence.procmap.address_mapper import AddressMapper
-from whence.procmap.build_id import whole_elf
+from whence.procmap.build_id import open_elf
 from whence.procmap.mapping import Mapping
 from whence.procmap.vdso import read_vdso
 from whence.symbolize.internal_error import reason_of
@@ -92,7 +92,7 @@ def mapped_file(mapping: Mapping) -> ElfFile:
     except OSError as error:
         raise OpenError(Reason.FILE_GONE, str(error)) from None
     try:
-        return whole_elf(descriptor, path)
+        return open_elf(descriptor, path)
     except ElfError as error:
         reason = Reason.NOT_ELF if error.part in ("file", "header") else Reason.BROKEN_FILE
         raise OpenError(reason, str(error)) from None

@@ -83,7 +83,7 @@ class Module:
             path = self._find(EXECUTABLE)
             self.why = "" if path else f"no file with build-id {file.build_id} ({file.path}) was found"
         elif _is_unchanged(file):
-            path = file.place
+            path = file.local_path
         else:
             self.why = f"{file.path} has no build-id and was changed or replaced"
         if path:

@@ -1,4 +1,4 @@
-"""The compiled hot loops of whence.procmap: one file per state machine or section of the standard."""
+"""Compiled parsers of maps and kallsyms."""
 
 from whence.kernels import __path__
 

@@ -1,9 +1,8 @@
-# The permissions of a mapping, as bits: those of PROCMAP_QUERY's vma_flags (include/uapi/linux/fs.h). Kernels cimport them
-# as constants of C; Python imports them from the module of the same name.
+# The permissions of a mapping, as bits: those of PROCMAP_QUERY's vma_flags (include/uapi/linux/fs.h).
 
 cpdef enum:
     READ = 1
     WRITE = 2
     EXECUTE = 4
     SHARED = 8
-    PERMISSIONS = 15  # all of them
+    PERMISSIONS = 15  # all

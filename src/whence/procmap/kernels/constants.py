@@ -1,1 +1,1 @@
-"""The permissions of a mapping for Python; constants.pxd has them."""
+"""The permissions of a mapping, for Python; defined in constants.pxd."""

@@ -1,7 +1,7 @@
-"""The text of /proc/PID/maps into columns: one pass, no copy.
+"""Parse the text of /proc/PID/maps into columns, in one pass, without copies.
 
-A line is `start-end perms offset major:minor inode   name`: hexadecimal but for the inode; the name is the rest of
-the line and may hold spaces. A line that is not so is counted, its offset kept, and the next one read.
+A line is `start-end perms offset major:minor inode   name`: hexadecimal except the inode; the name is the rest of the
+line and may contain spaces. Malformed lines are counted, and their offsets stored.
 """
 
 import cython
@@ -19,7 +19,7 @@ def hex_number(
     end: cython.Py_ssize_t,
     value: cython.pointer[cython.ulonglong],
 ) -> cython.Py_ssize_t:
-    """Read 1 to 16 hexadecimal digits at `at`. Returns the offset after them, or -1."""
+    """Read 1 to 16 hexadecimal digits at `offset`; return the offset after them, or -1."""
     total: cython.ulonglong = 0
     first: cython.Py_ssize_t = offset
     digit: cython.int
@@ -45,7 +45,7 @@ def decimal_number(
     end: cython.Py_ssize_t,
     value: cython.pointer[cython.ulonglong],
 ) -> cython.Py_ssize_t:
-    """Read 1 to 20 decimal digits at `at`. Returns the offset after them, or -1."""
+    """Read 1 to 20 decimal digits at `offset`; return the offset after them, or -1."""
     total: cython.ulonglong = 0
     first: cython.Py_ssize_t = offset
     while offset < end and is_digit(data[offset]):
@@ -62,21 +62,21 @@ def decimal_number(
 @cython.exceptval(check=False)
 @cython.inline
 def separator(
-    data: cython.const[cython.uchar][::1], offset: cython.Py_ssize_t, end: cython.Py_ssize_t, wanted: cython.uchar
+    data: cython.const[cython.uchar][::1], offset: cython.Py_ssize_t, end: cython.Py_ssize_t, required: cython.uchar
 ) -> cython.Py_ssize_t:
-    """The offset after the byte `wanted` at `at`, or -1 (also when `at` is -1 already)."""
-    if offset < 0 or offset >= end or data[offset] != wanted:
+    """Return the offset after the byte `required` at `offset`, or -1 (even if `offset` is -1)."""
+    if offset < 0 or offset >= end or data[offset] != required:
         return -1
     return offset + 1
 
 
 def parse_maps(
-    data: cython.const[cython.uchar][::1], wanted: cython.uint, columns, bad: cython.ulonglong[::1]
+    data: cython.const[cython.uchar][::1], required: cython.uint, columns, bad: cython.ulonglong[::1]
 ) -> tuple[int, int, int]:
-    """Fill a row of a maps.MapsColumns for each line whose permission bits include `wanted`.
+    """Fill a row of a maps.MapsColumns for each line whose permission bits include `required`.
 
-    All row columns have the length of `start`. Offsets of lines that break the rule go to `bad` while it has room.
-    Returns (rows, bad lines, offset): the offset is where reading stopped, len(data) unless the columns were full.
+    All columns have the length of `start`. Offsets of malformed lines are written to `bad` while it has space. Returns
+    (rows, malformed lines, offset): the offset where reading stopped, len(data) unless the columns are full.
     """
     starts: cython.ulonglong[::1] = columns.start
     ends: cython.ulonglong[::1] = columns.end
@@ -87,8 +87,8 @@ def parse_maps(
     name_starts: cython.ulonglong[::1] = columns.name_start
     name_ends: cython.ulonglong[::1] = columns.name_end
     size: cython.Py_ssize_t = data.shape[0]
-    room: cython.Py_ssize_t = starts.shape[0]
-    bad_room: cython.Py_ssize_t = bad.shape[0]
+    capacity: cython.Py_ssize_t = starts.shape[0]
+    bad_capacity: cython.Py_ssize_t = bad.shape[0]
     rows: cython.Py_ssize_t = 0
     wrong: cython.Py_ssize_t = 0
     line: cython.Py_ssize_t = 0
@@ -106,10 +106,10 @@ def parse_maps(
             line_end = line
             while line_end < size and data[line_end] != b"\n":
                 line_end += 1
-            if line_end == line:  # an empty line says nothing
+            if line_end == line:
                 line = line_end + 1
                 continue
-            if rows >= room:
+            if rows >= capacity:
                 break
             bits = 0
             position = hex_number(data, line, line_end, cython.address(start))
@@ -139,19 +139,19 @@ def parse_maps(
             if position >= 0 and position < line_end and data[position] != b" ":
                 position = -1
             if position < 0 or end <= start or major >> 32 != 0 or minor >> 32 != 0:
-                if wrong < bad_room:
+                if wrong < bad_capacity:
                     bad[wrong] = line
                 wrong += 1
                 line = line_end + 1
                 continue
-            if bits & wanted == wanted:
+            if bits & required == required:
                 while position < line_end and data[position] == b" ":
                     position += 1
                 starts[rows] = start
                 ends[rows] = end
                 permissions[rows] = bits
                 offsets[rows] = offset
-                # makedev(3): stat(2) reports devices so
+                # makedev(3), as stat(2) reports devices
                 devices[rows] = (minor & 0xFF) | ((major & 0xFFF) << 8) | ((minor >> 8) << 20) | ((major >> 12) << 44)
                 inodes[rows] = inode
                 name_starts[rows] = position
