@@ -65,11 +65,11 @@ def test_the_ending_of_the_path_tells_the_format(tmp_path: Path, name: str, form
         assert (tmp_path / name).read_bytes().startswith(b"{")
 
 
-def test_a_format_that_is_asked_for_counts_more_than_the_ending(tmp_path: Path) -> None:
+def test_an_explicit_format_overrides_the_ending(tmp_path: Path) -> None:
     profile = profiles.read(b"main;work 3\n")
     profile.write(tmp_path / "a.txt", "pprof")
     assert profiles.read(tmp_path / "a.txt").format == "pprof"
-    with pytest.raises(ValueError, match="not 'svg'"):
+    with pytest.raises(ValueError, match="unknown format 'svg'"):
         profile.to_bytes("svg")
 
 

@@ -15,7 +15,7 @@ from whence.objects.elf import ElfFile
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import coverage
 from whence.profiles.formats import otlp, perf, pprof
-from whence.profiles.naming import Named, name
+from whence.profiles.naming import FileReport, name
 from whence.profiles.symbol_lists import SymbolLists
 from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
 
@@ -32,7 +32,7 @@ def jitted(*pids: int, path: str = "//anon") -> ProfileData:
     return profile
 
 
-def named(profile: ProfileData, **options: object) -> tuple[list[str], Named]:
+def named(profile: ProfileData, **options: object) -> tuple[list[str], FileReport]:
     with Binaries(symbol_lists=SymbolLists(**options)) as binaries:  # type: ignore[arg-type]
         reports = name(profile, binaries)
     return [frames[-1].function if frames else "" for frames in profile.frames], reports[0]
@@ -85,22 +85,22 @@ def test_a_place_seen_in_two_processes_whose_maps_disagree_gets_no_name(folder: 
     assert "disagree" in profile.reasons[0]
 
 
-def test_what_is_missing_is_said_with_the_remedy(folder: Path) -> None:
+def test_reasons_have_remedies(folder: Path) -> None:
     profile = jitted(0)
     _, report = named(profile, directory=str(folder))
-    assert "the profile does not name the process" in profile.reasons[0]
+    assert "the profile does not say which process" in profile.reasons[0]
     profile = jitted(44)
     _, report = named(profile, directory=str(folder))
-    assert "perf-44.map is not there" in profile.reasons[0]
+    assert "perf-44.map does not exist" in profile.reasons[0]
     assert "--perf-map" in next(iter(report.missing)).remedy
     profile = jitted(42)
     profile.location(0, CODE + 0xF00)
     profile.samples.add([2], [1], (Label("pid", number=42),))
     named(profile, directory=str(folder))
-    assert "perf-42.map names nothing there" in profile.reasons[2]
+    assert "no name for this address in " in profile.reasons[2]
 
 
-def test_a_map_that_anyone_could_have_put_there_is_not_believed(folder: Path) -> None:
+def test_ignores_maps_of_other_users(folder: Path) -> None:
     (folder / "perf-45.map").symlink_to(folder / "perf-42.map")
     profile = jitted(45)
     assert named(profile, directory=str(folder))[0] == ["", ""]

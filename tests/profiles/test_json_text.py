@@ -6,21 +6,21 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.profiles.formats.json_text import CHUNK, FEW, written
+from whence.profiles.formats.json_text import CHUNK, SHORT_LIST, encoded
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
 
 
 def wider(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.lists(inner, max_size=FEW + 4) | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+    return st.lists(inner, max_size=SHORT_LIST + 4) | st.dictionaries(st.text(max_size=3), inner, max_size=4)
 
 
 @given(st.recursive(LEAVES, wider, max_leaves=60))
 def test_what_is_written_in_pieces_is_what_json_writes(value: Any) -> None:
-    assert written(value) == json.dumps(value, separators=(",", ":"))
+    assert encoded(value) == json.dumps(value, separators=(",", ":"))
 
 
 def test_long_lists_are_written_whole() -> None:
     for count in (CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK):
         value = {"a": [{"b": n} for n in range(count)]}
-        assert written(value) == json.dumps(value, separators=(",", ":"))
+        assert encoded(value) == json.dumps(value, separators=(",", ":"))

@@ -512,7 +512,7 @@ def test_a_file_of_a_single_profile_is_closed_once_all_its_mappings_are_named() 
     assert all(second.frames)
 
 
-def test_what_is_more_than_is_kept_is_named_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_more_vaddrs_than_the_cache_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile that asks for some places a second time and for more new ones than there is room for."""
     with Binaries(remember=True) as binaries:
         first, second = (program_profile(compiled()) for _ in range(2))
@@ -520,7 +520,7 @@ def test_what_is_more_than_is_kept_is_named_all_the_same(monkeypatch: pytest.Mon
         first.mapping.pop()
         first.frames.pop()
         naming.name(first, binaries)
-        monkeypatch.setattr(naming, "MOST_KNOWN", len(first.address))
+        monkeypatch.setattr(naming, "CACHED_VADDRS", len(first.address))
         naming.name(second, binaries)
     assert all(second.frames)
     assert second.frames[: len(first.frames)] == first.frames

@@ -27,7 +27,7 @@ from whence.objects.elf import ElfFile
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import coverage, text, total
 from whence.profiles.formats import pprof
-from whence.profiles.naming import Named, name
+from whence.profiles.naming import FileReport, name
 from whence.profiles.profile import Profile, read
 from whence.samples.addresses import vaddrs
 from whence.samples.model import NO_MAPPING, Mapping, SampleType
@@ -35,7 +35,7 @@ from whence.samples.model import ProfileData as Tables
 from whence.symbolize import internal_error
 
 
-def named(profile: Tables, **options: object) -> tuple[list[Named], list[str]]:
+def named(profile: Tables, **options: object) -> tuple[list[FileReport], list[str]]:
     with Locator(**options) as locator:  # type: ignore[arg-type]
         reports = name(profile, locator)
     return reports, [frames[-1].function if frames else "" for frames in profile.frames]

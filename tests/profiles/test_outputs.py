@@ -28,7 +28,7 @@ def test_a_table_has_the_functions_with_most_self_first() -> None:
     assert [(row.self, row.total, row.function) for row in found.rows] == [
         (90, 90, "inner<1;2>"), (10, 10, "libz.so.1+0x1f20"), (0, 100, "main"), (0, 90, "work"),
     ]  # fmt: skip
-    assert (found.whole, found.unit, found.functions) == (100, "nanoseconds", 4)
+    assert (found.total, found.unit, found.functions) == (100, "nanoseconds", 4)
     assert found.rows[1].reason == REASON
     assert [row.function for row in top.top(made(), 2, "total").rows] == ["main", "inner<1;2>"]
 
@@ -46,7 +46,7 @@ def test_selfs_add_up_to_the_whole_of_all_stacks_that_have_frames(
 ) -> None:
     found = top.top(profile_of(names_and_values), 0)
     assert sum(row.self for row in found.rows) == sum(value for stack, value in names_and_values if stack)
-    assert all(row.self <= row.total <= found.whole for row in found.rows)
+    assert all(row.self <= row.total <= found.total for row in found.rows)
 
 
 def test_an_option_prints_the_table_on_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

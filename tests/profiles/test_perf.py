@@ -219,12 +219,12 @@ def test_a_thread_has_the_memory_of_its_process() -> None:
     assert list(perf.read(alone).address) == [0x7F100000A000]
 
 
-def test_text_without_any_address_is_refused() -> None:
-    with pytest.raises(ProfileError, match="samples have addresses"):
+def test_rejects_text_without_addresses() -> None:
+    with pytest.raises(ProfileError, match="samples without addresses: run perf script with -F"):
         perf.read("find 25843/25843  1518.860165: cpu-clock: \n" * 3)
 
 
-def test_the_kernels_mapping_keeps_where_its_first_symbol_lies() -> None:
+def test_the_kernels_mapping_has_the_address_of_its_first_symbol() -> None:
     where = "[0xffffffff9aa00000(0x1208d88) @ 0xffffffff9aa00000]: x [kernel.kallsyms]_text"
     event = f"swapper 0 0.000000: PERF_RECORD_MMAP -1/0: {where}\n"
     profile = perf.read(event + "app 1 1.0: 1 cycles:\n\tffffffff9aa01000 do_idle ([kernel.kallsyms])\n")

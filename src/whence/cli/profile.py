@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from whence.profiles import Profile
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
-    from whence.profiles.naming import Named
+    from whence.profiles.naming import FileReport
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -126,7 +126,7 @@ def check_use(options: Namespace) -> None:
         raise WrongUse("stdin holds one profile")
 
 
-def named(profile: Profile, options: Namespace) -> tuple[Profile, list[Named]]:
+def named(profile: Profile, options: Namespace) -> tuple[Profile, list[FileReport]]:
     """Name a profile. Returns what is shown, the profile itself or what changed since --base, and what named it."""
     from whence.profiles.binaries import Binaries
     from whence.profiles.naming import name

@@ -38,7 +38,7 @@ from whence.profiles import Profile, read
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import Report
 from whence.profiles.formats import registry as formats
-from whence.profiles.naming import Named, name
+from whence.profiles.naming import FileReport, name
 from whence.profiles.symbol_lists import SymbolLists
 
 OPEN_BYTES = 1 << 30  # what open files may take from one profile to the next, in all processes together
@@ -269,7 +269,7 @@ class ProfileJob:
         self.seconds = 0.0
         self.error: WhenceError | OSError | MemoryError | None = None
         self.report: Report | None = None
-        self.files: list[Named] = []
+        self.files: list[FileReport] = []
         self.notes: list[str] = []  # what its reader has to say of it
         self.under = False  # fewer frames have names than --fail-under asks
 

@@ -1,18 +1,18 @@
-"""Profiles in, names out: perf.data, pprof, OTLP and text, read into one model, named, written.
+"""Read profiles (perf.data, pprof, OTLP, text) into one model, name their addresses, and write them.
 
-    profile             Profile and read, the public interface
+    profile             the public class Profile, `read` and `merge`
     formats/            readers and writers, one module per format
-    naming              names for each location, or the reason why there are none
+    naming              names for each location, or the reason why it has none
     binaries            opens the file that answers for a mapping
     fallback_names      locations that other tools named by file and address
     non_elf_names       names of generated code and of the kernel, from lists
     symbol_lists        lists of symbols: perf maps, kallsyms
-    coverage            how much was named, by what, and what would name the rest
+    coverage            how much has names, from where, and what would name the rest
     top                 the functions with the highest values, as a table
     arrow               a profile as an Arrow table
     sampling            samples the stacks of a live process
 
-A profile that breaks a rule of its format is a ProfileError; an address that has no name is a reason, never an error.
+A malformed profile raises ProfileError; an address without a name gets a reason, never an error.
 
     from whence import profiles
 

@@ -1,12 +1,12 @@
-"""A profile as an Arrow table: a row for each sample, or for each event where it is known when each was taken.
+"""A profile as an Arrow table: a row for each sample, or for each event if times are known.
 
-    time        int64, nanoseconds of the recorder's clock; only where it is known
-    TYPE        int64, one for each sample type, named as it; the field's metadata has its unit
-    stack       list of struct, innermost frame first: function (null: it has no name, and reason says why), file, line,
-                inlined, binary, build_id, address, reason; texts are dictionaries
-    labels      map of text to text: thread, process, command, what else the recorder knew
+    time        int64, nanoseconds of the recorder's clock; only if known
+    TYPE        int64, a column for each sample type, with its name; the field's metadata has the unit
+    stack       list of struct, innermost frame first: function (null if unknown: see reason), file, line, inlined,
+                binary, build_id, address, reason; texts are dictionaries
+    labels      map of text to text: thread, process, command, other labels of the recorder
 
-Written, it is an Arrow IPC stream, whose readers are in every language. It takes pyarrow (the extra `arrow`).
+`write` makes an Arrow IPC stream. Requires pyarrow (the extra `arrow`).
 Reference: arrow.apache.org/docs/format/Columnar.html.
 """
 
@@ -18,16 +18,18 @@ from typing import TYPE_CHECKING, Any
 from whence.lidia.results import imported
 from whence.samples import bounds
 from whence.samples.model import Label, ProfileData
-from whence.samples.stacks import binary_of
+from whence.samples.stacks import NOT_SYMBOLIZED, binary_of
 
 if TYPE_CHECKING:
     import pyarrow
 
-FRAME_BYTES = 64  # of a frame in a row: its struct's columns and validity
+    from whence._base.budget import Budget
+
+FRAME_BYTES = 64  # of a frame in a row: columns and validity of its struct
 
 
 def table(profile: ProfileData) -> pyarrow.Table:
-    """The profile as a pyarrow Table. ImportError where pyarrow is not installed."""
+    """Return the profile as a pyarrow Table. Raises ImportError if pyarrow is not installed."""
     pa = imported("pyarrow", "an Arrow table", "arrow")
     samples = profile.samples
     timeline = samples.timeline
@@ -52,11 +54,12 @@ def table(profile: ProfileData) -> pyarrow.Table:
     lengths = stacks.value_lengths().to_pylist()
     budget.charge(FRAME_BYTES * sum(map(lengths.__getitem__, rows)))
     add("stack", stacks.take(pa.array(rows, pa.uint32())))
-    labels = samples.labels if timeline is None else [samples.labels[at] for at in timeline.sample]
+    labels = samples.labels if timeline is None else [samples.labels[row] for row in timeline.sample]
     budget.charge(bounds.LABELS * sum(map(len, labels)))
     pairs: dict[Label, tuple[str, str]] = {}
     maps = [
-        [pairs.setdefault(one, (clean(one.key), clean(one.text or f"{one.number}"))) for one in row] for row in labels
+        [pairs.setdefault(label, (clean(label.key), clean(label.text or f"{label.number}"))) for label in row]
+        for row in labels
     ]
     add("labels", pa.array(maps, pa.map_(pa.string(), pa.string())))
     about = {"whence.default_type": f"{profile.default_type}", "whence.time_ns": f"{profile.time_ns}"}
@@ -64,9 +67,9 @@ def table(profile: ProfileData) -> pyarrow.Table:
     return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields, metadata=about))
 
 
-def stacks_of(pa: Any, profile: ProfileData, budget: Any) -> Any:
-    """The stacks as a list of structs each."""
-    frames = [one or (None,) for one in profile.frames]
+def stacks_of(pa: Any, profile: ProfileData, budget: Budget) -> Any:
+    """Return the stacks, each a list of structs."""
+    frames = [chain or (None,) for chain in profile.frames]
     count = sum(map(len, frames))
     budget.charge(4 * bounds.ENTRY * count)
     functions: list[str | None] = []
@@ -76,30 +79,30 @@ def stacks_of(pa: Any, profile: ProfileData, budget: Any) -> Any:
     build_ids: list[str | None] = []
     reasons: list[str | None] = []
     first = array("i", [0])
-    named: dict[int, tuple[str, str]] = {}
-    for at, (chain, mapping) in enumerate(zip(frames, profile.mapping, strict=True)):
-        if mapping not in named:
-            found = profile.mapping_of(at)
-            named[mapping] = binary_of(profile, at), found.build_id if found else ""
-        binary, build_id = named[mapping]
+    binary_of_mapping: dict[int, tuple[str, str]] = {}
+    for location, (chain, index) in enumerate(zip(frames, profile.mapping, strict=True)):
+        if index not in binary_of_mapping:
+            mapping = profile.mapping_of(location)
+            binary_of_mapping[index] = binary_of(profile, location), mapping.build_id if mapping else ""
+        binary, build_id = binary_of_mapping[index]
         for frame in chain:
             functions.append(None if frame is None else frame.function)
             files.append("" if frame is None else frame.file)
             lines.append(0 if frame is None else frame.line)
             inlined.append(frame is not None and frame.inlined)
-            reasons.append(profile.reasons.get(at, "not asked for") if frame is None else None)
+            reasons.append(profile.reasons.get(location, NOT_SYMBOLIZED) if frame is None else None)
             binaries.append(binary)
             build_ids.append(build_id)
-            addresses.append(profile.address[at])
+            addresses.append(profile.address[location])
         first.append(len(functions))
 
     def texts(column: list[str | None]) -> Any:
-        """A column of texts, each once: many rows may have one long text."""
-        known: dict[str, int] = {}
-        rows = [None if one is None else known.setdefault(one, len(known)) for one in column]
-        budget.charge(sum(bounds.STRING + len(one) for one in known))
+        """Return a dictionary column, as many rows may have one long text."""
+        numbers: dict[str, int] = {}
+        rows = [None if text is None else numbers.setdefault(text, len(numbers)) for text in column]
+        budget.charge(sum(bounds.STRING + len(text) for text in numbers))
         return pa.DictionaryArray.from_arrays(
-            pa.array(rows, pa.int32()), pa.array([clean(one) for one in known], pa.string())
+            pa.array(rows, pa.int32()), pa.array([clean(text) for text in numbers], pa.string())
         )
 
     struct = pa.StructArray.from_arrays(
@@ -119,15 +122,15 @@ def stacks_of(pa: Any, profile: ProfileData, budget: Any) -> Any:
 
 
 def clean(text: str) -> str:
-    """A text that UTF-8 has: bytes that were none show as a question mark."""
+    """Return text that UTF-8 can encode, with a question mark for each byte that was not UTF-8."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def write(profile: ProfileData) -> bytes:
-    """The table as an Arrow IPC stream."""
+    """Return the table as an Arrow IPC stream."""
     pa = imported("pyarrow", "the format arrow", "arrow")
-    found = table(profile)
+    rows = table(profile)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, found.schema) as writer:
-        writer.write_table(found)
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
     return bytes(sink.getvalue())

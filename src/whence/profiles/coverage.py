@@ -1,7 +1,7 @@
-"""How much of a profile got names, by what, and what would name the rest.
+"""How much of a profile has names, from which sources, and what would name the rest.
 
-Frames are weighed by how often samples hold them (by the first sample type where that counts samples), because the
-address on every stack matters more than the one seen once.
+A location is weighted by the number of samples whose stack has it (by the first sample type, if that is a count),
+because an address on every stack matters more than one seen once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from whence._base.errors import plain
 from whence._base.reasons import Missing, remedy_for
 from whence._base.records import Record, field
 from whence.locate.identity import key
-from whence.profiles.naming import Named
+from whence.profiles.naming import FileReport
 from whence.samples.kernels.stacks import weigh
 from whence.samples.model import ProfileData
 
 
 class CoverageRow(Record):
-    """One file's share. `samples`, `named` and `lines` are weights; the percentages are of `samples`."""
+    """The coverage of one file. `samples`, `named` and `lines` are weights; the percentages are of `samples`."""
 
     path: str
     build_id: str
@@ -40,21 +40,26 @@ class CoverageRow(Record):
 
     @property
     def name(self) -> str:
+        """The file's name; "" if unknown."""
         path = self.path
         return path if path.startswith("[") or not path else os.path.basename(path)
 
     @property
     def named_percent(self) -> float:
+        """The share of samples with a name."""
         return percent(self.named, self.samples)
 
     @property
     def lines_percent(self) -> float:
+        """The share of samples with a line."""
         return percent(self.lines, self.samples)
 
     def remedy(self, missing: Missing) -> str:
+        """Return what would name the addresses that are missing for this reason."""
         return remedy_for(missing, self.path, key(self.build_id))
 
     def as_json(self) -> dict[str, object]:
+        """Return the row as `whence profile --json` prints it."""
         return {
             "path": self.path,
             "build_id": self.build_id,
@@ -65,20 +70,22 @@ class CoverageRow(Record):
             "sources": dict(self.sources.most_common()),
             "answered_by": self.answered_by,
             "missing": [
-                {"reason": one.reason.word, "sentence": str(one), "remedy": self.remedy(one), "addresses": count}
-                for one, count in self.missing
+                {
+                    "reason": missing.reason.word,
+                    "sentence": str(missing),
+                    "remedy": self.remedy(missing),
+                    "addresses": count,
+                }
+                for missing, count in self.missing
             ],
             "tried": self.tried,
         }
 
 
 class Report:
-    """What naming a profile came to: a row for each file, the one with the most samples first.
+    """The coverage of a profile: a row for each file, most samples first. Rows are computed on first use."""
 
-    The rows are made when they are first asked for: they weigh every sample.
-    """
-
-    def __init__(self, profile: ProfileData, files: Sequence[Named]) -> None:
+    def __init__(self, profile: ProfileData, files: Sequence[FileReport]) -> None:
         self.profile, self.files = profile, files
         self._rows: list[CoverageRow] | None = None
 
@@ -93,35 +100,36 @@ class Report:
 
     @property
     def rows(self) -> list[CoverageRow]:
+        """The rows, most samples first."""
         if self._rows is None:
             self._rows = coverage(self.profile, self.files)
         return self._rows
 
     @property
     def named_percent(self) -> float:
-        """The share of named frames in all samples, in percent; 100 where there are none."""
+        """The share of frames in samples that have names, in percent; 100 if there are no samples."""
         return total(self.rows)
 
     def reaches(self, percent: float) -> bool:
-        """Whether so many percent of the frames have names: what `--fail-under` asks."""
+        """Return True if at least `percent` of the frames have names, as `--fail-under` checks."""
         return self.named_percent >= percent
 
     def as_json(self) -> dict[str, object]:
-        """What `whence profile --json` prints."""
+        """Return the coverage as `whence profile --json` prints it."""
         return {"named_percent": round(self.named_percent, 2), "binaries": [row.as_json() for row in self.rows]}
 
     def __str__(self) -> str:
-        """The table a person reads, as `whence profile --coverage` prints it, control characters made visible."""
+        """Return the table that `whence profile --coverage` prints, with control characters escaped."""
         return text(self.rows)
 
 
-def percent(part: int, whole: int) -> float:
-    """A share in percent; 100 of nothing."""
-    return 100 * part / whole if whole else 100.0
+def percent(part: int, total: int) -> float:
+    """Return a share in percent; 100 if the total is 0."""
+    return 100 * part / total if total else 100.0
 
 
 def weights(profile: ProfileData) -> array[int]:
-    """For each location how often samples hold it; 1 for each where the profile has no samples."""
+    """Return the number of samples of each location; 1 for each if the profile has no samples."""
     out = array("q", bytes(8 * len(profile.address)))
     samples = profile.samples
     counted = bool(profile.sample_types) and profile.sample_types[0].unit == "count"
@@ -133,8 +141,8 @@ def weights(profile: ProfileData) -> array[int]:
     return out if any(out) else array("q", [1]) * len(out)
 
 
-def coverage(profile: ProfileData, reports: Sequence[Named]) -> list[CoverageRow]:
-    """A row for each file, the one with the most samples first."""
+def coverage(profile: ProfileData, reports: Sequence[FileReport]) -> list[CoverageRow]:
+    """Return a row for each file, most samples first."""
     weight = weights(profile)
     rows = []
     for report in reports:
@@ -156,14 +164,14 @@ def coverage(profile: ProfileData, reports: Sequence[Named]) -> list[CoverageRow
             report.sources,
             "; ".join([*([search.opened.how] if search and search.opened else ()), *report.lists]),
             report.missing.most_common(),
-            [str(one) for one in search.tried] if search else [],
+            [str(tried) for tried in search.tried] if search else [],
         )
         rows.append(row)
     return sorted(rows, key=lambda row: -row.samples)
 
 
 def shown(share: float) -> str:
-    """A percentage with one digit; less than all is never shown as all, more than nothing never as nothing.
+    """Return a percentage with one digit; 0.0 % and 100.0 % are exact.
 
     >>> shown(99.97), shown(100.0), shown(0.01), shown(33.333)
     ('99.9 %', '100.0 %', '0.1 %', '33.3 %')
@@ -172,12 +180,12 @@ def shown(share: float) -> str:
 
 
 def total(rows: Sequence[CoverageRow]) -> float:
-    """The share of named frames in all samples, in percent."""
+    """Return the share of frames in samples that have names, in percent."""
     return percent(sum(row.named for row in rows), sum(row.samples for row in rows))
 
 
 def text(rows: Sequence[CoverageRow]) -> str:
-    """The table a person reads: a line for each file, under it why the rest has no names and what to do."""
+    """Return the table: a line for each file, followed by the reasons for missing names and their remedies."""
     head = ("binary", "build-id", "addresses", "samples", "named", "lines", "by")
     cells = [head]
     for row in rows:
@@ -189,8 +197,8 @@ def text(rows: Sequence[CoverageRow]) -> str:
     out = []
     for index, line in enumerate(cells):
         fields = [
-            one.ljust(width) if number in (0, 1, 6) else one.rjust(width)
-            for number, (one, width) in enumerate(zip(line, widths, strict=True))
+            cell.ljust(width) if column in (0, 1, 6) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         out.append("  ".join(fields).rstrip())
         if index:

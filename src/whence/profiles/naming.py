@@ -1,16 +1,17 @@
-"""Every location of a profile to its frames or its reason: the same service for every format.
+"""Names for every location of a profile, or the reason why it has none, in any format.
 
-Locations are taken together by mapping, their addresses made vaddrs, and each file is asked once for all of them.
+Locations are grouped by mapping, their addresses become vaddrs, and each file answers for all of its vaddrs at once.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from whence._base.model import Frames
 from whence._base.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
 from whence._base.records import NamedTuple, Record, field
 from whence.kernels.rows import ascending, grouped, numbered, taken
@@ -18,9 +19,9 @@ from whence.lidia.chains import NO_CHAIN, SOURCE_OF_BYTE, ChainTable
 from whence.lidia.table import demangler
 from whence.locate.segments import has_nobits
 from whence.locator.locator import Locator
-from whence.profiles.binaries import VDSO, Binaries, KnownChains, MappingSearch, Placed
+from whence.profiles.binaries import VDSO, Binaries, CachedChains, MappingSearch, OpenedMapping
 from whence.profiles.fallback_names import Fallbacks
-from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
+from whence.profiles.non_elf_names import ListedName, Processes, generated_names, kernel_names
 from whence.samples.addresses import NOWHERE
 from whence.samples.kernel import HALF
 from whence.samples.kernels.lines import census
@@ -28,19 +29,14 @@ from whence.samples.kinds import AddressKind, kind_of
 from whence.samples.model import NO_MAPPING, Mapping, NamedLocations, ProfileData
 from whence.symbolize.naming import Unnamed, table_of
 
-MOST_KNOWN = 500_000  # vaddrs of a file whose chains are kept for the next profile
+CACHED_VADDRS = 500_000  # of a file, whose chains are kept for the next profile
+
+Locations: TypeAlias = "memoryview | array[int]"
+Readable = Callable[[str], str] | None
 
 
-NO_FILE = ("", "")
-
-
-def file_of(mapping: Mapping) -> tuple[str, str]:
-    """What distinguishes the files of mappings."""
-    return mapping.path, mapping.build_id
-
-
-class Named(Record):
-    """What became of the locations of one file (all its mappings)."""
+class FileReport(Record):
+    """The result of naming the locations of one file (all its mappings)."""
 
     path: str
     build_id: str
@@ -51,11 +47,12 @@ class Named(Record):
     sources: Counter[str] = field(default_factory=Counter)
     missing: Counter[Missing] = field(default_factory=Counter)
     members: list[int] = field(default_factory=list)  # the locations
-    lists: dict[str, None] = field(default_factory=dict)  # those that answered, in words
-    left: dict[int, Missing] = field(default_factory=dict)  # those without frames
+    lists: dict[str, None] = field(default_factory=dict)  # lists of symbols with names for them
+    unnamed: dict[int, Missing] = field(default_factory=dict)  # locations without frames
 
     def __repr__(self) -> str:
-        return f"<profiles.Named {ascii(self.path)[1:-1] or 'no file'}: {self.named:,} of {self.locations:,} locations>"
+        path = ascii(self.path)[1:-1] or "no file"
+        return f"<profiles.FileReport {path}: {self.named:,} of {self.locations:,} locations>"
 
 
 def name(
@@ -65,21 +62,28 @@ def name(
     overwrite: bool = False,
     demangle: bool | Callable[[str], str] = False,
     progress: Callable[[str, int, int], None] | None = None,
-) -> list[Named]:
-    """Give frames or a reason to every location that has none (with `overwrite`: to every location).
+) -> list[FileReport]:
+    """Give frames or a reason to every location that has no frames (with `overwrite`: to every location).
 
-    The files are found by a Locator, or by Binaries that are to answer for several profiles. Names are those that
-    linkers use, with `demangle` readable ones (then `profile.system_names` has what they were). A location that had
-    frames keeps them when no better ones are found; one that has a name like `libfoo.so!0x1a2b` has none. Returns one
-    report a file, in order of mappings. `progress` is called with a file's path, how many files are done and how many
-    there are.
+    A location keeps its frames if no better ones are found. A name like `libfoo.so!0x1a2b` counts as no frame.
+
+    Args:
+        profile: the profile, which is changed.
+        binaries: finds the files; Binaries stay open for the next profile.
+        overwrite: also name locations that have frames.
+        demangle: store readable names (`profile.system_names` then has the linkage names); a function replaces
+            whence.demangle.demangle.
+        progress: is called with a file's path, the number of files that are done, and the number of all files.
+
+    Returns:
+        A report for each file, in order of mappings.
     """
     if isinstance(binaries, Locator):
         with Binaries(binaries, once=True) as opened:
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
     if profile.unwinding is not None:
-        waiting, profile.unwinding = profile.unwinding, None
-        waiting.unwind(profile, binaries.locator)
+        unwinding, profile.unwinding = profile.unwinding, None
+        unwinding.unwind(profile, binaries.locator)
     fallbacks = Fallbacks(profile, binaries.locator.files)
     try:
         return _name(profile, binaries, overwrite=overwrite, demangle=demangle, progress=progress)
@@ -94,68 +98,252 @@ def _name(
     overwrite: bool,
     demangle: bool | Callable[[str], str],
     progress: Callable[[str, int, int], None] | None,
-) -> list[Named]:
-    """`name`, by files that are open, for a profile whose stacks are whole."""
+) -> list[FileReport]:
+    """Name a profile whose stacks are unwound and whose fallback names are removed."""
     binaries.symbol_lists.recorded = profile.kernel_names
-    demangled = demangler(demangle)
-    if binaries.remembers:
-        profile.system_names = binaries.system_names
-    readable = _readable(demangled, profile.system_names)
+    namer = LocationNamer(profile, binaries, demangle)
     frames = profile.frames
-    unnamed = overwrite or not any(frames)
-    reports: dict[tuple[str, str], Named] = {}
-    processes = Processes(profile)
-    groups = _by_mapping(profile.mapping)
-    keys = [file_of(profile.mappings[index]) if index != NO_MAPPING else NO_FILE for index, _ in groups]
-    last = {key: done for done, key in enumerate(keys)}
-    for done, (key, (index, members)) in enumerate(zip(keys, groups, strict=True)):
-        mapping = None if index == NO_MAPPING else profile.mappings[index]
-        report = reports.setdefault(key, Named(*key))
+    all_unnamed = overwrite or not any(frames)
+    reports: dict[tuple[str, str], FileReport] = {}
+    rows = _by_mapping(profile.mapping)
+    mappings = [None if index == NO_MAPPING else profile.mappings[index] for index, _ in rows]
+    keys = [("", "") if mapping is None else (mapping.path, mapping.build_id) for mapping in mappings]
+    last = {key: number for number, key in enumerate(keys)}
+    for number, (key, mapping, (_, locations)) in enumerate(zip(keys, mappings, rows, strict=True)):
+        report = reports.setdefault(key, FileReport(*key))
         if progress:
-            progress(report.path, done, len(groups))
-        report.members += members
-        wanted = members if unnamed else array("I", [one for one in members if not frames[one]])
-        if wanted:
-            is_last = binaries.once and last[key] == done
-            _name_mapping(processes, mapping, wanted, binaries, report, Asked(readable, demangled, is_last))
-        if mapping is not None and last[key] == done:
+            progress(report.path, number, len(rows))
+        report.members += locations
+        unnamed = locations if all_unnamed else array("I", [row for row in locations if not frames[row]])
+        is_last = last[key] == number
+        if unnamed:
+            namer.name(mapping, unnamed, report, is_last=is_last and binaries.once)
+        if mapping is not None and is_last:
             binaries.done(mapping)
-    in_columns = {location for one in profile.named for location in one.locations} if any(frames) else None
+    in_columns = {location for part in profile.named for location in part.locations} if any(frames) else None
     for report in reports.values():
         report.locations = len(report.members)
-        report.missing = Counter(report.left.values())
+        report.missing = Counter(report.unnamed.values())
         if in_columns is not None:
-            _count_objects(profile, report, in_columns)
+            _count_other_names(profile, report, in_columns)
     return list(reports.values())
 
 
 def _by_mapping(mappings: array[int]) -> list[tuple[int, memoryview]]:
-    """The locations of each mapping, in order of mappings."""
+    """Return each mapping and its locations, in order of mappings."""
     numbers, distinct = numbered(mappings, "Q")
     rows, starts = (column.numbers() for column in grouped(numbers.numbers(), len(distinct)))
-    kinds = distinct.numbers().cast("B").cast("q")
-    return sorted((index, rows[low:high]) for index, (low, high) in zip(kinds, pairwise(starts), strict=True))
+    indices = distinct.numbers().cast("B").cast("q")
+    return sorted((index, rows[low:high]) for index, (low, high) in zip(indices, pairwise(starts), strict=True))
 
 
-Readable = Callable[[str], str] | None
+def _count_other_names(profile: ProfileData, report: FileReport, in_columns: set[int]) -> None:
+    """Count the locations whose frames are from the profile itself or a list of symbols, not from a file."""
+    frames = profile.own_frames
+    others = [location for location in report.members if frames[location] and location not in in_columns]
+    report.named += len(others)
+    report.with_lines += sum(bool(frames[location][0].line) for location in others)
+    unchanged = len({*others} - profile.changed)
+    if unchanged:
+        report.sources["profile"] += unchanged
 
 
-class Asked(NamedTuple):
-    """How files are asked: what makes names readable and notes what they were, the same without the note, and whether
-    nothing else will be asked of the file."""
+class LocationGroup(NamedTuple):
+    """Locations of one mapping and one kind of address; `is_last`: their file is not needed afterwards."""
 
-    readable: Readable
-    demangled: Readable
+    mapping: Mapping | None
+    kind: AddressKind
+    locations: Locations
+    report: FileReport
     is_last: bool
 
 
-Locations: TypeAlias = "memoryview | array[int]"
+class LocationNamer:
+    """Gives the locations of a profile frames or a reason, and counts them in the report of their file."""
+
+    def __init__(self, profile: ProfileData, binaries: Binaries, demangle: bool | Callable[[str], str]) -> None:
+        self._profile, self._binaries = profile, binaries
+        self._processes = Processes(profile)
+        self._demangle = demangler(demangle)
+        if binaries.remembers:
+            profile.system_names = binaries.system_names
+        self._readable = self._demangle and _recorded(self._demangle, profile.system_names)
+
+    def name(self, mapping: Mapping | None, locations: Locations, report: FileReport, *, is_last: bool) -> None:
+        for kind, part in self._by_kind(mapping, locations):
+            group = LocationGroup(mapping, kind, part, report, is_last)
+            match kind:
+                case AddressKind.FILE:
+                    self._name_from_file(group)
+                case AddressKind.KERNEL:
+                    self._name_kernel(group)
+                case AddressKind.PAGE:
+                    self._name_page(group)
+                case AddressKind.GENERATED | AddressKind.NOWHERE:
+                    self._name_generated(group)
+
+    def _by_kind(self, mapping: Mapping | None, locations: Locations) -> Iterator[tuple[AddressKind, Locations]]:
+        """Yield each kind of address and its locations: a mapping may have one for each half of the addresses."""
+        addresses = self._profile.address
+        lower, upper = kind_of(mapping, 0), kind_of(mapping, HALF)
+        if lower is upper or max(map(addresses.__getitem__, locations)) < HALF:
+            yield lower, locations
+            return
+        for kind in (lower, upper):
+            part = array("I", [row for row in locations if (addresses[row] >= HALF) == (kind is upper)])
+            if part:
+                yield kind, part
+
+    # one method for each kind of address
+
+    def _name_from_file(self, group: LocationGroup) -> None:
+        """Name locations from the file of their mapping; all get the reason of the search if it failed."""
+        search = self._search(group)
+        if search.opened is not None:
+            self._look_up(group, search.opened)
+        elif search.missing is not None:
+            self._set_reasons(group, search.missing)
+
+    def _name_kernel(self, group: LocationGroup) -> None:
+        """Name locations from the file of the kernel or module, and those it can't name from kallsyms."""
+        profile, report = self._profile, group.report
+        if group.mapping is not None and group.mapping.path:
+            self._name_from_file(group)
+        rest = [(row, profile.address[row]) for row in group.locations if row not in profile.changed]
+        has_file = report.search is not None and report.search.opened is not None
+        self._apply(report, kernel_names(group.mapping, rest, self._binaries.symbol_lists), keep_reasons=has_file)
+
+    def _name_page(self, group: LocationGroup) -> None:
+        """Name locations in a page of the kernel's: only the vDSO can be in a file."""
+        mapping = group.mapping
+        assert mapping is not None  # else its address is of another kind
+        if mapping.path == VDSO and mapping.build_id:
+            search = self._search(group)
+            if search.opened is not None:
+                self._look_up(group, search.opened)
+                return
+        self._set_reasons(group, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE))
+
+    def _name_generated(self, group: LocationGroup) -> None:
+        """Name locations from the perf maps of their processes."""
+        is_mapped = group.kind is AddressKind.GENERATED
+        lists = self._binaries.symbol_lists
+        names = generated_names(self._processes, group.mapping, group.locations, lists, is_mapped=is_mapped)
+        self._apply(group.report, names)
+
+    # from a file
+
+    def _search(self, group: LocationGroup) -> MappingSearch:
+        assert group.mapping is not None
+        group.report.search = search = self._binaries.search(group.mapping, len(group.locations))
+        return search
+
+    def _look_up(self, group: LocationGroup, opened: OpenedMapping) -> None:
+        """Name locations from an open file."""
+        profile, report, locations = self._profile, group.report, group.locations
+        assert group.mapping is not None
+        addresses = array("Q", bytes(taken(profile.address, "Q", locations)))
+        distinct, rows = (column.numbers() for column in ascending(opened.vaddrs(group.mapping, addresses)))
+        has_nowhere = len(distinct) > 0 and distinct[-1] == NOWHERE
+        table, numbers, unnamed = self._chains(opened, distinct[:-1] if has_nowhere else distinct, group.is_last)
+        chain_of = array("I", numbers)
+        if has_nowhere:
+            chain_of.append(NO_CHAIN)
+        chains = taken(chain_of, "I", rows).numbers()
+        named, named_chains = locations, chains
+        if NO_CHAIN in chain_of:
+            chosen = array("I", [row for row, chain in enumerate(chains) if chain != NO_CHAIN])
+            named = taken(locations, "I", chosen).numbers()
+            named_chains = taken(chains, "I", chosen).numbers()
+        profile.named.append(NamedLocations(memoryview(named), named_chains, table))
+        profile.changed.update(named)
+        for location in profile.reasons.keys() & set(named) if profile.reasons else ():
+            del profile.reasons[location]
+        counts = array("Q", bytes(8 * len(SOURCE_OF_BYTE)))
+        report.with_lines += census(named_chains, table.first, table.line, table.source, counts)
+        report.named += len(named_chains)
+        for byte in set(table.source):
+            if counts[byte]:
+                report.sources[SOURCE_OF_BYTE[byte]] += counts[byte]
+        if len(named) < len(locations):
+            vaddrs = map(distinct.__getitem__, rows)
+            rest = ((row, vaddr) for row, chain, vaddr in zip(locations, chains, vaddrs) if chain == NO_CHAIN)
+            self._explain(report, opened, group.mapping, rest, unnamed)
+
+    def _chains(
+        self, opened: OpenedMapping, vaddrs: memoryview, is_last: bool
+    ) -> tuple[ChainTable, Sequence[int], Unnamed]:
+        """Return the chains of distinct vaddrs, from the cache of the file if it has one."""
+        if not vaddrs:
+            return ChainTable(), (), {}
+        readable = self._readable
+        if opened.cache is None:
+            return table_of(opened.binary, vaddrs, function=readable, file=own_file, is_last=is_last)
+        cached = opened.cache.get(self._demangle)
+        if cached is None:
+            cached = opened.cache[self._demangle] = CachedChains()
+        chains = list(map(cached.chain.get, vaddrs))
+        new = array("Q", [vaddr for vaddr, chain in zip(vaddrs, chains, strict=True) if chain is None])
+        if len(cached.chain) + len(new) > CACHED_VADDRS:
+            return table_of(opened.binary, vaddrs, function=readable, file=own_file)
+        unnamed: Unnamed = {}
+        if new:
+            table, numbers, unnamed = table_of(opened.binary, new, function=readable, file=own_file)
+            base = cached.table.add(table)
+            cached.chain.update((vaddr, base + chain) for vaddr, chain in zip(new, numbers, strict=True) if chain)
+            chains = [cached.chain.get(vaddr, NO_CHAIN) for vaddr in vaddrs]
+        return cached.table, [chain or NO_CHAIN for chain in chains], unnamed
+
+    def _explain(
+        self,
+        report: FileReport,
+        opened: OpenedMapping,
+        mapping: Mapping,
+        locations: Iterable[tuple[int, int]],
+        unnamed: Unnamed,
+    ) -> None:
+        """Set the reason of each (location, vaddr) that the file has no frames for."""
+        is_placed = mapping.start and opened.segments is not None
+        advice = "" if opened.segments is not None else MAKE_AGAIN
+        if has_nobits(opened.segments or ()):
+            advice = GIVE_PROGRAM
+        nowhere = Missing(Reason.OUTSIDE_SEGMENTS if is_placed else Reason.NOT_PLACED, opened.how, advice)
+        reasons = {vaddr: Missing(reason, detail or opened.how) for vaddr, (reason, detail) in unnamed.items()}
+        for location, vaddr in locations:
+            self._set_reason(report, location, nowhere if vaddr == NOWHERE else reasons[vaddr])
+
+    # results
+
+    def _apply(self, report: FileReport, names: Iterable[ListedName], *, keep_reasons: bool = False) -> None:
+        """Store names from lists of symbols; with `keep_reasons` a location keeps the reason it has."""
+        for location, result, list_name in names:
+            if not isinstance(result, Missing):
+                self._profile.name(location, self._made_readable(result))
+                report.lists[list_name] = None
+                report.unnamed.pop(location, None)
+                report.sources[result[-1].source] += 1
+            elif not (keep_reasons and location in report.unnamed):
+                self._set_reason(report, location, result)
+
+    def _made_readable(self, frames: Frames) -> Frames:
+        readable = self._readable
+        if readable is None:
+            return frames
+        return tuple(frame._replace(function=readable(frame.function)) for frame in frames)
+
+    def _set_reasons(self, group: LocationGroup, missing: Missing) -> None:
+        for location in group.locations:
+            self._set_reason(group.report, location, missing)
+
+    def _set_reason(self, report: FileReport, location: int, missing: Missing) -> None:
+        """Set the reason of a location, unless it has frames from before."""
+        if not self._profile.own_frames[location]:
+            self._profile.reasons[location] = str(missing)
+            report.unnamed[location] = missing
 
 
-def _readable(demangle: Readable, system_names: dict[str, str]) -> Readable:
-    """What makes names readable and notes in `system_names` what they were; None to leave them."""
-    if demangle is None:
-        return None
+def _recorded(demangle: Callable[[str], str], system_names: dict[str, str]) -> Callable[[str], str]:
+    """Return a demangler that stores the linkage name of each readable name in `system_names`."""
 
     def readable(function: str) -> str:
         text = demangle(function)
@@ -166,175 +354,11 @@ def _readable(demangle: Readable, system_names: dict[str, str]) -> Readable:
     return readable
 
 
-def _name_mapping(
-    processes: Processes,
-    mapping: Mapping | None,
-    members: Locations,
-    binaries: Binaries,
-    report: Named,
-    how: Asked,
-) -> None:
-    profile = processes.profile
-    kinds: dict[AddressKind, Locations] = {}
-    lower, upper = kind_of(mapping, 0), kind_of(mapping, HALF)
-    if lower is upper or max(map(profile.address.__getitem__, members)) < HALF:
-        kinds[lower] = members
-    else:
-        for kind in (lower, upper):
-            chosen = array("I", [one for one in members if (profile.address[one] >= HALF) == (kind is upper)])
-            if chosen:
-                kinds[kind] = chosen
-    for kind, part in kinds.items():
-        if mapping is not None and kind is AddressKind.PAGE and mapping.path == VDSO and mapping.build_id:
-            report.search = search = binaries.search(mapping, len(part))
-            if search.opened is not None:
-                _ask(profile, search, mapping, part, report, how)
-                continue
-        if mapping is not None and kind is AddressKind.PAGE:
-            _answer(
-                profile,
-                [(index, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for index in part],
-                report,
-            )
-        if mapping is not None and (kind is AddressKind.FILE or (kind is AddressKind.KERNEL and mapping.path)):
-            report.search = search = binaries.search(mapping, len(part))
-            if search.opened is not None:
-                _ask(profile, search, mapping, part, report, how)
-            elif search.missing is not None:
-                _answer(profile, [(index, search.missing, "") for index in part], report)
-        if kind is AddressKind.KERNEL:
-            left = [(index, profile.address[index]) for index in part if index not in profile.changed]
-            listed = _made_readable(kernel_names(mapping, left, binaries.symbol_lists), how.readable)
-            _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
-        elif kind in (AddressKind.GENERATED, AddressKind.NOWHERE):
-            found = generated_names(processes, mapping, part, kind, binaries.symbol_lists)
-            _answer(profile, _made_readable(found, how.readable), report)
-
-
-def _made_readable(answers: Iterable[Answer], readable: Readable) -> Iterable[Answer]:
-    """Answers of lists of names, their names made readable."""
-    for location, answer, how in answers:
-        if readable is not None and not isinstance(answer, Missing):
-            answer = tuple(frame._replace(function=readable(frame.function)) for frame in answer)
-        yield location, answer, how
-
-
-def _ask(
-    profile: ProfileData,
-    search: MappingSearch,
-    mapping: Mapping,
-    members: Locations,
-    report: Named,
-    how: Asked,
-) -> None:
-    """Name the members from the file that was found for their mapping."""
-    assert search.opened is not None
-    opened = search.opened
-    addresses = array("Q", bytes(taken(profile.address, "Q", members)))
-    distinct, at = (column.numbers() for column in ascending(opened.vaddrs(mapping, addresses)))
-    nowhere = len(distinct) > 0 and distinct[-1] == NOWHERE
-    table, found, unnamed = _chains_of(opened, distinct[:-1] if nowhere else distinct, how)
-    chain_of = array("I", found)
-    if nowhere:
-        chain_of.append(NO_CHAIN)
-    chains = taken(chain_of, "I", at).numbers()
-    named, given = members, chains
-    if NO_CHAIN in chain_of:
-        kept = array("I", [row for row, chain in enumerate(chains) if chain != NO_CHAIN])
-        named = taken(members, "I", kept).numbers()
-        given = taken(chains, "I", kept).numbers()
-    profile.named.append(NamedLocations(memoryview(named), given, table))
-    profile.changed.update(named)
-    for location in profile.reasons.keys() & set(named) if profile.reasons else ():
-        del profile.reasons[location]
-    counts = array("Q", bytes(8 * len(SOURCE_OF_BYTE)))
-    report.with_lines += census(given, table.first, table.line, table.source, counts)
-    report.named += len(given)
-    for byte in set(table.source):
-        if counts[byte]:
-            report.sources[SOURCE_OF_BYTE[byte]] += counts[byte]
-    if len(named) < len(members):
-        _leave_unnamed(profile, opened, mapping, zip(members, chains, map(distinct.__getitem__, at)), unnamed, report)
-
-
-def _chains_of(opened: Placed, vaddrs: memoryview, how: Asked) -> tuple[ChainTable, Sequence[int], Unnamed]:
-    """The chains of some distinct vaddrs: those that the file answered for a profile before are not asked for again."""
-    if not vaddrs:
-        return ChainTable(), (), {}
-    readable = how.readable
-    if opened.known is None:
-        return table_of(opened.binary, vaddrs, function=readable, file=own_file, is_last=how.is_last)
-    known = opened.known.get(how.demangled)
-    if known is None:
-        known = opened.known[how.demangled] = KnownChains()
-    chains = list(map(known.chain.get, vaddrs))
-    new = array("Q", [vaddr for vaddr, chain in zip(vaddrs, chains, strict=True) if chain is None])
-    if len(known.chain) + len(new) > MOST_KNOWN:
-        return table_of(opened.binary, vaddrs, function=readable, file=own_file)
-    unnamed: Unnamed = {}
-    if new:
-        table, found, unnamed = table_of(opened.binary, new, function=readable, file=own_file)
-        base = known.table.add(table)
-        known.chain.update((vaddr, base + chain) for vaddr, chain in zip(new, found, strict=True) if chain)
-        chains = [known.chain.get(vaddr, NO_CHAIN) for vaddr in vaddrs]
-    return known.table, [chain or NO_CHAIN for chain in chains], unnamed
-
-
-def _leave_unnamed(
-    profile: ProfileData,
-    opened: Placed,
-    mapping: Mapping,
-    answers: Iterable[tuple[int, int, int]],
-    unnamed: Unnamed,
-    report: Named,
-) -> None:
-    """A reason for each location that has no chain, of (location, chain, vaddr)."""
-    placed = mapping.start and opened.segments is not None
-    advice = "" if opened.segments is not None else MAKE_AGAIN
-    if has_nobits(opened.segments or ()):
-        advice = GIVE_PROGRAM
-    nowhere = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, opened.how, advice)
-    why = {vaddr: Missing(reason, detail or opened.how) for vaddr, (reason, detail) in unnamed.items()}
-    for location, chain, vaddr in answers:
-        if chain == NO_CHAIN:
-            _leave(profile, location, nowhere if vaddr == NOWHERE else why[vaddr], report)
-
-
-def _answer(profile: ProfileData, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:
-    """Frames and reasons to their locations; with `better` a reason that is there already stays."""
-    for location, answer, how in answers:
-        if not isinstance(answer, Missing):
-            profile.name(location, answer)
-            report.lists[how] = None
-            report.left.pop(location, None)
-            report.sources[answer[-1].source] += 1
-        elif not (better and location in report.left):
-            _leave(profile, location, answer, report)
-
-
-def _leave(profile: ProfileData, location: int, missing: Missing, report: Named) -> None:
-    """A location that got nothing new: with old frames it keeps them, without it has a reason."""
-    if not profile.own_frames[location]:
-        profile.reasons[location] = str(missing)
-        report.left[location] = missing
-
-
 def own_file(path: str) -> str:
-    """A file's path; what stands for one that never was (<autogenerated>, <stdin>) lies in no folder.
+    """Return a file's path; names of files that do not exist (<autogenerated>, <stdin>) lose their folder.
 
     >>> own_file("././<autogenerated>"), own_file("/src/a>b/<x>.c"), own_file("<built-in>")
     ('<autogenerated>', '/src/a>b/<x>.c', '<built-in>')
     """
     name = path.rpartition("/")[2]
     return name if name.startswith("<") and name.endswith(">") else path
-
-
-def _count_objects(profile: ProfileData, report: Named, in_columns: set[int]) -> None:
-    """Count the locations that have frames and were named by no file: those that were are counted."""
-    frames = profile.own_frames
-    found = [location for location in report.members if frames[location] and location not in in_columns]
-    report.named += len(found)
-    report.with_lines += sum(bool(frames[location][0].line) for location in found)
-    kept = len({*found} - profile.changed)
-    if kept:
-        report.sources["profile"] += kept

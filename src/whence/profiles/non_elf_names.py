@@ -1,4 +1,4 @@
-"""Locations whose names are in no ELF file, answered from lists: generated code, and the kernel."""
+"""Names that are in no ELF file, from lists of symbols: generated code, and the kernel."""
 
 from __future__ import annotations
 
@@ -13,95 +13,99 @@ from whence.samples.kinds import MAP_PATH, AddressKind, kind_of
 from whence.samples.model import Label, Mapping, ProfileData
 from whence.samples.threads import PID_LABELS, number_in
 
-Answer = tuple[int, Frames | Missing, str]
-"""A location, its frames or why there are none, and which list answered."""
+ListedName = tuple[int, Frames | Missing, str]
+"""A location, its frames or the reason why it has none, and the list they are from."""
 
 
-def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], lists: SymbolLists) -> Iterator[Answer]:
-    """An answer for each (location, address) from the list of the kernel's names."""
-    found, otherwise = lists.of_kernel(mapping)
+def kernel_names(
+    mapping: Mapping | None, addresses: Sequence[tuple[int, int]], lists: SymbolLists
+) -> Iterator[ListedName]:
+    """Yield the name of each (location, address) from the kernel's list, or a reason."""
+    names, missing = lists.of_kernel(mapping)
     for location, address in addresses:
-        name = found.names.lookup(address) if found else ""
-        if found and name:
-            yield location, frames_of(found, name), found.how
+        name = names.names.lookup(address) if names else ""
+        if names and name:
+            yield location, frames_of(names, name), names.how
         else:
-            yield location, otherwise, ""
+            yield location, missing, ""
 
 
 def generated_names(
-    processes: Processes, mapping: Mapping | None, members: Sequence[int], kind: AddressKind, lists: SymbolLists
-) -> Iterator[Answer]:
-    """An answer for each location from the perf maps of the processes that were there.
+    processes: Processes, mapping: Mapping | None, locations: Sequence[int], lists: SymbolLists, *, is_mapped: bool
+) -> Iterator[ListedName]:
+    """Yield the name of each location from the perf maps of its processes, or a reason.
 
-    Where several processes were and their maps disagree, none is believed.
+    No map is believed if the maps of several processes disagree. `is_mapped` is false for addresses in no mapping.
     """
     profile = processes.profile
-    for location in members:
-        asked, otherwise = lists.of_processes(processes.of(mapping, location))
-        if kind is AddressKind.NOWHERE:
-            address = profile.address[location]
-            otherwise = Missing(Reason.UNMAPPED, "", NO_FRAME) if address else Missing(Reason.NOT_PLACED)
-        elif not asked and mapping is not None and mapping.path and not MAP_PATH.fullmatch(mapping.path):
-            otherwise = otherwise._replace(detail=f"{mapping.path}; {otherwise.detail}")
-        names = {(name, one) for one in asked if (name := one.names.lookup(profile.address[location]))}
+    for location in locations:
+        address = profile.address[location]
+        candidates, missing = lists.of_processes(processes.of(mapping, location))
+        if not is_mapped:
+            missing = Missing(Reason.UNMAPPED, "", NO_FRAME) if address else Missing(Reason.NOT_PLACED)
+        elif not candidates and mapping is not None and mapping.path and not MAP_PATH.fullmatch(mapping.path):
+            missing = missing._replace(detail=f"{mapping.path}; {missing.detail}")
+        names = {(name, source) for source in candidates if (name := source.names.lookup(address))}
         if len({name for name, _ in names}) > 1:
-            maps = ", ".join(sorted(one.how for _, one in names))
-            yield location, Missing(Reason.NOT_FILE_BACKED, f"{maps} disagree", "give the one map with --perf-map"), ""
+            maps = ", ".join(sorted(source.how for _, source in names))
+            advice = "give the map of the right process with --perf-map"
+            yield location, Missing(Reason.NOT_FILE_BACKED, f"{maps} disagree", advice), ""
         elif names:
-            name, one = names.pop()
-            yield location, frames_of(one, name), one.how
+            name, source = names.pop()
+            yield location, frames_of(source, name), source.how
         else:
-            yield location, otherwise, ""
+            yield location, missing, ""
 
 
-def frames_of(listed: NameList, name: str) -> Frames:
-    return (Frame(name, source=listed.source),)
+def frames_of(names: NameList, name: str) -> Frames:
+    return (Frame(name, source=names.source),)
 
 
-def of_file(mapping: Mapping) -> bool:
-    """Whether a mapping is of a file, wherever in it an address is."""
+def is_file(mapping: Mapping) -> bool:
+    """Return True if every address of a mapping is in a file."""
     return all(kind_of(mapping, address) is AddressKind.FILE for address in (0, HALF))
 
 
 class Processes:
-    """The processes each location was seen in: by the mapping's name (perf does that), or by samples' labels."""
+    """The processes of each location: from the mapping's name (as perf writes it), or from the labels of samples."""
 
     def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
-        self._seen: dict[int, set[int]] | None = None
+        self._by_location: dict[int, set[int]] | None = None
         self._all: frozenset[int] = frozenset()
 
     def of(self, mapping: Mapping | None, location: int) -> Collection[int]:
-        named = MAP_PATH.fullmatch(mapping.path) if mapping is not None else None
-        if named is not None:
-            return (int(named["pid"]),)
-        if self._seen is None:
-            self._seen = self._look()
-        return self._all if len(self._all) <= 1 else self._seen.get(location, ())
+        """Return the pids of a location; empty if unknown."""
+        match = MAP_PATH.fullmatch(mapping.path) if mapping is not None else None
+        if match is not None:
+            return (int(match["pid"]),)
+        if self._by_location is None:
+            self._by_location = self._scan()
+        return self._all if len(self._all) <= 1 else self._by_location.get(location, ())
 
-    def _look(self) -> dict[int, set[int]]:
-        """One walk over every stack of every process, for the locations that no file can name; none where all samples
-        are of one."""
+    def _scan(self) -> dict[int, set[int]]:
+        """Return the pids of the locations that no file can name; empty if all samples are of one process."""
         samples = self.profile.samples
-        known: dict[tuple[Label, ...], int] = {}
+        pids: dict[tuple[Label, ...], int] = {}
         for labels in samples.labels:
-            if labels and labels not in known:
-                known[labels] = next((number_in(one) for one in labels if one.key in PID_LABELS), 0)
-        self._all = frozenset(pid for pid in known.values() if pid)
+            if labels and labels not in pids:
+                pids[labels] = next((number_in(label) for label in labels if label.key in PID_LABELS), 0)
+        self._all = frozenset(pid for pid in pids.values() if pid)
         out: dict[int, set[int]] = {}
-        if len(self._all) > 1:
-            in_files = {row for row, one in enumerate(self.profile.mappings) if of_file(one)}
-            asked = bytearray(row not in in_files for row in self.profile.mapping)
-            budget = bounds.writing(self.profile.stored, "the processes of each location")
-            for stack, pid in {(row, known.get(labels, 0)) for row, labels in zip(samples.of, samples.labels)}:
-                where = samples.locations_of(stack) if pid else ()
-                new = 0
-                for location in where:
-                    if not asked[location]:
-                        continue
-                    seen = out.setdefault(location, set())
-                    if pid not in seen:
-                        seen.add(pid)
-                        new += 1
-                budget.charge(bounds.STEP * len(where) + bounds.LABELS * new)
+        if len(self._all) <= 1:
+            return out
+        in_files = {row for row, mapping in enumerate(self.profile.mappings) if is_file(mapping)}
+        in_lists = bytearray(row not in in_files for row in self.profile.mapping)
+        budget = bounds.writing(self.profile.stored, "the processes of each location")
+        for stack, pid in {(row, pids.get(labels, 0)) for row, labels in zip(samples.of, samples.labels)}:
+            locations = samples.locations_of(stack) if pid else ()
+            new = 0
+            for location in locations:
+                if not in_lists[location]:
+                    continue
+                seen = out.setdefault(location, set())
+                if pid not in seen:
+                    seen.add(pid)
+                    new += 1
+            budget.charge(bounds.STEP * len(locations) + bounds.LABELS * new)
         return out

@@ -1,10 +1,10 @@
-"""A profile of a live process: the stacks of its threads, taken again and again.
+"""A profile of a live process: the stacks of its threads, sampled at regular intervals.
 
     profile = profiles.sample(1234, every=0.01, seconds=10)
     profile.write("wall.pb.gz")
 
-Each sample of a thread counts 1 and the time between samples as wall-clock time; as processor time, too, where the
-thread was running (state R of proc_pid_stat(5)). Threads that sleep are sampled as those that run.
+Each sample of a thread counts 1, and the time between samples as wall-clock time; if the thread was running (state R of
+proc_pid_stat(5)), as processor time too. Sleeping threads are sampled like running threads.
 """
 
 from __future__ import annotations
@@ -30,55 +30,67 @@ if TYPE_CHECKING:
 NANOSECONDS = 10**9  # of a second
 WALL = SampleType("wall", "nanoseconds")
 TYPES = (SampleType("samples", "count"), WALL, SampleType("cpu", "nanoseconds"))
-LEFT_OUT = Frame("[frames left out]")  # of a stack that is longer than what is kept
-ENDED = "ZXx"  # states of threads that are no more
-SHORTEST = 0.0001  # seconds between samples: stopping threads takes that long
+LEFT_OUT = Frame("[frames left out]")  # of a stack with more frames than are kept
+ENDED = "ZXx"  # states of threads that have ended
+MIN_INTERVAL = 0.0001  # seconds between samples: stopping threads needs that long
 
 
 def sample(
     process: int | Process, *, every: float = 0.01, seconds: float | None = None, symbolizer: Symbolizer | None = None
 ) -> Profile:
-    """Sample the stacks of a process's threads `every` so many seconds, for so many `seconds` (None: until it ends).
+    """Sample the stacks of all threads of a process.
 
-    `symbolizer` names the frames in the end (default: one of its own). Where taking a sample takes longer than `every`,
-    there are fewer, and each counts for more; the first is always taken. Raises ProcessLookupError and PermissionError
-    when there is nothing to sample, WhenceError with the cause and a remedy where no thread may be stopped; ValueError
-    for times that are not positive.
+    If taking a sample needs more time than `every`, there are fewer samples, and each counts for more; the first is
+    always taken.
+
+    Args:
+        process: a pid or a Process.
+        every: seconds between samples, at least 0.0001.
+        seconds: duration; None until the process ends.
+        symbolizer: names the frames at the end (default: a new one).
+
+    Raises:
+        ProcessLookupError: the process does not exist.
+        PermissionError: the process may not be read.
+        WhenceError: no thread could be stopped.
+        ValueError: a time is too short.
     """
-    if not every >= SHORTEST or (seconds is not None and not seconds > 0):
-        raise ValueError(f"every is {SHORTEST} seconds at least, and seconds is more than 0")
+    if not every >= MIN_INTERVAL:
+        raise ValueError(f"every={every} is too short: at least {MIN_INTERVAL} seconds are needed")
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"seconds={seconds} is not positive")
     if symbolizer is None:
         with Symbolizer() as own:
             return sample(process, every=every, seconds=seconds, symbolizer=own)
-    whose = process if isinstance(process, Process) else Process(process)
-    with whose.live_stacks(symbolizer) as live:
-        sampler = Sampler(live, whose.pid, symbolizer)
+    target = process if isinstance(process, Process) else Process(process)
+    with target.live_stacks(symbolizer) as live:
+        sampler = Sampler(live, target.pid, symbolizer)
         sampler.run(every, seconds)
         return sampler.profile()
 
 
 class Sampler:
-    """Stacks on their way to a profile."""
+    """Takes samples, then makes a profile of them."""
 
     def __init__(self, live: LiveStacks, pid: int, symbolizer: Symbolizer) -> None:
         self._live, self._pid, self._symbolizer = live, pid, symbolizer
         self._profile = Profile(list(TYPES), default_type=1)
         self._mappings: dict[tuple[int, str], int] = {}
-        self._locations: dict[int, int] = {}  # by the address that is looked up
+        self._locations: dict[int, int] = {}  # by lookup address
         self._left_out = -1
         self._index: dict[tuple[tuple[int, ...], tuple[Label, ...]], int] = {}
-        self._events: list[tuple[int, int, bool]] = []  # which sample, when, whether the thread was running
+        self._events: list[tuple[int, int, bool]] = []  # sample, time, whether the thread was running
         self.rounds = 0
 
     def run(self, every: float, seconds: float | None) -> None:
-        """Take samples. Raises OSError where not even the first could be taken."""
-        began = time.monotonic()
+        """Take samples. Raises OSError if the first sample fails."""
+        start = time.monotonic()
         self._profile.time_ns = time.time_ns()
-        at = 0
-        while seconds is None or at * every < seconds:
-            time.sleep(max(0.0, began + at * every - time.monotonic()))
+        tick = 0
+        while seconds is None or tick * every < seconds:
+            time.sleep(max(0.0, start + tick * every - time.monotonic()))
             now = time.monotonic()
-            if seconds is not None and now - began >= seconds and self.rounds:
+            if seconds is not None and now - start >= seconds and self.rounds:
                 break
             try:
                 stacks = self._live.copies()
@@ -86,27 +98,27 @@ class Sampler:
                 if not self.rounds:
                     raise
                 break
-            if all(stack.state in ENDED for stack in stacks):  # its parent has not waited for it yet
+            if all(stack.state in ENDED for stack in stacks):  # a zombie
                 break
-            why = stacks[0].why
-            if why is not None and not any(stack.registers for stack in stacks) and not self.rounds:
-                fault = f"no thread of process {self._pid} could be stopped: {why.detail}"
-                raise WhenceError(fault).with_hint(why.remedy)
+            missing = stacks[0].why
+            if missing is not None and not any(stack.registers for stack in stacks) and not self.rounds:
+                problem = f"no thread of process {self._pid} could be stopped: {missing.detail}"
+                raise WhenceError(problem).with_hint(missing.remedy)
             self._add(stacks, int(now * NANOSECONDS))
             self.rounds += 1
-            at = max(at + 1, int((time.monotonic() - began) / every))
-        self._profile.duration_ns = int((time.monotonic() - began) * NANOSECONDS)
+            tick = max(tick + 1, int((time.monotonic() - start) / every))
+        self._profile.duration_ns = int((time.monotonic() - start) * NANOSECONDS)
         self._profile.period, self._profile.period_type = int(every * NANOSECONDS), WALL
 
     def profile(self) -> Profile:
-        """What was sampled: equal stacks of a thread in a state are one sample."""
+        """Return the profile; equal stacks of a thread in one state are one sample."""
         profile, events = self._profile, self._events
         wall = profile.duration_ns // max(1, self.rounds)
-        values = [[(1, wall, wall * running)[at] for _, _, running in events] for at in range(len(TYPES))]
+        values = [[(1, wall, wall * running)[kind] for _, _, running in events] for kind in range(len(TYPES))]
         totals = [[0] * len(TYPES) for _ in self._index]
-        for at, column in enumerate(values):
+        for kind, column in enumerate(values):
             for (index, _, _), value in zip(events, column, strict=True):
-                totals[index][at] += value
+                totals[index][kind] += value
         for (stack, labels), index in self._index.items():
             profile.samples.add(list(stack), totals[index], labels)
         profile.samples.timeline = Timeline(
@@ -127,13 +139,13 @@ class Sampler:
             self._events.append((index, when, stack.state == "R"))
 
     def _stack(self, unwound: Unwound) -> tuple[int, ...]:
-        """Locations, innermost first; one in the place of those that were counted and not kept."""
-        found = [self._location(frame.lookup) for frame in unwound.frames]
+        """Return the locations of a stack, innermost first, with one for all frames that were skipped."""
+        locations = [self._location(frame.lookup) for frame in unwound.frames]
         if unwound.skipped:
             if self._left_out < 0:
                 self._left_out = self._profile.location(NO_MAPPING, 0, (LEFT_OUT,))
-            found.insert(INNER_KEPT, self._left_out)
-        return tuple(found)
+            locations.insert(INNER_KEPT, self._left_out)
+        return tuple(locations)
 
     def _location(self, address: int) -> int:
         if address not in self._locations:
@@ -141,7 +153,7 @@ class Sampler:
         return self._locations[address]
 
     def _name(self) -> None:
-        """The mapping of each location, and its frames or the reason why it has none."""
+        """Set the mapping of each location, and its frames or the reason why it has none."""
         profile = self._profile
         for answer in self._symbolizer.symbolize(self._live.whose(), list(self._locations)):
             location = self._locations[answer.address]

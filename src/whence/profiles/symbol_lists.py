@@ -1,12 +1,11 @@
 """Names by runtime address that are in no ELF file: perf maps of processes, and the kernel's kallsyms.
 
-perf maps   given by hand, else /tmp/perf-PID.map of the process a profile names. A file named perf-PID.map answers
-            for that process when several are given; one given alone answers for all. /tmp is everyone's: what lies
-            there is believed when it is a regular file of ours or root's, as perf does it
-kallsyms    given by hand, else the one that was kept with the recording (perf record --kcore), else what perf's cache
-            has of the build-id (moved to where the kernel lay then, if it lay elsewhere), else /proc/kallsyms, when the
-            profile was recorded on the kernel that runs here: its build-id is the same, or without one the first symbol
-            is at the same address
+perf maps   the user's files, else /tmp/perf-PID.map of each process of the profile. If the user gives several files,
+            one named perf-PID.map is used for that process only. All users can write to /tmp: a file there is used
+            only if it is a regular file of this user or root, as in perf
+kallsyms    the user's file, else the file kept with the recording (perf record --kcore), else the file of the build-id
+            in perf's cache (relocated to the recorded load address), else /proc/kallsyms, if the profile was recorded
+            on the running kernel: the build-id is equal, or without a build-id the address of the first symbol
 """
 
 from __future__ import annotations
@@ -34,11 +33,12 @@ from whence.samples.model import Mapping
 
 KALLSYMS = "/proc/kallsyms"
 KERNEL_NOTES = "/sys/kernel/notes"
+COPY_KALLSYMS = "copy /proc/kallsyms as root, which sees the addresses, and give that copy with --kallsyms"
 MAP_NAME = re.compile(r"perf-(\d+)\.map")
 
 
 class NameList(NamedTuple):
-    """A list of names, which source its frames get, and in words where it came from."""
+    """A list of names, the source of its frames, and a description of where it is from."""
 
     names: NamedAddresses
     source: Source
@@ -46,32 +46,37 @@ class NameList(NamedTuple):
 
 
 class MovedNames(NamedAddresses):
-    """The names of a kernel that lay elsewhere, `moved` bytes higher; its modules lay anywhere and are left out."""
+    """The names of a kernel that was loaded `moved` bytes higher. Modules are left out: each moved differently."""
 
-    __slots__ = ("_moved", "_there")
+    __slots__ = ("_moved", "_names_there")
 
-    def __init__(self, there: NamedAddresses, moved: int) -> None:
+    def __init__(self, names: NamedAddresses, moved: int) -> None:
         super().__init__()
-        self._there, self._moved = there, moved
+        self._names_there, self._moved = names, moved
 
     def __len__(self) -> int:
-        return len(self._there)
+        return len(self._names_there)
 
     def lookup(self, address: int) -> str:
-        name = self._there.lookup(address - self._moved) if address >= self._moved else ""
+        name = self._names_there.lookup(address - self._moved) if address >= self._moved else ""
         return "" if name.endswith("]") else name
 
 
 class SymbolLists:
     """Names by runtime address that are in no ELF file; each list is read once.
 
-    `perf_maps` are files of JIT compilers' names, `kallsyms` one of the kernel's. `local` allows those of this machine
-    that nobody gave by hand. Raises OSError and ProfileError for a given file that can't be read.
-    """
+    Args:
+        perf_maps: paths of files that JIT compilers wrote.
+        kallsyms: path of a list of the kernel's symbols.
+        local: also use the perf maps and kallsyms of this machine.
+        directory: where this machine's perf maps are.
+        running: the kallsyms of the running kernel.
+        notes: the ELF notes of the running kernel.
 
-    def __repr__(self) -> str:
-        kernel = "none" if self.kallsyms is None else ascii(str(self.kallsyms))
-        return f"<profiles.SymbolLists: {len(self._given)} perf maps, kallsyms {kernel}>"
+    Raises:
+        OSError: a given file can't be read.
+        ProfileError: a given file is not a regular file.
+    """
 
     def __init__(
         self,
@@ -85,61 +90,63 @@ class SymbolLists:
     ) -> None:
         self.local = local
         self.folders: Sequence[str] = ()  # debug folders: perf's cache has the kallsyms of recorded kernels
-        self.recorded = ""  # the kallsyms that was kept with the profile that is being named
+        self.recorded = ""  # path of the kallsyms kept with the current profile
         self._read: dict[str, KernelNames] = {}  # by path
-        self._cached: dict[tuple[str, str, int | None], NameList | None] = {}  # by what decides which it is
+        self._cached: dict[tuple[str, str, int | None], NameList | None] = {}  # by recorded kallsyms, build-id, start
         self._directory = directory
         self._running, self._notes = running, notes
-        self._given = [(os.fspath(one), given_map(os.fspath(one))) for one in perf_maps]
-        self._found: dict[int, NameList | Missing] = {}
+        self._given = [(os.fspath(path), given_map(os.fspath(path))) for path in perf_maps]
+        self._perf_maps: dict[int, NameList | Missing] = {}  # by pid
         self._kernel: tuple[KernelNames, int | None] | None = None
         self.kallsyms = os.fspath(kallsyms) if kallsyms is not None else None
         if self.kallsyms is not None:
             self._kernel = read_kallsyms(self.kallsyms)
 
+    def __repr__(self) -> str:
+        kernel = "none" if self.kallsyms is None else ascii(str(self.kallsyms))
+        return f"<profiles.SymbolLists: {len(self._given)} perf maps, kallsyms {kernel}>"
+
     # processes
 
     def of_processes(self, pids: Collection[int]) -> tuple[list[NameList], Missing]:
-        """The perf maps that answer for a place in one of these processes; and what to say when none of them does."""
+        """Return the perf maps of these processes, and the reason for an address that they have no name for."""
         if self._given:
-            named = [(MAP_NAME.fullmatch(os.path.basename(path)), one) for path, one in self._given]
-            several = len(named) > 1 and pids
-            out = [one for name, one in named if not (several and name) or int(name[1]) in pids]
-            if out:
-                detail = f"{', '.join(one.how for one in out)} names nothing there"
-                return out, Missing(Reason.NOT_FILE_BACKED, detail, GIVE_PERF_MAP)
+            by_name = [(MAP_NAME.fullmatch(os.path.basename(path)), names) for path, names in self._given]
+            by_pid = len(by_name) > 1 and pids
+            lists = [names for name, names in by_name if not (by_pid and name) or int(name[1]) in pids]
+            if lists:
+                return lists, no_name_in(lists)
         if not pids:
-            return [], Missing(Reason.NOT_FILE_BACKED, "the profile does not name the process", GIVE_PERF_MAP)
-        found = [self._of_process(pid) for pid in sorted(pids)] if self.local else []
-        lists = [one for one in found if isinstance(one, NameList)]
+            return [], Missing(Reason.NOT_FILE_BACKED, "the profile does not say which process", GIVE_PERF_MAP)
+        results = [self._of_process(pid) for pid in sorted(pids)] if self.local else []
+        lists = [result for result in results if isinstance(result, NameList)]
         if lists:
-            detail = f"{', '.join(one.how for one in lists)} names nothing there"
-            return lists, Missing(Reason.NOT_FILE_BACKED, detail, GIVE_PERF_MAP)
-        absent = next((one for one in found if isinstance(one, Missing)), None)
+            return lists, no_name_in(lists)
+        absent = next((result for result in results if isinstance(result, Missing)), None)
         return [], absent or Missing(Reason.NOT_FILE_BACKED, "no perf map was given", GIVE_PERF_MAP)
 
     def _of_process(self, pid: int) -> NameList | Missing:
-        found = self._found.get(pid)
-        if found is None:
+        result = self._perf_maps.get(pid)
+        if result is None:
             path = f"{self._directory}/perf-{pid}.map"
             live = perfmap.read(f"/proc/{pid}", pid) if self._directory == "/tmp" else None
-            if live is not None and live[1] is not None:  # a running process writes into its own /tmp
-                found = NameList(perfmap.parse(live[1]), Source.PERFMAP, path)
+            if live is not None and live[1] is not None:  # a running process may have its own /tmp
+                result = NameList(perfmap.parse(live[1]), Source.PERFMAP, path)
             else:
-                found = read_perf_map(path)
-            self._found[pid] = found
-        return found
+                result = read_perf_map(path)
+            self._perf_maps[pid] = result
+        return result
 
     # the kernel
 
     def of_kernel(self, mapping: Mapping | None) -> tuple[NameList | None, Missing]:
-        """The names of the kernel a mapping is of (None: of some kernel); or why there are none."""
+        """Return the names of a mapping's kernel (None: of any kernel) if known, and the reason for other addresses."""
         path = mapping.path if mapping is not None and mapping.path else "kernel code"
         if self._kernel is not None and self.kallsyms is not None:
             if len(self._kernel[0]):
                 how = f"given {self.kallsyms}"
                 return NameList(self._kernel[0], Source.KALLSYMS, how), Missing(Reason.NOT_IN_ARCHIVE, how)
-            return None, Missing(Reason.KERNEL_HIDDEN, f"{self.kallsyms} has no addresses")
+            return None, Missing(Reason.KERNEL_HIDDEN, f"{self.kallsyms} has no addresses", COPY_KALLSYMS)
         cached = self._of_cache(mapping) if mapping is not None else None
         if cached is not None:
             return cached, Missing(Reason.NOT_IN_ARCHIVE, cached.how)
@@ -151,59 +158,58 @@ class SymbolLists:
 
     @property
     def text_address(self) -> int | None:
-        """Where _text of the recorded kernel lies, from a kallsyms file that was given."""
+        """The address of _text in the recorded kernel, from the user's kallsyms."""
         return self._kernel[1] if self._kernel is not None and self.kallsyms is not None else None
 
     def _of_cache(self, mapping: Mapping) -> NameList | None:
-        """The names that were kept of the recorded kernel, with the recording or by its build-id in perf's cache; those
-        of modules are among them."""
+        """Return the names of the recorded kernel and its modules, from the recording or from perf's cache."""
+        start = first_address(mapping)
         if not is_image(mapping.path):
-            begins = first_address(mapping)
-            inside = f"[{module_of(mapping.path)}]"
-            known = [one for one in self._cached.values() if one is not None and begins is not None]
+            module = f"[{module_of(mapping.path)}]"
+            lists = [names for names in self._cached.values() if names is not None and start is not None]
             if self.recorded and (names := self._names_in(self.recorded)):
-                known.insert(0, NameList(names, Source.KALLSYMS, self.recorded))
-            return next((one for one in known if inside in one.names.lookup(begins or 0)), None)
+                lists.insert(0, NameList(names, Source.KALLSYMS, self.recorded))
+            return next((names for names in lists if module in names.names.lookup(start or 0)), None)
         build_id = key(mapping.build_id)
-        asked = self.recorded, build_id, first_address(mapping)
-        if asked not in self._cached:
-            kept = [self.recorded] if self.recorded else []
-            lists = (self._placed(path, mapping) for path in (*kept, *self._kept_of(build_id)))
-            self._cached[asked] = next((one for one in lists if one is not None), None)
-        return self._cached[asked]
+        query = self.recorded, build_id, start
+        if query not in self._cached:
+            recorded = [self.recorded] if self.recorded else []
+            candidates = (self._relocated(path, mapping) for path in (*recorded, *self._cache_paths(build_id)))
+            self._cached[query] = next((names for names in candidates if names is not None), None)
+        return self._cached[query]
 
-    def _kept_of(self, build_id: str) -> Iterator[str]:
-        """Where perf's cache may have the kallsyms of a kernel: by itself, or beside a copy of kcore, newest first."""
+    def _cache_paths(self, build_id: str) -> Iterator[str]:
+        """Yield where perf's cache may have the kallsyms of a kernel: alone, or with a copy of kcore, newest first."""
         for folder in self.folders if build_id else ():
             yield os.path.join(folder, ".build-id", build_id[:2], build_id[2:], "kallsyms")
             yield os.path.join(folder, "[kernel.kallsyms]", build_id, "kallsyms")
             copies = os.path.join(folder, "[kernel.kcore]", build_id)
             with suppress(OSError):
-                yield from (os.path.join(copies, one, "kallsyms") for one in sorted(os.listdir(copies), reverse=True))
+                yield from (os.path.join(copies, name, "kallsyms") for name in sorted(os.listdir(copies), reverse=True))
 
     def _names_in(self, path: str) -> KernelNames:
-        """The names of a list, none where it can't be read; each is read once."""
+        """Return the names of a list, which is empty if it can't be read; each is read once."""
         if path not in self._read:
             self._read[path] = KernelNames()
             with suppress(OSError, ProfileError):
                 self._read[path], _ = read_kallsyms(path)
         return self._read[path]
 
-    def _placed(self, path: str, mapping: Mapping) -> NameList | None:
-        """The names of a list at the addresses where a mapping has the kernel; None where it can't be the same one."""
+    def _relocated(self, path: str, mapping: Mapping) -> NameList | None:
+        """Return the names of a list at a mapping's addresses; None if it is the list of another kernel."""
         names = self._names_in(path)
         if not len(names):
             return None
-        found = re.fullmatch(IMAGE, mapping.path)
-        here, there = first_address(mapping), names.begins.get((found and found["symbol"]) or "_text")
-        if here is None or there is None or here == there:
+        image = re.fullmatch(IMAGE, mapping.path)
+        mapped, listed = first_address(mapping), names.begins.get((image and image["symbol"]) or "_text")
+        if mapped is None or listed is None or mapped == listed:
             return NameList(names, Source.KALLSYMS, path)
-        if (here - there) % PAGE:
+        if (mapped - listed) % PAGE:
             return None
-        return NameList(MovedNames(names, here - there), Source.KALLSYMS, path)
+        return NameList(MovedNames(names, mapped - listed), Source.KALLSYMS, path)
 
     def _of_this_machine(self, mapping: Mapping) -> KernelNames | None:
-        """The running kernel's names, when the mapping is of this kernel."""
+        """Return the running kernel's names if the mapping is of this kernel."""
         image = is_image(mapping.path)
         if image and mapping.build_id and mapping.build_id.lower() != self._running_build_id():
             return None
@@ -213,13 +219,13 @@ class SymbolLists:
             except OSError:
                 self._kernel = KernelNames(), None
         names, first = self._kernel
-        begins = first_address(mapping)
-        if begins is None:
+        start = first_address(mapping)
+        if start is None:
             return names if image and mapping.build_id else None
         if image:
-            return names if begins == first else None
-        inside = names.lookup(begins)  # what perf calls [xfs], kallsyms calls its functions' [xfs]
-        return names if f"[{module_of(mapping.path)}]" in inside or mapping.path in inside else None
+            return names if start == first else None
+        name = names.lookup(start)  # kallsyms has the module, as in [xfs], in the names of its functions
+        return names if f"[{module_of(mapping.path)}]" in name or mapping.path in name else None
 
     def _running_build_id(self) -> str:
         try:
@@ -230,14 +236,20 @@ class SymbolLists:
             return ""
 
 
+def no_name_in(lists: Sequence[NameList]) -> Missing:
+    """Return the reason for an address that none of the perf maps has a name for."""
+    detail = f"no name for this address in {', '.join(names.how for names in lists)}"
+    return Missing(Reason.NOT_FILE_BACKED, detail, GIVE_PERF_MAP)
+
+
 def given_map(path: str) -> NameList:
-    """A perf map someone gave. Raises OSError, ProfileError."""
+    """Read a perf map that the user gave. Raises OSError, ProfileError."""
     with open_input(path, ProfileError) as file:
         return NameList(perfmap.parse(file.read()), Source.PERFMAP, f"given {path}")
 
 
 def read_kallsyms(path: str) -> tuple[KernelNames, int | None]:
-    """The names, and where _text lies. Raises OSError, ProfileError."""
+    """Return the names of a list, and the address of _text. Raises OSError, ProfileError."""
     with open_input(path, ProfileError) as file:
         data = file.read()
     names = KernelNames(data)
@@ -245,12 +257,12 @@ def read_kallsyms(path: str) -> tuple[KernelNames, int | None]:
 
 
 def read_perf_map(path: str) -> NameList | Missing:
-    """The perf map at a path that everyone can write to, if it may be believed."""
+    """Read a perf map at a path that all users can write to; a reason if the file is not to be trusted."""
     try:
         _, data = perfmap.read_file(path, (os.geteuid(),) if OWNED else ())
     except NotRegularError:
-        return Missing(Reason.NOT_FILE_BACKED, f"{path} is no regular file", GIVE_PERF_MAP)
+        return Missing(Reason.NOT_FILE_BACKED, f"{path} is not a regular file", GIVE_PERF_MAP)
     except OSError as error:
-        why = "is not there" if isinstance(error, FileNotFoundError) else (error.strerror or str(error))
+        why = "does not exist" if isinstance(error, FileNotFoundError) else (error.strerror or str(error))
         return Missing(Reason.NOT_FILE_BACKED, f"{path} {why}", GIVE_PERF_MAP)
     return NameList(perfmap.parse(data or b""), Source.PERFMAP, path)

@@ -1,13 +1,14 @@
-"""The functions of a profile that have most of it, as a table for a terminal.
+"""The functions with the highest values of a profile, as a table for a terminal.
 
-A function's self is the value of the samples that end in it; its total that of the samples whose stack holds it, each
-counted once however often the function stands in the stack. A function is a name, a file and a binary: its lines share
-a row. What has no name is a row for each address, with the reason.
+A function's self value is that of the samples that end in it; its total value that of the samples whose stack has it,
+also once if the function is in the stack several times. A function is a name, a file and a binary: its lines share a
+row. Each address without a name has a row of its own, with the reason.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from whence.samples import bounds
 from whence.samples.model import NO_TYPE, ProfileData, SampleType
 from whence.samples.stacks import DisplayFrame, ProfileStacks, shortened
 
-ROWS = 30  # unless it is asked for more
+ROWS = 30  # by default
 SORTS = ("self", "total")
 NAME_WIDTH, FILE_WIDTH = 90, 60  # columns of a terminal
 HEAD = ("self", "", "total", "", "function", "file", "binary", "reason")
@@ -31,7 +32,7 @@ SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 
 
 class TopRow(NamedTuple):
-    """A function: the value that ends in it, the value below it, and what is known of it; `reason`: it has no name."""
+    """A function with its values; `reason` says why it has no name."""
 
     self: int
     total: int
@@ -42,37 +43,41 @@ class TopRow(NamedTuple):
 
 
 class Top(NamedTuple):
-    """Functions in order, and how many there are; the values are of one sample type and add up to `whole`.
+    """Functions in order, and the number of all functions; the values are of one sample type, `total` is their sum.
 
-    Of a difference `base` is what the older profile had, which shares are of; None of others.
+    For a difference of profiles `base` is the sum of the older profile, of which shares are computed.
     """
 
     rows: list[TopRow]
     functions: int
     type: str
     unit: str
-    whole: int
+    total: int
     base: int | None = None
 
     def __str__(self) -> str:
-        """The table that `whence profile --format top` prints."""
+        """Return the table that `whence profile --format top` prints."""
         return text(self)
 
 
 def top(profile: ProfileData, rows: int = ROWS, sort: str = "self", *, kind: int | None = None) -> Top:
-    """The `rows` functions (0: all) that have most of a sample type (an index; default: the profile's own).
+    """Return the functions with the highest values of a sample type; of a difference, the largest changes.
 
-    `sort` is "self" or "total". Of a difference of profiles, those that changed most come first.
+    Args:
+        profile: a profile whose locations have names.
+        rows: number of functions; 0 for all.
+        sort: "self" or "total".
+        kind: index of the sample type (default: the profile's default type).
     """
     if sort not in SORTS:
-        raise ValueError(f"functions are sorted by self or by total, not {sort!r}")
-    found, whole = functions(profile, kind)
-    heaviest = {"self": by_self, "total": by_total}[sort]
-    order = sorted(found, key=lambda row: (*heaviest(row), row[2:]))
+        raise ValueError(f"unknown order {sort!r}: functions are sorted by self or total")
+    every, sum_of_all = functions(profile, kind)
+    weight = {"self": by_self, "total": by_total}[sort]
+    order = sorted(every, key=lambda row: (*weight(row), row[2:]))
     type = type_of(profile, kind)
     kind = profile.default_type if kind is None else kind
     base = sum(profile.samples.base[kind]) if kind < len(profile.samples.base) else None
-    return Top(order[:rows] if rows else order, len(found), type.type or "samples", type.unit, whole, base)
+    return Top(order[:rows] if rows else order, len(every), type.type or "samples", type.unit, sum_of_all, base)
 
 
 def by_self(row: TopRow) -> tuple[int, int]:
@@ -84,13 +89,13 @@ def by_total(row: TopRow) -> tuple[int, int]:
 
 
 def type_of(profile: ProfileData, kind: int | None = None) -> SampleType:
-    """The sample type of an index (default: the profile's own); one without texts where there is none."""
+    """Return a sample type by its index (default: the profile's default type); an empty one if it does not exist."""
     kind = profile.default_type if kind is None else kind
     return profile.sample_types[kind] if kind < len(profile.sample_types) else NO_TYPE
 
 
 def functions(profile: ProfileData, kind: int | None = None) -> tuple[list[TopRow], int]:
-    """Every function with its self and total, and the sum of all samples."""
+    """Return every function with its self and total values, and the sum of all samples."""
     kind = profile.default_type if kind is None else kind
     samples = profile.samples
     column: Sequence[int] = samples.values[kind] if kind < len(samples.values) else ()
@@ -98,47 +103,44 @@ def functions(profile: ProfileData, kind: int | None = None) -> tuple[list[TopRo
     for stack, value in zip(samples.of, column):
         weight[stack] += value
     stacks = ProfileStacks(profile, "a table of functions")
-    known: dict[tuple[str, str, str, str], int] = {}
+    numbers: dict[tuple[str, str, str, str], int] = {}
     rows: list[DisplayFrame] = []
-    of: dict[int, tuple[int, ...]] = {}  # a location's functions, innermost first
+    cache: dict[int, tuple[int, ...]] = {}  # the functions of a location, innermost first
 
     def functions_of(location: int) -> tuple[int, ...]:
-        found = []
-        for one in reversed(stacks.frames(location)):
-            number = known.setdefault((one.name, one.file, one.binary, one.reason), len(rows))
+        out = []
+        for frame in reversed(stacks.frames(location)):
+            number = numbers.setdefault((frame.name, frame.file, frame.binary, frame.reason), len(rows))
             if number == len(rows):
                 stacks.budget.charge(bounds.FRAME)
-                rows.append(one)
-            found.append(number)
-        return tuple(found)
+                rows.append(frame)
+            out.append(number)
+        return tuple(out)
 
-    ends: dict[int, int] = {}
-    holds: dict[int, int] = {}
-    for at, value in enumerate(weight):
-        locations = samples.locations_of(at) if value else None
+    self_values: Counter[int] = Counter()
+    totals: Counter[int] = Counter()
+    for stack, value in enumerate(weight):
+        locations = samples.locations_of(stack) if value else None
         if not locations:
             continue
-        inside: set[int] = set()
+        in_stack: set[int] = set()
         for location in locations:
-            numbers = of.get(location)
-            if numbers is None:
-                numbers = of[location] = functions_of(location)
-            inside.update(numbers)
-        leaf = of[locations[0]][0]
-        ends[leaf] = ends.get(leaf, 0) + value
-        for number in inside:
-            holds[number] = holds.get(number, 0) + value
-    found = [
-        TopRow(
-            ends.get(number, 0), total, rows[number].name, rows[number].file, rows[number].binary, rows[number].reason
-        )
-        for number, total in holds.items()
+            if location not in cache:
+                cache[location] = functions_of(location)
+            in_stack.update(cache[location])
+        self_values[cache[locations[0]][0]] += value
+        for number in in_stack:
+            totals[number] += value
+    out = [
+        TopRow(self_values[number], total, frame.name, frame.file, frame.binary, frame.reason)
+        for number, total in totals.items()
+        for frame in [rows[number]]
     ]
-    return found, sum(column)
+    return out, sum(column)
 
 
 def amount(value: int, unit: str) -> str:
-    """A value as people read it.
+    """Return a value with its unit, as people read it.
 
     >>> amount(1_500_000, "nanoseconds"), amount(-2048, "bytes"), amount(12345, "count"), amount(7, "widgets")
     ('1.50 ms', '-2.00 KiB', '12,345', '7 widgets')
@@ -151,38 +153,38 @@ def amount(value: int, unit: str) -> str:
     return f"{value:,}" if unit in ("", "count", "samples") else f"{value:,} {unit}"
 
 
-def share(value: int, whole: int) -> str:
-    return f"{100 * value / whole:.1f}%" if whole else "-"
+def share(value: int, total: int) -> str:
+    return f"{100 * value / total:.1f}%" if total else "-"
 
 
-def text(found: Top) -> str:
-    """The table: a line about the whole, then a line for each function."""
-    count = f"{found.functions:,} function{'' if found.functions == 1 else 's'}"
-    shown = "" if len(found.rows) == found.functions else f", {len(found.rows):,} of them below"
-    whole = abs(found.whole if found.base is None else found.base)
-    said = plain(amount(found.whole, found.unit))
-    if found.base is not None:
-        changed = f"{said if found.whole < 0 else f'+{said}'} ({share(found.whole, whole)})"
-        said = f"{changed} since {plain(amount(found.base, found.unit))},"
-    lines = [f"{plain(found.type)}: {said} in {count}{shown}"]
+def text(table: Top) -> str:
+    """Return the table: a line with the sum, then a line for each function."""
+    count = f"{table.functions:,} function{'' if table.functions == 1 else 's'}"
+    shown = "" if len(table.rows) == table.functions else f", {len(table.rows):,} of them below"
+    total = abs(table.total if table.base is None else table.base)
+    summary = plain(amount(table.total, table.unit))
+    if table.base is not None:
+        changed = f"{summary if table.total < 0 else f'+{summary}'} ({share(table.total, total)})"
+        summary = f"{changed} since {plain(amount(table.base, table.unit))},"
+    lines = [f"{plain(table.type)}: {summary} in {count}{shown}"]
     cells = [HEAD]
     cells += [
         (
-            plain(amount(row.self, found.unit)),
-            share(row.self, whole),
-            plain(amount(row.total, found.unit)),
-            share(row.total, whole),
+            plain(amount(row.self, table.unit)),
+            share(row.self, total),
+            plain(amount(row.total, table.unit)),
+            share(row.total, total),
             shortened(plain(row.function), NAME_WIDTH),
             shortened(plain(row.file), FILE_WIDTH) or "-",
             plain(row.binary) or "-",
             plain(row.reason),
         )
-        for row in found.rows
+        for row in table.rows
     ]
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEAD))]
     for line in cells:
-        fields = [one.rjust(width) for one, width in zip(line[:4], widths)]
-        fields += [one.ljust(width) for one, width in zip(line[4:], widths[4:], strict=True)]
+        fields = [cell.rjust(width) for cell, width in zip(line[:4], widths)]
+        fields += [cell.ljust(width) for cell, width in zip(line[4:], widths[4:], strict=True)]
         lines.append("  ".join(fields).rstrip())
     return "\n".join(lines) + "\n"
 

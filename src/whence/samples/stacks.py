@@ -14,6 +14,7 @@ from whence.samples import bounds
 from whence.samples.addresses import is_runtime
 from whence.samples.model import ProfileData
 
+NOT_SYMBOLIZED = "not symbolized"  # the reason of a location that was never looked up
 CUT = " … "  # in place of the middle of a long text
 NAME_MAX = 255  # a file's name has no more; it is said again for each place without a name
 
@@ -57,7 +58,7 @@ def shown(profile: ProfileData, location: int) -> tuple[DisplayFrame, ...]:
     frames = profile.frames[location]
     binary = binary_of(profile, location)
     if not frames:
-        reason = profile.reasons.get(location, "not asked for")
+        reason = profile.reasons.get(location, NOT_SYMBOLIZED)
         return (DisplayFrame(unnamed(profile, location), binary=binary, reason=reason),)
     return tuple(
         DisplayFrame(frame.function, frame.file, frame.line, binary, start_line=frame.start_line)

@@ -29,7 +29,7 @@ from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
 from whence.profiles.binaries import Binaries
 from whence.profiles.formats import registry as formats
-from whence.profiles.naming import Named
+from whence.profiles.naming import FileReport
 from whence.profiles.naming import name as name_profile
 
 MISSED_BYTES = LONGEST // 2  # of the list of files without names, as JSON
@@ -140,7 +140,7 @@ def name_and_write(line: socket.socket, message: dict[str, Any], descriptors: li
     }
 
 
-def missed_files(reports: list[Named]) -> list[tuple[str, str]]:
+def missed_files(reports: list[FileReport]) -> list[tuple[str, str]]:
     """Return build-id and path of the files that lack names, as many as fit into a message."""
     missed: list[tuple[str, str]] = []
     size = 0

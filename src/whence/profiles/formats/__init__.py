@@ -1,4 +1,4 @@
-"""Formats of profiles, each a reader, a writer or both; `registry` finds the format of a file.
+"""Formats of profiles, each a reader, a writer or both; `registry` recognizes the format of a file.
 
 breakpad          Breakpad's form of a build-id
 firefox           Firefox Profiler's processed format, written
@@ -18,10 +18,11 @@ perf_lines        the lines of `perf script`
 perf_memory       mappings of a `perf script` text
 plain_json        a profile as a JSON document
 pprof             pprof profiles, gzip or plain
-registry          finds the format of a file; reads and writes by a format's name
+registry          recognizes the format of a file; reads and writes by a format's name
 schema            messages of pprof and OTLP as tables of fields
 speedscope        speedscope's file format, written
 speedscope_read   speedscope's file format, read
 stack_texts       stacks of DTrace, bpftrace and macOS's sample
+timed_samples     samples and a timeline, built from events that have times
 v8                V8's CPU profiles
 """

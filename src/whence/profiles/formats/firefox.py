@@ -1,14 +1,14 @@
-"""Firefox Profiler's processed format, written: what profiler.firefox.com and its command line open.
+"""Writer of Firefox Profiler's processed format, for profiler.firefox.com and its command line.
 
-Version 60 of it: tables of strings, stacks, frames, functions, resources and sources that all threads share. Newer
-front ends bring it up to date themselves; older ones know it since 2025.
+The version is 60, of 2025, in which all threads share the tables of strings, stacks, frames, functions, resources and
+sources. Newer front ends upgrade it.
 
-    threads     one for each thread of each process that the samples' labels name; one alone where they name none
-    samples     in order of time where that is known; else one for each sample, a period apart from one another
+    threads     each thread of each process in the samples' labels; a single thread without such labels
+    samples     in order of time, if known; otherwise each sample once, a period apart
     weights     of the profile's default sample type: times in milliseconds, bytes, or counts
-    frames      an inlined call has a frame of its own at the address of its caller (inlineDepth); addresses count from
-                the first byte of the file
-    categories  the kernel, generated code, the program's files, and what is in none of them
+    frames      an inlined call has its own frame at the address of its caller (inlineDepth); addresses count from the
+                first byte of the file
+    categories  the kernel, generated code, the program's files, and other code
     markers     samples that the recorder lost
 
 Reference: github.com/firefox-devtools/profiler, src/types/profile.ts and docs-developer/CHANGELOG-formats.md.
@@ -21,7 +21,7 @@ from typing import Any
 
 from whence._version import __version__
 from whence.profiles.formats.breakpad import debug_id
-from whence.profiles.formats.json_text import written
+from whence.profiles.formats.json_text import encoded
 from whence.samples import bounds
 from whence.samples.addresses import is_runtime
 from whence.samples.kinds import AddressKind, kind_of
@@ -30,7 +30,7 @@ from whence.samples.stacks import DisplayFrame, ProfileStacks
 from whence.samples.threads import ProfileThread, shown, threads_of
 
 VERSION = 60
-GECKO_VERSION = 29  # of the format that Firefox's own recorder writes: readers ask that it is there
+GECKO_VERSION = 29  # of Firefox's own recorder: readers require it
 NO_INDEX, NO_ADDRESS = -1, -1
 LIBRARY, NO_RESOURCE_TYPE = 1, 0  # types of resources
 INSTANT = 0  # a marker's phase
@@ -54,13 +54,13 @@ LOST_SCHEMA = {
     "display": ["marker-chart", "marker-table", "timeline-overview"],
     "fields": [{"key": "count", "label": "Samples lost", "format": "integer"}],
 }
-HALF_BIT = 63  # of an address: the upper half is the kernel's
-STACK_BYTES = 250  # of a row of the stack table, with what finds it
+HALF_BIT = 63  # set in addresses of the kernel
+STACK_BYTES = 250  # of a row of the stack table, with its entry in `stacks`
 
 
 def write(profile: ProfileData, name: str = "") -> str:
-    """The profile as the front end's JSON, under a name."""
-    return written(document_of(profile, name or "profile"))
+    """Return the profile as the front end's JSON, with a name."""
+    return encoded(document_of(profile, name or "profile"))
 
 
 def document_of(profile: ProfileData, name: str) -> dict[str, Any]:
@@ -69,12 +69,12 @@ def document_of(profile: ProfileData, name: str) -> dict[str, Any]:
     threads, of = threads_of(profile.samples)
     first = _first_time(profile)
     parts = _samples(profile, tables, threads, of, interval, first)
-    places = {(thread.pid, thread.tid): at for at, thread in enumerate(threads)}
+    thread_numbers = {(thread.pid, thread.tid): number for number, thread in enumerate(threads)}
     markers = [_no_markers() for _ in threads]
     for lost in profile.lost:
-        at = places.get((lost.pid, lost.tid), 0)
+        number = thread_numbers.get((lost.pid, lost.tid), 0)
         time = max(0.0, (lost.time - first) / MILLISECOND) if lost.time else 0.0
-        add_marker(markers[at], tables.string("Lost samples"), time, {"type": LOST, "count": lost.samples})
+        add_marker(markers[number], tables.string("Lost samples"), time, {"type": LOST, "count": lost.samples})
     main: dict[int, ProfileThread] = {}
     for thread in threads:
         if thread.pid not in main or thread.tid == thread.pid:
@@ -93,7 +93,9 @@ def document_of(profile: ProfileData, name: str) -> dict[str, Any]:
             "usesOnlyOneStackType": True,
             "doesNotUseFrameImplementation": True,
             "sourceCodeIsNotOnSearchfox": True,
-            "categories": [{"name": one, "color": color, "subcategories": ["Other"]} for one, color in CATEGORIES],
+            "categories": [
+                {"name": category, "color": color, "subcategories": ["Other"]} for category, color in CATEGORIES
+            ],
             "markerSchema": [LOST_SCHEMA],
         },
         "libs": tables.libs,
@@ -113,9 +115,9 @@ def document_of(profile: ProfileData, name: str) -> dict[str, Any]:
                 "pid": str(thread.pid),
                 "tid": thread.tid,
                 "samples": samples,
-                "markers": found,
+                "markers": thread_markers,
             }
-            for thread, samples, found in zip(threads, parts, markers, strict=True)
+            for thread, samples, thread_markers in zip(threads, parts, markers, strict=True)
         ],
     }
 
@@ -126,7 +128,7 @@ def _no_markers() -> dict[str, Any]:
 
 
 def add_marker(markers: dict[str, Any], name: int, time: float, data: dict[str, Any]) -> None:
-    """Append a marker of one moment to a thread's."""
+    """Append a marker without a duration to the markers of a thread."""
     row = {"data": data, "name": name, "startTime": time, "endTime": None, "phase": INSTANT, "category": OTHER}
     for column, value in row.items():
         markers[column].append(value)
@@ -134,16 +136,16 @@ def add_marker(markers: dict[str, Any], name: int, time: float, data: dict[str, 
 
 
 def _interval(profile: ProfileData) -> float:
-    """Milliseconds from one sample to the next, where the profile says so; else 1."""
+    """Return the milliseconds between samples; 1 if unknown."""
     unit = NANOSECONDS.get(profile.period_type.unit)
     return profile.period * unit / MILLISECOND if unit and profile.period > 0 else 1.0
 
 
 def _first_time(profile: ProfileData) -> int:
-    """The earliest moment that is known, in the recorder's nanoseconds."""
+    """Return the earliest time, in nanoseconds of the recorder's clock."""
     timeline = profile.samples.timeline
     times = [min(timeline.time)] if timeline is not None and len(timeline) else []
-    return min([*times, *(one.time for one in profile.lost if one.time)], default=0)
+    return min([*times, *(lost.time for lost in profile.lost if lost.time)], default=0)
 
 
 def _samples(
@@ -154,24 +156,28 @@ def _samples(
     interval: float,
     first: int,
 ) -> list[dict[str, Any]]:
-    """The table of samples of each thread."""
+    """Return the table of samples of each thread."""
     samples, kind = profile.samples, profile.default_type
     type, divisor = _weights(profile)
     timeline = samples.timeline
-    stacks = [tables.stack(at) for at in range(len(samples.first) - 1)]
+    stacks = [tables.stack(row) for row in range(len(samples.first) - 1)]
     columns: list[tuple[list[int | None], list[float], list[float]]] = [([], [], []) for _ in threads]
     if timeline is not None:
         weights = timeline.values[kind] if kind < len(timeline.values) else array("q", [1]) * len(timeline)
-        rows = [(timeline.sample[at], (timeline.time[at] - first) / MILLISECOND, at) for at in timeline.in_order()]
+        rows = [
+            (timeline.sample[event], (timeline.time[event] - first) / MILLISECOND, event)
+            for event in timeline.in_order()
+        ]
     else:
         weights = samples.values[kind] if kind < len(samples.values) else array("q")
-        rows = [(at, number * interval, at) for number, at in enumerate(at for at, one in enumerate(weights) if one)]
+        nonzero = (row for row, weight in enumerate(weights) if weight)
+        rows = [(row, number * interval, row) for number, row in enumerate(nonzero)]
     tables.budget.charge(bounds.JSON_VALUE * 3 * len(rows))
-    for sample, time, at in rows:
+    for sample, time, row in rows:
         stack, times, values = columns[of[sample]]
         stack.append(stacks[samples.of[sample]])
         times.append(time)
-        values.append(weights[at] if divisor == 1 else weights[at] / divisor)
+        values.append(weights[row] if divisor == 1 else weights[row] / divisor)
     return [
         {"length": len(times), "stack": stack, "time": times, "weight": values, "weightType": type}
         for stack, times, values in columns
@@ -179,7 +185,7 @@ def _samples(
 
 
 def _weights(profile: ProfileData) -> tuple[str, float]:
-    """What the weights are to the front end, and what values are divided by for them."""
+    """Return the front end's type of weights, and the divisor of values."""
     kind = profile.default_type
     unit = profile.sample_types[kind].unit if kind < len(profile.sample_types) else ""
     if unit in NANOSECONDS:
@@ -188,7 +194,7 @@ def _weights(profile: ProfileData) -> tuple[str, float]:
 
 
 class FirefoxTables:
-    """What all threads share, as it grows: each row once."""
+    """The tables shared by all threads, with each row once."""
 
     def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
@@ -200,29 +206,29 @@ class FirefoxTables:
         self.functions: dict[tuple[int, int, int, int], int] = {}  # name, resource, source, line of its start
         self.frames: dict[tuple[int, int, int, int, int], int] = {}  # address, depth, category, function, line
         self.columns: list[int] = []  # of frames; 0 is unknown
-        self.stacks: dict[tuple[int, int], int] = {}  # what it was called from (-1: nothing), frame
+        self.stacks: dict[tuple[int, int], int] = {}  # row of the caller (-1: none), frame
         self._resources: list[dict[str, Any]] = []
-        self._known: dict[tuple[str, str], int] = {}
+        self._resource_numbers: dict[tuple[str, str], int] = {}
         self._locations: dict[int, list[int]] = {}
         self._kinds: dict[tuple[object, ...], AddressKind] = {}
 
     def string(self, text: str) -> int:
-        found = self.strings.get(text)
-        if found is None:
+        index = self.strings.get(text)
+        if index is None:
             self.budget.charge(bounds.STRING + len(text))
-            found = self.strings[text] = len(self.strings)
-        return found
+            index = self.strings[text] = len(self.strings)
+        return index
 
     def resource(self, location: int, binary: str) -> int:
-        """The resource of a location's mapping: a library where it is a file."""
+        """Return the resource of a location's mapping, which is a library if it is a file."""
         mapping = self.profile.mapping_of(location)
         if mapping is None or not binary:
             return NO_INDEX
         key = mapping.path, mapping.build_id
-        found = self._known.get(key)
-        if found is None:
+        index = self._resource_numbers.get(key)
+        if index is None:
             self.budget.charge(bounds.MAPPING + 2 * len(mapping.path) + len(mapping.build_id))
-            found = self._known[key] = len(self._resources)
+            index = self._resource_numbers[key] = len(self._resources)
             lib = None
             if self.kind(mapping, self.profile.address[location]) in (AddressKind.FILE, AddressKind.KERNEL):
                 lib = len(self.libs)
@@ -239,28 +245,27 @@ class FirefoxTables:
                 )
             kind = NO_RESOURCE_TYPE if lib is None else LIBRARY
             self._resources.append({"name": self.string(binary), "lib": lib, "host": None, "type": kind})
-        return found
+        return index
 
     def kind(self, mapping: Mapping | None, address: int) -> AddressKind:
-        """Where the name of an address is looked for; asked once of each path: many mappings may have a long one."""
+        """Return the kind of an address, cached by path, as many mappings may have one long path."""
         high = address >> HALF_BIT
         key = (
             (None, "", 0, high)
             if mapping is None
             else (mapping.path, mapping.build_id, mapping.start >> HALF_BIT, high)
         )
-        found = self._kinds.get(key)
-        if found is None:
-            found = self._kinds[key] = kind_of(mapping, address)
-        return found
+        if key not in self._kinds:
+            self._kinds[key] = kind_of(mapping, address)
+        return self._kinds[key]
 
     def location(self, location: int) -> list[int]:
-        """The frames of a location, outermost first."""
-        found = self._locations.get(location)
-        if found is None:
+        """Return the frames of a location, outermost first."""
+        frames = self._locations.get(location)
+        if frames is None:
             shown = self.frames_of.frames(location)
             chain = self.profile.frames[location][::-1]
-            columns = [one.column for one in chain] or [0]
+            columns = [frame.column for frame in chain] or [0]
             mapping = self.profile.mapping_of(location)
             address = self.profile.address[location]
             category = CATEGORY[self.kind(mapping, address)]
@@ -269,39 +274,39 @@ class FirefoxTables:
             elif is_runtime(mapping, address):
                 address += mapping.file_offset - mapping.start
             resource = self.resource(location, shown[0].binary)
-            found = self._locations[location] = [
-                self.frame(one, address, depth, category, resource, column)
-                for depth, (one, column) in enumerate(zip(shown, columns, strict=True))
+            frames = self._locations[location] = [
+                self.frame(frame, address, depth, category, resource, column)
+                for depth, (frame, column) in enumerate(zip(shown, columns, strict=True))
             ]
-        return found
+        return frames
 
-    def frame(self, one: DisplayFrame, address: int, depth: int, category: int, resource: int, column: int) -> int:
+    def frame(self, frame: DisplayFrame, address: int, depth: int, category: int, resource: int, column: int) -> int:
         source = NO_INDEX
-        if one.file:
-            source = self.sources.setdefault(one.file, len(self.sources))
-        named = self.string(one.name), resource, source, one.start_line
-        function = self.functions.setdefault(named, len(self.functions))
-        key = address, depth, category, function, one.line
-        found = self.frames.setdefault(key, len(self.frames))
-        if found == len(self.columns):
+        if frame.file:
+            source = self.sources.setdefault(frame.file, len(self.sources))
+        function_key = self.string(frame.name), resource, source, frame.start_line
+        function = self.functions.setdefault(function_key, len(self.functions))
+        key = address, depth, category, function, frame.line
+        index = self.frames.setdefault(key, len(self.frames))
+        if index == len(self.columns):
             self.budget.charge(bounds.JSON_OBJECT)
             self.columns.append(column)
-        return found
+        return index
 
     def stack(self, stack: int) -> int | None:
-        """The row of the stack table for a stack of the profile; None for an empty one."""
-        above = NO_INDEX
+        """Return the row of the stack table for a stack of the profile; None for an empty stack."""
+        caller = NO_INDEX
         for location in reversed(self.profile.samples.locations_of(stack)):
             for frame in self.location(location):
-                found = self.stacks.get((above, frame))
-                if found is None:
+                row = self.stacks.get((caller, frame))
+                if row is None:
                     self.budget.charge(STACK_BYTES)
-                    found = self.stacks[above, frame] = len(self.stacks)
-                above = found
-        return above if above >= 0 else None
+                    row = self.stacks[caller, frame] = len(self.stacks)
+                caller = row
+        return caller if caller >= 0 else None
 
     def shared(self) -> dict[str, Any]:
-        """The tables as the format has them."""
+        """Return the tables in the form of the format."""
         frames, functions, resources = list(self.frames), list(self.functions), self._resources
         return {
             "stackTable": {
@@ -311,29 +316,29 @@ class FirefoxTables:
             },
             "frameTable": {
                 "length": len(frames),
-                "address": [one[0] for one in frames],
-                "inlineDepth": [one[1] for one in frames],
-                "category": [one[2] for one in frames],
+                "address": [frame[0] for frame in frames],
+                "inlineDepth": [frame[1] for frame in frames],
+                "category": [frame[2] for frame in frames],
                 "subcategory": [0] * len(frames),
-                "func": [one[3] for one in frames],
+                "func": [frame[3] for frame in frames],
                 "nativeSymbol": [None] * len(frames),
                 "innerWindowID": [0] * len(frames),
-                "line": [one[4] or None for one in frames],
-                "column": [one or None for one in self.columns],
+                "line": [frame[4] or None for frame in frames],
+                "column": [column or None for column in self.columns],
             },
             "funcTable": {
                 "length": len(functions),
-                "name": [one[0] for one in functions],
+                "name": [function[0] for function in functions],
                 "isJS": [False] * len(functions),
                 "relevantForJS": [False] * len(functions),
-                "resource": [one[1] for one in functions],
-                "source": [None if one[2] == NO_INDEX else one[2] for one in functions],
-                "lineNumber": [one[3] or None for one in functions],
+                "resource": [function[1] for function in functions],
+                "source": [None if function[2] == NO_INDEX else function[2] for function in functions],
+                "lineNumber": [function[3] or None for function in functions],
                 "columnNumber": [None] * len(functions),
             },
             "resourceTable": {
                 "length": len(resources),
-                **{column: [one[column] for one in resources] for column in ("lib", "name", "host", "type")},
+                **{column: [resource[column] for resource in resources] for column in ("lib", "name", "host", "type")},
             },
             "nativeSymbols": {"length": 0, "address": [], "functionSize": [], "libIndex": [], "name": []},
             "sources": {

@@ -1,17 +1,18 @@
-"""Firefox Profiler's processed format, read: samples of every thread, and the document, to which names are added.
+"""Reader of Firefox Profiler's processed format, and writer of the same document with names added.
 
-Versions from 41 on, whose libraries are the profile's: tables are each thread's own, or shared by all (60 and later).
-A frame has an address in a library, counted from its first byte, already inside the call; calls that were inlined are
-frames of the same address with a depth. Frames that have an address and no name ("0x1234": samply writes such files)
-get their names here: by the library's build-id (codeId), else by the part of it that its debug id keeps.
+Versions since 41 are read. Each thread has its own tables, or (since 60) all threads share them. A frame has an address
+in a library, counted from its first byte and already inside the call; inlined calls are frames of the same address with
+a depth. Frames with an address and no name ("0x1234", as samply writes them) can be named: by the library's build-id
+(codeId), else by the part of it in the debug id.
 
-Written as Firefox's format again, the document keeps everything but the functions, frames and stacks of locations that
-got names. What Firefox's recorder itself writes (the Gecko format) is another format; profiler.firefox.com converts it.
+When written as Firefox's format again, the document changes only in the functions, frames and stacks of locations in
+profile.changed. The format of Firefox's own recorder (Gecko) is not read; profiler.firefox.com converts it.
 """
 
 from __future__ import annotations
 
 from array import array
+from itertools import accumulate
 from typing import Any
 
 from whence._base.budget import Budget
@@ -21,12 +22,13 @@ from whence._base.records import Record
 from whence.profiles.formats import json_text
 from whence.profiles.formats.breakpad import build_id
 from whence.profiles.formats.firefox import LOST, MILLISECOND
-from whence.profiles.formats.json_text import written
+from whence.profiles.formats.json_text import encoded
 from whence.profiles.formats.speedscope import EXPORTER
+from whence.profiles.formats.timed_samples import INT64_MAX, TimedSamples
 from whence.samples import bounds
-from whence.samples.model import NO_MAPPING, Label, LostSamples, Mapping, ProfileData, SampleType, Timeline
+from whence.samples.model import NO_MAPPING, Label, LostSamples, Mapping, ProfileData, SampleType
 
-OLDEST, NEWEST = 41, 80  # versions: the first with libraries of the profile; the newest that is known is 75
+OLDEST, NEWEST = 41, 80  # versions: 41 is the first whose profile has libraries; 75 is the newest known
 PREFIX_OFFSET, FRAME_FLAGS, FUNC_FLAGS, SHARED_TABLES = 66, 71, 75, 60
 INLINED, HAS_ADDRESS, HAS_LINE, HAS_COLUMN = 1, 2, 16, 32  # of frameTable.flags
 HAS_SOURCE, HAS_START = 8, 16  # of funcTable.flags
@@ -35,40 +37,36 @@ TIME = SampleType("time", "nanoseconds")
 CPU = SampleType("cpu", "nanoseconds")
 CPU_UNITS = {"ns": 1, "µs": 1_000, "us": 1_000}
 TABLES = ("stackTable", "frameTable", "funcTable", "resourceTable", "nativeSymbols")
-LARGEST = (1 << 63) - 1
 
 
 class FirefoxOrigin(Record):
-    """The document a profile was read from, and which location each frame of each thread's tables is."""
+    """The document a profile was read from, and the tables of its threads with the location of each frame."""
 
     document: dict[str, Any]
-    tables: list[FirefoxTables]
+    tables: list[ThreadTables]
 
     def __repr__(self) -> str:
         return f"<FirefoxOrigin of {len(self.tables)} threads>"
 
 
 def read(text: str, budget: Budget | None = None) -> ProfileData:
-    """The profile in a document's text."""
-    rule = "its tables are as their version has them"
-    return json_text.made_of(
-        text, "firefox", rule, lambda document, left: FirefoxReader(document, left).profile, budget
-    )
+    """Read the text of a document."""
+    return json_text.parsed(text, "firefox", lambda document, left: FirefoxReader(document, left).profile, budget)
 
 
 def version_of(document: dict[str, Any]) -> int:
-    """The version of a processed profile. ProfileError for one that is not read."""
-    found = document["meta"].get("preprocessedProfileVersion")
-    if not isinstance(found, int):
-        rule = "it is a processed profile: open it in profiler.firefox.com and save it"
-        raise ProfileError("firefox meta", None, rule, "Firefox's own recording (the Gecko format)")
-    if not OLDEST <= found <= NEWEST:
-        raise ProfileError("firefox meta", None, f"its version is from {OLDEST} to {NEWEST}", found)
-    return found
+    """Return the version of a processed profile. Raises ProfileError for other versions and formats."""
+    version = document["meta"].get("preprocessedProfileVersion")
+    if not isinstance(version, int):
+        problem = "a recording in the Gecko format: open it in profiler.firefox.com and save it"
+        raise ProfileError("firefox", None, problem)
+    if not OLDEST <= version <= NEWEST:
+        raise ProfileError("firefox", None, f"unknown version {version}: versions {OLDEST} to {NEWEST} are read")
+    return version
 
 
-class FirefoxTables:
-    """The tables of one thread, or of all: frames as chains, stacks as parents."""
+class ThreadTables:
+    """The tables of one thread, or of all threads."""
 
     def __init__(self, holder: dict[str, Any], document: dict[str, Any], version: int, budget: Budget) -> None:
         self.holder, self.version = holder, version
@@ -77,54 +75,67 @@ class FirefoxTables:
         self.sources: dict[str, Any] = shared.get("sources") or {}
         self.stacks, self.frames, self.functions, self.resources, self.symbols = (holder[name] for name in TABLES)
         for name in TABLES[:3]:
-            whole(name, holder[name])
+            check_lengths(name, holder[name])
         if self.sources:
-            whole("sources", self.sources)
+            check_lengths("sources", self.sources)
         budget.charge(bounds.LOCATION * self.frames["length"] + 2 * bounds.JSON_VALUE * self.stacks["length"])
         self.parent = self._parents()
-        self.depth = [max(0, int(one or 0)) for one in self.column(self.frames, "inlineDepth", 0)]
+        self.depth = [max(0, int(depth or 0)) for depth in self.column(self.frames, "inlineDepth", 0)]
         if version >= FRAME_FLAGS:
             self.depth = [flags & INLINED for flags in self.frames["flags"]]
         self.location = array("q", [-1]) * self.frames["length"]  # of each frame
         self.stack_location = array("q", [-1]) * self.stacks["length"]
 
     def column(self, table: dict[str, Any], name: str, default: Any) -> list[Any]:
-        found = table.get(name)
-        return found if found is not None else [default] * table["length"]
+        values = table.get(name)
+        return values if values is not None else [default] * table["length"]
 
     def string(self, index: Any) -> str:
         return str(self.strings[index]) if isinstance(index, int) and 0 <= index < len(self.strings) else ""
 
     def _parents(self) -> list[int]:
-        """The parent of each stack, or -1; it stands before it."""
+        """Return the parent of each stack, which is an earlier stack, or -1."""
         if "prefixOffset" in self.stacks:
-            found = [at - one if one else -1 for at, one in enumerate(self.stacks["prefixOffset"])]
+            parents = [row - offset if offset else -1 for row, offset in enumerate(self.stacks["prefixOffset"])]
         else:
-            found = [-1 if one is None else one for one in self.stacks["prefix"]]
+            parents = [-1 if prefix is None else prefix for prefix in self.stacks["prefix"]]
         frames = self.frames["length"]
-        for at, (above, frame) in enumerate(zip(found, self.stacks["frame"], strict=True)):
-            if not -1 <= above < at or not 0 <= frame < frames:
-                raise ProfileError(f"stackTable {at}", None, "its prefix stands before it, its frame is there", above)
-        return found
+        for row, (parent, frame) in enumerate(zip(parents, self.stacks["frame"], strict=True)):
+            if not -1 <= parent < row:
+                raise ProfileError(f"stackTable {row}", None, f"prefix {parent} is not an earlier row")
+            if not 0 <= frame < frames:
+                raise ProfileError(
+                    f"stackTable {row}", None, f"frame {frame} is out of range: there are {frames} frames"
+                )
+        return parents
+
+    def is_inlined(self, row: int) -> bool:
+        """Return True if a stack's frame is inlined into its parent's frame, and both are of one location."""
+        parent = self.parent[row]
+        return bool(
+            self.depth[self.stacks["frame"][row]]
+            and parent >= 0
+            and self.stack_location[parent] == self.stack_location[row]
+        )
 
     def lib(self, frame: int) -> int:
-        """The library of a frame; -1 where it has none."""
+        """Return the library of a frame, or -1."""
         if "lib" in self.frames:
-            if self.version >= FRAME_FLAGS and not self.frames["flags"][frame] & HAS_ADDRESS:
-                return -1
-            return int(self.frames["lib"][frame])
+            return int(self.frames["lib"][frame]) if self._has_address(frame) else -1
         resource = self.functions["resource"][self.frames["func"][frame]]
-        found = self.resources["lib"][resource] if isinstance(resource, int) and resource >= 0 else None
-        return found if isinstance(found, int) else -1
+        lib = self.resources["lib"][resource] if isinstance(resource, int) and resource >= 0 else None
+        return lib if isinstance(lib, int) else -1
 
     def address(self, frame: int) -> int:
-        if self.version >= FRAME_FLAGS and not self.frames["flags"][frame] & HAS_ADDRESS:
-            return -1
-        found = self.frames["address"][frame]
-        return found if isinstance(found, int) and 0 <= found < 1 << 63 else -1
+        """Return the address of a frame in its library, or -1."""
+        address = self.frames["address"][frame] if self._has_address(frame) else -1
+        return address if isinstance(address, int) and 0 <= address < 1 << 63 else -1
 
-    def shown(self, frame: int) -> Frame | None:
-        """What a frame says of its function; None where its name is its address."""
+    def _has_address(self, frame: int) -> bool:
+        return self.version < FRAME_FLAGS or bool(self.frames["flags"][frame] & HAS_ADDRESS)
+
+    def named_frame(self, frame: int) -> Frame | None:
+        """Return the function of a frame; None if its name is an address."""
         function = self.frames["func"][frame]
         name = self.string(self.functions["name"][function])
         if is_address(name):
@@ -141,21 +152,21 @@ class FirefoxTables:
         return Frame(name, file, line, False, start_line=start, column=column)
 
 
-def whole(name: str, table: dict[str, Any]) -> None:
-    """Raise ProfileError unless every column of a table has its length."""
+def check_lengths(name: str, table: dict[str, Any]) -> None:
+    """Raise ProfileError unless all columns of a table have its length."""
     length = table["length"]
     for column, values in table.items():
         if isinstance(values, list) and len(values) != length:
-            raise ProfileError(name, None, f"its column {column} has its length, {length}", len(values))
+            raise ProfileError(name, None, f"column {column} has {len(values)} rows, the table has {length}")
 
 
 def number(value: Any) -> int:
-    """A line or a column; 0 where there is none."""
+    """Return a line or a column; 0 if it is unknown."""
     return int(value) if isinstance(value, int | float) and 0 < value < 1 << 32 else 0
 
 
 def is_address(name: str) -> bool:
-    """Whether a function's name is no name: an address, or nothing.
+    """Return True if the name of a function is empty or an address.
 
     >>> is_address("0x1a2b"), is_address("main"), is_address("0xdeadbeef_handler")
     (True, False, False)
@@ -167,168 +178,134 @@ def is_address(name: str) -> bool:
 
 
 class FirefoxReader:
-    """The profile as it grows, thread by thread."""
+    """Reads a document, thread by thread."""
 
     def __init__(self, document: dict[str, Any], budget: Budget) -> None:
         self.document, self.budget = document, budget
         self.version = version_of(document)
         self.profile = ProfileData(stored=bounds.stored(budget))
-        self.tables: list[FirefoxTables] = []
+        self.tables: list[ThreadTables] = []
         self._mappings: dict[int, int] = {}
         self._locations: dict[tuple[int, int], int] = {}
-        self._rows: dict[tuple[object, ...], int] = {}
-        self._timeline = Timeline()
-        self._types: dict[SampleType, int] = {}
+        self._samples: dict[tuple[object, ...], int] = {}
+        self._out = TimedSamples(self.profile)
         threads = document["threads"]
-        self._main_names = {str(one.get("pid")): one.get("name") for one in threads if one.get("isMainThread")}
-        together = None
+        self._main_names = {
+            str(thread.get("pid")): thread.get("name") for thread in threads if thread.get("isMainThread")
+        }
+        shared = None
         if self.version >= SHARED_TABLES:
-            together = FirefoxTables(document["shared"], document, self.version, budget)
-            self._place(together)
+            shared = ThreadTables(document["shared"], document, self.version, budget)
+            self._add_locations(shared)
         for thread in threads:
-            tables = together or FirefoxTables(thread, document, self.version, budget)
-            if together is None:
-                self._place(tables)
-            self._thread(thread, tables)
-        profile = self.profile
-        profile.sample_types = list(self._types)
-        for column in profile.samples.values:
-            column.extend([0] * (len(profile.samples.of) - len(column)))
-        for column in self._timeline.values:
-            column.extend([0] * (len(self._timeline) - len(column)))
-        profile.samples.timeline = self._timeline
-        self._about()
-        profile.origin = FirefoxOrigin(document, self.tables)
+            tables = shared or ThreadTables(thread, document, self.version, budget)
+            if shared is None:
+                self._add_locations(tables)
+            self._read_thread(thread, tables)
+        self._out.finish()
+        self._read_meta()
+        self.profile.origin = FirefoxOrigin(document, self.tables)
 
-    def _about(self) -> None:
+    def _read_meta(self) -> None:
         meta, profile = self.document["meta"], self.profile
-        started = meta.get("startTime")
-        profile.time_ns = max(0, nanoseconds(started)) if started else 0
+        start = meta.get("startTime")
+        profile.time_ns = max(0, nanoseconds(start)) if start else 0
         interval = nanoseconds(meta.get("interval"))
         if interval > 0:
             profile.period, profile.period_type = interval, CPU
-        times = self._timeline.time
+        times = self._out.timeline.time
         profile.duration_ns = max(times) - min(times) if len(times) else 0
 
-    def _mapping(self, lib: int) -> int:
-        found = self._mappings.get(lib)
-        if found is None:
+    def _mapping(self, index: int) -> int:
+        """Return the mapping of a library."""
+        mapping = self._mappings.get(index)
+        if mapping is None:
             self.budget.charge(bounds.MAPPING)
-            one = self.document["libs"][lib]
-            path = str(one.get("path") or one.get("debugPath") or one.get("name") or "")
-            identity = str(one.get("codeId") or "") or build_id(str(one.get("breakpadId") or ""))
-            found = self._mappings[lib] = len(self.profile.mappings)
+            lib = self.document["libs"][index]
+            path = str(lib.get("path") or lib.get("debugPath") or lib.get("name") or "")
+            identity = str(lib.get("codeId") or "") or build_id(str(lib.get("breakpadId") or ""))
+            mapping = self._mappings[index] = len(self.profile.mappings)
             self.profile.mappings.append(Mapping(path=path, build_id=identity.lower()))
-        return found
+        return mapping
 
-    def _place(self, tables: FirefoxTables) -> None:
-        """A location for each frame that is not inlined; what was inlined there belongs to it."""
+    def _add_locations(self, tables: ThreadTables) -> None:
+        """Add a location for each frame that is not inlined, with the frames inlined there."""
         self.tables.append(tables)
         libs = len(self.document.get("libs") or ())
-        chains: dict[int, list[Frame | None]] = {}  # of locations, outermost first; None for one without a name
+        chains: dict[int, list[Frame | None]] = {}  # of locations, outermost first; None for a frame without a name
         depths = array("I", bytes(4 * len(tables.parent)))  # of each stack's frame in its chain
-        for at, (above, frame) in enumerate(zip(tables.parent, tables.stacks["frame"], strict=True)):
-            shown = tables.shown(frame)
-            if tables.depth[frame] and above >= 0 and tables.stack_location[above] >= 0:
-                location = tables.stack_location[above]
-                depths[at] = depths[above] + 1
-                if depths[at] == len(chains[location]):  # else another stack had it already
-                    chains[location].append(shown)
+        for row, (parent, frame) in enumerate(zip(tables.parent, tables.stacks["frame"], strict=True)):
+            named = tables.named_frame(frame)
+            if tables.depth[frame] and parent >= 0 and tables.stack_location[parent] >= 0:
+                location = tables.stack_location[parent]
+                depths[row] = depths[parent] + 1
+                if depths[row] == len(chains[location]):  # else another stack added it
+                    chains[location].append(named)
             else:
                 lib, address = tables.lib(frame), tables.address(frame)
-                if address >= 0 and 0 <= lib < libs:
-                    key = lib, address
-                else:
-                    key = -1 - len(self.tables), frame
-                found = self._locations.get(key)
-                if found is None:
+                has_lib = address >= 0 and 0 <= lib < libs
+                key = (lib, address) if has_lib else (-1 - len(self.tables), frame)
+                if key not in self._locations:
                     self.budget.charge(bounds.LOCATION)
-                    mapping = self._mapping(lib) if key[0] >= 0 else NO_MAPPING
-                    found = self._locations[key] = self.profile.location(mapping, max(0, address))
-                location = found
-                chains.setdefault(location, [shown])
-            tables.stack_location[at] = tables.location[frame] = location
+                    mapping = self._mapping(lib) if has_lib else NO_MAPPING
+                    self._locations[key] = self.profile.location(mapping, max(0, address))
+                location = self._locations[key]
+                chains.setdefault(location, [named])
+            tables.stack_location[row] = tables.location[frame] = location
         for location, chain in chains.items():
-            known = [frame for frame in chain if frame is not None]
-            if known:
-                self.profile.frames[location] = inlined_chain(known)
+            frames = [frame for frame in chain if frame is not None]
+            if frames:
+                self.profile.frames[location] = inlined_chain(frames)
 
-    def _type(self, kind: SampleType) -> int:
-        found = self._types.get(kind)
-        if found is None:
-            found = self._types[kind] = len(self._types)
-            self.profile.samples.values.append(array("q"))
-            self._timeline.values.append(array("q"))
-        return found
-
-    def _thread(self, thread: dict[str, Any], tables: FirefoxTables) -> None:
+    def _read_thread(self, thread: dict[str, Any], tables: ThreadTables) -> None:
         samples = thread["samples"]
         stacks, times = samples["stack"], times_of(samples)
         count = len(stacks)
         weights = samples.get("weight")
-        kind = samples.get("weightType") or "samples"
-        columns: list[tuple[int, list[Any], float]] = []
+        weight_type = samples.get("weightType") or "samples"
+        columns: list[tuple[int, list[Any], float]] = []  # sample type, values, factor
         values: list[Any] = weights if weights is not None else [1] * count
-        if kind == "tracing-ms":
-            columns.append((self._type(TIME), values, MILLISECOND))
+        if weight_type == "tracing-ms":
+            columns.append((self._out.type(TIME), values, MILLISECOND))
         else:
-            columns.append((self._type(WEIGHTS.get(kind, WEIGHTS["samples"])), values, 1))
+            columns.append((self._out.type(WEIGHTS.get(weight_type, WEIGHTS["samples"])), values, 1))
         unit = ((self.document["meta"].get("sampleUnits") or {}).get("threadCPUDelta")) or ""
         if samples.get("threadCPUDelta") and unit in CPU_UNITS:
-            columns.append((self._type(CPU), samples["threadCPUDelta"], CPU_UNITS[unit]))
+            columns.append((self._out.type(CPU), samples["threadCPUDelta"], CPU_UNITS[unit]))
         labels = self._labels(thread)
-        first = len(self._timeline)
         self.budget.charge(bounds.ENTRY * count * (2 + len(columns)))
-        rows: dict[int, int] = {}
-        for at, (stack, time) in enumerate(zip(stacks, times, strict=True)):
+        sample_of: dict[int, int] = {}
+        for index, (stack, time) in enumerate(zip(stacks, times, strict=True)):
             if stack is None:
                 continue
-            row = rows.get(stack)
-            if row is None:
-                row = rows[stack] = self._row(tables, stack, labels)
-            self._timeline.sample.append(row)
-            self._timeline.time.append(nanoseconds(time))
-            for place, given, scale in columns:
-                value = amount(given[at], scale)
-                total, event = self.profile.samples.values[place], self._timeline.values[place]
-                total.extend([0] * (row + 1 - len(total)))
-                total[row] = max(-LARGEST, min(total[row] + value, LARGEST))
-                event.extend([0] * (len(self._timeline) - 1 - len(event)))
-                event.append(value)
-        self._lost(thread, tables, labels, first)
+            sample = sample_of.get(stack)
+            if sample is None:
+                sample = sample_of[stack] = self._sample(tables, stack, labels)
+            event = [(kind, amount(column[index], scale)) for kind, column, scale in columns]
+            self._out.add_event(sample, nanoseconds(time), event)
+        self._read_lost(thread, labels)
 
-    def _row(self, tables: FirefoxTables, stack: int, labels: tuple[Label, ...]) -> int:
-        """The sample of a stack of the stack table."""
+    def _sample(self, tables: ThreadTables, stack: int, labels: tuple[Label, ...]) -> int:
+        """Return the sample of a row of the stack table."""
         if not 0 <= stack < len(tables.parent):
-            raise ProfileError("samples", None, "stack is a row of the stack table", stack)
+            raise ProfileError("samples", None, f"stack {stack} is out of range: there are {len(tables.parent)} stacks")
         locations = []
-        at = stack
-        while at >= 0:
-            above = tables.parent[at]
-            location = tables.stack_location[at]
-            inlined = (
-                tables.depth[tables.stacks["frame"][at]] and above >= 0 and tables.stack_location[above] == location
-            )
-            if not inlined:
-                locations.append(location)
-            at = above
+        row = stack
+        while row >= 0:
+            if not tables.is_inlined(row):
+                locations.append(tables.stack_location[row])
+            row = tables.parent[row]
         self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(locations))
         key = (*locations, labels)
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows[key] = len(self.profile.samples.of)
-            samples = self.profile.samples
-            samples.of.append(len(samples.first) - 1)
-            samples.stack.extend(locations)
-            samples.first.append(len(samples.stack))
-            samples.labels.append(labels)
-        return row
+        if key not in self._samples:
+            self._samples[key] = self._out.add_sample(locations, labels)
+        return self._samples[key]
 
     def _names(self, thread: dict[str, Any]) -> tuple[Label, Label]:
-        """The names of a thread and of its process.
+        """Return the names of a thread and of its process.
 
-        In a file of whence's a thread without a name has its number for one, or the profile's, and a process without
-        one has its main thread's.
+        In files that whence wrote, a thread without a name has its number as a name, or the name of the profile, and a
+        process without a name has the name of its main thread.
         """
         name, process = str(thread.get("name") or ""), str(thread.get("processName") or "")
         if not str(self.document["meta"].get("importedFrom") or "").startswith(EXPORTER):
@@ -344,17 +321,16 @@ class FirefoxReader:
         return Label("comm", name), Label("process", process)
 
     def _labels(self, thread: dict[str, Any]) -> tuple[Label, ...]:
-        pid, tid = str(thread.get("pid", "")), str(thread.get("tid", ""))
-        found = [
-            *self._names(thread),
-            *(Label(key, number=int(one)) if one.isdecimal() and len(one) < 11 else Label(key, one)
-              for key, one in (("pid", pid), ("tid", tid))),
-        ]  # fmt: skip
-        return tuple(one for one in found if one.text or one.number)
+        labels = [*self._names(thread)]
+        for key in ("pid", "tid"):
+            id = str(thread.get(key, ""))
+            is_number = id.isdecimal() and len(id) < 11
+            labels.append(Label(key, number=int(id)) if is_number else Label(key, id))
+        return tuple(label for label in labels if label.text or label.number)
 
-    def _lost(self, thread: dict[str, Any], tables: FirefoxTables, labels: tuple[Label, ...], first: int) -> None:
+    def _read_lost(self, thread: dict[str, Any], labels: tuple[Label, ...]) -> None:
         markers = thread.get("markers") or {}
-        pid, tid = (next((one.number for one in labels if one.key == key), 0) for key in ("pid", "tid"))
+        pid, tid = (next((label.number for label in labels if label.key == key), 0) for key in ("pid", "tid"))
         for data, time in zip(markers.get("data") or (), markers.get("startTime") or (), strict=False):
             if isinstance(data, dict) and data.get("type") == LOST and isinstance(data.get("count"), int):
                 self.budget.charge(bounds.LABEL)
@@ -362,74 +338,69 @@ class FirefoxReader:
 
 
 def inlined_chain(outermost_first: list[Frame]) -> Frames:
-    """The frames of a location, innermost first; all but the outermost are inlined."""
+    """Return the frames of a location, innermost first; all except the outermost are inlined."""
     last = len(outermost_first) - 1
-    return tuple(one._replace(inlined=at < last) for at, one in enumerate(reversed(outermost_first)))
+    return tuple(frame._replace(inlined=index < last) for index, frame in enumerate(reversed(outermost_first)))
 
 
 def nanoseconds(milliseconds: Any) -> int:
-    """Milliseconds as whole nanoseconds; 0 for what is no number."""
-    if not isinstance(milliseconds, int | float) or not abs(milliseconds) < LARGEST / MILLISECOND:
-        return 0
-    return round(milliseconds * MILLISECOND)
+    """Return milliseconds as integral nanoseconds; 0 if they are not a number."""
+    return amount(milliseconds, MILLISECOND)
 
 
 def amount(value: Any, scale: float) -> int:
-    """A weight as a whole number; 0 where it is null."""
-    if not isinstance(value, int | float) or not abs(value * scale) < LARGEST:
+    """Return a value times `scale` as an integer; 0 if it is not a number, or too large."""
+    if not isinstance(value, int | float) or not abs(value * scale) < INT64_MAX:
         return 0
     return round(value * scale)
 
 
 def times_of(samples: dict[str, Any]) -> list[Any]:
-    """When each sample was taken, in milliseconds."""
+    """Return the time of each sample, in milliseconds."""
     times: list[Any] | None = samples.get("time")
     if times is not None:
         return times
-    out, now = [], 0.0
-    for step in samples["timeDeltas"]:
-        now += step
-        out.append(now)
-    return out
+    return list(accumulate(samples["timeDeltas"], initial=0.0))[1:]
 
 
 # writing: names are added to the document
 
 
 def renamed(profile: ProfileData, origin: FirefoxOrigin) -> str:
-    """The document again with the functions, frames and stacks of profile.changed in place of what they had."""
+    """Return the document with new functions, frames and stacks for the locations in profile.changed."""
     if not profile.changed:
-        return written(origin.document)
+        return encoded(origin.document)
     budget = bounds.writing(profile.stored, "the stacks of named locations")
     document = dict(origin.document)
     document["meta"] = {**document["meta"], "symbolicated": True}
     shared = document.get("shared") or {}
-    rebuilt: list[Rebuilt] = []
+    rebuilt: list[RebuiltTables] = []
     for tables in origin.tables:
-        rebuilt.append(Rebuilt(tables, profile, budget, rebuilt[0] if rebuilt and "stringArray" in shared else None))
+        first = rebuilt[0] if rebuilt and "stringArray" in shared else None
+        rebuilt.append(RebuiltTables(tables, profile, budget, first))
     if rebuilt and tables.version >= SHARED_TABLES:
         shared = {**shared, **rebuilt[0].parts()}
-        threads = [rebuilt[0].moved(thread) for thread in document["threads"]]
+        threads = [rebuilt[0].remapped(thread) for thread in document["threads"]]
     else:
         pairs = zip(document["threads"], rebuilt, strict=True)
-        threads = [{**place.moved(thread), **place.parts()} for thread, place in pairs]
+        threads = [{**tables.remapped(thread), **tables.parts()} for thread, tables in pairs]
     if rebuilt:
         new = {"stringArray": rebuilt[0].strings, "sources": rebuilt[0].sources}
         document["shared"] = shared | {name: new[name] for name in new if name in shared}
     if not document.get("shared"):
         document.pop("shared", None)
     document["threads"] = threads
-    return written(document)
+    return encoded(document)
 
 
-class Rebuilt:
-    """Tables with new rows for the locations that got names, and where each old stack went.
+class RebuiltTables:
+    """The tables of a thread with new rows for the locations in profile.changed, and the new row of each old stack.
 
-    With `shared` the strings and sources are those of other tables of the document, and grow there.
+    `shared` has the strings and sources if all threads of the document share them.
     """
 
     def __init__(
-        self, tables: FirefoxTables, profile: ProfileData, budget: Budget, shared: Rebuilt | None = None
+        self, tables: ThreadTables, profile: ProfileData, budget: Budget, shared: RebuiltTables | None = None
     ) -> None:
         self.tables, self.profile, self.budget = tables, profile, budget
         self.frames, self.functions = copied(tables.frames), copied(tables.functions)
@@ -437,93 +408,90 @@ class Rebuilt:
         self.sources: dict[str, Any] = copied(tables.sources) if shared is None else shared.sources
         self._texts: dict[str, int] = {} if shared is None else shared._texts
         self._files: dict[str, int] = {} if shared is None else shared._files
-        for at, one in enumerate(self.strings if shared is None else ()):
-            self._texts.setdefault(one, at)
+        for index, text in enumerate(self.strings if shared is None else ()):
+            self._texts.setdefault(text, index)
         self._functions: dict[tuple[object, ...], int] = {}
         self._frames: dict[tuple[int, int], int] = {}
         self._rows: dict[tuple[int, int], int] = {}
         self.frame: list[int] = []
         self.parent: list[int] = []
         self.stack = array("q", [-1]) * tables.stacks["length"]
-        for at, (above, frame) in enumerate(zip(tables.parent, tables.stacks["frame"], strict=True)):
-            location = tables.stack_location[at]
+        for row, (old_parent, frame) in enumerate(zip(tables.parent, tables.stacks["frame"], strict=True)):
+            location = tables.stack_location[row]
+            parent = self.stack[old_parent] if old_parent >= 0 else -1
             if location not in profile.changed:
-                self.stack[at] = self._row(self.stack[above] if above >= 0 else -1, frame)
-            elif above >= 0 and tables.depth[frame] and tables.stack_location[above] == location:
-                self.stack[at] = self.stack[above]  # it is in the chain of its location already
-            else:
-                place = self.stack[above] if above >= 0 else -1
-                for depth, one in enumerate(reversed(profile.frames[location])):
-                    place = self._row(place, self._frame(frame, depth, one))
-                self.stack[at] = place
+                parent = self._row(parent, frame)
+            elif not tables.is_inlined(row):  # else its frame is in the chain of its parent
+                for depth, new in enumerate(reversed(profile.frames[location])):
+                    parent = self._row(parent, self._frame(frame, depth, new))
+            self.stack[row] = parent
 
-    def _row(self, above: int, frame: int) -> int:
-        found = self._rows.get((above, frame))
-        if found is None:
+    def _row(self, parent: int, frame: int) -> int:
+        key = parent, frame
+        if key not in self._rows:
             self.budget.charge(bounds.JSON_OBJECT)
-            found = self._rows[above, frame] = len(self.frame)
+            self._rows[key] = len(self.frame)
             self.frame.append(frame)
-            self.parent.append(above)
-        return found
+            self.parent.append(parent)
+        return self._rows[key]
 
     def string(self, text: str) -> int:
-        found = self._texts.get(text)
-        if found is None:
-            found = self._texts[text] = len(self.strings)
+        index = self._texts.setdefault(text, len(self.strings))
+        if index == len(self.strings):
             self.strings.append(text)
-        return found
+        return index
 
-    def _frame(self, old: int, depth: int, one: Frame) -> int:
-        """A frame like the old one, with another function, line and depth."""
+    def _frame(self, old: int, depth: int, frame: Frame) -> int:
+        """Return a frame like the frame `old`, with another function, line and depth."""
         key = old, depth
-        found = self._frames.get(key)
-        if found is not None:
-            return found
+        if key in self._frames:
+            return self._frames[key]
         self.budget.charge(bounds.JSON_OBJECT)
         new = {
-            "func": self._function(self.tables.frames["func"][old], one), "inlineDepth": depth,
-            "line": one.line or None, "column": one.column or None,
+            "func": self._function(self.tables.frames["func"][old], frame), "inlineDepth": depth,
+            "line": frame.line or None, "column": frame.column or None,
         }  # fmt: skip
         if "flags" in self.frames:
             flags = self.frames["flags"][old] & ~(INLINED | HAS_LINE | HAS_COLUMN)
-            flags |= INLINED * (depth > 0) | HAS_LINE * (one.line > 0) | HAS_COLUMN * (one.column > 0)
-            new |= {"flags": flags, "line": one.line, "column": one.column}
-        found = self._frames[key] = append(self.frames, old, new)
-        return found
+            flags |= INLINED * (depth > 0) | HAS_LINE * (frame.line > 0) | HAS_COLUMN * (frame.column > 0)
+            new |= {"flags": flags, "line": frame.line, "column": frame.column}
+        self._frames[key] = append(self.frames, old, new)
+        return self._frames[key]
 
-    def _function(self, old: int, one: Frame) -> int:
+    def _function(self, old: int, frame: Frame) -> int:
+        """Return a function like the function `old`, with another name, file and start."""
         resource = self.tables.functions["resource"][old]
-        key = resource, one.function, one.file, one.start_line
-        found = self._functions.get(key)
-        if found is None:
-            self.budget.charge(bounds.JSON_OBJECT)
-            new: dict[str, Any] = {"name": self.string(one.function), "lineNumber": one.start_line or None}
-            new["columnNumber"] = None
-            if "fileName" in self.functions:
-                new["fileName"] = self.string(one.file) if one.file else None
-            else:
-                new["source"] = self._file(one.file) if one.file else None
-            if "flags" in self.functions:
-                flags = self.functions["flags"][old] & ~(HAS_SOURCE | HAS_START | HAS_COLUMN)
-                flags |= HAS_SOURCE * bool(one.file) | HAS_START * (one.start_line > 0)
-                new |= {"flags": flags, "lineNumber": one.start_line, "columnNumber": 0, "source": new["source"] or 0}
-            found = self._functions[key] = append(self.functions, old, new)
-        return found
+        key = resource, frame.function, frame.file, frame.start_line
+        if key in self._functions:
+            return self._functions[key]
+        self.budget.charge(bounds.JSON_OBJECT)
+        new: dict[str, Any] = {"name": self.string(frame.function), "lineNumber": frame.start_line or None}
+        new["columnNumber"] = None
+        if "fileName" in self.functions:
+            new["fileName"] = self.string(frame.file) if frame.file else None
+        else:
+            new["source"] = self._file(frame.file) if frame.file else None
+        if "flags" in self.functions:
+            flags = self.functions["flags"][old] & ~(HAS_SOURCE | HAS_START | HAS_COLUMN)
+            flags |= HAS_SOURCE * bool(frame.file) | HAS_START * (frame.start_line > 0)
+            new |= {"flags": flags, "lineNumber": frame.start_line, "columnNumber": 0, "source": new["source"] or 0}
+        self._functions[key] = append(self.functions, old, new)
+        return self._functions[key]
 
     def _file(self, file: str) -> int:
-        found = self._files.get(file)
-        if found is None:
-            ours = {"filename": self.string(file), "startLine": 1, "startColumn": 1}
-            found = self._files[file] = append(self.sources, None, ours)
-        return found
+        if file not in self._files:
+            source = {"filename": self.string(file), "startLine": 1, "startColumn": 1}
+            self._files[file] = append(self.sources, None, source)
+        return self._files[file]
 
     def parts(self) -> dict[str, Any]:
-        """The tables that are not as they were."""
+        """Return the tables that changed."""
         prefix: dict[str, Any]
         if "prefixOffset" in self.tables.stacks:
-            prefix = {"prefixOffset": [at - one if one >= 0 else 0 for at, one in enumerate(self.parent)]}
+            offsets = [row - parent if parent >= 0 else 0 for row, parent in enumerate(self.parent)]
+            prefix = {"prefixOffset": offsets}
         else:
-            prefix = {"prefix": [one if one >= 0 else None for one in self.parent]}
+            prefix = {"prefix": [parent if parent >= 0 else None for parent in self.parent]}
         out: dict[str, Any] = {
             "stackTable": {"length": len(self.frame), "frame": self.frame, **prefix},
             "frameTable": self.frames,
@@ -533,19 +501,19 @@ class Rebuilt:
             out["stringArray"] = self.strings
         return out
 
-    def moved(self, thread: dict[str, Any]) -> dict[str, Any]:
-        """A thread whose samples and markers refer to the new stacks."""
+    def remapped(self, thread: dict[str, Any]) -> dict[str, Any]:
+        """Return a thread whose samples and markers refer to the new stacks."""
         out = dict(thread)
         for name in ("samples", "nativeAllocations", "jsAllocations"):
             if isinstance(thread.get(name), dict) and "stack" in thread[name]:
-                out[name] = {**thread[name], "stack": [self._new(one) for one in thread[name]["stack"]]}
+                out[name] = {**thread[name], "stack": [self._new(stack) for stack in thread[name]["stack"]]}
         markers = thread.get("markers")
         if markers:
             data = [
-                {**one, "cause": {**one["cause"], "stack": self._new(one["cause"].get("stack"))}}
-                if isinstance(one, dict) and isinstance(one.get("cause"), dict)
-                else one
-                for one in markers.get("data") or ()
+                {**marker, "cause": {**marker["cause"], "stack": self._new(marker["cause"].get("stack"))}}
+                if isinstance(marker, dict) and isinstance(marker.get("cause"), dict)
+                else marker
+                for marker in markers.get("data") or ()
             ]
             out["markers"] = {**markers, "data": data}
         return out
@@ -555,12 +523,12 @@ class Rebuilt:
 
 
 def copied(table: dict[str, Any]) -> dict[str, Any]:
-    """A table whose columns may grow."""
+    """Return a copy of a table whose columns can be appended to."""
     return {name: list(column) if isinstance(column, list) else column for name, column in table.items()}
 
 
 def append(table: dict[str, Any], like: int | None, new: dict[str, Any]) -> int:
-    """Append a row to a table: like another one of it, or empty, but for some columns. Returns its number."""
+    """Append a row to a table, like the row `like` or empty, except for the columns in `new`. Return its index."""
     for name, column in table.items():
         if isinstance(column, list):
             column.append(new[name] if name in new else None if like is None else column[like])

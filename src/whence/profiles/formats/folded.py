@@ -1,7 +1,7 @@
-"""Folded stacks: a line for each stack, `outer;inner;leaf 42`, as flamegraph.pl and its family read them.
+"""Folded stacks: a line for each stack, `outer;inner;leaf 42`, as in flamegraph.pl and related tools.
 
-Read, a frame that is a file with an offset (`/usr/lib/libc.so.6+0x2a1ca`) becomes an address to name; `[unknown]` stays
-without one; everything else is a name already. Written, values are those of one sample type.
+When read, a frame that is a file with an offset (`/usr/lib/libc.so.6+0x2a1ca`) becomes an address, `[unknown]` has no
+name, and everything else is a name. When written, the values are of one sample type.
 
 >>> profile = read("main;work 3\\nmain;/lib/libz.so.1+0x1f20 1\\n")
 >>> profile.address[2:].tolist(), profile.mappings[0].path
@@ -23,7 +23,7 @@ from whence.samples.stacks import ProfileStacks
 from whence.samples.text import CONTROLS, lines_of
 
 VALUE = re.compile(r"(?P<value>-?\d{1,18})(?:\.\d+)?")
-LONGEST_VALUE = 64
+MAX_VALUE = 64  # characters
 OFFSET = re.compile(r"[0-9a-fA-F]{1,16}")
 PYTHON = re.compile(r"\S.* \(([^()]*\.pyx?):(\d{1,9})\)$")
 ESCAPES = {code: f"\\x{code:02x}" for code in CONTROLS}
@@ -32,7 +32,7 @@ UNKNOWN = ("[unknown]", "[Unknown]", "??", "")
 
 
 def read(text: str, budget: Budget | None = None) -> ProfileData:
-    """A profile from folded stacks. Lines that are none are counted, unless most of them are none: a ProfileError."""
+    """Read folded stacks. Other lines are counted. Raises ProfileError if most lines are not folded stacks."""
     budget = budget or bounds.reading(len(text))
     profile = ProfileData([SampleType("samples", "count")], stored=bounds.stored(budget))
     locations: dict[str, int] = {}
@@ -46,27 +46,27 @@ def read(text: str, budget: Budget | None = None) -> ProfileData:
             continue
         budget.charge(bounds.STRING * (name.count(";") + 1))
         stack = []
-        for one in name.split(";"):
-            if one not in locations:
-                budget.charge(bounds.LOCATION + len(one))
-                locations[one] = location_of(profile, one, mappings)
-            stack.append(locations[one])
+        for frame in name.split(";"):
+            if frame not in locations:
+                budget.charge(bounds.LOCATION + len(frame))
+                locations[frame] = location_of(profile, frame, mappings)
+            stack.append(locations[frame])
         profile.samples.add(stack[::-1], [value])
     profile.check_skipped(len(profile.samples))
     return profile
 
 
 def value_of(line: str) -> tuple[str, int | None]:
-    """The stack of a line and its value; None for a line that has none."""
+    """Return the stack and the value of a line; None for a line without a value."""
     stack, *rest = line.rsplit(None, 1)
-    found = VALUE.fullmatch(rest[0]) if rest and len(rest[0]) <= LONGEST_VALUE else None
-    return stack, int(found["value"]) if found else None
+    match = VALUE.fullmatch(rest[0]) if rest and len(rest[0]) <= MAX_VALUE else None
+    return stack, int(match["value"]) if match else None
 
 
 def location_of(profile: ProfileData, name: str, mappings: dict[str, int]) -> int:
-    """A location for a frame that is given by a text: a name, or a file and an offset to be named.
+    """Return a new location for the text of a frame: a name, or a file and an offset to be named.
 
-    py-spy's `name (file.py:12)` has a file and a line, too. Names stay as they are: so they are written again.
+    py-spy's `name (file.py:12)` also has a file and a line. The name is not changed, so that it is written as read.
     """
     python = PYTHON.match(name)
     if python is not None:
@@ -84,9 +84,9 @@ def location_of(profile: ProfileData, name: str, mappings: dict[str, int]) -> in
 
 
 def write(profile: ProfileData, kind: int | None = None) -> str:
-    """The profile's stacks with their values of one sample type (an index; default: the profile's own), in order.
+    """Return the stacks, sorted, with their values of one sample type (an index; default: the profile's default type).
 
-    Of several types, stacks that have nothing of this one are left out.
+    If there are several types, stacks without a value of this one are left out.
     """
     kind = profile.default_type if kind is None else kind
     stacks = ProfileStacks(profile, "folded stacks")
@@ -94,15 +94,16 @@ def write(profile: ProfileData, kind: int | None = None) -> str:
     column = samples.values[kind] if samples.values else ()
     sparse = len(samples.values) > 1
     seen: dict[bytes, int] = {}
-    equal = [seen.setdefault(samples.locations_of(one).tobytes(), one) for one in range(len(samples.first) - 1)]
-    totals: dict[tuple[int, str], int] = {}  # of a stack and the command that ran it
+    equal = [seen.setdefault(samples.locations_of(row).tobytes(), row) for row in range(len(samples.first) - 1)]
+    totals: dict[tuple[int, str], int] = {}  # by stack and command
     commands: dict[tuple[Label, ...], str] = {(): ""}
     for index, labels, value in zip(samples.of, samples.labels, column):
         if sparse and not value:
             continue
         command = commands.get(labels)
         if command is None:
-            command = commands[labels] = "".join(f"{escaped(one.text)};" for one in labels if one.key == "comm")
+            command = "".join(f"{escaped(label.text)};" for label in labels if label.key == "comm")
+            commands[labels] = command
             stacks.budget.charge(bounds.STRING + len(command))
         key = equal[index], command
         totals[key] = totals.get(key, 0) + value
@@ -111,22 +112,23 @@ def write(profile: ProfileData, kind: int | None = None) -> str:
     longest = 0
     for (stack, command), value in totals.items():
         locations = samples.locations_of(stack)
-        for one in locations:
-            if one not in names:
-                names[one] = ";".join(escaped(frame.name) for frame in stacks.frames(one))
-                longest = max(longest, len(names[one]))
+        for location in locations:
+            if location not in names:
+                names[location] = ";".join(escaped(frame.name) for frame in stacks.frames(location))
+                longest = max(longest, len(names[location]))
         if stacks.budget.spent + longest * len(locations) > stacks.budget.most:
-            stacks.budget.charge(sum(len(names[one]) for one in locations))  # before it is put together
-        line = (
-            command + ";".join([names[one] for one in reversed(locations)]) if locations else command[:-1] or UNKNOWN[0]
-        )
+            stacks.budget.charge(sum(len(names[location]) for location in locations))  # before the line is made
+        if locations:
+            line = command + ";".join([names[location] for location in reversed(locations)])
+        else:
+            line = command[:-1] or UNKNOWN[0]
         stacks.budget.charge(bounds.STRING + len(line))
         lines[line] = lines.get(line, 0) + value
     return "".join([f"{line} {lines[line]}\n" for line in sorted(lines)])
 
 
 def escaped(name: str) -> str:
-    r"""A name that can't be taken for two frames or two lines, nor its file for a binary one.
+    r"""Return a name without characters that would split frames or lines, or make the file look binary.
 
     >>> escaped("a;b\nc\0")
     'a:b c\\x00'

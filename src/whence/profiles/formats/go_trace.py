@@ -1,7 +1,7 @@
 """The CPU samples of a Go execution trace as a profile.
 
-A sample counts 1 and as many nanoseconds as the profiler's period; the trace does not record its rate, which is 100 a
-second unless the program asked for another. Frames have their names in the trace: there is nothing to look up.
+A sample counts 1, and the profiler's period in nanoseconds. The trace does not record the rate, which is 100 samples a
+second unless the program sets another. All frames have names in the trace.
 """
 
 from __future__ import annotations
@@ -24,13 +24,21 @@ CPU = SampleType("cpu", "nanoseconds")
 
 
 def read_go_trace(source: Source, *, rate: int = 100) -> Profile:
-    """The CPU samples of a trace in the wire form (a path, bytes or a binary file), equal stacks added up.
+    """Read the CPU samples of a trace in the wire form; equal stacks are added up.
 
-    `rate` is how many samples stand for a second of CPU time; ValueError when it is not from 1 to 10^9. Raises OSError,
-    and TraceError for a damaged trace. Only one generation of the trace is held at a time.
+    One generation of the trace is in memory at a time.
+
+    Args:
+        source: a path, bytes or a binary file.
+        rate: samples per second of CPU time, from 1 to 10^9.
+
+    Raises:
+        OSError: the trace can't be read.
+        TraceError: the trace is damaged.
+        ValueError: the rate is out of range.
     """
     if not 1 <= rate <= NANOSECONDS:
-        raise ValueError(f"a profiler takes 1 to 10^9 samples a second, not {rate}")
+        raise ValueError(f"the rate {rate} is out of range: 1 to 10^9 samples a second are possible")
     profile = Profile([SampleType("samples", "count"), CPU], default_type=1)
     locations: dict[tuple[int, bytes, bytes, int], int] = {}
     counts: Counter[tuple[int, ...]] = Counter()
@@ -46,7 +54,7 @@ def read_go_trace(source: Source, *, rate: int = 100) -> Profile:
     period = NANOSECONDS // rate
     for stack, count in counts.items():
         profile.samples.add(list(stack), [count, count * period])
-    profile.time_ns = start if start <= INT64_MAX else 0  # a clock that no machine had
+    profile.time_ns = start if start <= INT64_MAX else 0  # else the clock is damaged
     profile.duration_ns = min(duration, INT64_MAX)
     profile.period, profile.period_type = period, CPU
     return profile
@@ -59,9 +67,9 @@ def _add(
     counts: Counter[tuple[int, ...]],
 ) -> None:
     """Count the samples of a generation by their locations."""
-    known: dict[int, tuple[int, ...]] = {}
+    stacks: dict[int, tuple[int, ...]] = {}
     for sample in tables.samples:
-        if sample.stack not in known:
+        if sample.stack not in stacks:
             stack = []
             for frame in tables.stacks.get(sample.stack, ()):
                 function, file = tables.strings.get(frame.function, b""), tables.strings.get(frame.file, b"")
@@ -71,5 +79,5 @@ def _add(
                     named = (Frame(*names, frame.line),) if function or file else ()
                     locations[key] = profile.location(NO_MAPPING, frame.pc, named)
                 stack.append(locations[key])
-            known[sample.stack] = tuple(stack)
-        counts[known[sample.stack]] += 1
+            stacks[sample.stack] = tuple(stack)
+        counts[stacks[sample.stack]] += 1

@@ -1,7 +1,7 @@
-"""JSON decoded member by member, with where each value stands in the text.
+"""JSON decoded member by member, with the extent of each value in the text.
 
-What was read can be let go before the next value is read, and a text with some values changed is written by cutting it
-at their extents: everything else is passed on as it lies.
+A value can be released before the next one is read. A text with some values changed is written by replacing their
+extents; everything else is copied.
 """
 
 from __future__ import annotations
@@ -18,82 +18,82 @@ from whence.samples import bounds
 T = TypeVar("T")
 
 BLANK = re.compile(r"[ \t\n\r]*")
-FEW = 16  # entries of a list that may be long themselves
-CHUNK = 1000  # entries of a list that are written in one call
+SHORT_LIST = 16  # entries, which may be long themselves
+CHUNK = 1000  # entries of a list that are encoded in one call
 
 
 def _same(decoded: dict[str, Any]) -> dict[str, Any]:
-    """Called for each object, so that decoding is a call of C code no longer than an object: Ctrl-C is noticed."""
+    """Return the object: a hook in Python code, which lets Ctrl-C interrupt the decoder."""
     return decoded
 
 
-def made_of(text: str, part: str, rule: str, make: Callable[[Any, Budget], T], budget: Budget | None = None) -> T:
-    """What `make` makes of a text's document, decoded at once and charged to the budget.
+def parsed(text: str, part: str, make: Callable[[Any, Budget], T], budget: Budget | None = None) -> T:
+    """Decode a document, charge it to the budget, and return `make(document, budget)`.
 
-    ProfileError of that part: for a text that is no JSON; by `rule`, where the document has another shape than `make`
-    expects.
+    Raises ProfileError of `part` for text that is not JSON, and for a document that `make` does not accept.
     """
     budget = budget or bounds.reading(len(text))
     budget.charge(bounds.JSON_CHARACTER * len(text))
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ProfileError(part, None, "it is JSON", str(error)) from error
+        raise ProfileError(part, None, f"invalid JSON: {error}") from error
     try:
         return make(document, budget)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        raise ProfileError(part, None, rule, f"{type(error).__name__}: {error}") from error
+        problem = f"{error} is missing" if isinstance(error, KeyError) else f"invalid document: {error}"
+        raise ProfileError(part, None, problem) from error
 
 
 _decode = json.JSONDecoder(object_hook=_same).raw_decode
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def written(value: Any) -> str:
-    """The text of a value, without blanks. Long lists are written a piece at a time, so that Ctrl-C is noticed."""
+def encoded(value: Any) -> str:
+    """Return the text of a value, without blanks. Long lists are encoded in pieces, which lets Ctrl-C interrupt it."""
     return "".join(_pieces(value))
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    if isinstance(value, dict) and any(isinstance(one, (dict, list)) for one in value.values()):
-        between = "{"
-        for name, one in value.items():
-            yield f"{between}{_encode(name)}:"
-            yield from _pieces(one)
-            between = ","
+    if isinstance(value, dict) and any(isinstance(item, (dict, list)) for item in value.values()):
+        separator = "{"
+        for name, item in value.items():
+            yield f"{separator}{_encode(name)}:"
+            yield from _pieces(item)
+            separator = ","
         yield "}"
-    elif isinstance(value, list) and 0 < len(value) <= FEW:
-        between = "["
-        for one in value:
-            yield between
-            yield from _pieces(one)
-            between = ","
+    elif isinstance(value, list) and 0 < len(value) <= SHORT_LIST:
+        separator = "["
+        for item in value:
+            yield separator
+            yield from _pieces(item)
+            separator = ","
         yield "]"
     elif isinstance(value, list) and len(value) > CHUNK:
-        between = "["
+        separator = "["
         for offset in range(0, len(value), CHUNK):
-            yield between
+            yield separator
             yield _encode(value[offset : offset + CHUNK])[1:-1]
-            between = ","
+            separator = ","
         yield "]"
     else:
         yield _encode(value)
 
 
-def blank(text: str, offset: int) -> int:
-    found = BLANK.match(text, offset)
-    return found.end() if found else offset
+def skip_blanks(text: str, offset: int) -> int:
+    match = BLANK.match(text, offset)
+    return match.end() if match else offset
 
 
 def value(text: str, offset: int) -> tuple[Any, int]:
-    """The value at `offset`, and where it ends. ValueError where there is none."""
+    """Return the value at `offset`, and its end. Raises ValueError."""
     return _decode(text, offset)
 
 
 def members(text: str, offset: int, visit: Callable[[str, int], int]) -> int:
-    """Walk the object at `offset`; `visit` is called with each name and where its value starts, and returns its end.
+    """Walk the object at `offset`, and return its end.
 
-    Returns where the object ends. Raises ValueError where the text is no JSON.
+    `visit` is called with each name and the offset of its value, and returns the value's end. Raises ValueError.
     """
     offset = expect(text, offset, "{")
     if text[offset : offset + 1] == "}":
@@ -102,21 +102,21 @@ def members(text: str, offset: int, visit: Callable[[str, int], int]) -> int:
         if text[offset : offset + 1] != '"':
             raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, offset)
         name, offset = _decode(text, offset)
-        offset = blank(text, visit(name, expect(text, blank(text, offset), ":")))
+        offset = skip_blanks(text, visit(name, expect(text, skip_blanks(text, offset), ":")))
         if text[offset : offset + 1] == "}":
             return offset + 1
         offset = expect(text, offset, ",")
 
 
-def expect(text: str, offset: int, what: str) -> int:
-    """Where the text goes on behind a character and blanks."""
-    if text[offset : offset + 1] != what:
-        raise json.JSONDecodeError(f"Expecting {what!r}", text, offset)
-    return blank(text, offset + 1)
+def expect(text: str, offset: int, character: str) -> int:
+    """Return the offset after a character and blanks. Raises ValueError for another character."""
+    if text[offset : offset + 1] != character:
+        raise json.JSONDecodeError(f"Expecting {character!r}", text, offset)
+    return skip_blanks(text, offset + 1)
 
 
-def whole(text: str, visit: Callable[[str, int], int]) -> None:
-    """Walk the one object a text is."""
-    end = blank(text, members(text, blank(text, 0), visit))
+def walk(text: str, visit: Callable[[str, int], int]) -> None:
+    """Walk a text that is one object, as `members` does."""
+    end = skip_blanks(text, members(text, skip_blanks(text, 0), visit))
     if end != len(text):
         raise json.JSONDecodeError("Extra data", text, end)

@@ -1,12 +1,12 @@
-"""OTLP profiles: opentelemetry.proto.profiles.v1development.ProfilesData, in binary or JSON.
+"""Reader and writer of OTLP profiles: opentelemetry.proto.profiles.v1development.ProfilesData, in binary or JSON.
 
-    read     either form (gzip too), with every index checked; several profiles inside share one dictionary and become
-             one Profile with a sample type for each kind of them
-    write    a profile that was read from OTLP: the same data with other names, functions and strings added behind; in
-             binary every other byte is passed on, in JSON every other value. Any other profile: written whole
+    read     both forms, also in gzip; checks every index. The profiles inside share a dictionary and become one
+             profile with a sample type for each of theirs
+    write    a profile read from OTLP: the same data with new lines of locations, and new functions and strings
+             appended (the other bytes, or values in JSON, are copied); any other profile: all of its tables
 
-Kinds of addresses are distinguished as everywhere (whence.samples.addresses); build-ids are the mapping's attributes
-process.executable.build_id.gnu and .go. A sample without values counts its timestamps.
+Kinds of addresses are distinguished by whence.samples.addresses; build-ids are the mapping's attributes
+process.executable.build_id.gnu and .go. The value of a sample without values is the number of its timestamps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from whence._base.model import Frame
 from whence._base.records import Record
 from whence._version import __version__
 from whence.profiles.formats import gz, json_text, otlp_json
-from whence.profiles.formats.otlp_json import Text
+from whence.profiles.formats.otlp_json import JsonDocument
 from whence.profiles.formats.otlp_tables import (
     BUILD_IDS,
     FUNCTION,
@@ -41,38 +41,40 @@ from whence.samples.kernels import stacks as stacks_kernel
 from whence.samples.model import NO_MAPPING, ProfileData
 from whence.samples.wire import Messages, NewNames
 
-WHOLE = "ProfilesData"
-DICTIONARY = OTLP.number(WHOLE, "dictionary")
+ROOT = "ProfilesData"
+DICTIONARY = OTLP.number(ROOT, "dictionary")
 
 
 class OtlpOrigin(Record):
-    """What an OTLP profile was read from: a JSON document, or the whole message and its dictionary."""
+    """The JSON document or the message an OTLP profile was read from, and its tables."""
 
-    document: Text | None
-    whole: Messages | None
+    document: JsonDocument | None
+    message: Messages | None
     tables: OtlpTables
     compressed: bool
 
     def __repr__(self) -> str:
-        return f"<OtlpOrigin: {'binary' if self.document is None else 'JSON'}{', packed' if self.compressed else ''}>"
+        form = "JSON" if self.document else "binary"
+        return f"<OtlpOrigin: {form}{', packed' if self.compressed else ''}>"
 
 
 def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> ProfileData:
-    """The profile in `data`; a ProfileError says which part of it breaks which rule.
+    """Read a profile, which may be gzip. Raises ProfileError.
 
-    `compressed` says that plain data came out of gzip and is to go back into it; `budget` then counts what is stored.
+    `compressed`: the caller decompressed `data`, and it is compressed again when the profile is written; `budget` is
+    that of the stored bytes.
     """
-    plain, compressed, budget = gz.opened(data, compressed=compressed, budget=budget)
+    plain, compressed, budget = gz.plain_bytes(data, compressed=compressed, budget=budget)
     if plain.lstrip()[:1] == b"{":
         try:
             document, tables = otlp_json.read(plain.decode("utf-8"), budget)
         except (ValueError, RecursionError) as error:
-            raise ProfileError("otlp", None, "it is JSON", str(error)) from error
+            raise ProfileError("otlp", None, f"invalid JSON: {error}") from error
         origin = OtlpOrigin(document, None, tables, compressed)
     else:
-        whole = Messages.from_bytes(plain, "ProfilesData", budget)
-        tables = tables_of(whole)
-        origin = OtlpOrigin(None, whole, tables, compressed)
+        message = Messages.from_bytes(plain, ROOT, budget)
+        tables = tables_of(message)
+        origin = OtlpOrigin(None, message, tables, compressed)
     profile = profile_of(tables, budget)
     profile.origin = origin
     profile.stored = bounds.stored(budget)
@@ -80,28 +82,28 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
 
 
 def write(profile: ProfileData, *, json: bool | None = None) -> bytes:
-    """The profile as OTLP; `json` chooses the form (default: the one it was read in, else binary)."""
+    """Return the profile as OTLP; `json` chooses the form (default: the form it was read in, else binary)."""
     origin = profile.unchanged_origin
     if isinstance(origin, OtlpOrigin) and (json is None or json == (origin.document is not None)):
         names = OtlpNames(profile, origin.tables)
         if origin.document is not None:
             out = otlp_json.renamed(profile, origin.document, names, first_location(origin.tables)).encode()
         else:
-            assert origin.whole is not None
-            out = renamed_binary(profile, origin.whole, names, first_location(origin.tables))
+            assert origin.message is not None
+            out = renamed_binary(profile, origin.message, names, first_location(origin.tables))
         return gz.deflated(out) if origin.compressed else out
     document = document_of(profile)
-    return json_text.written(OTLP.jsonable(document, WHOLE)).encode() if json else OTLP.encoded(document, WHOLE)
+    return json_text.encoded(OTLP.jsonable(document, ROOT)).encode() if json else OTLP.encoded(document, ROOT)
 
 
 def is_text(profile: ProfileData) -> bool:
-    """Whether `write` returns JSON that a person can read: the profile was read from such."""
+    """Return True if `write` returns uncompressed JSON by default, as the profile was read from it."""
     origin = profile.unchanged_origin
     return isinstance(origin, OtlpOrigin) and origin.document is not None and not origin.compressed
 
 
 def document_of(profile: ProfileData) -> Document:
-    """The whole profile from its model: one OTLP profile for each sample type."""
+    """Return a document made of the tables of a profile, with an OTLP profile for each sample type."""
     names = OtlpNames(profile)
     attributes: dict[tuple[str, str | int, str], int] = {}
 
@@ -109,15 +111,15 @@ def document_of(profile: ProfileData) -> Document:
         return attributes.setdefault((key, value, unit), len(attributes) + 1)
 
     mappings: list[Document] = [{}]
-    for one in profile.mappings:
-        entry: Document = {"memoryStart": one.start, "memoryLimit": one.end, "fileOffset": one.file_offset}
-        entry["filenameStrindex"] = names.string(one.path)
-        if one.build_id:
-            entry["attributeIndices"] = [attribute(BUILD_IDS[0], one.build_id)]
+    for mapping in profile.mappings:
+        entry: Document = {"memoryStart": mapping.start, "memoryLimit": mapping.end, "fileOffset": mapping.file_offset}
+        entry["filenameStrindex"] = names.string(mapping.path)
+        if mapping.build_id:
+            entry["attributeIndices"] = [attribute(BUILD_IDS[0], mapping.build_id)]
         mappings.append(entry)
     locations: list[Document] = [{}]
-    for mapping, address, frames in zip(profile.mapping, profile.address, profile.frames, strict=True):
-        entry = {"mappingIndex": 0 if mapping == NO_MAPPING else mapping + 1, "address": address}
+    for number, address, frames in zip(profile.mapping, profile.address, profile.frames, strict=True):
+        entry = {"mappingIndex": 0 if number == NO_MAPPING else number + 1, "address": address}
         if frames:
             entry["lines"] = [{"functionIndex": names.function(frame), "line": frame.line} for frame in frames]
         locations.append(entry)
@@ -126,15 +128,15 @@ def document_of(profile: ProfileData) -> Document:
     budget.charge(bounds.JSON_OBJECT * len(samples) * len(profile.sample_types))
     budget.charge(bounds.STRING * sum(map(len, samples.labels)))
     stacks: dict[tuple[int, ...], int] = {(): 0}
-    stack_of: dict[int, int] = {}  # the entry of the stack table that each stack became
+    stack_of: dict[int, int] = {}  # the entry of the stack table for each stack
     rows = []
     for index in range(len(samples)):
         row = samples.of[index]
         if row not in stack_of:
             budget.charge(bounds.JSON_OBJECT + bounds.JSON_VALUE * (samples.first[row + 1] - samples.first[row]))
-            stack = tuple(one + 1 for one in samples.locations_of(row))
+            stack = tuple(location + 1 for location in samples.locations_of(row))
             stack_of[row] = stacks.setdefault(stack, len(stacks))
-        labels = [attribute(one.key, one.text or one.number, one.unit) for one in samples.labels[index]]
+        labels = [attribute(label.key, label.text or label.number, label.unit) for label in samples.labels[index]]
         rows.append((stack_of[row], labels))
     profiles = []
     for kind, column in zip(profile.sample_types, samples.values, strict=False):
@@ -155,8 +157,8 @@ def document_of(profile: ProfileData) -> Document:
         profiles.append(entry)
     table: list[Document] = [{}]
     for key, value, unit in attributes:
-        held = {"stringValue": value} if isinstance(value, str) else {"intValue": value}
-        table.append({"keyStrindex": names.string(key), "value": held, "unitStrindex": names.string(unit)})
+        any_value = {"stringValue": value} if isinstance(value, str) else {"intValue": value}
+        table.append({"keyStrindex": names.string(key), "value": any_value, "unitStrindex": names.string(unit)})
     dictionary = {
         "mappingTable": mappings,
         "locationTable": locations,
@@ -173,21 +175,21 @@ def document_of(profile: ProfileData) -> Document:
 # the binary form
 
 
-def dictionary_of(whole: Messages) -> Messages:
-    found = OTLP.inside(whole, "ProfilesData", "dictionary")
-    if len(found) != 1:
-        raise ProfileError("ProfilesData", None, "it has one dictionary", len(found))
-    return found
+def dictionary_of(message: Messages) -> Messages:
+    dictionary = OTLP.inside(message, ROOT, "dictionary")
+    if len(dictionary) != 1:
+        raise ProfileError(ROOT, None, f"{len(dictionary)} dictionaries; there must be one dictionary")
+    return dictionary
 
 
-def tables_of(whole: Messages) -> OtlpTables:
-    """The tables of a ProfilesData message."""
-    dictionary = dictionary_of(whole)
+def tables_of(message: Messages) -> OtlpTables:
+    """Return the tables of a ProfilesData message."""
+    dictionary = dictionary_of(message)
     tables = OtlpTables()
     strings = OTLP.inside(dictionary, "ProfilesDictionary", "stringTable", "string_table")
     tables.strings, tables.text = len(strings), strings.text
     mappings = OTLP.inside(dictionary, "ProfilesDictionary", "mappingTable", "mapping_table")
-    whole.budget.charge(bounds.MAPPING * len(mappings))
+    message.budget.charge(bounds.MAPPING * len(mappings))
     rows = OTLP.columns(mappings, "Mapping", "memoryStart", "memoryLimit", "fileOffset", "filenameStrindex")
     attributes = lists(mappings, "Mapping", "attributeIndices")
     tables.mappings = [(*row, attributes[index]) for index, row in enumerate(zip(*rows, strict=True))]
@@ -197,15 +199,15 @@ def tables_of(whole: Messages) -> OtlpTables:
     tables.line_location = array("Q", lines.parent)
     tables.line_function, tables.line = OTLP.columns(lines, "Line", "functionIndex", "line")
     functions = OTLP.inside(dictionary, "ProfilesDictionary", "functionTable", "function_table")
-    whole.budget.charge(bounds.FRAME * (len(functions) + len(lines)))
+    message.budget.charge(bounds.FRAME * (len(functions) + len(lines)))
     tables.functions = list(zip(*OTLP.columns(functions, "Function", *FUNCTION), strict=True))
     stacks = OTLP.inside(dictionary, "ProfilesDictionary", "stackTable", "stack_table")
     tables.stacks = lists(stacks, "Stack", "locationIndices")
     _attributes(tables, OTLP.inside(dictionary, "ProfilesDictionary", "attributeTable", "attribute_table"))
-    resources = OTLP.inside(whole, "ProfilesData", "resourceProfiles", "resource_profiles")
+    resources = OTLP.inside(message, ROOT, "resourceProfiles", "resource_profiles")
     scopes = OTLP.inside(resources, "ResourceProfiles", "scopeProfiles", "scope_profiles")
     profiles = OTLP.inside(scopes, "ScopeProfiles", "profiles", "profile")
-    whole.budget.charge(bounds.INNER_PROFILE * len(profiles))
+    message.budget.charge(bounds.INNER_PROFILE * len(profiles))
     pids: dict[int, int] = {}  # of resources
     for index in range(len(profiles)):
         kind = _kind(profiles.one(index))
@@ -218,7 +220,7 @@ def tables_of(whole: Messages) -> OtlpTables:
 
 
 def lists(messages: Messages, message: str, field: str) -> Lists:
-    """The repeated numbers of each message."""
+    """Return the repeated numbers of each message."""
     return Lists(*OTLP.lists(messages, message, field))
 
 
@@ -232,7 +234,7 @@ def _attributes(tables: OtlpTables, attributes: Messages) -> None:
 
 
 def _values(attributes: Messages, message: str, strings: int, text: Callable[[int], str]) -> list[tuple[str, int]]:
-    """The AnyValue of each message, as text and as a number."""
+    """Return the AnyValue of each message, as text and as a number."""
     attributes.budget.charge(bounds.FRAME * len(attributes))
     out = [("", 0)] * len(attributes)
     values = OTLP.inside(attributes, message, "value")
@@ -245,14 +247,14 @@ def _values(attributes: Messages, message: str, strings: int, text: Callable[[in
 
 
 def _pid(resource: Messages, strings: Messages) -> int:
-    """The process a resource says its profiles are of; 0 when it does not."""
+    """Return the pid of a resource, or 0."""
     attributes = OTLP.inside(OTLP.inside(resource, "ResourceProfiles", "resource"), "Resource", "attributes")
     keys = OTLP.inside(attributes, "KeyValue", "key")
-    named = {parent: keys.text(index) for index, parent in enumerate(keys.parent)}
+    key_of = {parent: keys.text(index) for index, parent in enumerate(keys.parent)}
     (indices,) = OTLP.columns(attributes, "KeyValue", "keyStrindex")
     values = _values(attributes, "KeyValue", len(strings), strings.text)
     for row, (index, (_, number)) in enumerate(zip(indices, values, strict=True)):
-        if (named.get(row) or (strings.text(index) if 0 < index < len(strings) else "")) == PID:
+        if (key_of.get(row) or (strings.text(index) if 0 < index < len(strings) else "")) == PID:
             return number
     return 0
 
@@ -273,23 +275,24 @@ def _kind(profile: Messages) -> OtlpProfile:
 
 
 def _value_type(profile: Messages, field: str, part: str) -> tuple[int, int]:
-    """The string indices of a ValueType; the last one given counts."""
+    """Return the string indices of a ValueType; the last of several counts."""
     types = OTLP.inside(profile, "Profile", field, part)
-    return next(zip(*(reversed(one) for one in OTLP.columns(types, "ValueType", *VALUE_TYPE)), strict=True), (0, 0))
+    columns = OTLP.columns(types, "ValueType", *VALUE_TYPE)
+    return next(zip(*map(reversed, columns), strict=True), (0, 0))
 
 
-def renamed_binary(profile: ProfileData, whole: Messages, names: OtlpNames, skip: int) -> bytes:
-    """The message again with the frames of profile.changed; only the dictionary's bytes differ."""
+def renamed_binary(profile: ProfileData, message: Messages, names: OtlpNames, skip: int) -> bytes:
+    """Return the message with new lines for the locations in profile.changed; only the dictionary changes."""
     if not profile.changed:
-        return whole.data
-    dictionary = dictionary_of(whole)
+        return message.data
+    dictionary = dictionary_of(message)
     chains = Chains.of(profile, profile.changed, skip)
     budget = bounds.writing(profile.stored, "the lines of named locations")
     budget.charge(bounds.JSON_VALUE * chains.lines_in_all())
-    numbers, found = chains.functions()
-    texts = list(found.texts)
+    numbers, new = chains.functions()
+    texts = list(new.texts)
     ids = array("Q")
-    for name, file, start_line in zip(found.name, found.file, found.start_line, strict=True):
+    for name, file, start_line in zip(new.name, new.file, new.start_line, strict=True):
         ids.append(names.function(Frame(texts[name], texts[file], start_line=start_line)))
     first, functions, lines = chains.lines(ids, numbers)
     body = wire.splice(
@@ -307,14 +310,15 @@ def renamed_binary(profile: ProfileData, whole: Messages, names: OtlpNames, skip
     more = {"functionTable": names.new_functions, "stringTable": names.new_strings}
     body.extend(OTLP.encoded(more, "ProfilesDictionary"))
     start, end = dictionary.start[0], dictionary.end[0]
-    return whole.data[: field_start(whole.data, start)] + wire.payload(DICTIONARY, bytes(body)) + whole.data[end:]
+    before, after = message.data[: field_start(message.data, start)], message.data[end:]
+    return before + wire.payload(DICTIONARY, bytes(body)) + after
 
 
 def field_start(data: bytes, body: int) -> int:
-    """Where the dictionary's field starts whose payload starts at `body`: before its length and its tag."""
+    """Return the offset of the dictionary's tag; its payload is at `body`, after the tag and the length."""
     offset = body - 1
-    while offset > 0 and data[offset - 1] & 0x80:  # a length's bytes but the last are 0x80 and above; the tag is not
+    while offset > 0 and data[offset - 1] & 0x80:  # continuation bytes of the length; the tag is below 0x80
         offset -= 1
     if data[offset - 1 : offset] != wire.tag(DICTIONARY):
-        raise ProfileError("ProfilesData", offset, "the tag of its dictionary is one byte", data[offset - 1 : offset])
+        raise ProfileError(ROOT, offset, "the tag of the dictionary is not one byte")
     return offset - 1

@@ -1,7 +1,7 @@
-"""OTLP's dictionary and samples as columns: filled from binary or JSON, checked and read by one road into a Profile.
+"""OTLP's dictionary and samples as columns, filled from binary or JSON, then checked and converted to a profile.
 
-Entry 0 of every table stands for "none". Locations of the profile are those of the table without that entry. Indices
-are 32-bit and signed; as columns hold them a negative one is larger than any table, and refused like one.
+Entry 0 of every table is empty and means "none"; the locations of the profile start at entry 1. Indices are 32-bit and
+signed; in columns a negative index is larger than any table, and raises the same error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import pairwise
 from whence._base.budget import Budget
 from whence._base.errors import ProfileError
 from whence._base.model import Frame
-from whence._base.records import Record, field
+from whence._base.records import NamedTuple, Record, field
 from whence.profiles.formats.schema import Document
 from whence.samples import bounds, wire
 from whence.samples.kernels import stacks as stacks_kernel
@@ -22,7 +22,7 @@ from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, Sample
 BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")
 PID = "process.pid"
 
-# What the two forms read in the order of the tables below
+# fields that both forms read, in the order of the columns below
 FUNCTION = ("nameStrindex", "systemNameStrindex", "filenameStrindex", "startLine")
 VALUE_TYPE = ("typeStrindex", "unitStrindex")
 
@@ -32,7 +32,7 @@ def column() -> array[int]:
 
 
 class Lists(Record):
-    """A list of numbers for each row of a table: row i has values[first[i]:first[i + 1]]."""
+    """Lists of numbers: row i has values[first[i]:first[i + 1]]."""
 
     values: array[int] = field(default_factory=column)
     first: array[int] = field(default_factory=lambda: array("Q", [0]))
@@ -53,7 +53,7 @@ class Lists(Record):
 
 
 class OtlpProfile(Record):
-    """One OTLP profile: what it counts (string indices), the process its resource names (0: none), its samples."""
+    """One OTLP profile: its sample type (string indices), the pid of its resource (0: unknown), its samples."""
 
     type: int
     unit: int
@@ -68,7 +68,10 @@ class OtlpProfile(Record):
 
 
 class OtlpTables(Record):
-    """`text(i)` is string i of `strings`. Lines are rows of location, function and line."""
+    """The tables of a dictionary as columns, and its profiles.
+
+    `strings` is the number of strings, `text(i)` returns string i. Lines are rows of location, function and line.
+    """
 
     strings: int = 0
     text: Callable[[int], str] = str
@@ -86,26 +89,46 @@ class OtlpTables(Record):
 
 
 def first_location(tables: OtlpTables) -> int:
-    """1 where entry 0 of the location table stands for none, as it should; else 0."""
+    """Return 1 if entry 0 of the location table is empty, as it should be; else 0."""
     empty = bool(len(tables.location_address)) and not tables.location_address[0] and not tables.location_mapping[0]
     return int(empty and not (tables.line_location and tables.line_location[0] == 0))
 
 
 def signed(value: int) -> int:
-    """The 64 bits of a column as the number that was meant."""
+    """Return the 64 bits of a column as a signed number."""
     return value - (1 << 64) if value >> 63 else value
 
 
-def inside(indices: array[int], size: int, part: str, rule: str, first: Sequence[int] | None = None) -> None:
-    """Raise unless every index is below the size of its table; `first` distinguishes rows of several."""
-    index = wire.first_beyond(indices, size)
-    if index >= 0:
-        row = index if first is None else next(row for row, (a, b) in enumerate(pairwise(first)) if a <= index < b)
-        raise ProfileError(f"{part} {row}", None, rule, f"{signed(indices[index])} of {size}")
+class TableReference(NamedTuple):
+    """A field that has indices into a table."""
+
+    part: str
+    field: str
+    table: str
+
+    def error(self, row: str, index: int, size: int) -> ProfileError:
+        """Return the error for an index that is out of range."""
+        problem = f"{self.field} {signed(index)} is out of range: {self.table} has {size} entries"
+        return ProfileError(f"{self.part} {row}".rstrip(), None, problem)
 
 
-class Checked:
-    """Tables whose indices are looked at before they are used."""
+MAPPING_OF_LOCATION = TableReference("location", "mapping_index", "mapping_table")
+FUNCTION_OF_LINE = TableReference("line", "function_index", "function_table")
+LOCATION_OF_STACK = TableReference("stack", "location_indices", "location_table")
+STACK_OF_SAMPLE = TableReference("sample", "stack_index", "stack_table")
+ATTRIBUTE_OF_SAMPLE = TableReference("sample", "attribute_indices", "attribute_table")
+
+
+def check(reference: TableReference, indices: array[int], size: int, first: Sequence[int] | None = None) -> None:
+    """Raise ProfileError unless all indices are below `size`; `first` has the start of each row of several indices."""
+    wrong = wire.first_beyond(indices, size)
+    if wrong >= 0:
+        row = wrong if first is None else next(row for row, (a, b) in enumerate(pairwise(first)) if a <= wrong < b)
+        raise reference.error(f"{row}", indices[wrong], size)
+
+
+class CheckedTables:
+    """Tables with access by checked indices."""
 
     def __init__(self, tables: OtlpTables, budget: Budget) -> None:
         self.tables = tables
@@ -116,44 +139,39 @@ class Checked:
         if not 0 <= index < self.tables.strings:
             if index == 0:
                 return ""
-            raise ProfileError(
-                part, None, "it is an index into string_table", f"{signed(index)} of {self.tables.strings}"
-            )
+            raise TableReference(part, "string index", "string_table").error("", index, self.tables.strings)
         return self.tables.text(index)
 
     def label(self, index: int, part: str) -> Label:
-        found = self._labels.get(index)
-        if found is not None:
-            return found
-        table = self.tables.attributes
-        if not 0 <= index < len(table):
-            rule = "attribute_indices are indices into attribute_table"
-            raise ProfileError(part, None, rule, f"{signed(index)} of {len(table)}")
-        key, text, number, unit = table[index]
-        found = Label(self.string(key, "attribute"), text, number, self.string(unit, "attribute"))
-        self._labels[index] = found
-        return found
+        label = self._labels.get(index)
+        if label is None:
+            table = self.tables.attributes
+            if not 0 <= index < len(table):
+                raise TableReference(part, "attribute_indices", "attribute_table").error("", index, len(table))
+            key, text, number, unit = table[index]
+            label = Label(self.string(key, "attribute"), text, number, self.string(unit, "attribute"))
+            self._labels[index] = label
+        return label
 
     def mapping(self, index: int) -> Mapping:
         start, end, offset, name, attributes = self.tables.mappings[index]
-        labels = {one.key: one.text for one in (self.label(row, f"mapping {index}") for row in attributes)}
+        labels = {label.key: label.text for label in (self.label(row, f"mapping {index}") for row in attributes)}
         build_id = next((labels[key] for key in BUILD_IDS if labels.get(key)), "")
         return Mapping(start, end, offset, self.string(name, f"mapping {index}"), build_id)
 
 
 def profile_of(tables: OtlpTables, budget: Budget) -> ProfileData:
-    """The profile: sample types are the distinct ones of the profiles inside. Samples come when asked for."""
-    checked = Checked(tables, budget)
+    """Return a profile with the distinct sample types of the profiles inside. Samples are decoded on first use."""
+    checked = CheckedTables(tables, budget)
     profile = ProfileData()
     profile.mappings = [checked.mapping(index) for index in range(len(tables.mappings))]
-    none = bool(profile.mappings) and profile.mappings[0] == Mapping()
+    has_empty = bool(profile.mappings) and profile.mappings[0] == Mapping()
     skip = first_location(tables)
-    known = len(profile.mappings)
-    rule = "mapping_index is an index into mapping_table"
-    inside(tables.location_mapping, max(known, 1), "location", rule)
+    mappings = len(profile.mappings)
+    check(MAPPING_OF_LOCATION, tables.location_mapping, max(mappings, 1))
     profile.mapping = array("q", tables.location_mapping[skip:].tobytes())
-    if none or not known:
-        profile.mapping = array("q", [one or NO_MAPPING for one in profile.mapping])
+    if has_empty or not mappings:
+        profile.mapping = array("q", [index or NO_MAPPING for index in profile.mapping])
     profile.address = tables.location_address[skip:]
     profile.frames = [()] * len(profile.address)
     _names(profile, checked, skip)
@@ -163,10 +181,10 @@ def profile_of(tables: OtlpTables, budget: Budget) -> ProfileData:
     return profile
 
 
-def _names(profile: ProfileData, checked: Checked, skip: int) -> None:
-    """Frames of the locations that come with lines."""
+def _names(profile: ProfileData, checked: CheckedTables, skip: int) -> None:
+    """Decode the frames of locations with lines."""
     tables = checked.tables
-    inside(tables.line_function, len(tables.functions), "line", "function_index is an index into function_table")
+    check(FUNCTION_OF_LINE, tables.line_function, len(tables.functions))
     chains: dict[int, list[Frame]] = {}
     for location, function, line in zip(tables.line_location, tables.line_function, tables.line, strict=True):
         name, system, file, start = tables.functions[function]
@@ -180,8 +198,8 @@ def _names(profile: ProfileData, checked: Checked, skip: int) -> None:
         profile.frames[location - skip] = tuple(chain)
 
 
-def _kinds(profile: ProfileData, checked: Checked) -> None:
-    """What the profiles inside count, and when they were taken."""
+def _kinds(profile: ProfileData, checked: CheckedTables) -> None:
+    """Set the sample types, times and periods."""
     kinds: dict[SampleType, int] = {}
     for kind in checked.tables.kinds:
         kinds.setdefault(_type(checked, kind), len(kinds))
@@ -189,31 +207,29 @@ def _kinds(profile: ProfileData, checked: Checked) -> None:
         profile.duration_ns = max(profile.duration_ns, kind.duration_ns)
         profile.period = profile.period or kind.period
         if not profile.period_type.type:
-            profile.period_type = SampleType(*(checked.string(one, "period_type") for one in kind.period_type))
+            profile.period_type = SampleType(*(checked.string(index, "period_type") for index in kind.period_type))
     profile.sample_types = list(kinds)
     samples = [0] * len(kinds)
     for kind in checked.tables.kinds:
         samples[kinds[_type(checked, kind)]] += len(kind.stack)
-    # Each sample has a value of one type only, so a type with most samples shows most of the profile.
+    # each sample has a value of one type only, so the type with most samples shows most of the profile
     profile.default_type = max(range(len(kinds)), key=lambda index: (samples[index], index), default=0)
     checked.budget.charge(bounds.ENTRY * len(kinds) * sum(samples))
 
 
-def _type(checked: Checked, kind: OtlpProfile) -> SampleType:
+def _type(checked: CheckedTables, kind: OtlpProfile) -> SampleType:
     return SampleType(checked.string(kind.type, "profile"), checked.string(kind.unit, "profile"))
 
 
 def _check_samples(tables: OtlpTables) -> None:
-    """Every index of stacks and samples."""
-    rule = "location_indices are indices into location_table"
-    inside(tables.stacks.values, len(tables.location_address), "stack", rule, tables.stacks.first)
+    """Check every index of stacks and samples."""
+    check(LOCATION_OF_STACK, tables.stacks.values, len(tables.location_address), tables.stacks.first)
     for kind in tables.kinds:
-        inside(kind.stack, max(len(tables.stacks), 1), "sample", "stack_index is an index into stack_table")
-        rule = "attribute_indices are indices into attribute_table"
-        inside(kind.attributes.values, len(tables.attributes), "sample", rule, kind.attributes.first)
+        check(STACK_OF_SAMPLE, kind.stack, max(len(tables.stacks), 1))
+        check(ATTRIBUTE_OF_SAMPLE, kind.attributes.values, len(tables.attributes), kind.attributes.first)
 
 
-def _samples(profile: ProfileData, checked: Checked, skip: int) -> Samples:
+def _samples(profile: ProfileData, checked: CheckedTables, skip: int) -> Samples:
     """Return the samples of all the profiles inside, which share their stacks.
 
     A profile inside has one sample type: rows of equal stack and labels and of different types are one sample.
@@ -221,11 +237,11 @@ def _samples(profile: ProfileData, checked: Checked, skip: int) -> Samples:
     tables = checked.tables
     stacks = tables.stacks if len(tables.stacks) else Lists(first=array("Q", [0, 0]))
     out = Samples(first=wire.zeros("Q", len(stacks.first)), stack=wire.zeros("I", len(stacks.values)))
-    left, _, _ = stacks_kernel.without_none(stacks.values, stacks.first, skip, out.stack, out.first)
-    del out.stack[left:]
+    length, _, _ = stacks_kernel.without_none(stacks.values, stacks.first, skip, out.stack, out.first)
+    del out.stack[length:]
     out.values = [array("q") for _ in profile.sample_types]
     columns = {kind: index for index, kind in enumerate(profile.sample_types)}
-    parts: list[tuple[int, int]] = []  # of each profile inside, its column and how many rows it has
+    parts: list[tuple[int, int]] = []  # of each profile inside, its column and the number of its rows
     for kind in tables.kinds:
         out.of.extend(array("I", kind.stack))
         column = columns[_type(checked, kind)]
@@ -236,22 +252,22 @@ def _samples(profile: ProfileData, checked: Checked, skip: int) -> Samples:
         if not len(kind.attributes.values):
             out.labels += [of_resource] * len(kind.stack)
             continue
-        known: dict[tuple[int, ...], tuple[Label, ...]] = {}
+        label_sets: dict[tuple[int, ...], tuple[Label, ...]] = {}
         for row in kind.attributes.rows():
-            labels = known.get(row)
+            labels = label_sets.get(row)
             if labels is None:
                 checked.budget.charge(bounds.LABELS + bounds.ENTRY * len(row))
-                labels = tuple(checked.label(one, "sample") for one in row)
-                labels = known[row] = labels if any(one.key == PID for one in labels) else labels + of_resource
+                labels = tuple(checked.label(index, "sample") for index in row)
+                labels = labels if any(label.key == PID for label in labels) else labels + of_resource
+                label_sets[row] = labels
             out.labels.append(labels)
     return _joined(out, parts, checked.budget) if len(columns) > 1 else out
 
 
 def _joined(samples: Samples, parts: list[tuple[int, int]], budget: Budget) -> Samples:
-    """Return the samples with the nth rows of equal stack and labels of all types as one.
+    """Join the nth rows of all types that have equal stacks and labels; equal rows of one type stay separate.
 
-    `parts` are (column, rows) of consecutive rows that have values of that column alone. Equal rows of one type stay
-    apart, as they came.
+    `parts` are (column, rows) of consecutive rows with values of that column only.
     """
     budget.charge(bounds.SAMPLE * len(samples))
     numbers: dict[tuple[Label, ...], int] = {}
@@ -269,21 +285,21 @@ def _joined(samples: Samples, parts: list[tuple[int, int]], budget: Budget) -> S
                 number = label_sets[id(labels)] = numbers.setdefault(labels, len(numbers))
             key = samples.of[row], number
             nth = count[key] = count.get(key, 0) + 1
-            found = joined.setdefault((*key, nth), len(out.of))
-            if found == len(out.of):
+            index = joined.setdefault((*key, nth), len(out.of))
+            if index == len(out.of):
                 out.of.append(samples.of[row])
                 out.labels.append(labels)
-            target.append(found)
+            target.append(index)
     for values in samples.values:
         out.values.append(array("q", [0]) * len(out.of))
-        for at, value in zip(target, values, strict=True):
+        for index, value in zip(target, values, strict=True):
             if value:
-                out.values[-1][at] = value
+                out.values[-1][index] = value
     return out
 
 
 class OtlpNames:
-    """The string and function tables as they grow; new entries are listed in the order they get their index."""
+    """Builds the string and function tables; new entries are in order of their indices."""
 
     def __init__(self, profile: ProfileData, tables: OtlpTables | None = None) -> None:
         self.profile = profile
@@ -292,7 +308,7 @@ class OtlpNames:
         self.strings: dict[str, int] = {}
         self._strings = tables.strings if tables else 0
         self._functions = len(tables.functions) if tables else 0
-        self._known: dict[tuple[str, str, int], int] = {}
+        self._function_numbers: dict[tuple[str, str, int], int] = {}
         for index in range(self._strings):
             self.strings.setdefault(tables.text(index) if tables else "", index)
         self.string("")
@@ -301,22 +317,22 @@ class OtlpNames:
             self._functions = 1
 
     def string(self, text: str) -> int:
-        found = self.strings.get(text)
-        if found is None:
-            found = self.strings[text] = self._strings
+        index = self.strings.get(text)
+        if index is None:
+            index = self.strings[text] = self._strings
             self._strings += 1
             self.new_strings.append(text)
-        return found
+        return index
 
     def function(self, frame: Frame) -> int:
-        """The index of a frame's function."""
+        """Return the index of a frame's function."""
         name, file, start = frame.function, frame.file, frame.start_line
-        found = self._known.get((name, file, start))
-        if found is None:
-            found = self._known[name, file, start] = self._functions
+        index = self._function_numbers.get((name, file, start))
+        if index is None:
+            index = self._function_numbers[name, file, start] = self._functions
             self._functions += 1
             system = self.profile.system_names.get(name, name)
             entry = {"nameStrindex": self.string(name), "systemNameStrindex": self.string(system)}
             entry |= {"filenameStrindex": self.string(file)}
             self.new_functions.append(entry | ({"startLine": start} if start else {}))
-        return found
+        return index

@@ -1,11 +1,10 @@
-"""The text of `perf script`, read; perf_lines says what its lines mean.
+"""Reader of the text of `perf script`, whose lines are described in perf_lines.
 
-Addresses of user code in call graphs are offsets in the file since Linux 5.12; before, and in samples of one line, they
-are runtime addresses, which can be named when the text says where the file was mapped: by mapping events (perf script
---show-mmap-events), by -F +dsoff, or because the file is not moved when it is loaded. Text is taken for offsets until
-an address can't be one. Where only offsets are known, files are placed beside one another above every real address, so
-that the profile is one like any other. Callers' addresses are return addresses here; in the profile they are the byte
-before, inside the call. Names that perf knew are kept until they are overwritten.
+Addresses of user code in call graphs are offsets in the file since Linux 5.12. Before, and in samples of one line, they
+are runtime addresses, which can be named if the mapping of the file is known: by mapping events (perf script
+--show-mmap-events), by -F +dsoff, or because the file is loaded at its vaddrs. Addresses are read as offsets until one
+can't be an offset. If only offsets are known, the files are given consecutive ranges above all real addresses. Return
+addresses of callers become the byte before, inside the call. Names from perf are kept until they are overwritten.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from whence.profiles.formats.perf_lines import (
     LOST,
     PerfFrame,
     SampleHeader,
-    behind,
+    frame_of,
     header_of,
     looks_like,
-    place_of,
+    trailing_frame,
 )
 from whence.profiles.formats.perf_memory import Memories, RuntimeAddresses
 from whence.samples import bounds
@@ -34,11 +33,11 @@ from whence.samples.text import lines_of
 
 __all__ = ["looks_like", "read"]
 
-LARGEST = (1 << 63) - 1
+INT64_MAX = (1 << 63) - 1
 
 
 class PerfSample(Record):
-    """One sample as its lines come."""
+    """The sample whose lines are being read."""
 
     pid: int
     labels: tuple[Label, ...]
@@ -50,7 +49,7 @@ class PerfSample(Record):
 
 
 class PerfReader:
-    """The profile as it grows, line by line."""
+    """Builds a profile, line by line."""
 
     def __init__(self, budget: Budget, runtime: bool = False) -> None:
         self.profile = ProfileData(stored=bounds.stored(budget))
@@ -60,20 +59,21 @@ class PerfReader:
         self.events: dict[str, None] = {}
         self.samples: dict[
             tuple[str, tuple[int, ...], tuple[Label, ...]], list[int]
-        ] = {}  # event, stack, labels -> count, period, its number
+        ] = {}  # (event, stack, labels) -> [count, sum of periods, number]
         self.sample: PerfSample | None = None
-        self.alone = False  # whether a sample of one line was seen
-        self.bare = False  # whether a sample without any frame was seen
-        self.unsure: tuple[int, str] | None = None  # the header, where only a frame behind it makes it one
-        self.known: dict[tuple[object, ...], int] = {}  # frames of a process and their locations, until it maps more
-        self.places: dict[str, PerfFrame | None] = {}  # lines repeat
-        self.files: bool | None = None  # whether frames come with their file
+        self.one_line = False  # whether there was a sample of one line
+        self.has_empty = False  # whether there was a sample without a frame
+        self.unsure: tuple[int, str] | None = None  # a line that is a header only if a frame follows
+        self.frame_locations: dict[tuple[object, ...], int] = {}  # of frames of a process, until it maps more
+        self.frames: dict[str, PerfFrame | None] = {}  # by line, as lines repeat
+        self.has_files: bool | None = None  # whether frames have their file
         self.labels: dict[tuple[str, int, int], tuple[Label, ...]] = {}
-        self.events_of = array("I")  # of each sample with a time: which of `samples` it is, when, its period
+        self.events_of = array("I")  # of each sample with a time: its number in `samples`, time and period
         self.times = array("q")
         self.periods = array("q")
 
     def line(self, number: int, text: str) -> None:
+        """Read a line."""
         if not text.strip():
             self.finish()
         elif text.startswith("\t"):
@@ -84,7 +84,7 @@ class PerfReader:
             self.finish()
             self.lost(text)
             self.memories.record(text)
-            self.known.clear()
+            self.frame_locations.clear()
         else:
             header = header_of(text)
             if header is None or (text[0].isspace() and self.sample is not None and not header.sure):
@@ -93,13 +93,13 @@ class PerfReader:
                 self.header(number, text, header)
 
     def lost(self, text: str) -> None:
-        """Samples that were lost, where a line says so."""
-        found = LOST.search(text)
-        if found is not None:
+        """Count lost samples, if the line is such an event."""
+        match = LOST.search(text)
+        if match is not None:
             self.budget.charge(bounds.LABEL)
-            header = header_of(text[: found.start()])
+            header = header_of(text[: match.start()])
             time, pid, tid = (header.time or 0, header.pid, header.tid) if header is not None else (0, 0, 0)
-            self.profile.lost.append(LostSamples(int(found["count"]), time, pid, tid or pid))
+            self.profile.lost.append(LostSamples(int(match["count"]), time, pid, tid or pid))
 
     def header(self, number: int, text: str, header: SampleHeader) -> None:
         self.finish()
@@ -107,30 +107,30 @@ class PerfReader:
         key = header.comm, pid, header.tid or header.pid * (pid != header.pid)
         labels = self.labels.get(key)
         if labels is None:
-            found = Label("comm", key[0]), Label("pid", number=pid), Label("tid", number=key[2])
-            labels = self.labels[key] = tuple(one for one in found if one.text or one.number)
+            every = Label("comm", key[0]), Label("pid", number=pid), Label("tid", number=key[2])
+            labels = self.labels[key] = tuple(label for label in every if label.text or label.number)
         self.sample = PerfSample(pid, labels, header.event, header.period, time=header.time)
         self.unsure = None if header.sure else (number, text)
-        place = behind(header)
-        if place is not None:
-            self.alone = True
-            self.add(self.sample, place, alone=True)
+        frame = trailing_frame(header)
+        if frame is not None:
+            self.one_line = True
+            self.add(self.sample, frame, one_line=True)
 
     def frame(self, number: int, text: str) -> None:
-        """A frame, or what may stand among frames: lines, instructions, registers, branches."""
+        """Read a frame, or another line of a sample: a source line, an instruction, registers, branches."""
         try:
-            place = self.places[text]
+            frame = self.frames[text]
         except KeyError:
             self.budget.charge(bounds.LOCATION + 2 * len(text))
-            place = self.places[text] = place_of(text)
-        if place is not None and (text[0] == "\t" or place.file is not None):
-            if self.files is None:
-                self.files = place.file is not None
-            if self.files and place.file is None:
+            frame = self.frames[text] = frame_of(text)
+        if frame is not None and (text[0] == "\t" or frame.file is not None):
+            if self.has_files is None:
+                self.has_files = frame.file is not None
+            if self.has_files and frame.file is None:
                 return  # an instruction
-            if self.sample is None:  # -F without anything that makes a header
+            if self.sample is None:  # -F without any field of a header
                 self.sample = PerfSample(0, (), "", 1)
-            self.add(self.sample, place)
+            self.add(self.sample, frame)
             return
         line = LINE.match(text)
         if line is not None and self.sample is not None and (self.sample.stack or self.sample.inlined):
@@ -141,35 +141,35 @@ class PerfReader:
                 expected = "a frame's address, name and file"
             self.profile.skip(f"perf line {number}", expected, text)
 
-    def add(self, sample: PerfSample, one: PerfFrame, *, alone: bool = False) -> None:
-        """A frame behind those the sample has."""
+    def add(self, sample: PerfSample, frame: PerfFrame, *, one_line: bool = False) -> None:
+        """Append a frame to the sample."""
         self.unsure = None
-        if one.inlined:
-            sample.inlined.append(Frame(one.name, inlined=True))
+        if frame.inlined:
+            sample.inlined.append(Frame(frame.name, inlined=True))
             return
-        key = one, sample.pid, bool(sample.stack), alone
-        if not sample.inlined and key in self.known:
-            sample.stack.append(self.known[key])
+        key = frame, sample.pid, bool(sample.stack), one_line
+        if not sample.inlined and key in self.frame_locations:
+            sample.stack.append(self.frame_locations[key])
             return
         inlined = bool(sample.inlined)
-        mapping, address = self.memories.place(sample.pid, one, alone)
-        frames = (*sample.inlined, Frame(one.name)) if one.name else ()
+        mapping, address = self.memories.locate(sample.pid, frame, one_line)
+        frames = (*sample.inlined, Frame(frame.name)) if frame.name else ()
         sample.inlined = []
         if sample.stack and address:
             address -= 1
         path = "" if mapping == NO_MAPPING else self.profile.mappings[mapping].path
-        process = sample.pid if not path or GENERATED.match(path) else 0  # code of one process only
-        whole = mapping, address, frames, process
-        location = self.locations.get(whole)
+        process = sample.pid if not path or GENERATED.match(path) else 0  # generated code
+        location_key = mapping, address, frames, process
+        location = self.locations.get(location_key)
         if location is None:
             self.budget.charge(bounds.LOCATION + bounds.FRAME * len(frames))
-            location = self.locations[whole] = self.profile.location(mapping, address, frames)
+            location = self.locations[location_key] = self.profile.location(mapping, address, frames)
         if not inlined:
-            self.known[key] = location
+            self.frame_locations[key] = location
         sample.stack.append(location)
 
     def source_line(self, file: str, line: int) -> None:
-        """The line of the frame before: of the inlined call when one was last, else of the location."""
+        """Set the line of the previous frame: an inlined call, or a location."""
         assert self.sample is not None
         sample = self.sample
         if sample.inlined:
@@ -180,7 +180,7 @@ class PerfReader:
                 self.profile.frames[sample.stack[-1]] = (*frames[:-1], frames[-1]._replace(file=file, line=line))
 
     def finish(self) -> None:
-        """The sample is whole: add it to the equal ones before it."""
+        """Add the current sample to the samples with equal stacks."""
         sample, self.sample = self.sample, None
         if self.unsure is not None:
             (number, text), self.unsure = self.unsure, None
@@ -188,7 +188,7 @@ class PerfReader:
             return
         if sample is None:
             return
-        self.bare |= not sample.stack
+        self.has_empty |= not sample.stack
         if not sample.stack:
             return
         self.events[sample.event] = None
@@ -198,15 +198,16 @@ class PerfReader:
             self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(sample.stack))
             counts = self.samples[key] = [0, 0, len(self.samples)]
         counts[0] += 1
-        counts[1] = min(counts[1] + sample.period, LARGEST)
+        counts[1] = min(counts[1] + sample.period, INT64_MAX)
         if sample.time is not None:
             self.events_of.append(counts[2])
             self.times.append(sample.time)
-            self.periods.append(min(sample.period, LARGEST))
+            self.periods.append(min(sample.period, INT64_MAX))
 
-    def whole(self) -> ProfileData:
+    def result(self) -> ProfileData:
+        """Return the profile."""
         self.finish()
-        self.memories.place_loose_files(self.alone)
+        self.memories.map_loose_files(self.one_line)
         self.profile.put_files_first()
         profile = self.profile
         names = [name for name in self.events if name]
@@ -222,45 +223,43 @@ class PerfReader:
         return profile
 
     def timeline(self, names: list[str]) -> Timeline:
-        """When each sample was taken."""
+        """Return the time of each sample."""
         kind = [names.index(event) if event in names else -1 for event, _, _ in self.samples]
         self.budget.charge(bounds.ENTRY * len(self.times) * (2 + len(names)))
         values = [array("q", [1]) * len(self.times)]
         for number in range(len(names)):
-            some = (
-                period if kind[at] == number else 0 for at, period in zip(self.events_of, self.periods, strict=True)
-            )
-            values.append(array("q", some))
+            rows = zip(self.events_of, self.periods, strict=True)
+            values.append(array("q", (period if kind[row] == number else 0 for row, period in rows)))
         return Timeline(self.events_of, self.times, values)
 
 
 def unit_of(event: str) -> str:
-    """What an event's period counts."""
+    """Return the unit of an event's period."""
     return "nanoseconds" if event.startswith(("cpu-clock", "task-clock")) else "count"
 
 
 def read(text: str, budget: Budget | None = None) -> ProfileData:
-    """A profile from the text of `perf script`: a sample type for the samples, and one for each event's periods.
+    """Read the text of `perf script`: the sample types are the number of samples, and the periods of each event.
 
-    Lines that are neither header nor frame are counted; they are an error where there are no samples.
+    Other lines are counted. Raises ProfileError if there are no samples.
     """
     budget = budget or bounds.reading(len(text))
     spent = budget.spent
     try:
         return read_as(text, budget, runtime=False)
     except RuntimeAddresses:
-        budget.spent = spent  # what was made is let go
+        budget.spent = spent  # the first attempt is released
         return read_as(text, budget, runtime=True)
 
 
 def read_as(text: str, budget: Budget, *, runtime: bool) -> ProfileData:
-    """The same, with addresses of call graphs taken for runtime addresses or for offsets."""
+    """Read a text whose addresses in call graphs are runtime addresses, or offsets."""
     reader = PerfReader(budget, runtime)
     for number, line in lines_of(text, budget):
         reader.line(number, line)
-    profile = reader.whole()
+    profile = reader.result()
     if not reader.samples:
         profile.check_skipped(0)
-    if reader.bare and not reader.samples:
-        raise ProfileError("perf", None, "samples have addresses (perf script -F +ip,sym,dso)")
+    if reader.has_empty and not reader.samples:
+        raise ProfileError("perf", None, "samples without addresses: run perf script with -F +ip,sym,dso")
     return profile

@@ -7,7 +7,7 @@
       main.c:12                                               -F +srcline
     app 4242 81.4: PERF_RECORD_MMAP2 4242/4242: [0x55d000(0x1000) @ 0x1000 08:01 77 0]: r-xp /usr/bin/app
 
-Frames begin with a tab. A sample of one line (no call graph) has its frame behind the header.
+Frames begin with a tab. A sample of one line (without a call graph) has its frame after the header.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ HEADER = re.compile(
     r"\s*(?:(?P<comm>\S.*?)\s+)?(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?\s+(?:\[\d+\]\s+)?(?:[^\s:]{1,12}\s+)?"
     rf"(?P<time>\d+\.\d+):(?:\s+(?P<period>\d{{1,18}})(?=\s|$))?(?:\s+(?P<event>{EVENT}):+(?=\s|$))?\s*(?P<rest>.*)$"
 )
-BARE = re.compile(  # what is left of a header where -F leaves out the time
+BARE = re.compile(  # a header without a time
     r"(?:(?P<comm>[^\s:][^:]*?)(?:\s+|$))??(?:(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?(?:\s+|$))?(?:\[\d+\]\s*)?"
     rf"(?:(?P<period>\d{{1,18}})(?:\s+|$))?(?:(?P<event>{EVENT}):+(?=\s|$))?\s*(?P<rest>)$"
 )
-TIMELESS = re.compile(  # a header without a time that shows by its pid and event what it is
+TIMELESS = re.compile(  # a header without a time, but with a pid and an event
     r"(?:(?P<comm>\S.*?)\s+)?(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?\s+(?:\[\d+\]\s+)?"
     rf"(?:(?P<period>\d{{1,18}})\s+)?(?P<event>{EVENT}):+(?:\s+(?P<rest>.*))?$"
 )
@@ -42,15 +42,15 @@ LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?:? lost (?P<count>\d{1,18})")
 LINE = re.compile(r"\s+(?P<file>[^\s?:].*):(?P<line>[1-9]\d{0,9})(?: \(discriminator \d+\))?$")
 INTO = re.compile(r"\+0x[0-9a-f]+$")
 RUNS = re.compile(r"\s+")
-HEAD = 1024  # characters in which a header ends
-LONGEST_TIME = 19  # characters that 64 bits of nanoseconds have
-LONGEST = 1 << 16  # characters of a frame's line: names of templates are long
+MAX_HEADER = 1024  # characters
+MAX_TIME = 19  # characters of 64 bits of nanoseconds
+MAX_FRAME = 1 << 16  # characters of a frame's line: names of templates are long
 INLINED = "(inlined)"
 UNKNOWN = ("[unknown]", "")
 
 
 class SampleHeader(NamedTuple):
-    """The head of a sample. `sure` is false where nothing but a frame behind it makes it one."""
+    """The header of a sample. `sure` is false for a line that is a header only if a frame follows."""
 
     comm: str
     pid: int
@@ -59,11 +59,11 @@ class SampleHeader(NamedTuple):
     period: int
     rest: str
     sure: bool
-    time: int | None  # nanoseconds; None where it is not printed
+    time: int | None  # nanoseconds; None if not printed
 
 
 class PerfFrame(NamedTuple):
-    """A frame. `file` is None where perf was not asked for it, `offset` where it is not printed."""
+    """A frame. Fields that are not printed (`file`, `offset`) have the value None."""
 
     address: int
     name: str
@@ -73,95 +73,93 @@ class PerfFrame(NamedTuple):
 
 
 def header_of(text: str) -> SampleHeader | None:
-    """The head of a sample; None for a line that is none."""
-    text = RUNS.sub(" ", text).strip()  # where blanks stand alone, no line can be read in many ways
-    text, behind = text[:HEAD], text[HEAD:]
-    found = HEADER.match(text)
-    if found is None and not behind:
-        found = timeless(text)
-    sure = found is not None
-    if found is None:
-        found = BARE.match(text)
-        if found is None:
+    """Return the header of a sample; None for other lines."""
+    text = RUNS.sub(" ", text).strip()  # runs of blanks would make the patterns backtrack
+    text, tail = text[:MAX_HEADER], text[MAX_HEADER:]
+    match = HEADER.match(text)
+    if match is None and not tail:
+        match = timeless(text)
+    sure = match is not None
+    if match is None:
+        match = BARE.match(text)
+        if match is None:
             return None
-    comm, pid, tid, event, period, rest = found.group("comm", "pid", "tid", "event", "period", "rest")
+    comm, pid, tid, event, period, rest = match.group("comm", "pid", "tid", "event", "period", "rest")
     return SampleHeader(
         comm or "",
         int(pid or 0),
         int(tid or 0),
         event or "",
         int(period or 1),
-        (rest or "") + behind,
+        (rest or "") + tail,
         sure,
-        time_in(found.groupdict().get("time")),
+        time_in(match.groupdict().get("time")),
     )
 
 
 def time_in(text: str | None) -> int | None:
-    """Seconds with digits behind the point as nanoseconds.
+    """Return seconds with a decimal point as nanoseconds.
 
     >>> time_in("81.5"), time_in("4217.123456"), time_in(None)
     (81500000000, 4217123456000, None)
     """
-    if text is None or len(text) > LONGEST_TIME:
+    if text is None or len(text) > MAX_TIME:
         return None
-    seconds, _, behind = text.partition(".")
-    return int(seconds) * 10**9 + int(behind[:9].ljust(9, "0"))
+    seconds, _, fraction = text.partition(".")
+    return int(seconds) * 10**9 + int(fraction[:9].ljust(9, "0"))
 
 
 def timeless(text: str) -> re.Match[str] | None:
-    """A header without a time that nothing else can be: nothing or a whole frame stands behind its event."""
-    found = TIMELESS.match(text)
-    if found is None or not found["rest"]:
-        return found
-    place = place_of(found["rest"])
-    return found if place is not None and place.file is not None else None
+    """Match a header without a time, whose event is followed by nothing or by a complete frame."""
+    match = TIMELESS.match(text)
+    if match is None or not match["rest"]:
+        return match
+    frame = frame_of(match["rest"])
+    return match if frame is not None and frame.file is not None else None
 
 
-def sure(text: str) -> bool:
-    """Whether a line is a header for certain."""
+def is_header(text: str) -> bool:
+    """Return True if a line is certainly a header."""
     header = header_of(text)
     return header is not None and header.sure
 
 
-def place_of(text: str) -> PerfFrame | None:
-    """The frame of a line; None for a line that is none."""
-    if len(text) > LONGEST:
+def frame_of(text: str) -> PerfFrame | None:
+    """Return the frame of a line; None for other lines."""
+    if len(text) > MAX_FRAME:
         return None
-    found = FRAME.match(text)
-    if found is None:
-        found = NO_FILE.match(text)
-        if found is None or (found["name"] or "").startswith("insn:"):
+    match = FRAME.match(text)
+    if match is None:
+        match = NO_FILE.match(text)
+        if match is None or (match["name"] or "").startswith("insn:"):
             return None
-        return PerfFrame(int(found["address"], 16), plain(found["name"] or ""), None, None, False)
-    offset = found["offset"]
+        return PerfFrame(int(match["address"], 16), plain(match["name"] or ""), None, None, False)
+    offset = int(match["offset"], 16) if match["offset"] else None
     inlined = text.rstrip().endswith(INLINED)
-    return PerfFrame(
-        int(found["address"], 16), plain(found["name"]), found["file"], int(offset, 16) if offset else None, inlined
-    )
+    return PerfFrame(int(match["address"], 16), plain(match["name"]), match["file"], offset, inlined)
 
 
 def plain(name: str) -> str:
-    """A function's name without the offset in it; "" for [unknown]."""
+    """Return a function's name without an offset; "" for [unknown]."""
     name = INTO.sub("", name.strip())
     return "" if name in UNKNOWN else name
 
 
-def behind(header: SampleHeader) -> PerfFrame | None:
-    """The frame behind a header, for a sample of one line; numbers there may be other fields."""
-    place = place_of(header.rest) if header.rest else None
-    if place is not None and place.file is None and not place.name and len(header.rest.strip()) < 6:
+def trailing_frame(header: SampleHeader) -> PerfFrame | None:
+    """Return the frame after a header, of a sample of one line; None for other fields that are numbers."""
+    frame = frame_of(header.rest) if header.rest else None
+    if frame is not None and frame.file is None and not frame.name and len(header.rest.strip()) < 6:
         return None
-    return place
+    return frame
 
 
 def looks_like(text: str) -> bool:
-    """Whether text is perf script's, and not folded stacks: its first two lines have a sample, a frame or an event."""
+    """Return True for the text of perf script: one of its first two lines is a header, a frame or an event."""
     seen = 0
     for line in text.split("\n"):
         if not line.strip() or line.startswith("#"):
             continue
-        if "PERF_RECORD_" in line or sure(line) or (line.startswith("\t") and place_of(line)):
+        if "PERF_RECORD_" in line or is_header(line) or (line.startswith("\t") and frame_of(line)):
             return True
         seen += 1
         if seen > 1:

@@ -1,7 +1,7 @@
-"""Where files lay in the processes of a `perf script` text: from its mapping events, else made up.
+"""Mappings of the processes of a `perf script` text, from its mapping events, or made up.
 
-Addresses of call graphs are taken for offsets in files until one can't be an offset (profiles.formats.perf). Where only
-offsets are known, files are placed beside one another above every real address.
+Addresses of call graphs are read as offsets in files until one can't be an offset (profiles.formats.perf). If only
+offsets are known, the files are given consecutive ranges above all real addresses.
 """
 
 from __future__ import annotations
@@ -18,78 +18,80 @@ from whence.samples.model import NO_MAPPING, Mapping, ProfileData
 
 ANONYMOUS = ("//anon", "/anon_hugepage")
 BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
-PLACED = 1 << 56  # where files go of which only offsets are known; each has 4 GiB
+MADE_UP = 1 << 56  # start of the ranges of files for which only offsets are known; each has 4 GiB
 
 
 class RuntimeAddresses(Exception):
-    """An address was met that is no offset in its file: the text has runtime addresses."""
+    """An address is not an offset in its file, so the text has runtime addresses."""
 
 
 class PerfMemory(Record):
-    """What is mapped in one process: starts in order, the index of each mapping, and the mappings of each path.
+    """The mappings of one process: starts in order, the index of each mapping, and the mappings of each path.
 
-    A child that was forked has its parent's lists until one of the two maps something.
+    A forked child shares the lists of its parent until one of them maps something.
     """
 
     starts: list[int] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
-    paths: dict[str, dict[int, None]] = field(default_factory=dict)  # the indexes of each path, covered ones too
+    paths: dict[str, dict[int, None]] = field(
+        default_factory=dict
+    )  # of each path, including mappings that were replaced
     shared: bool = False
 
     def has(self, index: int, start: int) -> bool:
-        """Whether a mapping is still there, and not covered by a later one."""
+        """Return True if no later mapping replaced a mapping."""
         row = bisect_right(self.starts, start) - 1
         return row >= 0 and self.indexes[row] == index
 
 
 class Memories:
-    """The memory of every process as the text has it, and the profile's mappings."""
+    """The memory of every process, and the profile's mappings."""
 
     def __init__(self, profile: ProfileData, budget: Budget, runtime: bool) -> None:
         self.profile = profile
         self.budget = budget
-        self.runtime = runtime  # whether addresses of call graphs are runtime ones
+        self.runtime = runtime  # whether addresses of call graphs are runtime addresses
         self.memory: dict[int, PerfMemory] = {}
         self.threads: dict[int, int] = {}  # thread -> process, where known
         self.mappings: dict[Mapping, int] = {}
-        self.loose: dict[str, int] = {}  # mappings known by their path only
-        self.offsets = False  # whether -F +dsoff was seen
+        self.loose: dict[str, int] = {}  # by path: mappings whose range is unknown
+        self.offsets = False  # whether the text has -F +dsoff
 
     def record(self, text: str) -> None:
-        """A mapping, or a process that starts with its parent's."""
-        found = MMAP.search(text)
-        if found is not None:
-            path = found["path"].strip()
-            if "x" not in found["mode"]:
+        """Read a mapping event or a fork event."""
+        match = MMAP.search(text)
+        if match is not None:
+            path = match["path"].strip()
+            if "x" not in match["mode"]:
                 return
-            start, size = int(found["start"], 16), int(found["size"], 16)
+            start, size = int(match["start"], 16), int(match["size"], 16)
             if start + size >= 1 << 64:
                 return
-            build_id = BUILD_ID.search(found["about"] or "")
-            offset = int(found["offset"], 16) if not path.startswith("[") or path.startswith("[kernel") else 0
+            build_id = BUILD_ID.search(match["about"] or "")
+            offset = int(match["offset"], 16) if not path.startswith("[") or path.startswith("[kernel") else 0
             if path.startswith(ANONYMOUS):
-                path = f"/tmp/perf-{found['pid']}.map"  # as perf calls it in the frames
-            self.map(int(found["pid"]), Mapping(start, start + size, offset, path, build_id[1] if build_id else ""))
-        forked = FORK.search(text)
-        if forked is not None:
-            child, parent = int(forked["child"]), self.memory.get(int(forked["parent"]))
-            self.threads[int(forked["tid"])] = child
-            if parent is not None and child != int(forked["parent"]):
+                path = f"/tmp/perf-{match['pid']}.map"  # perf's name in frames
+            self.map(int(match["pid"]), Mapping(start, start + size, offset, path, build_id[1] if build_id else ""))
+        fork = FORK.search(text)
+        if fork is not None:
+            child, parent = int(fork["child"]), self.memory.get(int(fork["parent"]))
+            self.threads[int(fork["tid"])] = child
+            if parent is not None and child != int(fork["parent"]):
                 parent.shared = True
                 self.memory[child] = replaced(parent)
 
     def of(self, pid: int) -> PerfMemory:
-        """The memory of a process, or of a thread: perf script prints the thread unless it is asked for both."""
-        found = self.memory.get(pid) or self.memory.get(self.threads.get(pid, pid))
-        if found is None and len(self.memory) - (-1 in self.memory) == 1:
-            found = next(memory for one, memory in self.memory.items() if one != -1)
-        return found or PerfMemory()
+        """Return the memory of a process or thread: perf script prints threads by default."""
+        memory = self.memory.get(pid) or self.memory.get(self.threads.get(pid, pid))
+        if memory is None and len(self.memory) - (-1 in self.memory) == 1:
+            memory = next(memory for number, memory in self.memory.items() if number != -1)
+        return memory or PerfMemory()
 
     def map(self, pid: int, mapping: Mapping) -> int:
-        """A new mapping of a process takes the place of those it covers."""
+        """Add a mapping to a process; it replaces the mappings whose start it covers."""
         index = self.index(mapping)
         memory = self.memory.setdefault(pid, PerfMemory())
-        self.budget.charge(len(memory.starts) // bounds.STEP)  # to make room among them
+        self.budget.charge(len(memory.starts) // bounds.STEP)  # for moving the entries after it
         if memory.shared:
             self.budget.charge(4 * bounds.ENTRY * len(memory.starts))
             paths = {path: dict(indexes) for path, indexes in memory.paths.items()}
@@ -102,43 +104,43 @@ class Memories:
         return index
 
     def index(self, mapping: Mapping) -> int:
-        found = self.mappings.get(mapping)
-        if found is None:
+        index = self.mappings.get(mapping)
+        if index is None:
             self.budget.charge(bounds.MAPPING)
-            found = self.mappings[mapping] = len(self.profile.mappings)
+            index = self.mappings[mapping] = len(self.profile.mappings)
             self.profile.mappings.append(mapping)
-        return found
+        return index
 
-    def place(self, pid: int, one: PerfFrame, alone: bool) -> tuple[int, int]:
-        """Mapping and runtime address: by the mapping events, by the offset in the file, or only by name."""
-        file = one.file or ""
-        into = one.address if one.offset is None else one.offset
-        moved = not file.startswith("/") or kind_of(Mapping(path=file), 0) is not AddressKind.FILE
-        here = self.mapped(pid, one.address, file)
-        if here is not None and one.offset is None and (moved or alone or self.runtime):
-            return here, one.address
+    def locate(self, pid: int, frame: PerfFrame, one_line: bool) -> tuple[int, int]:
+        """Return the mapping and the runtime address of a frame: by mapping events, offset in the file, or path."""
+        file = frame.file or ""
+        offset = frame.address if frame.offset is None else frame.offset
+        is_runtime = not file.startswith("/") or kind_of(Mapping(path=file), 0) is not AddressKind.FILE
+        mapped = self.mapped(pid, frame.address, file)
+        if mapped is not None and frame.offset is None and (is_runtime or one_line or self.runtime):
+            return mapped, frame.address
         memory = self.of(pid)
         for index in () if file in UNKNOWN else memory.paths.get(file, ()):
             self.budget.charge(bounds.STEP)
             mapping = self.profile.mappings[index]
-            inside = 0 <= into - mapping.file_offset < mapping.end - mapping.start
-            if inside and memory.has(index, mapping.start):
-                return index, into - mapping.file_offset + mapping.start
-        if here is not None:
-            if one.offset is None:
+            is_inside = 0 <= offset - mapping.file_offset < mapping.end - mapping.start
+            if is_inside and memory.has(index, mapping.start):
+                return index, offset - mapping.file_offset + mapping.start
+        if mapped is not None:
+            if frame.offset is None:
                 raise RuntimeAddresses
-            return here, one.address
+            return mapped, frame.address
         if file in UNKNOWN:
-            return NO_MAPPING, one.address
+            return NO_MAPPING, frame.address
         if file not in self.loose:
             self.budget.charge(bounds.MAPPING)
             self.loose[file] = len(self.profile.mappings)
             self.profile.mappings.append(Mapping(path=file))
-        self.offsets |= one.offset is not None
-        return self.loose[file], into
+        self.offsets |= frame.offset is not None
+        return self.loose[file], offset
 
     def mapped(self, pid: int, address: int, file: str) -> int | None:
-        """The mapping of a process, or of the kernel, that has a runtime address."""
+        """Return the mapping of a process, or of the kernel, that has a runtime address."""
         for memory in (self.of(pid), self.memory.get(-1, PerfMemory())):
             row = bisect_right(memory.starts, address) - 1
             if row >= 0:
@@ -147,18 +149,19 @@ class Memories:
                     return memory.indexes[row]
         return None
 
-    def place_loose_files(self, alone: bool) -> None:
-        """Decide what the addresses in files known by name only are: offsets, unless one is too high for that."""
+    def map_loose_files(self, one_line: bool) -> None:
+        """Give files without a known range a made-up range, unless their addresses are runtime addresses."""
         profile = self.profile
         files = {
             index
             for path, index in self.loose.items()
             if path.startswith("/") and kind_of(profile.mappings[index], 0) is AddressKind.FILE
         }
-        high = any(one in files and row >> 40 for one, row in zip(profile.mapping, profile.address, strict=True))
-        if (high or self.runtime or alone) and not self.offsets:
+        rows = zip(profile.mapping, profile.address, strict=True)
+        has_high = any(index in files and address >> 40 for index, address in rows)
+        if (has_high or self.runtime or one_line) and not self.offsets:
             return
-        start = {index: PLACED + (row << 32) for row, index in enumerate(sorted(files))}
+        start = {index: MADE_UP + (row << 32) for row, index in enumerate(sorted(files))}
         for index, base in start.items():
             profile.mappings[index] = profile.mappings[index]._replace(start=base, limit=base + (1 << 32))
         for location, index in enumerate(profile.mapping):

@@ -1,7 +1,4 @@
-"""Which format a profile is in, by its bytes; reading and writing by a format's name.
-
-Rooms of formats are imported when they are needed: a command starts with one of them, not all.
-"""
+"""Recognizes the format of a profile by its bytes; reads and writes by the name of a format."""
 
 from __future__ import annotations
 
@@ -45,8 +42,8 @@ from whence.samples.wire import Messages
 
 WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
 BINARY = ("pprof", "arrow")
-TEXTS = ("top", "json")  # which say what is in a profile, and are not read again
-PAGE = "flamegraph"  # a page for people, which is not read again
+TEXTS = ("top", "json")  # are not read again
+PAGE = "flamegraph"  # an HTML page, is not read again
 PAGE_ENDINGS = ((".html", PAGE), (".htm", PAGE))
 ENDINGS = (
     (".speedscope.json", "speedscope"), (".firefox.json", "firefox"), (".firefox.json.gz", "firefox"),
@@ -55,9 +52,8 @@ ENDINGS = (
     (".folded", "folded"), (".txt", "folded"),
 )  # fmt: skip
 
-
-# what is written where nothing says another format
-AS_IT_CAME = {
+# formats that are read -> the default format to write
+DEFAULTS = {
     "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope",
     "perf.data": "folded",
 }  # fmt: skip
@@ -65,24 +61,24 @@ JSON_FORMS = ("firefox", "speedscope", "v8")
 
 
 def recognized(data: bytes, budget: Budget | None = None) -> str:
-    """The name of the format of plain bytes. Those of protocol buffers differ by their tables' places.
+    """Return the name of the format of decompressed bytes. Raises ProfileError for other formats.
 
-    perf.data, pprof, otlp, perf, folded, one of JSON_FORMS, or a form of profiles.formats.legacy or .stack_texts.
+    It is perf.data, pprof, otlp, perf, folded, one of JSON_FORMS, or a form of profiles.formats.legacy or .stack_texts.
     """
     if perfdata.is_recording(data):
         return perfdata.FORMAT
     if not data or data.isspace():
         if data:
-            raise ProfileError("file", None, "it holds a profile", "blanks", fault="nothing but blanks: not a profile")
+            raise ProfileError("", None, "not a profile: the file is blank")
         raise empty_file(ProfileError)
-    found = other(data)
-    if found is not None:
-        raise refused(found)
+    not_read = other(data)
+    if not_read is not None:
+        raise not_a_profile(not_read)
     head = data[:HEAD]
     if word_form(head) is not None:
         return "cpu"
     if not may_be_text(head):
-        return "otlp" if otlp_inside(data, budget) else "pprof"
+        return "otlp" if is_otlp(data, budget) else "pprof"
     text = head.decode("utf-8", "replace")
     old = legacy.kind_of(text) or stack_texts.kind_of(text)
     if old:
@@ -91,63 +87,60 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
         return json_kind(data) or "otlp"
     if head and CONTROLS.isdisjoint(head):
         return "perf" if perf.looks_like(data[: 1 << 20].decode("utf-8", "replace")) else "folded"
-    return "otlp" if otlp_inside(data, budget) else "pprof"
+    return "otlp" if is_otlp(data, budget) else "pprof"
 
 
-def refused(found: Other) -> ProfileError:
-    """The error for what is no profile, with what to do."""
-    fault = f"{found.what}, not a profile"
-    problem = ProfileError("file", None, "it holds a profile", found.what, fault=fault, code=WRONG_KIND)
-    return problem.with_hint(found.remedy)
+def not_a_profile(format: Other) -> ProfileError:
+    """Return the error for a format that is not read, with its remedy."""
+    return ProfileError("", None, f"{format.what}, not a profile", code=WRONG_KIND).with_hint(format.remedy)
 
 
-def otlp_inside(data: bytes, budget: Budget | None = None) -> bool:
-    """Whether a message has no field but ProfilesData's two, and a dictionary in the second."""
-    whole = Messages.from_bytes(data, "profile", budget)
+def is_otlp(data: bytes, budget: Budget | None = None) -> bool:
+    """Return True if a message has only the two fields of ProfilesData, and a dictionary in the second."""
+    message = Messages.from_bytes(data, "profile", budget)
     try:
-        if whole.count(6) or whole.count(4):
+        if message.count(6) or message.count(4):
             return False
-        dictionary = whole.field(2, "dictionary") if whole.count(2) == 1 else None
+        dictionary = message.field(2, "dictionary") if message.count(2) == 1 else None
         return dictionary is not None and dictionary.count(5) > 0
     except ProfileError:
         return False
 
 
 def open_profile(path: str | os.PathLike[str]) -> ProfileData:
-    """The profile in a file (or pipe), in gzip or not; its bytes decide the format.
+    """Read the profile in a file, pipe, or folder of perf record --threads; it may be gzip.
 
-    Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
+    Raises OSError, ProfileError.
     """
-    folder = os.path.isdir(path) and os.path.isfile(os.path.join(path, "data"))
-    if folder:  # perf record --threads makes such
+    if os.path.isdir(path) and os.path.isfile(os.path.join(path, "data")):
         with naming(os.fspath(path)):
             profile = perfdata.from_folder(os.fspath(path))
             profile.format = perfdata.FORMAT
             return profile
     if os.path.isdir(path) and os.path.exists(os.path.join(path, INSTRUMENTS_FILE)):
         with naming(os.fspath(path)):
-            raise refused(INSTRUMENTS)
+            raise not_a_profile(INSTRUMENTS)
     with open_input(path, ProfileError) as file, naming(os.fspath(path)):
         return from_file(file, os.path.dirname(path))
 
 
 def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> ProfileData:
-    """The profile in an open binary file or pipe. A recording of perf's is read in pieces, anything else whole."""
+    """Read the profile in an open binary file or pipe: perf.data in pieces, other formats at once."""
     head = file.read(perfdata.MAGIC_BYTES)
     if perfdata.is_recording(head) and isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
         profile = perfdata.from_file(file, head, os.fspath(folder))
         profile.format = perfdata.FORMAT
         return profile
-    if isinstance(file, io.BufferedReader) and file.seekable():  # around its buffer: read once more, and not copied
+    if isinstance(file, io.BufferedReader) and file.seekable():  # past its buffer, which would be copied
         file.raw.seek(file.tell() - len(head))
         return from_bytes(file.raw.readall())
     return from_bytes(head + file.read())
 
 
 def from_bytes(data: bytes, *, local: bool = True) -> ProfileData:
-    """The profile in some bytes, in gzip or not; they decide the format, which the profile then names.
+    """Read the profile in some bytes, which may be gzip, and set its `format`.
 
-    With `local` false no file of this machine is opened, even if the profile names one (a jitdump).
+    With `local` false no file of this machine is opened, even if the profile refers to one (a jitdump).
     """
     profile, format = read(data, local=local)
     profile.format = format
@@ -155,8 +148,8 @@ def from_bytes(data: bytes, *, local: bool = True) -> ProfileData:
 
 
 def read(data: bytes, *, local: bool = True) -> tuple[ProfileData, str]:
-    """The profile in some bytes, in gzip or not, and the name of the format they are in."""
-    data, compressed, budget = gz.opened(data)
+    """Read the profile in some bytes, which may be gzip; return it and the name of its format."""
+    data, compressed, budget = gz.plain_bytes(data)
     format = recognized(data, budget)
     if format == "perf.data":
         return perfdata.from_bytes(data, budget, local=local), format
@@ -178,62 +171,62 @@ def read(data: bytes, *, local: bool = True) -> tuple[ProfileData, str]:
 
 
 def format_for(profile: ProfileData, path: str) -> str:
-    """The format to write: by the path's ending, else the one it was read in.
+    """Return the format to write: by the path's ending, else the format it was read in.
 
-    Text of perf's becomes folded stacks; what has values of several types and is not written becomes pprof.
+    Text of stacks becomes folded stacks; other formats that are not written become pprof.
     """
-    as_it_came = AS_IT_CAME.get(profile.format, profile.format if profile.format in WRITTEN else "pprof")
-    return next((format for ending, format in ENDINGS + PAGE_ENDINGS if path.endswith(ending)), as_it_came)
+    default = DEFAULTS.get(profile.format, profile.format if profile.format in WRITTEN else "pprof")
+    return next((format for ending, format in ENDINGS + PAGE_ENDINGS if path.endswith(ending)), default)
 
 
 def renamed(name: str, format: str) -> str:
-    """A file's name with the ending of a format in place of its own; as it is where its ending says the format already.
+    """Return a file's name with the ending of a format, unless it has an ending of that format.
 
     >>> renamed("cpu.pb.gz", "firefox"), renamed("cpu.pb", "pprof"), renamed("perf.txt", "folded"), renamed("x", "top")
     ('cpu.firefox.json', 'cpu.pb', 'perf.folded', 'x.top.txt')
     """
     endings = ENDINGS + PAGE_ENDINGS
-    found = next(((ending, meant) for ending, meant in endings if name.endswith(ending)), ("", ""))
-    if found[1] == format and found[0] != ".txt":
+    old, old_format = next(((ending, meant) for ending, meant in endings if name.endswith(ending)), ("", ""))
+    if old_format == format and old != ".txt":
         return name
-    own = {
+    preferred = {
         "top": ".top.txt",
         "json": ".profile.json",
         "pprof": ".pb.gz",
         "folded": ".folded",
         "otlp-json": ".otlp.json",
     }
-    ending = own.get(format) or next(ending for ending, meant in endings if meant == format)
-    return name.removesuffix(found[0]) + ending
+    ending = preferred.get(format) or next(ending for ending, meant in endings if meant == format)
+    return name.removesuffix(old) + ending
 
 
 def is_binary(profile: ProfileData, format: str, path: str = "") -> bool:
-    """Whether a profile written in a format to a path is something else than text."""
+    """Return True if a profile written in a format to a path is not text."""
     if format == "otlp":
         return not (path.endswith(".json") or otlp.is_text(profile))
     return format in BINARY or path.endswith(".gz")
 
 
 def write(profile: ProfileData, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
-    """Write a profile to a file, which never holds half of it; pipes and devices are written to.
+    """Write a profile to a file, completely or not at all, or to a pipe or device.
 
-    `format` is one of WRITTEN, or PAGE, a flame graph's HTML (default: by the path's ending, else as it was read; text
-    becomes folded stacks). `json` chooses OTLP's JSON form (default: by the ending .json, else as it was read).
+    `format` is one of WRITTEN, or PAGE (default: by the path's ending, else the format it was read in; text becomes
+    folded stacks). `json` chooses OTLP's JSON form (default: by the ending .json, else the form it was read in).
     """
-    place = os.fspath(path)
-    format = format or format_for(profile, place)
-    json = json or place.endswith(".json") or None
-    save(place, packed(to_bytes(profile, format, os.path.basename(place), json=json), format, place))
+    path = os.fspath(path)
+    format = format or format_for(profile, path)
+    json = json or path.endswith(".json") or None
+    save(path, packed(to_bytes(profile, format, os.path.basename(path), json=json), format, path))
 
 
 def packed(data: bytes, format: str, path: str) -> bytes:
-    """What goes into a file of this name: JSON and text in gzip where its ending says so."""
-    done = format in ("pprof", "otlp") or data.startswith(gz.MAGIC)
-    return gz.deflated(data) if path.endswith(".gz") and not done else data
+    """Return the contents of a file of this name: text is compressed if the name ends with .gz."""
+    is_packed = format in ("pprof", "otlp") or data.startswith(gz.MAGIC)
+    return gz.deflated(data) if path.endswith(".gz") and not is_packed else data
 
 
 def save(path: str, data: bytes) -> None:
-    """Put bytes into a file, all of them or none."""
+    """Write bytes to a file, completely or not at all."""
     with atomic_write(path) as file:
         file.write(data)
 
@@ -247,9 +240,10 @@ def to_bytes(
     rows: int | None = None,
     sort: str = "self",
 ) -> bytes:
-    """The profile in one of WRITTEN or as PAGE, under a name where the format has room for one.
+    """Return the profile in one of WRITTEN or as PAGE; some formats store `name`.
 
-    `rows` and `sort` are of "top": how many functions, and whether self or total puts them in order.
+    `rows` and `sort` are for "top": the number of functions, and "self" or "total". Raises ValueError for other
+    formats, ProfileError if the output would be too large.
     """
     match format:
         case "pprof":
@@ -259,8 +253,7 @@ def to_bytes(
         case "otlp-json":
             return otlp.write(profile, json=True)
         case "top":
-            found = top.write(profile, top.ROWS if rows is None else rows, sort)
-            return utf8(found)
+            return utf8(top.write(profile, top.ROWS if rows is None else rows, sort))
         case "json":
             return plain_json.write(profile, name).encode()
         case "arrow":
@@ -276,4 +269,4 @@ def to_bytes(
             return flamegraph.page_bytes(profile, name)
         case "folded":
             return utf8(folded.write(profile))
-    raise ValueError(f"a profile is written as {', '.join(WRITTEN)} or {PAGE}, not {format!r}")
+    raise ValueError(f"unknown format {format!r}: a profile is written as {', '.join(WRITTEN)} or {PAGE}")

@@ -1,8 +1,8 @@
-"""The messages of pprof and OTLP as tables of fields, and what reads and writes by such a table.
+"""The messages of pprof and OTLP as tables of fields, with readers and writers for any such table.
 
-A message is {name: (field number, kind)}. Kinds: i32 and i64 are varints (JSON writes 64-bit numbers as text), bool is
-one, too, f64 is fixed64, text, bytes; any other name is a message; a kind in a list is repeated, and packed where it is
-a number. OTLP's fields have their names of JSON, for both of its forms are read and written.
+A message is {name: (field number, kind)}. Kinds are i32, i64 and bool (varints; JSON writes 64-bit numbers as text),
+f64 (fixed64), text, bytes, and names of messages; a kind in a list is repeated, and packed if it is a number. OTLP's
+fields have their JSON names, as both forms are read and written.
 
 References: github.com/google/pprof, proto/profile.proto; opentelemetry-proto, profiles/v1development/profiles.proto and
 common/v1/common.proto.
@@ -24,7 +24,7 @@ VARINTS = ("i32", "i64", "bool")
 
 
 class Schema:
-    """The messages of a format; fields are asked for by name."""
+    """The messages of a format, whose fields are accessed by name."""
 
     def __init__(self, messages: dict[str, dict[str, tuple[int, Kind]]]) -> None:
         self.messages = messages
@@ -33,31 +33,31 @@ class Schema:
         return f"<Schema: {', '.join(self.messages)}>"
 
     def number(self, message: str, field: str) -> int:
-        """The number of a field."""
+        """Return the number of a field."""
         return self.messages[message][field][0]
 
     def inside(self, messages: Messages, message: str, field: str, part: str = "") -> Messages:
-        """What a field of messages holds: messages, texts or bytes. Errors call them `part` (default: as the field)."""
+        """Return the values of a field: messages, texts or bytes. Errors name them `part` (default: `field`)."""
         return messages.field(self.number(message, field), part or field)
 
     def parts(self, messages: Messages, message: str, *fields: str) -> list[Messages]:
-        """What each of some fields of messages holds, found in one scan."""
+        """Return the values of each of several fields of messages, in one scan."""
         return messages.fields({field: self.number(message, field) for field in fields})
 
     def columns(self, messages: Messages, message: str, *fields: str) -> list[array[int]]:
-        """A column for each of some scalar fields: a number of each message, 0 where it has none."""
+        """Return a column for each of several scalar fields: the number of each message, or 0."""
         numbers = [self.number(message, field) for field in fields]
         width = max(numbers) + 1
         rows = messages.table(width)
         return [rows[number::width] for number in numbers]
 
     def lists(self, messages: Messages, message: str, field: str) -> tuple[array[int], array[int]]:
-        """The values of a repeated number, and where those of each message start (one more at the end)."""
+        """Return the values of a repeated number, and the index of each message's first value (and the end)."""
         number, kind = self.messages[message][field]
         return messages.numbers(number, fixed64=kind == ["f64"])
 
     def encoded(self, document: Document, message: str) -> bytes:
-        """A message in binary; numbers are numbers in the document."""
+        """Return a message in binary form."""
         out = []
         for name, (number, kind) in self.messages[message].items():
             if name not in document:
@@ -68,10 +68,10 @@ class Schema:
             elif kind[0] in VARINTS:
                 out.append(wire.packed(number, value))
             elif kind[0] == "f64":
-                body = b"".join(one.to_bytes(8, "little") for one in value)
+                body = b"".join(number.to_bytes(8, "little") for number in value)
                 out.append(wire.payload(number, body) if body else b"")
             else:
-                out += [self._field(number, kind[0], one) for one in value]
+                out += [self._field(number, kind[0], item) for item in value]
         return b"".join(out)
 
     def _field(self, number: int, kind: str, value: Any) -> bytes:
@@ -87,13 +87,13 @@ class Schema:
         return wire.payload(number, self.encoded(value, kind))
 
     def jsonable(self, document: Document, message: str) -> Document:
-        """The same document as JSON has it: 64-bit numbers as text, bytes in base64."""
+        """Return a document for JSON: 64-bit numbers as text, bytes in base64."""
         out: Document = {}
         for name, (_, kind) in self.messages[message].items():
             if name in document:
                 value = document[name]
                 repeated = not isinstance(kind, str)
-                out[name] = [self._json(kind[0], one) for one in value] if repeated else self._json(str(kind), value)
+                out[name] = [self._json(kind[0], item) for item in value] if repeated else self._json(str(kind), value)
         return out
 
     def _json(self, kind: str, value: Any) -> Any:

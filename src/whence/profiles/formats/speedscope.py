@@ -1,7 +1,7 @@
-"""speedscope's file format, written: a profile for each sample type, and for each thread where times are known.
+"""Writer of speedscope's file format: a profile for each sample type, and for each thread if times are known.
 
-A frame is a function of a file of a binary: speedscope adds up what has one index, so a function's lines share it. Its
-line is where the function starts, where that is known.
+A frame is a function of a file of a binary: speedscope adds up equal indices, so all lines of a function share one. Its
+line is where the function starts, if known.
 
 Reference: https://www.speedscope.app/file-format-schema.json
 """
@@ -11,25 +11,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whence._version import __version__
-from whence.profiles.formats.json_text import written
+from whence.profiles.formats.json_text import encoded
 from whence.samples import bounds
 from whence.samples.model import ProfileData, SampleType
 from whence.samples.stacks import DisplayFrame, ProfileStacks
 from whence.samples.threads import shown, threads_of
 
 EXPORTER = "whence"
-BETWEEN = " · "  # what a profile counts and its thread, in its name
-THREAD = "thread"  # a member of ours that other readers pass over: the process, thread and names of a profile
-LESS = ", less than the base"  # behind what it counts: its weights are taken away
+SEPARATOR = " · "  # between the sample type and the thread in a profile's name
+THREAD = "thread"  # whence's own member, ignored by other readers: the process, thread and names of a profile
+LESS_SUFFIX = ", less than the base"  # of a profile's name: its weights are negative
 UNITS = {"nanoseconds": "nanoseconds", "microseconds": "microseconds", "milliseconds": "milliseconds"}
 UNITS |= {"seconds": "seconds", "bytes": "bytes"}
 
 
 def write(profile: ProfileData, name: str = "") -> str:
-    """The profile as speedscope's JSON, stacks outermost first.
+    """Return the profile as speedscope's JSON.
 
-    Where it is known when samples were taken, a profile for each thread and type, in order of time, neighbours with
-    equal stacks added up. Else a profile for each type, equal stacks added up.
+    If times are known, there is a profile for each thread and type, in order of time, with neighbors of equal stacks
+    added up; otherwise a profile for each type with equal stacks added up.
     """
     tables = FunctionTable(profile)
     profiles = in_time(tables) if profile.samples.timeline is not None else added_up(tables)
@@ -39,14 +39,14 @@ def write(profile: ProfileData, name: str = "") -> str:
         "exporter": f"{EXPORTER} {__version__}",
         "name": name,
         "activeProfileIndex": active,
-        "shared": {"frames": [shown_as(frame) for frame in tables.frames]},
-        "profiles": [one for _, one in profiles],
+        "shared": {"frames": [frame_entry(frame) for frame in tables.frames]},
+        "profiles": [part for _, part in profiles],
     }
-    return written(document)
+    return encoded(document)
 
 
 class FunctionTable:
-    """The frames that all profiles share: one for each function of a file of a binary."""
+    """The frames shared by all profiles: one for each function of a file of a binary."""
 
     def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
@@ -56,41 +56,40 @@ class FunctionTable:
         self._functions: dict[tuple[str, str, str], int] = {}
         self._locations: dict[int, list[int]] = {}
 
-    def _number(self, one: DisplayFrame) -> int:
-        found = self._functions.setdefault((one.name, one.file, one.binary), len(self.frames))
-        if found == len(self.frames):
-            self.budget.charge(bounds.FRAME + len(one.name) + len(one.file))
-            self.frames.append(one)
-        return found
+    def _index(self, frame: DisplayFrame) -> int:
+        index = self._functions.setdefault((frame.name, frame.file, frame.binary), len(self.frames))
+        if index == len(self.frames):
+            self.budget.charge(bounds.FRAME + len(frame.name) + len(frame.file))
+            self.frames.append(frame)
+        return index
 
-    def row(self, locations: Sequence[int], times: int) -> list[int]:
-        """The frames of a stack of locations (leaf first), outermost first; it is to be written so many times."""
+    def row(self, locations: Sequence[int], copies: int) -> list[int]:
+        """Return the frames, outermost first, of a stack that is written `copies` times (locations innermost first)."""
         row = []
-        for at in reversed(locations):
-            found = self._locations.get(at)
-            if found is None:
-                found = self._locations[at] = [self._number(one) for one in self.stacks.frames(at)]
-            row += found
-        self.budget.charge(bounds.ENTRY * len(row) * times)
+        for location in reversed(locations):
+            if location not in self._locations:
+                self._locations[location] = [self._index(frame) for frame in self.stacks.frames(location)]
+            row += self._locations[location]
+        self.budget.charge(bounds.ENTRY * len(row) * copies)
         return row
 
 
 def added_up(tables: FunctionTable) -> list[tuple[int, dict[str, object]]]:
-    """A profile for each sample type."""
+    """Return (index, profile) for each sample type."""
     kinds = tables.profile.sample_types
-    rows = [(tables.row(at, 1 + len(kinds)), values) for at, values in tables.stacks.merged().items()]
+    rows = [(tables.row(stack, 1 + len(kinds)), values) for stack, values in tables.stacks.merged().items()]
     out = []
     for index, kind in enumerate(kinds):
         chosen = [(row, values[index]) for row, values in rows if values[index] > 0]
         out.append((index, sampled(kind, kind.type or "samples", chosen)))
         less = [(row, -values[index]) for row, values in rows if values[index] < 0]
         if less:  # of a difference; the format has no negative weights
-            out.append((index, sampled(kind, f"{kind.type or 'samples'}{LESS}", less)))
+            out.append((index, sampled(kind, f"{kind.type or 'samples'}{LESS_SUFFIX}", less)))
     return out
 
 
 def in_time(tables: FunctionTable) -> list[tuple[int, dict[str, object]]]:
-    """A profile for each thread and each sample type that it has values of, in order of time."""
+    """Return (index of a sample type, profile) for each thread and each of its sample types, in order of time."""
     profile = tables.profile
     samples, timeline = profile.samples, profile.samples.timeline
     assert timeline is not None
@@ -100,8 +99,8 @@ def in_time(tables: FunctionTable) -> list[tuple[int, dict[str, object]]]:
     out = []
     for kind, (type, column) in enumerate(zip(profile.sample_types, timeline.values)):
         chosen: list[list[tuple[list[int], int]]] = [[] for _ in threads]
-        for at in order:
-            value, sample = column[at], timeline.sample[at]
+        for event in order:
+            value, sample = column[event], timeline.sample[event]
             if value <= 0:
                 continue
             stack = samples.of[sample]
@@ -115,14 +114,14 @@ def in_time(tables: FunctionTable) -> list[tuple[int, dict[str, object]]]:
                 part.append((row, value))
         for thread, part in zip(threads, chosen, strict=True):
             if part:
-                name = BETWEEN.join(one for one in (type.type or "samples", shown(thread)) if one)
+                name = SEPARATOR.join(part for part in (type.type or "samples", shown(thread)) if part)
                 of_thread = {key: value for key, value in thread._asdict().items() if value}
                 out.append((kind, sampled(type, name, part) | ({THREAD: of_thread} if of_thread else {})))
     return out
 
 
 def sampled(kind: SampleType, name: str, chosen: list[tuple[list[int], int]]) -> dict[str, object]:
-    """A profile of stacks with their weights."""
+    """Return a profile of stacks with their weights."""
     return {
         "type": "sampled",
         "name": name,
@@ -134,7 +133,7 @@ def sampled(kind: SampleType, name: str, chosen: list[tuple[list[int], int]]) ->
     }
 
 
-def shown_as(frame: DisplayFrame) -> dict[str, object]:
+def frame_entry(frame: DisplayFrame) -> dict[str, object]:
     out: dict[str, object] = {"name": frame.name}
     if frame.file:
         out["file"] = frame.file

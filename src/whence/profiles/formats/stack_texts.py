@@ -1,4 +1,4 @@
-"""Stacks as other tracers print them: DTrace, bpftrace, and macOS's sample.
+"""Reader of stacks in the text of other tracers: DTrace, bpftrace, and macOS's sample.
 
 DTrace, aggregated by stack() or ustack(): frames innermost first, then the count; a blank line between.
 
@@ -6,8 +6,8 @@ DTrace, aggregated by stack() or ustack(): frames innermost first, then the coun
                   app`main+0x1f
                   42
 
-bpftrace, a map by stacks and other keys: frames innermost first. Keys on the first or the last line that are no stacks
-(the command, the process) become labels.
+bpftrace, a map by stacks and other keys: frames innermost first. Other keys on the first or the last line (the command,
+the process) become labels.
 
     @[
         do_syscall_64+97
@@ -22,8 +22,7 @@ sample(1): a tree of calls with counts, indented by marks; then the images, whos
         + 2559 start  (in dyld) + 1903  [0x18f1f3e50]
         +   2559 main  (in app) + 100  [0x104a3c7d4]  main.c:12
 
-Frames of these forms have names, as far as the tracer knew them; the addresses of the others are runtime ones that
-nothing places.
+Frames have names if the tracer knew them; other frames have runtime addresses, and no mapping is known for them.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ from whence.samples import bounds
 from whence.samples.model import NO_MAPPING, Label, Mapping, ProfileData, SampleType
 from whence.samples.text import lines_of
 
-LOOKED_AT = 200  # lines of a text that show its form
-LONGEST = 1 << 14  # characters of a line
+HEAD_LINES = 200  # lines by which the form is recognized
+MAX_LINE = 1 << 14  # characters
 COUNT_LINE = re.compile(r"\s+(\d{1,18})\s*$")
 DTRACE_FRAME = re.compile(r"\s+(?:(?P<module>[^`\s][^`]{0,255})`(?P<name>\S.*)|(?P<address>0x[0-9a-fA-F]{1,16}))$")
 BPFTRACE_OPEN = re.compile(r"@\w*\[(?P<keys>.*)$")
@@ -54,25 +53,25 @@ NUMBER_KEY, NAME_KEY = "pid", "comm"
 
 
 def kind_of(head: str) -> str:
-    """Which of the forms a text's beginning is: "dtrace", "bpftrace" or "sample"; "" for another text.
+    """Return the form of a text by its first lines: "dtrace", "bpftrace" or "sample"; "" for other texts.
 
     >>> kind_of("@[\\n    f+1\\n]: 3\\n"), kind_of("\\n   libc`read+0x1\\n   3\\n"), kind_of("main;f 3\\n")
     ('bpftrace', 'dtrace', '')
     """
     frames = 0
-    for line in head.split("\n")[:LOOKED_AT]:
+    for line in head.split("\n")[:HEAD_LINES]:
         if line.startswith("Analysis of sampling ") or line.rstrip() == CALL_GRAPH:
             return "sample"
         if BPFTRACE_OPEN.match(line) and not BPFTRACE_CLOSE.match(line):
             return "bpftrace"
         if frames and COUNT_LINE.match(line):
             return "dtrace"
-        frames = frames + 1 if DTRACE_FRAME.match(line[:LONGEST].rstrip()) else 0
+        frames = frames + 1 if DTRACE_FRAME.match(line[:MAX_LINE].rstrip()) else 0
     return ""
 
 
-class Stacks:
-    """The profile as it grows: a location for each frame, equal stacks added up."""
+class TracedStacks:
+    """Builds a profile with a location for each frame; equal stacks are added up."""
 
     def __init__(self, budget: Budget) -> None:
         self.profile = ProfileData([SampleType("samples", "count")], stored=bounds.stored(budget))
@@ -82,20 +81,22 @@ class Stacks:
         self._rows: dict[tuple[tuple[int, ...], tuple[Label, ...]], int] = {}
 
     def location(self, module: str, frame: Frame | int) -> int:
-        """The location of a frame of a module ("": unknown), or of an address without a name."""
+        """Return the location of a frame of a module ("": unknown), or of an address without a name."""
         key = module, frame
-        found = self._locations.get(key)
-        if found is None:
+        location = self._locations.get(key)
+        if location is None:
             self.budget.charge(bounds.LOCATION)
             mapping = NO_MAPPING
             if module:
                 mapping = self._mappings.setdefault(module, len(self.profile.mappings))
                 if mapping == len(self.profile.mappings):
                     self.profile.mappings.append(Mapping(path=module))
-            named = isinstance(frame, Frame)
-            found = self.profile.location(mapping, 0 if named else frame, (frame,) if named else ())  # type: ignore[arg-type]
-            self._locations[key] = found
-        return found
+            if isinstance(frame, Frame):
+                location = self.profile.location(mapping, 0, (frame,))
+            else:
+                location = self.profile.location(mapping, frame)
+            self._locations[key] = location
+        return location
 
     def add(self, stack: list[int], count: int, labels: tuple[Label, ...] = ()) -> None:
         key = tuple(stack), labels
@@ -103,7 +104,8 @@ class Stacks:
             self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(stack))
         self._rows[key] = self._rows.get(key, 0) + count
 
-    def whole(self) -> ProfileData:
+    def finish(self) -> ProfileData:
+        """Return the profile. Raises ProfileError if most lines are of another form."""
         self.profile.check_skipped(len(self._rows))
         for (stack, labels), count in self._rows.items():
             self.profile.samples.add(list(stack), [min(count, (1 << 63) - 1)], labels)
@@ -111,14 +113,14 @@ class Stacks:
 
 
 def read(text: str, kind: str, budget: Budget | None = None) -> ProfileData:
-    """The profile in a text of one of the forms."""
+    """Read a text of one of the forms. Raises ProfileError if most lines are of another form."""
     budget = budget or bounds.reading(len(text))
-    stacks = Stacks(budget)
+    stacks = TracedStacks(budget)
     READERS[kind](lines_of(text, budget), stacks)
-    return stacks.whole()
+    return stacks.finish()
 
 
-def read_dtrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
+def read_dtrace(lines: Iterable[tuple[int, str]], stacks: TracedStacks) -> None:
     stack: list[int] = []
     for number, line in lines:
         count = COUNT_LINE.match(line)
@@ -129,27 +131,27 @@ def read_dtrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
         elif not line.strip():
             stack = []
         else:
-            found = DTRACE_FRAME.match(line[:LONGEST].rstrip())
-            if found is not None:
-                module, name = found["module"] or "", found["name"] or ""
-                address = found["address"] or (name if ADDRESS.match(name) else "")
+            match = DTRACE_FRAME.match(line[:MAX_LINE].rstrip())
+            if match is not None:
+                module, name = match["module"] or "", match["name"] or ""
+                address = match["address"] or (name if ADDRESS.match(name) else "")
                 stack.append(stacks.location(module, int(address, 16) if address else Frame(OFFSET.sub("", name))))
             elif stack:
                 stacks.profile.skip(f"line {number}", "MODULE`FUNCTION+OFFSET or an address", line)
 
 
-def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
+def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: TracedStacks) -> None:
     stack: list[int] | None = None
     keys: list[str] = []
     for number, line in lines:
         begin = BPFTRACE_OPEN.match(line) if stack is None else None
         if begin is not None:
-            if BPFTRACE_CLOSE.match(line) is None:  # else there is no stack
+            if BPFTRACE_CLOSE.match(line) is None:  # else the map has no stacks
                 stack, keys = [], [begin["keys"]]
             continue
         if stack is None:
             continue
-        close = BPFTRACE_CLOSE.match(line[:LONGEST])
+        close = BPFTRACE_CLOSE.match(line[:MAX_LINE])
         if close is not None:
             keys.append(close["keys"])
             stacks.add(stack, int(close["count"]), labels_of(keys))
@@ -161,7 +163,7 @@ def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
         if not line[:1].isspace():
             stacks.profile.skip(f"line {number}", "FUNCTION+OFFSET", line)
             continue
-        address, name, file = bpftrace_frame(text[:LONGEST])
+        address, name, file = bpftrace_frame(text[:MAX_LINE])
         module = file if file.startswith(("/", "[")) else ""
         unnamed = ADDRESS.match(name) or name == "[unknown]"
         address = address or (name if ADDRESS.match(name) else "0")
@@ -169,7 +171,7 @@ def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
 
 
 def bpftrace_frame(text: str) -> tuple[str, str, str]:
-    """The address, the function and the file of a frame; "" for what it does not have.
+    """Return the address, the function and the file of a frame; "" for missing parts.
 
     >>> bpftrace_frame("7f3a5c41e7f2 __read+14 (/usr/lib/libc.so.6)"), bpftrace_frame("do_syscall_64+97")
     (('7f3a5c41e7f2', '__read', '/usr/lib/libc.so.6'), ('', 'do_syscall_64', ''))
@@ -186,42 +188,41 @@ def bpftrace_frame(text: str) -> tuple[str, str, str]:
 
 
 def labels_of(parts: list[str]) -> tuple[Label, ...]:
-    """Keys of a map that are no stacks: a number is a process, a text the command.
+    """Return the labels of a map's other keys: a number is a process, a text the command.
 
     >>> labels_of(["bash, ", ""]), labels_of(["", ", 42"])
     ((Label(key='comm', text='bash', number=0, unit=''),), (Label(key='pid', text='', number=42, unit=''),))
     """
-    found = [one.strip() for part in parts for one in part.split(",")]
     out: dict[str, Label] = {}
-    for one in found:
-        if one.isdecimal() and len(one) < 11:
-            out.setdefault(NUMBER_KEY, Label(NUMBER_KEY, number=int(one)))
-        elif one:
-            out.setdefault(NAME_KEY, Label(NAME_KEY, one))
+    for key in (key.strip() for part in parts for key in part.split(",")):
+        if key.isdecimal() and len(key) < 11:
+            out.setdefault(NUMBER_KEY, Label(NUMBER_KEY, number=int(key)))
+        elif key:
+            out.setdefault(NAME_KEY, Label(NAME_KEY, key))
     return tuple(out.values())
 
 
-def read_sample(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
-    """Each line's own count is what is left of it by the lines below it."""
-    opened: list[tuple[int, int, int]] = []  # column of the count, location (-1: a thread), what is left
+def read_sample(lines: Iterable[tuple[int, str]], stacks: TracedStacks) -> None:
+    """Read a call graph. A line's self count is its count minus the counts of the lines below it."""
+    opened: list[tuple[int, int, int]] = []  # column of the count, location (-1: a thread), self count
     thread: tuple[Label, ...] = ()
 
     def close(column: int) -> None:
         while opened and opened[-1][0] >= column:
-            _, location, left = opened.pop()
-            if location >= 0 and left > 0:
-                stacks.add([one for _, one, _ in reversed([*opened, (0, location, 0)]) if one >= 0], left, thread)
+            _, leaf, count = opened.pop()
+            if leaf >= 0 and count > 0:
+                stacks.add([leaf, *(caller for _, caller, _ in reversed(opened) if caller >= 0)], count, thread)
 
     for number, line in in_call_graph(lines):
-        found = SAMPLE_LINE.match(line[:LONGEST])
-        if found is None:
+        match = SAMPLE_LINE.match(line[:MAX_LINE])
+        if match is None:
             stacks.profile.skip(f"line {number}", "a count and a function", line)
             continue
-        column, count, rest = len(found["marks"]), int(found["count"]), found["rest"]
+        column, count, rest = len(match["marks"]), int(match["count"]), match["rest"]
         close(column)
         if opened:
-            above, location, left = opened[-1]
-            opened[-1] = above, location, left - count
+            outer_column, location, outer_count = opened[-1]
+            opened[-1] = outer_column, location, outer_count - count
             opened.append((column, frame_location(rest, stacks), count))
         else:
             thread = (Label("thread.name", rest.strip()),)
@@ -230,8 +231,8 @@ def read_sample(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
     close(0)
 
 
-def frame_location(text: str, stacks: Stacks) -> int:
-    """The location of NAME  (in MODULE) + OFFSET  [ADDRESS]  FILE:LINE, whose parts but the first may be missing."""
+def frame_location(text: str, stacks: TracedStacks) -> int:
+    """Return the location of NAME  (in MODULE) + OFFSET  [ADDRESS]  FILE:LINE; all parts after NAME are optional."""
     name, inside, rest = text.partition(IN_MODULE)
     module = ""
     if inside:
@@ -239,18 +240,19 @@ def frame_location(text: str, stacks: Stacks) -> int:
     else:
         name, bracket, rest = text.partition(AT_ADDRESS)
         rest = bracket + rest
-    _, bracket, behind = rest.partition(AT_ADDRESS)
-    addresses, _, place = behind.partition("]")
-    file, _, line = place.strip().rpartition(":")
-    known = bool(bracket) and line.isdecimal() and len(line) < 10
+    _, bracket, rest = rest.partition(AT_ADDRESS)
+    addresses, _, source = rest.partition("]")
+    file, _, line = source.strip().rpartition(":")
+    has_line = bool(bracket) and line.isdecimal() and len(line) < 10
     name = name.strip()
     if name in UNKNOWN:
         address = ADDRESS.match(addresses.partition(",")[0].strip())
         return stacks.location(module, int(address[0], 16) if address is not None else 0)
-    return stacks.location(module, Frame(name, file if known else "", int(line) if known else 0))
+    return stacks.location(module, Frame(name, file if has_line else "", int(line) if has_line else 0))
 
 
 def in_call_graph(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of the call graph."""
     inside = False
     for number, line in lines:
         if line.rstrip() == CALL_GRAPH:
