@@ -314,11 +314,11 @@ def test_columns_that_disagree_make_no_tree(other: dict[str, object]) -> None:
 def test_samples_of_stacks_that_are_not_there_are_an_error() -> None:
     profile = ProfileData([SampleType("cpu", "nanoseconds")])
     profile.load = lambda: Samples(array("Q", [0, 1]), array("I", [0]), array("I", [5]), [array("q", [1])], [()])
-    with pytest.raises(ProfileError, match="names a stack"):
+    with pytest.raises(ProfileError, match="refers to a stack"):
         tree(profile)
     profile = ProfileData([SampleType("cpu", "nanoseconds")])
     profile.load = lambda: Samples(array("Q", [0, 1]), array("I", [9]), array("I", [0]), [array("q", [1])], [()])
-    with pytest.raises(ProfileError, match="names a stack"):
+    with pytest.raises(ProfileError, match="refers to a stack"):
         tree(profile)
 
 

@@ -35,7 +35,7 @@ def test_a_browser_draws_searches_zooms_and_explains(tmp_path: Path) -> None:
     point(box("libz.so.1+0x1f20"), 5, 5);
     out.tip = el("tip").textContent;
     press("ArrowDown"); press("ArrowDown");
-    out.walked = document.querySelector(".at").firstChild.textContent;
+    out.walked = document.querySelector(".current").firstChild.textContent;
     press("Enter");
     out.zoomed = el("path").textContent;
     out.wide = box("work").style.width;
@@ -204,7 +204,7 @@ def test_a_deep_stack_is_drawn_where_it_is_looked_at(tmp_path: Path) -> None:
     el("graph").dispatchEvent(new page.Event("scroll"));
     out.here = box("f4999") !== undefined;
     press("ArrowDown");
-    out.keyed = document.querySelector(".at").firstChild.textContent;
+    out.keyed = document.querySelector(".current").firstChild.textContent;
     """
     seen = run(page(profile), HELP + script, tmp_path)
     assert seen.out["drawn"] < 200

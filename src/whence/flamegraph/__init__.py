@@ -1,14 +1,14 @@
-"""A flame graph: one HTML file that needs nothing else, for a person with a browser and perhaps no network.
+"""Flame graphs: one self-contained HTML file that a browser shows without a network.
 
-    tree.py         equal stacks merged into a tree, as flat columns; tree_kernel.py does the work
+    tree.py         stacks merged into a tree, as flat columns; kernels/tree.py does the work
     packages.py     the package, namespace, crate or folder of a function
-    data.py         tree and names as the page reads them, in a bounded number of bytes
-    page.html       the page, with places for the style, the script and the data
-    page.css        its looks, dark and light
+    data.py         tree and names as JSON for the page, of limited size
+    page.html       the page, with placeholders for style, script and data
+    page.css        the style, dark and light
     page.js         drawing, search, zoom, keyboard
 
-Each binary has a hue, and in a binary that has most of the profile each package. Frames without a name are hatched and
-say why on hover.
+Each binary has a hue; in a binary with most of the profile, each package has one. Frames without a name are hatched,
+and their tooltip has the reason.
 """
 
 from __future__ import annotations
@@ -24,29 +24,34 @@ from whence.samples.model import ProfileData
 
 __all__ = ["page", "page_bytes", "tree"]
 
-PLACE = re.compile(rb"\{\{(\w+)\}\}")
+PLACEHOLDER = re.compile(rb"\{\{(\w+)\}\}")
 
 
 def part(name: str) -> bytes:
-    """A file of this package."""
+    """Return the bytes of a file of this package."""
     with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
         return file.read()
 
 
 PAGE, STYLE, SCRIPT = map(part, ("page.html", "page.css", "page.js"))
-"""Read on import: a confined process can open no files later."""
+"""Read on import: a sandboxed process can't open files later."""
 
 
 def page(profile: ProfileData, title: str = "", *, nodes: int = NODES) -> str:
-    """The HTML file's text, with the `nodes` heaviest nodes of the tree.
+    """Return the flame graph of a profile as HTML text.
 
-    It has less than 64 MB, whatever the profile is, and less than a tenth of that for most of them.
+    The text has less than 64 MB for any profile, and less than a tenth of that for most.
+
+    Args:
+        profile: the profile, or a difference of two profiles.
+        title: the title of the page.
+        nodes: the number of nodes; the heaviest are shown.
     """
     return page_bytes(profile, title, nodes=nodes).decode("utf-8")
 
 
 def page_bytes(profile: ProfileData, title: str = "", *, nodes: int = NODES) -> bytes:
-    """The HTML file, in UTF-8; bytes of a name that are no UTF-8 show as ?."""
+    """Return the flame graph of a profile as an HTML file, like `page`, in UTF-8; invalid characters become "?"."""
     shown, compared = profile, 0
     if profile.samples.base:
         shown = both(profile, TYPES // 2)
@@ -57,5 +62,5 @@ def page_bytes(profile: ProfileData, title: str = "", *, nodes: int = NODES) -> 
         b"script": SCRIPT,
         b"data": encoded(tree(shown, nodes), compared),
     }
-    # in one pass: what is put in is not looked through for places again
-    return PLACE.sub(lambda place: parts[place[1]], PAGE)
+    # one pass: the inserted texts may contain placeholders, too
+    return PLACEHOLDER.sub(lambda match: parts[match[1]], PAGE)

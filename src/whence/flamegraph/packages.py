@@ -1,4 +1,4 @@
-"""Which part of a program a function belongs to: what one package, namespace, crate or folder holds has one hue.
+"""The package, namespace, crate or folder of a function; each has a hue of its own.
 
     Go                      the package: github.com/a/b.(*T).F -> github.com/a/b
     C++, Rust               the outermost namespace or crate: <alloc::vec::Vec<T> as Drop>::drop -> alloc
@@ -17,17 +17,17 @@
 from __future__ import annotations
 
 GO_ENDINGS = (".go", ".s")
-LOOKED_AT = 400  # characters of a name
+LONGEST = 400  # characters of a name that are parsed
 
 
 def package(name: str, file: str) -> str:
-    """The package, namespace, crate or folder of a function; "" where neither its name nor its file says it."""
-    name = name[:LOOKED_AT]
+    """Return the package, namespace, crate or folder of a function; "" if name and file don't have it."""
+    name = name[:LONGEST]
     if file.endswith(GO_ENDINGS) or (".(*" in name and "::" not in name):
-        found = go_package(name)
-        if found or file.endswith(".go"):
-            return found
-        folder = file.rpartition("/")[0]  # assembly has names without a package
+        package = go_package(name)
+        if package or file.endswith(".go"):
+            return package
+        folder = file.rpartition("/")[0]  # names in assembly have no package
         return folder.rpartition("/src/")[2] or folder
     if "::" in name:
         return namespace(name)
@@ -35,16 +35,16 @@ def package(name: str, file: str) -> str:
 
 
 def go_package(name: str) -> str:
-    """What stands before the first point behind the last slash; brackets of type arguments hold other packages."""
+    """Return the part of a name up to the first point after the last slash, without type arguments."""
     for bracket in "[(":
         name = name.partition(bracket)[0]
     folder, slash, rest = name.rpartition("/")
-    own, point, _ = rest.partition(".")
-    return folder + slash + own if point else ""
+    last, point, _ = rest.partition(".")
+    return folder + slash + last if point else ""
 
 
 def namespace(name: str) -> str:
-    """The first part of a qualified name, which may stand behind a return type and before parameters."""
+    """Return the first part of a qualified name, which may have a return type and parameters."""
     while name.startswith("<"):  # <T as Trait>::method and <T>::method are T's
         name = name[1:].lstrip("&*").removeprefix("mut ").removeprefix("dyn ")
     name = name.replace("(anonymous namespace)", "{anonymous}")

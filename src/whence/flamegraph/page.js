@@ -1,24 +1,24 @@
-// The flame graph's page: the tree in #data (see data.py), drawn as far as it can be seen.
+// The flame graph's page: the tree in #data (see data.py); only visible frames are drawn.
 const data = JSON.parse(document.getElementById("data").textContent);
 const el = (id) => document.getElementById(id);
 const graph = el("graph");
 const ROW = 20; // pixels from one row to the next
-const PADDING = 10; // pixels of a frame that its name can't have
-const MORE_ROWS = 20; // drawn beyond what is seen, for the next turn of the wheel
+const PADDING = 10; // pixels of a frame around its name
+const MORE_ROWS = 20; // drawn above and below the visible rows, for scrolling
 const LIST_ROWS = 200; // functions listed at first
 const LEGEND_ITEMS = 40;
 const TEXT_ROWS = 3; // of a name in the list of functions
 
-// A column: numbers as zigzag LEB128 in base64.
+// Decode a column: numbers as zigzag LEB128 in base64.
 function unpack(text) {
   const bytes = atob(text);
   let size = 0;
-  for (let at = 0; at < bytes.length; at++) if (bytes.charCodeAt(at) < 128) size++;
+  for (let index = 0; index < bytes.length; index++) if (bytes.charCodeAt(index) < 128) size++;
   const out = new Float64Array(size);
   let value = 0;
   let scale = 1;
-  for (let at = 0, to = 0; at < bytes.length; at++) {
-    const byte = bytes.charCodeAt(at);
+  for (let index = 0, to = 0; index < bytes.length; index++) {
+    const byte = bytes.charCodeAt(index);
     value += (byte & 127) * scale;
     scale *= 128;
     if (byte > 127) continue;
@@ -46,11 +46,11 @@ const reason = (i) => (i === 0 ? "" : reasonOf(frameOf[i]));
 const binaryOf = (frame) => data.binaries[frames.binary[frame]];
 const groupOf = (frame) => (frames.group[frame] ? data.groups[frames.group[frame] - 1] : "");
 const hue = (group) => ((group - 1) * 137.508 + 40) % 360;
-const compared = data.compared; // of a difference: how many types, each followed so many further by its base's; else 0
-const UNNAMED = "is:unnamed"; // as a search: every frame without a name
-const INSIDE = "in:"; // as a search: every frame of an item of the legend
+const compared = data.compared; // in a difference the number of types; the types of the base follow them. Else 0
+const UNNAMED = "is:unnamed"; // search for frames without a name
+const INSIDE = "in:"; // search for frames of an item of the legend
 
-// Parents and depths; a node's subtree is [i, after[i]). Children are in order of name, what stands for the rest is last.
+// Parents and depths; a node's subtree is [i, after[i]). Children are sorted by name; the frame that replaces the others is last.
 const parent = new Uint32Array(count);
 const depth = new Uint16Array(count);
 const after = new Uint32Array(count);
@@ -65,11 +65,11 @@ for (let i = count - 1; i >= 0; i--) {
   if (i) after[parent[i]] = Math.max(after[parent[i]], after[i]);
 }
 
-// Places for a stable counting sort by numbers below `most`.
-function starts(numbers, most) {
-  const out = new Uint32Array(most + 1);
+// First index of each number below `limit`, for a stable counting sort.
+function starts(numbers, limit) {
+  const out = new Uint32Array(limit + 1);
   for (const number of numbers) out[number + 1]++;
-  for (let at = 0; at < most; at++) out[at + 1] += out[at];
+  for (let index = 0; index < limit; index++) out[index + 1] += out[index];
   return out;
 }
 
@@ -81,23 +81,23 @@ const kids = new Uint32Array(Math.max(0, count - 1));
     return nameOf(a) < nameOf(b) ? -1 : nameOf(a) > nameOf(b) ? 1 : a - b;
   });
   const rank = new Uint32Array(byName.length);
-  byName.forEach((frame, at) => (rank[frame] = at));
+  byName.forEach((frame, index) => (rank[frame] = index));
   const ranks = Uint32Array.from(frameOf.subarray(1), (frame) => rank[frame]);
   const to = starts(ranks, rank.length);
   const order = new Uint32Array(kids.length);
-  ranks.forEach((number, at) => (order[to[number]++] = at + 1));
+  ranks.forEach((number, index) => (order[to[number]++] = index + 1));
   const next = firstKid.slice();
   for (const node of order) kids[next[parent[node]]++] = node;
 }
 const children = (i) => kids.subarray(firstKid[i], firstKid[i + 1]);
 
-// Frames of one group share a hue; a little lightness tells their functions apart.
+// Frames of a group share a hue; functions differ in lightness.
 const shades = new Int8Array(frames.name.length).fill(-128);
 function shade(frame) {
   if (shades[frame] === -128) {
     const text = nameOf(frame);
     let hash = 7;
-    for (let at = 0; at < text.length; at++) hash = (hash * 31 + text.charCodeAt(at)) | 0;
+    for (let index = 0; index < text.length; index++) hash = (hash * 31 + text.charCodeAt(index)) | 0;
     shades[frame] = ((hash >>> 3) % 9) - 4;
   }
   return shades[frame];
@@ -108,13 +108,13 @@ function paint(element, frame) {
   else element.classList.add("plain");
 }
 
-// Red is what grew, blue what shrank, the more of it the stronger.
+// Red frames grew, blue frames shrank; stronger colors are larger changes.
 function tint(element, change, size) {
   element.classList.add(change > 0 ? "more" : change < 0 ? "less" : "same");
   element.style.setProperty("--change", `${size ? Math.round(15 + (85 * Math.abs(change)) / size) : 0}%`);
 }
 
-// A text in so many pixels: its middle goes first, for names differ at their ends.
+// Fit a text into a width in pixels: its middle is cut, as names differ at their ends.
 const pen = document.createElement("canvas").getContext("2d");
 pen.font = "12px system-ui, sans-serif";
 const widths = new Map();
@@ -134,13 +134,13 @@ function fit(text, pixels) {
   return "";
 }
 
-const state = { type: data.type, zoom: 0, at: -1, flipped: false, past: [], hits: null, theme: "", listed: false, sort: "self", up: false, rows: LIST_ROWS, normalized: false };
-let total = new Float64Array(count); // what a node is as wide as
-let grown = total; // of a difference: the new values, and what of the base's they are compared with
+const state = { type: data.type, zoom: 0, current: -1, flipped: false, past: [], hits: null, theme: "", listed: false, sort: "self", up: false, rows: LIST_ROWS, normalized: false };
+let total = new Float64Array(count); // width of each node
+let grown = total; // in a difference: new values, and the values of the base
 let before = total;
-let factor = 1; // what the base's values are multiplied by: both sides are as large then
+let factor = 1; // scale of the base, if normalized to the new total
 
-// What ends in a node; a negative value has no width. A difference is as wide as both sides together.
+// Values that end in a node; negative values have no width. In a difference both sides are added.
 const part = (type, i) => Math.max(0, self[type]?.[i] ?? 0);
 const base = (i) => (compared ? factor * part(state.type + compared, i) : 0);
 const own = (i) => part(state.type, i) + base(i);
@@ -171,7 +171,7 @@ function addUp() {
 
 function amount(value) {
   if (value < 0) return `-${amount(-value)}`;
-  value = Number(value.toFixed(value < 10 ? 2 : 0)); // normalized ones have a fraction
+  value = Number(value.toFixed(value < 10 ? 2 : 0)); // normalized values have a fraction
   const unit = data.types[state.type]?.[1] ?? "";
   const scaled = (steps) => {
     for (const [size, label] of steps) if (size > 1 && value >= size) return `${(value / size).toFixed(2)} ${label}`;
@@ -184,16 +184,16 @@ function amount(value) {
 const share = (value) => `${total[0] ? ((100 * value) / total[0]).toFixed(2) : "0.00"} %`;
 
 const signed = (value, text) => (value > 0 ? `+${text}` : text);
-const whole = () => before[0] || grown[0] || 1;
-const changed = (value) => signed(value, `${((100 * value) / whole()).toFixed(2)} %`); // as a share of the base's whole
+const baseTotal = () => before[0] || grown[0] || 1;
+const changed = (value) => signed(value, `${((100 * value) / baseTotal()).toFixed(2)} %`); // as a share of the base
 
 const ancestors = (i) => {
   const out = [];
-  for (let at = i; at > 0; at = parent[at]) out.push(parent[at]);
+  for (let node = i; node > 0; node = parent[node]) out.push(parent[node]);
   return out.reverse();
 };
 
-// Which nodes can be seen, and where: left and width are parts of the zoomed frame's width.
+// The visible nodes; left and width are relative to the zoomed frame.
 function layout() {
   const out = ancestors(state.zoom).map((node) => ({ node, left: 0, width: 1, above: true }));
   const smallest = 0.6 / Math.max(200, graph.clientWidth);
@@ -204,18 +204,18 @@ function layout() {
     const width = total[node] / scale;
     if (width < smallest && node !== state.zoom) continue;
     out.push({ node, left, width, above: false });
-    let at = left;
+    let offset = left;
     for (const child of children(node)) {
-      if (total[child] > 0) stack.push({ node: child, left: at });
-      at += total[child] / scale;
+      if (total[child] > 0) stack.push({ node: child, left: offset });
+      offset += total[child] / scale;
     }
   }
   return out;
 }
 
 let drawn = [];
-const boxes = new Map(); // of the nodes that are on the screen
-const seen = new Set(); // nodes that are wide enough
+const boxes = new Map(); // of the nodes on the screen
+const seen = new Set(); // nodes that are wide enough to draw
 
 function draw() {
   drawn = layout();
@@ -234,7 +234,7 @@ function draw() {
 
 const top = (node) => (state.flipped ? state.height - (depth[node] + 1) * ROW : depth[node] * ROW);
 
-// Boxes for the rows that can be seen.
+// Make boxes for the visible rows.
 function show() {
   const wide = graph.clientWidth;
   const from = graph.scrollTop - MORE_ROWS * ROW;
@@ -242,15 +242,15 @@ function show() {
   const fragment = document.createDocumentFragment();
   boxes.clear();
   for (const { node, left, width, above } of drawn) {
-    const at = top(node);
-    if (at < from || at > to) continue;
+    const offset = top(node);
+    if (offset < from || offset > to) continue;
     const box = document.createElement("div");
     const classes = ["f"];
     if (node === 0) classes.push("root");
     if (above) classes.push("above");
     if (reason(node)) classes.push("unnamed");
     if (state.hits) classes.push(state.hits.has(node) ? "hit" : "off");
-    if (node === state.at) classes.push("at");
+    if (node === state.current) classes.push("current");
     box.className = classes.join(" ");
     const pixels = width * wide;
     if (pixels < 24) box.classList.add("thin");
@@ -262,7 +262,7 @@ function show() {
     box.dataset.node = node;
     box.style.left = `${100 * left}%`;
     box.style.width = `${100 * width}%`;
-    box.style.top = `${at}px`;
+    box.style.top = `${offset}px`;
     if (node) {
       if (compared) tint(box, change(node), total[node]);
       else paint(box, frameOf[node]);
@@ -276,17 +276,17 @@ function show() {
   graph.replaceChildren(fragment, floor);
 }
 
-// The zoomed frame and what called it; of many only the first and the last.
+// The zoomed frame and its callers; of many only the first and the last.
 function path() {
   const bar = el("path");
   bar.replaceChildren();
   const nodes = [...ancestors(state.zoom), state.zoom];
-  nodes.forEach((node, at) => {
-    if (nodes.length > 14 && at > 2 && at < nodes.length - 10) {
-      if (at === 3) bar.append(" › …");
+  nodes.forEach((node, index) => {
+    if (nodes.length > 14 && index > 2 && index < nodes.length - 10) {
+      if (index === 3) bar.append(" › …");
       return;
     }
-    if (at) bar.append(" › ");
+    if (index) bar.append(" › ");
     const link = document.createElement("a");
     link.textContent = fit(name(node), 240);
     link.title = name(node);
@@ -296,7 +296,7 @@ function path() {
   bar.scrollLeft = bar.scrollWidth;
 }
 
-// What is known of a node, as lines of text.
+// Description of a node, as lines of text.
 function facts(node) {
   const file = node ? data.files[frames.file[frameOf[node]]] : "";
   const lines = [...line.subarray(lineAt[node], lineAt[node + 1])];
@@ -309,7 +309,7 @@ function facts(node) {
   };
 }
 
-// Both sides of a difference, and what changed.
+// Values of both sides of a difference, and their change.
 function sizes(node) {
   const side = (name, value, all) => `${name} ${amount(value)} (${((100 * value) / (all || 1)).toFixed(2)} %)`;
   const [more, less] = [change(node), ownChange(node)];
@@ -345,9 +345,9 @@ function tip(node, event) {
 const hideTip = () => (el("tip").hidden = true);
 
 function reveal(node) {
-  const at = top(node);
-  if (at < graph.scrollTop) graph.scrollTop = at;
-  else if (at + ROW > graph.scrollTop + graph.clientHeight) graph.scrollTop = at + ROW - graph.clientHeight;
+  const offset = top(node);
+  if (offset < graph.scrollTop) graph.scrollTop = offset;
+  else if (offset + ROW > graph.scrollTop + graph.clientHeight) graph.scrollTop = offset + ROW - graph.clientHeight;
   else return;
   show();
 }
@@ -355,7 +355,7 @@ function reveal(node) {
 function zoom(node, remember = true) {
   if (remember && node !== state.zoom) state.past.push(state.zoom);
   state.zoom = node;
-  state.at = node;
+  state.current = node;
   hideTip();
   draw();
   reveal(node);
@@ -368,11 +368,11 @@ function back() {
   zoom(state.past.pop() ?? 0, false);
 }
 
-// Which frames a search means: 1 or 0 of each.
+// Frames that match a search: 1 or 0 for each.
 function matching(text) {
-  const one = (test) => Uint8Array.from(frames.name, (_, frame) => test(frame));
-  if (text === UNNAMED) return one((frame) => frames.reason[frame] > 0);
-  if (text.startsWith(INSIDE)) return one((frame) => groupOf(frame) === text.slice(INSIDE.length));
+  const each = (test) => Uint8Array.from(frames.name, (_, frame) => test(frame));
+  if (text === UNNAMED) return each((frame) => frames.reason[frame] > 0);
+  if (text.startsWith(INSIDE)) return each((frame) => groupOf(frame) === text.slice(INSIDE.length));
   let matches;
   try {
     const pattern = new RegExp(text, /[A-Z]/.test(text) ? "" : "i");
@@ -381,10 +381,10 @@ function matching(text) {
     matches = (s) => s.toLowerCase().includes(text.toLowerCase());
   }
   const [names, files, binaries] = [data.names, data.files, data.binaries].map((texts) => texts.map(matches));
-  return one((frame) => names[frames.name[frame]] || files[frames.file[frame]] || binaries[frames.binary[frame]]);
+  return each((frame) => names[frames.name[frame]] || files[frames.file[frame]] || binaries[frames.binary[frame]]);
 }
 
-// Search: what matches, and how much of everything lies under it (each value counted once).
+// Search: matching frames, and their share of the total (each value counted once).
 function search(text) {
   el("search").value = text;
   state.hits = null;
@@ -407,7 +407,7 @@ function search(text) {
   save();
 }
 
-// What each color means, with its share of self; a click searches for it.
+// The meaning of each color, with its share of self; a click searches for it.
 function legend() {
   const bar = el("legend");
   const sizes = new Float64Array(data.groups.length + 1);
@@ -464,7 +464,7 @@ function functions() {
   const selfs = new Float64Array(frames.name.length);
   const totals = new Float64Array(frames.name.length);
   const open = new Uint16Array(frames.name.length);
-  const callers = []; // the nodes from the zoom down to the one at hand
+  const callers = []; // the nodes from the zoom to the present node
   for (let i = Math.max(1, state.zoom); i < after[state.zoom]; i++) {
     while (callers.length && depth[callers.at(-1)] >= depth[i]) open[frameOf[callers.pop()]]--;
     const frame = frameOf[i];
@@ -478,7 +478,7 @@ function functions() {
 
 const COLUMNS = ["self", "total", "function"];
 
-// The list beside the graph (below it on a phone): functions under the zoom, sorted by the header that was clicked.
+// The list beside the graph (below it on a phone): functions under the zoom, sorted by the selected header.
 function list() {
   const panel = el("list");
   panel.hidden = !state.listed;
@@ -486,7 +486,7 @@ function list() {
   el("functions").setAttribute("aria-pressed", String(state.listed));
   if (!state.listed) return;
   const { selfs, totals } = functions();
-  const size = compared ? Math.abs : (value) => value; // of a difference, what changed most is first
+  const size = compared ? Math.abs : (value) => value; // in a difference, the largest change is first
   const compare = {
     self: (x, y) => size(selfs[y]) - size(selfs[x]) || size(totals[y]) - size(totals[x]),
     total: (x, y) => size(totals[y]) - size(totals[x]) || size(selfs[y]) - size(selfs[x]),
@@ -512,12 +512,12 @@ function list() {
   }
   const body = table.createTBody();
   panel.replaceChildren(table);
-  const room = Math.max(120, panel.clientWidth - 2 * 75 - 20) * TEXT_ROWS * 0.9;
+  const pixels = Math.max(120, panel.clientWidth - 2 * 75 - 20) * TEXT_ROWS * 0.9;
   for (const frame of order.slice(0, state.rows)) {
     const row = body.insertRow();
     for (const value of [selfs[frame], totals[frame]]) row.insertCell().textContent = compared ? changed(value) : share(value);
     const cell = row.insertCell();
-    cell.textContent = fit(nameOf(frame), room);
+    cell.textContent = fit(nameOf(frame), pixels);
     cell.title = [nameOf(frame), binaryOf(frame), data.files[frames.file[frame]]].filter(Boolean).join("\n");
     paint(cell, frame);
     if (frames.reason[frame]) cell.classList.add("unnamed");
@@ -536,19 +536,19 @@ function list() {
 
 // Arrow keys move between the drawn frames: to the caller, the largest callee, the neighbors.
 function move(key) {
-  const at = state.at < 0 ? state.zoom : state.at;
-  const wide = (node) => seen.has(node);
-  let to = at;
+  const node = state.current < 0 ? state.zoom : state.current;
+  const wide = (each) => seen.has(each);
+  let to = node;
   const inward = state.flipped ? "ArrowUp" : "ArrowDown";
-  if (key === inward) to = [...children(at)].filter(wide).sort((a, b) => total[b] - total[a])[0] ?? at;
-  else if (key === "ArrowUp" || key === "ArrowDown") to = parent[at];
-  else if (at > 0) {
-    const row = [...children(parent[at])].filter(wide);
-    to = row[row.indexOf(at) + (key === "ArrowRight" ? 1 : -1)] ?? at;
+  if (key === inward) to = [...children(node)].filter(wide).sort((a, b) => total[b] - total[a])[0] ?? node;
+  else if (key === "ArrowUp" || key === "ArrowDown") to = parent[node];
+  else if (node > 0) {
+    const row = [...children(parent[node])].filter(wide);
+    to = row[row.indexOf(node) + (key === "ArrowRight" ? 1 : -1)] ?? node;
   }
-  boxes.get(state.at)?.classList.remove("at");
-  state.at = to;
-  boxes.get(to)?.classList.add("at");
+  boxes.get(state.current)?.classList.remove("current");
+  state.current = to;
+  boxes.get(to)?.classList.add("current");
   hideTip();
   reveal(to);
   describe(to);
@@ -564,7 +564,7 @@ function toggleTheme() {
   save();
 }
 
-// Another type, or the base at another scale.
+// Show another type, or scale the base.
 function remeasure() {
   addUp();
   legend();
@@ -580,7 +580,7 @@ function toggleList() {
   save();
 }
 
-// The address keeps the view: #q=search&z=node&t=type&theme=dark&list=1
+// The address has the view: #q=search&z=node&t=type&theme=dark&list=1
 function save() {
   const part = new URLSearchParams();
   if (el("search").value) part.set("q", el("search").value);
@@ -597,7 +597,7 @@ function restore() {
   const part = new URLSearchParams(location.hash.slice(1));
   const number = (key, limit, other) => (Number(part.get(key)) < limit && part.has(key) ? Math.max(0, Number(part.get(key)) | 0) : other);
   el("note").textContent = [
-    data.pruned && `Only the ${(frameOf.filter((frame) => frame !== data.smaller).length - 1).toLocaleString("en")} largest frames are shown; frames named ${nameOf(data.smaller)} stand for the rest.`,
+    data.pruned && `Only the ${(frameOf.filter((frame) => frame !== data.smaller).length - 1).toLocaleString("en")} largest frames are shown; frames named ${nameOf(data.smaller)} replace the others.`,
     data.depth && `Calls deeper than ${data.depth.toLocaleString("en")} frames are left out.`,
   ].filter(Boolean).join(" ");
   el("note").hidden = !el("note").textContent;
@@ -617,7 +617,7 @@ function restore() {
 }
 
 const under = (event) => event.target.closest?.(".f")?.dataset.node;
-let clicked = null; // where: a browser reports the pointer as moved when what is under it changes
+let clicked = null; // position: browsers report a moving pointer when the element under it changes
 graph.addEventListener("click", (event) => {
   clicked = [event.clientX, event.clientY];
   if (under(event) !== undefined) zoom(Number(under(event)));
@@ -665,7 +665,7 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape") { el("search").blur(); el("reset").click(); return; }
   if (document.activeElement === el("search") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key.startsWith("Arrow")) { event.preventDefault(); move(event.key); }
-  else if (event.key === "Enter") zoom(Math.max(0, state.at));
+  else if (event.key === "Enter") zoom(Math.max(0, state.current));
   else if (event.key === "Backspace") { event.preventDefault(); back(); }
   else if (event.key === "i") el("flip").click();
   else if (event.key === "t") toggleTheme();

@@ -1,13 +1,13 @@
-"""Stacks merged into a tree, as columns: what the page draws, and no more than a browser can draw.
+"""Stacks merged into a tree, as columns, limited to the size that a browser can draw.
 
-Only the heaviest nodes are made (tree_kernel.Growth), so time and memory depend on what is shown and on the stacks, not
-on the size of the whole tree:
+Only the heaviest nodes are made (kernels/tree.py), so time and memory depend on the stacks and the visible nodes, not
+on the size of the complete tree. Limits:
 
-    nodes    NODES; with more than two sample types fewer, for each node has a value of each
-    depth    DEPTH frames, and fewer where many deep stacks share locations of many inlined calls
+    nodes    NODES; fewer with more than two sample types, as each node has a value of each type
+    depth    DEPTH frames; fewer if many deep stacks share locations with many inlined calls
     types    TYPES
 
-What is left out stands in its place as one node named SMALLER with the sum of the values.
+Omitted children of a node are replaced by one node named SMALLER with the sum of their values.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from whence.samples.model import ProfileData, Samples, SampleType
 from whence.samples.stacks import DisplayFrame, binary_of, shown
 from whence.samples.wire import zeros
 
-NODES = 300_000  # as many as a browser draws without a pause
+NODES = 300_000  # a browser draws them without a pause
 CELLS = 2 * NODES  # nodes times sample types
 TYPES = 32
 DEPTH = 10_000
-LINES = 8  # of a node: where its samples were, the heaviest first
-STEPS, STEPS_EACH = 20_000_000, 8  # frames that are walked over: so many, and so many more for each location of a stack
-SLICE = 20_000_000  # steps between two looks at Ctrl-C
+LINES = 8  # of a node, the heaviest first
+STEPS, STEPS_EACH = 20_000_000, 8  # limit of visited frames: constant, and for each location of a stack
+SLICE = 20_000_000  # steps between checks for Ctrl-C
 SMALLER = "(smaller)"
-MOST = 0xFFFFFFFF  # of a column's number
+MAX_U32 = 0xFFFFFFFF
 NAME, FILE, LINE = itemgetter(0), itemgetter(1), itemgetter(2)  # of a Frame
 ALL_BUT_LINE = itemgetter(slice(3))
 flattened = chain.from_iterable
 
 
 class Tree(Record):
-    """Node 0 is the root; a node comes before its children, and these before its next sibling.
+    """The nodes in depth-first order: node 0 is the root; a node precedes its children, and these its next sibling.
 
-    Node i is frame[i], an index into `frames`; -1 is the root's. Its parent is node parent[i], which lies up[i] levels
-    above node i - 1 (0: it is that node). values[t][i] of type t end in it. Its lines are the next count[i] of `line`.
+    Node i is frame[i], an index into `frames`; -1 for the root. Its parent is node parent[i], up[i] levels above node
+    i - 1 (0: that node itself). values[t][i] of type t end in the node. Its lines are the next count[i] of `line`.
     Frames that differ only in their line are one node.
     """
 
@@ -56,12 +56,12 @@ class Tree(Record):
     values: list[array[int]] = field(default_factory=list)
     count: array[int] = field(default_factory=lambda: array("q", [0]))
     line: array[int] = field(default_factory=lambda: array("q"))
-    pruned: bool = False  # some nodes stand for others
+    pruned: bool = False  # some nodes are replaced by SMALLER
     depth: int = 0  # frames below this depth were left out; 0: none
 
 
 class LocationFrames(Record):
-    """Locations as what they show: location l is place[of[l]:of[l + 1]], innermost first; a place is a frame's line."""
+    """The frames of locations: location l is place[of[l]:of[l + 1]], innermost first; a place is a frame and a line."""
 
     frames: list[DisplayFrame]
     of: array[int]
@@ -71,9 +71,9 @@ class LocationFrames(Record):
 
 
 def places(profile: ProfileData) -> LocationFrames:
-    """What each location shows. Frames are distinguished by name, file and binary, places by their line, too."""
+    """Return the frames of each location. Frames differ by name, file or binary; places also by line."""
     chains: list[Frames] = profile.frames
-    reasons: dict[tuple[str, str, str], str] = {}  # of those that have no name
+    reasons: dict[tuple[str, str, str], str] = {}  # of frames without a name
     binaries: dict[int, str] = {}  # of mappings
     for location, mapping in enumerate(profile.mapping):
         if mapping not in binaries:
@@ -87,22 +87,23 @@ def places(profile: ProfileData) -> LocationFrames:
                 reasons.setdefault((unnamed.name, "", unnamed.binary), unnamed.reason)
     sizes = list(map(len, chains))
     of = array("I", accumulate(sizes, initial=0))
-    every = list(flattened(chains))
+    all_frames = list(flattened(chains))
     binary = flattened(map(repeat, map(binaries.__getitem__, profile.mapping), sizes))
-    known: defaultdict[tuple[str, str, str, int], int] = defaultdict(count().__next__)
-    place = array("I", map(known.__getitem__, zip(map(NAME, every), map(FILE, every), binary, map(LINE, every))))
+    numbers: defaultdict[tuple[str, str, str, int], int] = defaultdict(count().__next__)
+    keys = zip(map(NAME, all_frames), map(FILE, all_frames), binary, map(LINE, all_frames))
+    place = array("I", map(numbers.__getitem__, keys))
     frames: defaultdict[tuple[str, str, str], int] = defaultdict(count().__next__)
-    frame = array("I", map(frames.__getitem__, map(ALL_BUT_LINE, known)))
-    lines = [key[3] for key in known]
-    if lines and (min(lines) < 0 or max(lines) > MOST):
-        lines = [min(max(line, 0), MOST) for line in lines]
+    frame = array("I", map(frames.__getitem__, map(ALL_BUT_LINE, numbers)))
+    lines = [key[3] for key in numbers]
+    if lines and (min(lines) < 0 or max(lines) > MAX_U32):
+        lines = [min(max(line, 0), MAX_U32) for line in lines]
     return LocationFrames(
         [DisplayFrame(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, place, frame, array("I", lines)
     )
 
 
 def tree(profile: ProfileData, nodes: int = NODES) -> Tree:
-    """The tree of a profile's stacks, its heaviest `nodes` nodes by their shares of all types."""
+    """Return the tree of a profile's stacks, with the `nodes` heaviest nodes by their share of all types."""
     samples = profile.samples
     kinds = drawn_types(profile)
     out = Tree([profile.sample_types[kind] for kind in kinds])
@@ -131,7 +132,9 @@ def tree(profile: ProfileData, nodes: int = NODES) -> Tree:
     out.pruned, out.depth = rest > 0, depth if cut else 0
     used, out.frame = zeros("I", len(shape.frames) + 1), zeros("q", len(frame))
     different = tree_kernel.renumbered(frame, zeros("I", len(used)), used, out.frame)
-    out.frames = [shape.frames[one] if one < len(shape.frames) else DisplayFrame(SMALLER) for one in used[:different]]
+    out.frames = [
+        shape.frames[number] if number < len(shape.frames) else DisplayFrame(SMALLER) for number in used[:different]
+    ]
     for kind in kinds:
         ends = zeros("q", len(frame))
         if kind < len(samples.values):
@@ -141,13 +144,13 @@ def tree(profile: ProfileData, nodes: int = NODES) -> Tree:
 
 
 def drawn_types(profile: ProfileData) -> list[int]:
-    """Which sample types are drawn: the first TYPES, and the default one."""
+    """Return the sample types that are drawn: the first TYPES, the default type included."""
     kinds = list(range(len(profile.sample_types)))
     return kinds if len(kinds) <= TYPES else sorted({*kinds[: TYPES - 1], profile.default_type})
 
 
 def weights(samples: Samples, values: list[array[int]]) -> tuple[array[float], array[int]]:
-    """What each stack weighs, and the first stack that is equal to it, which has the weight of all of them."""
+    """Return the weight of each stack, and the first stack equal to it, which has the weight of all of them."""
     stacks = len(samples.first) - 1
     weight, same = array("d", bytes(8 * stacks)), zeros("I", stacks)
     for column in values:
@@ -158,17 +161,19 @@ def weights(samples: Samples, values: list[array[int]]) -> tuple[array[float], a
 
 
 def deepest(samples: Samples, shape: LocationFrames, weight: array[float]) -> int:
-    """How many frames of each stack can be walked over in all: a location may stand for thousands of inlined calls."""
+    """Return the depth to which stacks are visited: a location may have thousands of inlined calls."""
     sizes = zeros("I", len(samples.first) - 1)
     checked(tree_kernel.depths(samples.first, samples.stack, shape.of, weight, DEPTH, sizes))
-    found: int = tree_kernel.level(sizes, STEPS + STEPS_EACH * len(samples.stack), DEPTH)
-    return max(1, found)
+    depth: int = tree_kernel.level(sizes, STEPS + STEPS_EACH * len(samples.stack), DEPTH)
+    return max(1, depth)
 
 
 def checked(result: tuple[int, int, int]) -> None:
+    """Raise ProfileError if a kernel's result has a fault."""
     if result[1]:
         raise damaged()
 
 
 def damaged() -> ProfileError:
-    return ProfileError("samples", None, "each sample names a stack, and each stack locations, of the profile")
+    """Return the error of a profile with invalid indices."""
+    return ProfileError("samples", None, "a sample or a stack refers to a stack or location that does not exist")

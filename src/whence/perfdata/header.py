@@ -74,7 +74,7 @@ def read(source: ByteSource) -> RecordingHeader:
 def read_attributes(
     source: ByteSource, order: str, entry: int, table: int, size: int
 ) -> list[tuple[Attribute, tuple[int, ...]]]:
-    """Return the events with their ids. Raise ProfileError if an attribute is invalid, or there is none."""
+    """Return the events with their ids. Raise ProfileError if one is invalid or all are missing."""
     smallest, largest = attributes.SMALLEST + ENTRY, attributes.LARGEST + ENTRY
     if not smallest <= entry <= largest:
         raise ProfileError("header", 16, f"attribute size {entry} is not between {smallest} and {largest}", found=entry)

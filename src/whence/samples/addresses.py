@@ -1,17 +1,17 @@
-"""From a location's address to a vaddr of the file its mapping shows.
+"""Translate the addresses of a profile to vaddrs of the mapped file.
 
-Profiles hold two kinds of addresses and do not say which; the mapping's bounds decide:
+Profiles have two kinds of addresses, distinguished by the bounds of the mapping:
 
     runtime      0 < start <= address < end (an end of 0 is unknown): the file offset is address - start + the
-                 mapping's own; the segment that loads this byte of the file says the vaddr
-    normalized   start is 0 (no process maps there), or the address is outside its bounds: it is a vaddr already, as
+                 mapping's offset; the segment that loads this byte of the file gives the vaddr
+    normalized   start is 0 (no process maps there), or the address is outside the mapping: it is already a vaddr, as
                  Parca's agent and OpenTelemetry's eBPF profiler write it
 
-A debug file that objcopy --only-keep-debug made keeps vaddrs and sizes of segments, not where they lie in the file. Its
-code is placed by a mapping of just the size of the segment; any other mapping needs the segments of the file itself.
+A debug file made by objcopy --only-keep-debug has the vaddrs and sizes of segments, but not their file offsets. They
+follow from a mapping that has the size of a segment; any other mapping needs the segments of the file itself.
 
-Two executable segments may share a page of the file: the mapping decides (`elf.segments.Translation.segment_of`), whose
-end is ignored where no segment can have made it, as profiles join mappings.
+If two executable segments share a page of the file, the mapping decides (`elf.segments.Translation.segment_of`). Its
+end is ignored if no segment ends there, as profiles join mappings.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from whence.objects.elf.segments import Segment, Translation
 from whence.samples.model import Mapping
 
 MASK = (1 << 64) - 1
-NOWHERE = MASK  # no file has code in its last byte
+NOWHERE = MASK  # never a vaddr of code
 
 
 def is_runtime(mapping: Mapping, address: int) -> bool:
-    """Whether an address is one of the process, not of the file."""
+    """Return True if an address is a runtime address, not a vaddr."""
     return 0 < mapping.start <= address < (mapping.end or 1 << 64)
 
 
 def extent(mapping: Mapping) -> tuple[int, int]:
-    """What a mapping shows of its file: the first byte and the one behind the last."""
+    """Return the mapped range of the file: offsets of start and end."""
     return mapping.file_offset, mapping.file_offset + mapping.end - mapping.start
 
 
 def can_translate(segments: Iterable[Segment], mapping: Mapping) -> bool:
-    """Whether runtime addresses of a mapping can be placed by these segments."""
+    """Return True if runtime addresses of a mapping can be translated with these segments."""
     return not mapping.start or not Translation.of_code(segments).with_file_ranges(extent(mapping)).has_nobits
 
 
 def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: array[int]) -> array[int]:
-    """The vaddr of each address; NOWHERE for one that no executable segment of the file holds.
+    """Return the vaddr of each address; NOWHERE if it is in no executable segment.
 
-    Without segments (an archive that does not say them) only a file mapped below 4 GiB can be placed: it was not moved.
+    Without segments (an archive without them), runtime addresses are vaddrs below 4 GiB: such a file was not relocated.
     """
     if segments is None:
         below = mapping.start < 1 << 32
-        return array("Q", [one if below or not is_runtime(mapping, one) else NOWHERE for one in addresses])
+        return array("Q", [address if below or not is_runtime(mapping, address) else NOWHERE for address in addresses])
     code = Translation.of_code(segments)
     mapped = code.with_file_ranges(extent(mapping))
     to_file = mapping.file_offset - mapping.start
@@ -62,7 +62,9 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
         if segment is not None:
             return longs(rows.moved(addresses, to_file + segment.vaddr - segment.file_offset & MASK))
     runtime = [is_runtime(mapping, address) for address in addresses]
-    moved = mapped.mapped_vaddrs_of((one + to_file for one in compress(addresses, runtime)), _known_extent(mapping))
+    moved = mapped.mapped_vaddrs_of(
+        (address + to_file for address in compress(addresses, runtime)), _known_extent(mapping)
+    )
     out = array("Q")
     for address, is_moved in zip(addresses, runtime, strict=True):
         vaddr = next(moved) if is_moved else _in_code(segments, code, address)
@@ -76,18 +78,18 @@ def _known_extent(mapping: Mapping) -> tuple[int, int | None]:
 
 
 def _only_segment(mapped: Translation, mapping: Mapping, lowest: int, highest: int) -> Segment | None:
-    """The segment of every byte of the file in [lowest, highest], where no other can be, as nearly always."""
+    """Return the segment of all file offsets in [lowest, highest]; None if it is not clear."""
     start, end = _known_extent(mapping)
     made = mapped.made(start, end) if end is not None else []
     if not made and len(mapped.segments) == 1:
-        ends = [mapped.segment_of(one, (start, end)) for one in (lowest, highest)]
+        ends = [mapped.segment_of(offset, (start, end)) for offset in (lowest, highest)]
         made = list(mapped.segments) if all(ends) else []
     return made[0] if len(made) == 1 else None
 
 
 def _in_code(segments: Sequence[Segment], code: Translation, address: int) -> int:
-    """A vaddr of the code, given as it is or counted from the image's first page, as Firefox's profiles have it."""
+    """Return the vaddr of an address that is a vaddr, or relative to the first page of the image as in Firefox."""
     if code.holds(address):
         return address
-    first = min((one.vaddr for one in segments if one.type == PT_LOAD), default=0) & -PAGE
+    first = min((segment.vaddr for segment in segments if segment.type == PT_LOAD), default=0) & -PAGE
     return address + first if 0 <= address < first and code.holds(address + first) else NOWHERE

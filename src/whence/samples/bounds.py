@@ -1,7 +1,7 @@
-"""How much memory a profile may take: TIMES the bytes that are stored (packed ones as they are), plus ALLOWANCE.
+"""Limits of the memory of a profile: TIMES the stored (compressed) bytes, plus ALLOWANCE.
 
-Gzip packs equal bytes a thousandfold, stacks and strings are given once and used often: what comes out has no bound in
-what is stored. Readers and writers charge what they are about to make to a budget, by these sizes of objects.
+Gzip compresses equal bytes a thousandfold, and formats store stacks and strings once but use them often, so the size of
+a profile in memory is not limited by its file. Readers and writers charge objects to a budget before they make them.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from whence._base.errors import ProfileError
 
 TIMES = 256
 ALLOWANCE = 128 << 20
-STEP = 8  # what a step of a walk that is taken again and again is charged
-NO_BOUND = 1 << 60  # of a profile that was made, not read
+STEP = 8  # of a repeated walk
+NO_BOUND = 1 << 60  # of a profile that was not read from a file
 
-# What an object takes, in bytes, with its place in lists and tables
+# Size of an object in bytes, with its entries in lists and tables
 FRAME = 200
 MAPPING = 2 << 10  # with the search for its file
 TYPE = 400  # a sample type and its columns
-LOCATION = 400  # with the tables that find it by its text
-SAMPLE = 500  # one of a text, until equal ones are added up
-STRING = 100  # beside its characters
+LOCATION = 400  # with tables to find it by text
+SAMPLE = 500  # of a text format, before equal samples are merged
+STRING = 100  # plus its characters
 LABEL = 400
 LABELS = 64  # a sample's tuple
 ENTRY = 16  # in a list or a column
-ID = 128  # in the tables that find it
-INNER_PROFILE = 32 << 10  # one of OTLP's: what reading it costs beside its samples
-JSON_CHARACTER = 12  # of a text that is decoded at once
+ID = 128  # in tables to find it
+INNER_PROFILE = 32 << 10  # of OTLP, without its samples
+JSON_CHARACTER = 12  # of a text that is decoded as one
 JSON_OBJECT, JSON_LIST, JSON_VALUE, JSON_TEXT = 240, 64, 48, 60
 
 
 def reading(stored: int) -> Budget:
-    """For reading a profile of so many stored bytes."""
+    """Return the budget for reading a profile of `stored` bytes."""
     return Budget("file", "a profile's parts in memory", stored, times=TIMES, allowance=ALLOWANCE, error=ProfileError)
 
 
 def stored(budget: Budget) -> int:
-    """The stored bytes that a reader's budget is of."""
+    """Return the stored bytes of a reader's budget."""
     return (budget.most - ALLOWANCE) // TIMES
 
 
 def writing(stored: int, what: str) -> Budget:
-    """For what is made of a profile that was read from so many bytes (NO_BOUND: was not read)."""
+    """Return the budget for making `what` of a profile of `stored` bytes (NO_BOUND: not read from a file)."""
     return Budget("output", what, stored, times=TIMES, allowance=ALLOWANCE, error=ProfileError)

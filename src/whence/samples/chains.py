@@ -1,5 +1,4 @@
-"""The chains of frames that the locations of a profile have, each once and in columns, for the writers of protocol
-buffers."""
+"""The distinct chains of frames of a profile's locations, in columns, for writers of protocol buffers."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 NO_TEXT = 0  # the number of ""
 HAS_FILE, HAS_LINE, IS_INLINED = 1, 2, 4  # of a frame
-ALL_KINDS = 8  # what those make
+ALL_KINDS = 8  # combinations of these bits
 
 
 class FunctionColumns(Record):
-    """Functions as columns: `name` and `file` are numbers of `texts`."""
+    """Functions as columns: `name` and `file` are numbers in `texts`."""
 
     texts: dict[str, int]
     name: array[int]
@@ -32,10 +31,9 @@ class FunctionColumns(Record):
 
 
 class Chains(Record):
-    """Location i has chain `chain[i]`; chain c has the frames in rows [first[c], first[c + 1]) of the columns.
+    """Chains of locations: location i has chain `chain[i]`; chain c has the frames in rows [first[c], first[c + 1]).
 
-    `function` and `file` count `texts`, of which none is there twice. Chain 0 has no frames. A line that is not known
-    is 0.
+    `function` and `file` are numbers in `texts`, which are distinct. Chain 0 has no frames. An unknown line is 0.
     """
 
     chain: array[int] = field(default_factory=words_column)
@@ -49,36 +47,37 @@ class Chains(Record):
 
     @classmethod
     def of(cls, profile: ProfileData, chosen: Set[int] | None = None, skip: int = 0) -> Chains:
-        """The chains of the chosen locations (None: of all), behind `skip` locations that have none.
+        """Return the chains of the chosen locations (None: of all), after `skip` locations without a chain.
 
-        Where files named locations, their chains are taken as columns; those that are objects are numbered by which
-        object they are, as many locations have the same one.
+        Chains from files are copied as columns; chains of objects are distinguished by identity, as locations share
+        them.
         """
         out = cls(array("I", bytes(4 * (skip + len(profile.address)))))
         own = profile.own_frames
         if any(own):
-            out._add_objects({at: one for at, one in enumerate(own) if one and (chosen is None or at in chosen)}, skip)
+            selected = {row: frames for row, frames in enumerate(own) if frames and (chosen is None or row in chosen)}
+            out._add_objects(selected, skip)
         for named in profile.named:
             out._add_table(named, skip)
         return out
 
     def _add_objects(self, frames: dict[int, Frames], skip: int) -> None:
-        """Give locations these chains."""
+        """Set the chains of some locations."""
         numbers: dict[int, int] = {}
         base = len(self.first) - 1
-        for at, one in frames.items():
-            self.chain[at + skip] = base + numbers.setdefault(id(one), len(numbers))
-        chains = list({id(one): one for one in frames.values()}.values())
+        for row, each in frames.items():
+            self.chain[row + skip] = base + numbers.setdefault(id(each), len(numbers))
+        chains = list({id(each): each for each in frames.values()}.values())
         rows = list(chain.from_iterable(chains))
         self.first += array("I", accumulate(map(len, chains), initial=len(self.line)))[1:]
-        self.function += self._numbers([one.function for one in rows])
-        self.file += self._numbers([one.file for one in rows])
-        self.line += array("Q", [max(0, one.line) for one in rows])
-        self.start_line += array("Q", [max(0, one.start_line) for one in rows])
-        self.inlined += bytes(bool(one.inlined) for one in rows)
+        self.function += self._numbers([frame.function for frame in rows])
+        self.file += self._numbers([frame.file for frame in rows])
+        self.line += array("Q", [max(0, frame.line) for frame in rows])
+        self.start_line += array("Q", [max(0, frame.start_line) for frame in rows])
+        self.inlined += bytes(bool(frame.inlined) for frame in rows)
 
     def _add_table(self, named: NamedLocations, skip: int) -> None:
-        """Give the locations that a file named the chains it has for them."""
+        """Set the chains of the locations that a file named."""
         table, base, begin = named.table, len(self.first) - 1, len(self.line)
         of_locations, used = numbered(named.chains, "I")
         starts, rows = (column.numbers() for column in spans(table.first, used.numbers()))
@@ -89,34 +88,34 @@ class Chains(Record):
             (table.files, table.file, self.file),
         ):
             of_rows, distinct = numbered(taken(column, "I", rows), "I")
-            place = self._numbers([texts[number] for number in distinct.numbers()])
-            out += words(taken(place, "I", of_rows.numbers()))
+            numbers = self._numbers([texts[number] for number in distinct.numbers()])
+            out += words(taken(numbers, "I", of_rows.numbers()))
         self.line += longs(taken(table.line, "I", rows, "Q"))
         self.start_line += longs(taken(table.start_line, "I", rows, "Q"))
         self.inlined += memoryview(taken(table.inlined, "B", rows))
 
     def _numbers(self, texts: list[str]) -> array[int]:
-        """The number of each text; new ones get the next."""
-        known = self.texts
-        fresh = [text for text in dict.fromkeys(texts) if text not in known]
-        known.update(zip(fresh, count(len(known))))
-        return array("I", map(known.__getitem__, texts))
+        """Return the number of each text; new texts get the next numbers."""
+        numbers = self.texts
+        new = [text for text in dict.fromkeys(texts) if text not in numbers]
+        numbers.update(zip(new, count(len(numbers))))
+        return array("I", map(numbers.__getitem__, texts))
 
     def lines_in_all(self) -> int:
-        """How many lines all locations have."""
+        """Return the number of lines of all locations."""
         return int(lines_kernel.count(self.chain, self.first))
 
     def functions(self) -> tuple[memoryview, FunctionColumns]:
-        """Which function each frame is of, and all of them in the order that the locations come to them."""
+        """Return the number of each frame's function, and the functions, in order of their first location."""
         columns = self.chain, self.first, self.function, self.file, self.start_line
         numbers, rows = (column.numbers() for column in lines_kernel.functions_of(*columns, SEED))
         names, files = (words(taken(column, "I", rows)) for column in (self.function, self.file))
         return numbers, FunctionColumns(self.texts, names, files, longs(taken(self.start_line, "Q", rows)))
 
     def lines(self, functions: array[int], numbers: memoryview) -> tuple[memoryview, memoryview, memoryview]:
-        """Where each location's lines start (and the last one's end), and the function and number of every line.
+        """Return the index of each location's first line (one more at the end), and function and number of every line.
 
-        `numbers` are those that `functions` returned, and here `functions` is what the format calls each of them.
+        `numbers` is the first result of `functions`; `functions` here is the id of each function in the format.
         """
         own = taken(functions, "Q", numbers).numbers()
         first, of_lines, lines = (
@@ -125,8 +124,10 @@ class Chains(Record):
         return first, of_lines, lines
 
     def marks(self, mapping: array[int], bits: bytes, mappings: int) -> bytes:
-        """For each of so many mappings the bits of all frames that its locations have; bits[k] are those of a frame
-        that HAS_FILE, HAS_LINE and IS_INLINED make k."""
+        """Return, for each mapping, the bits of all frames of its locations.
+
+        bits[k] are the bits of a frame whose HAS_FILE, HAS_LINE and IS_INLINED are k.
+        """
         kinds = lines_kernel.kinds(self.file, self.line, self.inlined, HAS_FILE, HAS_LINE, IS_INLINED)
         marked = bytearray(mappings)
         lines_kernel.mark(mapping, self.chain, self.first, bytes(kinds).translate(bits.ljust(256, b"\0")), marked)

@@ -1,10 +1,11 @@
-"""What changed from one profile to another, by function: values of the new one less those of the base.
+"""The difference of two profiles by function: the values of the new profile minus the values of the base.
 
-Two builds have other addresses, lines and inlined calls, so stacks are compared as functions. A function is its name
-and its file; where the folders differ, its name and the file's own name, if just one function on each side has them;
-where one side knows no file, its name alone. What has no name is the binary it is in. Of labels only the command stays.
+Two builds have different addresses, lines and inlined calls, so stacks are compared as functions. A function is its
+name and its file. If the folders differ, it is its name and the file's base name, if those are unique on each side; if
+one side has no file, its name alone. Code without a name is represented by its binary. Of the labels only the command
+is kept.
 
-The values of a difference may be negative; `samples.base` has those of the base, for what shows both.
+Values of a difference may be negative; `samples.base` has the values of the base.
 """
 
 from __future__ import annotations
@@ -26,25 +27,32 @@ COMMAND = "comm"
 VERSION = re.compile(r"(?:-[\d.]+)?\.so(?:\.[\d.]+)?$")  # of a shared library, in its name
 
 Function = tuple[str, str]
-"""A name, and a file or (of what knows none) the binary in brackets."""
+"""A name, and a file or (if the file is unknown) the binary in brackets."""
 
 
 def diff(new: ProfileData, base: ProfileData, *, normalize: bool = False) -> ProfileData:
-    """`new` less `base`, by functions; with `normalize` as if both had the same sum of each type.
+    """Return `new` minus `base`, by function.
 
-    ProfileError where they have no sample type in common.
+    Args:
+        new: the later profile.
+        base: the earlier profile.
+        normalize: scale the base so that both profiles have the same sum of each sample type.
+
+    Raises:
+        ProfileError: the profiles have no sample type in common.
     """
     pairs = [
-        (at, base.sample_types.index(kind)) for at, kind in enumerate(new.sample_types) if kind in base.sample_types
+        (index, base.sample_types.index(kind))
+        for index, kind in enumerate(new.sample_types)
+        if kind in base.sample_types
     ]
     if not pairs:
-        fault = "the profiles have no sample type in common"
-        raise ProfileError("sample_type", None, "both profiles have one of a kind", fault=fault)
-    sides = Side(new), Side(base)
-    alike = matched(sides[0].functions, sides[1].functions)
+        raise ProfileError("", None, "the profiles have no sample type in common")
+    sides = ComparedProfile(new), ComparedProfile(base)
+    matches = matched(sides[0].functions, sides[1].functions)
     out = ProfileData(
-        [new.sample_types[at] for at, _ in pairs],
-        default_type=next((row for row, (at, _) in enumerate(pairs) if at == new.default_type), 0),
+        [new.sample_types[index] for index, _ in pairs],
+        default_type=next((row for row, (index, _) in enumerate(pairs) if index == new.default_type), 0),
         time_ns=new.time_ns,
         duration_ns=new.duration_ns,
         period=new.period,
@@ -56,35 +64,36 @@ def diff(new: ProfileData, base: ProfileData, *, normalize: bool = False) -> Pro
     tables = FunctionLocations(out)
     for side, column in zip(sides, (0, 1), strict=True):
         kinds = [pair[column] for pair in pairs]
-        tables.add(side, kinds, column, alike if column else {})
+        tables.add(side, kinds, column, matches if column else {})
     out.samples = tables.samples(len(pairs), normalize)
     out.put_files_first()
     return out
 
 
-class Side:
-    """One of the two profiles: the functions of each location, innermost first."""
+class ComparedProfile:
+    """One of the two profiles, with the functions of each location, innermost first."""
 
     def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
-        self.binaries = [stem(binary_of(profile, at)) for at in range(len(profile.address))]
-        self.chains: list[list[tuple[Function, Frame]]] = [self._chain(at) for at in range(len(profile.address))]
+        locations = range(len(profile.address))
+        self.binaries = [stem(binary_of(profile, location)) for location in locations]
+        self.chains: list[list[tuple[Function, Frame]]] = [self._chain(location) for location in locations]
         self.functions = {function for chain in self.chains for function, _ in chain}
 
-    def _chain(self, at: int) -> list[tuple[Function, Frame]]:
-        frames = self.profile.frames[at]
-        inside = f"[{self.binaries[at]}]" if self.binaries[at] else ""
+    def _chain(self, location: int) -> list[tuple[Function, Frame]]:
+        frames = self.profile.frames[location]
+        binary = f"[{self.binaries[location]}]" if self.binaries[location] else ""
         if not frames:
-            name = inside or "[unknown]"
+            name = binary or "[unknown]"
             return [((name, ""), Frame(name))]
         return [
-            ((one.function, one.file or inside), Frame(one.function, one.file, start_line=one.start_line))
-            for one in frames
+            ((frame.function, frame.file or binary), Frame(frame.function, frame.file, start_line=frame.start_line))
+            for frame in frames
         ]
 
 
 def stem(binary: str) -> str:
-    """A binary's name without its version.
+    """Return a binary's name without its version.
 
     >>> stem("libz.so.1.2.13"), stem("app"), stem("libc-2.31.so")
     ('libz', 'app', 'libc')
@@ -93,14 +102,14 @@ def stem(binary: str) -> str:
 
 
 def matched(new: set[Function], base: set[Function]) -> dict[Function, Function]:
-    """The function of `new` that each function of `base` is, where that is another name for it."""
-    out: dict[Function, Function] = {}
-    for rule in (_by_base_name, _by_name):
-        ours, theirs = _alone(new - base - {*out.values()}, rule), _alone(base - new - {*out}, rule)
+    """Map functions of `base` to functions of `new` that are the same with another file."""
+    matches: dict[Function, Function] = {}
+    for key_of in (_by_base_name, _by_name):
+        ours, theirs = _unique(new - base - {*matches.values()}, key_of), _unique(base - new - {*matches}, key_of)
         for key in theirs.keys() & ours.keys():
-            if rule is _by_base_name or _unknown(theirs[key]) or _unknown(ours[key]):
-                out[theirs[key]] = ours[key]
-    return out
+            if key_of is _by_base_name or _has_no_file(theirs[key]) or _has_no_file(ours[key]):
+                matches[theirs[key]] = ours[key]
+    return matches
 
 
 def _by_base_name(function: Function) -> object:
@@ -111,23 +120,23 @@ def _by_name(function: Function) -> object:
     return function[0]
 
 
-def _unknown(function: Function) -> bool:
+def _has_no_file(function: Function) -> bool:
     return not function[1] or function[1].startswith("[")
 
 
-def _alone(functions: Iterable[Function], rule: Callable[[Function], object]) -> dict[object, Function]:
-    """Functions by a rule, without those that it can't distinguish."""
-    found: dict[object, Function] = {}
-    twice = set()
-    for one in functions:
-        key = rule(one)
-        if found.setdefault(key, one) != one:
-            twice.add(key)
-    return {key: one for key, one in found.items() if key not in twice}
+def _unique(functions: Iterable[Function], key_of: Callable[[Function], object]) -> dict[object, Function]:
+    """Return functions by key, without functions that share a key."""
+    by_key: dict[object, Function] = {}
+    duplicates = set()
+    for function in functions:
+        key = key_of(function)
+        if by_key.setdefault(key, function) != function:
+            duplicates.add(key)
+    return {key: function for key, function in by_key.items() if key not in duplicates}
 
 
 class FunctionLocations:
-    """The difference as it grows: a location for each function, a sample for each stack of them and command."""
+    """Builds the difference: a location for each function, a sample for each stack of functions and command."""
 
     def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
@@ -137,47 +146,48 @@ class FunctionLocations:
         self._stacks: dict[tuple[int, ...], int] = {}
         self._rows: dict[tuple[int, tuple[Label, ...]], list[list[int]]] = {}
 
-    def add(self, side: Side, kinds: list[int], column: int, alike: dict[Function, Function]) -> None:
-        """Add the values of a side: column 0 is of the new profile, 1 of the base."""
+    def add(self, side: ComparedProfile, kinds: list[int], column: int, matches: dict[Function, Function]) -> None:
+        """Add the values of a profile: to column 0 for the new profile, to column 1 for the base."""
         samples = side.profile.samples
         chains = [
-            [self._location(side.profile, at, alike.get(function, function), frame) for function, frame in chain]
-            for at, chain in enumerate(side.chains)
+            [self._location(side.profile, row, matches.get(function, function), frame) for function, frame in chain]
+            for row, chain in enumerate(side.chains)
         ]
         stacks: dict[int, int] = {}
-        for index, (at, labels) in enumerate(zip(samples.of, samples.labels, strict=True)):
-            stack = stacks.get(at)
+        for index, (old_stack, labels) in enumerate(zip(samples.of, samples.labels, strict=True)):
+            stack = stacks.get(old_stack)
             if stack is None:
-                locations = tuple([one for location in samples.locations_of(at) for one in chains[location]])
+                old_locations = samples.locations_of(old_stack)
+                locations = tuple([location for old in old_locations for location in chains[old]])
                 stack = self._stacks.get(locations)
                 if stack is None:
                     self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(locations))
                     stack = self._stacks[locations] = len(self._stacks)
-                stacks[at] = stack
-            key = stack, tuple(one for one in labels if one.key == COMMAND)
+                stacks[old_stack] = stack
+            key = stack, tuple(label for label in labels if label.key == COMMAND)
             row = self._rows.get(key)
             if row is None:
                 self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(kinds))
                 row = self._rows[key] = [[0] * len(kinds), [0] * len(kinds)]
-            for place, kind in enumerate(kinds):
+            for number, kind in enumerate(kinds):
                 if kind < len(samples.values):
-                    row[column][place] += samples.values[kind][index]
+                    row[column][number] += samples.values[kind][index]
 
-    def _location(self, profile: ProfileData, at: int, function: Function, frame: Frame) -> int:
-        found = self._functions.get(function)
-        if found is None:
+    def _location(self, profile: ProfileData, row: int, function: Function, frame: Frame) -> int:
+        location = self._functions.get(function)
+        if location is None:
             self.budget.charge(bounds.LOCATION)
-            mapping = profile.mapping_of(at)
-            place = NO_MAPPING
+            mapping = profile.mapping_of(row)
+            index = NO_MAPPING
             if mapping is not None and mapping.path:
-                place = self._mappings.setdefault(mapping.path, len(self.profile.mappings))
-                if place == len(self.profile.mappings):
+                index = self._mappings.setdefault(mapping.path, len(self.profile.mappings))
+                if index == len(self.profile.mappings):
                     self.profile.mappings.append(Mapping(path=mapping.path))
-            found = self._functions[function] = self.profile.location(place, 0, (frame,))
-        return found
+            location = self._functions[function] = self.profile.location(index, 0, (frame,))
+        return location
 
     def samples(self, kinds: int, normalize: bool) -> Samples:
-        """The samples with the differences of the two sides, and the base's values beside them."""
+        """Return the samples of the difference, with the values of the base."""
         out = Samples(values=[array("q") for _ in range(kinds)], base=[array("q") for _ in range(kinds)])
         for locations in self._stacks:
             out.stack.extend(locations)
@@ -188,28 +198,28 @@ class FunctionLocations:
             out.of.append(stack)
             out.labels.append(labels)
             for kind in range(kinds):
-                part = scale[kind]
-                was = base[kind] if part is None else round(base[kind] * part[0] / part[1])
-                out.base[kind].append(saturated(was))
-                out.values[kind].append(saturated(new[kind] - was))
+                factor = scale[kind]
+                old = base[kind] if factor is None else round(base[kind] * factor[0] / factor[1])
+                out.base[kind].append(saturated(old))
+                out.values[kind].append(saturated(new[kind] - old))
         return out
 
 
 def _scale(rows: list[list[list[int]]], kind: int) -> tuple[int, int] | None:
-    """What makes the sums of both sides equal: a factor as (numerator, denominator); None where one side has none."""
+    """Return the factor (numerator, denominator) that makes both sums equal; None if a sum is not positive."""
     new, base = (sum(row[column][kind] for row in rows) for column in (0, 1))
     return (new, base) if new > 0 and base > 0 else None
 
 
-def both(profile: ProfileData, most: int = 0) -> ProfileData:
-    """A difference as a profile of the new values, with the base's as further sample types of the same names.
+def both(profile: ProfileData, limit: int = 0) -> ProfileData:
+    """Return a difference as a profile with the new values, and the base's as further sample types of the same names.
 
-    Of more than `most` types (0: any number) the first ones, and the default one in any case.
+    With more than `limit` types (0: no limit), only the first ones and the default type.
     """
     samples = profile.samples
     kinds = list(range(len(samples.base)))
-    if most and len(kinds) > most:
-        kinds = sorted({*kinds[: most - 1], profile.default_type})
+    if limit and len(kinds) > limit:
+        kinds = sorted({*kinds[: limit - 1], profile.default_type})
     new = [array("q", map(saturated, map(int.__add__, samples.values[kind], samples.base[kind]))) for kind in kinds]
     base = [samples.base[kind] for kind in kinds]
     shown = kinds.index(profile.default_type) if profile.default_type in kinds else 0

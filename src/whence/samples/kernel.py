@@ -1,12 +1,12 @@
-"""The kernel's code in profiles: which file belongs to a mapping of it, and where that file's code was loaded.
+"""Translate addresses of the kernel and its modules to vaddrs of their files.
 
-    [kernel.kallsyms]_text  0xffffffff9aa00000-...   the kernel; perf says after the bracket which symbol begins there,
-                                                     and its address is the mapping's start, or its file offset
-    [xfs], .../xfs.ko.xz    0xffffffffc0401000-...   a module: its code begins there, section behind section
+    [kernel.kallsyms]_text  0xffffffff9aa00000-...   the kernel; perf appends the symbol at the start, whose address is
+                                                     the mapping's start or its file offset
+    [xfs], .../xfs.ko.xz    0xffffffffc0401000-...   a module: its executable sections, one after another
 
 A vmlinux is linked for one address and runs at another (KASLR): the difference of the symbol's two addresses is the
-slide. A module is an object file: the loader puts its executable sections one behind the other, as they stand in the
-file, those of the initialization elsewhere (kernel/module/main.c).
+slide. A module is an object file: the loader places its executable sections one after another in file order, without
+those of the initialization (kernel/module/main.c).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from whence.objects.elf.segments import Segment, Translation
 from whence.samples.addresses import NOWHERE
 from whence.samples.model import Mapping
 
-HALF = 1 << 63  # on 64-bit machines the kernel has the upper half
+HALF = 1 << 63  # the kernel has the upper half of 64-bit addresses
 FIRST_SYMBOLS = ("_text", "_stext")
 MASK = (1 << 64) - 1
 
@@ -32,12 +32,12 @@ Placing = Callable[[Mapping, "array[int]"], "array[int]"]
 
 
 def is_kernel(mapping: Mapping) -> bool:
-    """Whether a mapping is the kernel's own code or a module's."""
+    """Return True if a mapping is code of the kernel or of a module."""
     return mapping.start >= HALF or is_image(mapping.path) or bool(module_of(mapping.path))
 
 
 def first_address(mapping: Mapping) -> int | None:
-    """Where the kernel's first symbol was in the process's memory; None when the mapping does not say."""
+    """Return the runtime address of the kernel's first symbol; None if the mapping does not have it."""
     for address in (mapping.file_offset, mapping.start):
         if address >= HALF:
             return address
@@ -45,47 +45,48 @@ def first_address(mapping: Mapping) -> int | None:
 
 
 def symbol_address(elf: ElfFile, name: str) -> int | None:
-    """The vaddr of a symbol; None when the file has none of that name."""
+    """Return the vaddr of a symbol; None if the file does not have it."""
     symbols = elf.symbols(".symtab")
     index = symbols.find(name)
     return None if index is None else symbols.value[index]
 
 
 def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: int | None) -> Placing:
-    """How addresses of the kernel become vaddrs of a file: a vmlinux, a module, or (`elf` is None) an archive of one.
+    """Return a function from addresses of the kernel to vaddrs of a vmlinux, a module, or (without `elf`) an archive.
 
-    `running` is where _text lies in the running kernel, if that is known better than from the mapping.
+    `running` is the address of _text in the running kernel, if known; it takes precedence over the mapping.
     """
     starts = {}
     if elf is not None:
         if elf.type == ET_REL:
             return module_placing(elf)
         starts = {name: address for name in FIRST_SYMBOLS if (address := symbol_address(elf, name)) is not None}
-    code = Translation.of_code(one for one in segments or () if one.vaddr)
-    linked = min((one.vaddr for one in code.segments), default=None)
+    code = Translation.of_code(segment for segment in segments or () if segment.vaddr)
+    linked = min((segment.vaddr for segment in code.segments), default=None)
 
     def place(mapping: Mapping, addresses: array[int]) -> array[int]:
-        found = re.fullmatch(IMAGE, mapping.path)
-        symbol = (found["symbol"] if found else None) or "_text"
-        here = starts.get(symbol) if starts else linked  # without symbols: the code begins where _text is
-        there = running if running is not None else first_address(mapping)
-        if here is None or segments is None:
-            return array("Q", [NOWHERE]) * len(addresses)
-        slide = 0 if there is None else there - here
+        nowhere = array("Q", [NOWHERE]) * len(addresses)
+        match = re.fullmatch(IMAGE, mapping.path)
+        symbol = (match["symbol"] if match else None) or "_text"
+        linked_start = starts.get(symbol) if starts else linked  # without symbols: the code begins at _text
+        running_start = running if running is not None else first_address(mapping)
+        if linked_start is None or segments is None:
+            return nowhere
+        slide = 0 if running_start is None else running_start - linked_start
         if slide % PAGE:
-            return array("Q", [NOWHERE]) * len(addresses)
-        out = array("Q", ((address - slide) & MASK for address in addresses))
-        inside = [code.holds(vaddr) for vaddr in out]
-        if there is None and not all(inside):  # it was moved, and nothing says by how much
-            return array("Q", [NOWHERE]) * len(addresses)
-        return array("Q", (vaddr if good else NOWHERE for vaddr, good in zip(out, inside, strict=True)))
+            return nowhere
+        vaddrs = array("Q", ((address - slide) & MASK for address in addresses))
+        inside = [code.holds(vaddr) for vaddr in vaddrs]
+        if running_start is None and not all(inside):  # relocated by an unknown distance
+            return nowhere
+        return array("Q", (vaddr if good else NOWHERE for vaddr, good in zip(vaddrs, inside, strict=True)))
 
     return place
 
 
 def module_placing(elf: ElfFile) -> Placing:
-    """How addresses of a module become the vaddrs `objects.elf.sections` assigns to the sections of an object file."""
-    begins: list[int] = []  # of each section, counted from the module's first byte of code
+    """Return a function from addresses of a module to the vaddrs that `objects.elf.sections` assigns its sections."""
+    begins: list[int] = []  # of each section, relative to the module's code
     rows: list[tuple[int, int]] = []  # its size and vaddr
     end = 0
     for section in elf.sections:

@@ -1,4 +1,4 @@
-"""Where the name of a location is looked for: in files, in the kernel's lists, in perf maps, or nowhere."""
+"""The kind of an address, which says where its name can be found: ELF files, kernel lists or perf maps."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PAGES = ("[vdso]", "[vvar]", "[vsyscall]", "[uprobes]", "linux-vdso.so.1")
 
 
 class AddressKind(enum.Enum):
-    """Where the name of a place is looked for."""
+    """Where the name of an address can be found."""
 
     FILE = "an ELF file"
     KERNEL = "the kernel's files, then its list of names"
     GENERATED = "perf maps"
-    PAGE = "nowhere: a page of the kernel's"
-    NOWHERE = "perf maps, but most often it is no address at all"
+    PAGE = "nowhere: a page that the kernel provides"
+    NOWHERE = "perf maps; usually it is not a valid address"
 
 
 def kind_of(mapping: Mapping | None, address: int) -> AddressKind:
-    """What a location's mapping and address say about where to look."""
+    """Return the kind of an address in a mapping."""
     if mapping is None or mapping.path == "[unknown]" or not (mapping.path or mapping.build_id):
         if address >= HALF:
             return AddressKind.KERNEL
@@ -37,5 +37,5 @@ def kind_of(mapping: Mapping | None, address: int) -> AddressKind:
     if GENERATED.match(mapping.path) and not (mapping.build_id and mapping.path.startswith("/memfd:")):
         return AddressKind.GENERATED
     if mapping.path.startswith("[") and address < HALF and not is_image(mapping.path):
-        return AddressKind.GENERATED  # [xfs] is a module of the kernel only where the kernel is
+        return AddressKind.GENERATED  # [xfs] is a kernel module only at a kernel address
     return AddressKind.KERNEL if is_kernel(mapping) else AddressKind.FILE

@@ -1,17 +1,16 @@
-"""A profile as every reader fills it and every writer reads it.
+"""The tables of a profile, which readers fill and writers read.
 
-The class with what can be done with a profile (symbolize, write) is `whence.profiles.Profile`: it knows the formats,
-which know only this one.
+The public class with operations (symbolize, write) is `whence.profiles.Profile`. It depends on the formats, which
+depend only on this module.
 
-    mappings    which file lay where (`Mapping`), and its build-id
-    locations   a mapping (NO_MAPPING: none), an address, and its chain of frames: () as long as it has no name, with
-                the reason beside it
-    samples     stacks of locations, leaf first, with one value for each sample type, and labels: what else is known
-                of a sample (thread, CPU, event, time), each a key with a text or a number and its unit
+    mappings    addresses of files in a process (`Mapping`), and their build-ids
+    locations   a mapping (NO_MAPPING: none), an address, and a chain of frames: () if it has no name, with a reason
+    samples     stacks of locations, leaf first, with one value for each sample type, and labels (thread, CPU, event,
+                time): keys with a text or a number and its unit
 
-`origin` is what the profile was read from: a writer of the same format changes only the names in it and passes every
-other byte on. A profile whose samples were set or added to is written whole. Samples are decoded when they are first
-asked for.
+`origin` is the object that the profile was read from: a writer of that format replaces only the names in it, and
+copies all other bytes. It is dropped if the samples are replaced or samples are added. Samples are decoded on first
+use.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ NO_MAPPING = -1
 
 
 class SampleType(NamedTuple):
-    """What a sample counts, for instance ("cpu", "nanoseconds")."""
+    """The quantity and unit of a sample's value, for instance ("cpu", "nanoseconds")."""
 
     type: str
     unit: str
 
 
 NO_TYPE = SampleType("", "")
-SHOWN_TYPES = 4  # what repr shows of a profile's types
+SHOWN_TYPES = 4  # in a profile's repr
 SHOWN_CHARACTERS = 200
 
 
 class Label(NamedTuple):
-    """What else a sample says: text or a number with its unit."""
+    """A property of a sample: a key with a text, or with a number and its unit."""
 
     key: str
     text: str = ""
@@ -56,10 +55,10 @@ class Label(NamedTuple):
 
 
 class Mapping(procmap_mapping.Mapping):
-    """A mapping of a process as a profile has it: [start, end) showed `path` from byte file_offset on.
+    """A mapping of a process in a profile: the addresses [start, end) of the file `path`, from byte `file_offset`.
 
-    Where the addresses are runtime ones, start is where the file was mapped; where they are vaddrs already, start and
-    end are 0 or do not hold the address. What a profile does not say of a mapping has its default.
+    If a profile has vaddrs instead of runtime addresses, start and end are 0, or don't contain the address. Properties
+    that a profile does not have keep their defaults.
     """
 
     __slots__ = ()
@@ -74,12 +73,12 @@ class Mapping(procmap_mapping.Mapping):
 
     @property
     def file_offset(self) -> int:
-        """The first byte of the file that it shows: `offset`."""
+        """The offset of the first mapped byte in the file, like `offset`."""
         return self.offset
 
 
 class LostSamples(NamedTuple):
-    """Samples that the recorder could not keep: how many, when (nanoseconds of its clock), and of which thread."""
+    """A number of samples that the recorder lost, at a time (nanoseconds of its clock), of a thread."""
 
     samples: int
     time: int = 0
@@ -88,9 +87,10 @@ class LostSamples(NamedTuple):
 
 
 class Timeline(Record):
-    """When samples were taken: event i is one of sample[i], at time[i], and counts values[t][i] of type t.
+    """The times of samples: event i is of sample[i], at time[i], with value values[t][i] of type t.
 
-    Times are nanoseconds of the recorder's clock, in any order. The values of a sample's events add up to its own.
+    Times are nanoseconds of the recorder's clock, in any order. The values of a sample's events add up to the values of
+    the sample.
     """
 
     sample: array[int] = field(default_factory=lambda: array("I"))
@@ -104,28 +104,27 @@ class Timeline(Record):
         return f"<Timeline: {len(self):,} events>"
 
     def in_order(self) -> list[int]:
-        """The events in order of time."""
+        """Return the indices of the events in order of time."""
         return sorted(range(len(self.time)), key=self.time.__getitem__)
 
-    def of(self, kept: list[int], samples: int) -> Timeline:
-        """The events of some of `samples` samples, which are counted anew in the order given."""
+    def of(self, selected: list[int], samples: int) -> Timeline:
+        """Return the events of the selected samples of `samples`, numbered in the order of `selected`."""
         new = array("q", [-1]) * samples
-        for at, index in enumerate(kept):
-            new[index] = at
-        events = [at for at, index in enumerate(self.sample) if new[index] >= 0]
+        for row, sample in enumerate(selected):
+            new[sample] = row
+        events = [event for event, sample in enumerate(self.sample) if new[sample] >= 0]
         return Timeline(
-            array("I", [new[self.sample[at]] for at in events]),
+            array("I", [new[self.sample[event]] for event in events]),
             array("q", map(self.time.__getitem__, events)),
             [array("q", map(column.__getitem__, events)) for column in self.values],
         )
 
 
 class Samples(Record):
-    """Sample i has the locations of stack of[i] (leaf first), values[t][i] of type t, and labels[i].
+    """The samples of a profile: sample i has stack of[i], value values[t][i] of type t, and labels[i].
 
-    Stack s is stack[first[s]:first[s + 1]]. Samples may share stacks, as OTLP's do: what they would take apart has no
-    bound in the size of the file. Equal samples are one; where it is known when each was taken, `timeline` says so.
-    Of a difference of two profiles, base[t][i] is what the older one had.
+    Stack s has the locations stack[first[s]:first[s + 1]], leaf first. Samples may share stacks. Equal samples are
+    merged; `timeline` has their times, if known. In a difference of two profiles, base[t][i] is the older value.
     """
 
     first: array[int] = field(default_factory=lambda: array("Q", [0]))
@@ -133,7 +132,7 @@ class Samples(Record):
     of: array[int] = field(default_factory=lambda: array("I"))
     values: list[array[int]] = field(default_factory=list)
     labels: list[tuple[Label, ...]] = field(default_factory=list)
-    added: int = 0  # how many were added by `add`
+    added: int = 0  # number of samples added by `add`
     timeline: Timeline | None = None
     base: list[array[int]] = field(default_factory=list)
 
@@ -144,22 +143,22 @@ class Samples(Record):
         return f"<Samples: {len(self):,} of {len(self.first) - 1:,} stacks, {len(self.values)} values each>"
 
     def locations(self, sample: int) -> array[int]:
-        """The stack of a sample, leaf first: indices of locations."""
+        """Return the stack of a sample: indices of locations, leaf first."""
         return self.locations_of(self.of[sample])
 
     def locations_of(self, stack: int) -> array[int]:
-        """The locations of a stack, leaf first."""
+        """Return the locations of a stack, leaf first."""
         return self.stack[self.first[stack] : self.first[stack + 1]]
 
-    def of_events(self, kept: list[int]) -> Samples:
-        """The samples of some events of the timeline, with what those count."""
+    def of_events(self, events: list[int]) -> Samples:
+        """Return the samples of some events of the timeline, with the values of these events."""
         assert self.timeline is not None
-        rows = sorted({self.timeline.sample[at] for at in kept})
-        place = {row: at for at, row in enumerate(rows)}
+        rows = sorted({self.timeline.sample[event] for event in events})
+        new = {row: index for index, row in enumerate(rows)}
         line = Timeline(
-            array("I", [place[self.timeline.sample[at]] for at in kept]),
-            array("q", map(self.timeline.time.__getitem__, kept)),
-            [array("q", map(column.__getitem__, kept)) for column in self.timeline.values],
+            array("I", [new[self.timeline.sample[event]] for event in events]),
+            array("q", map(self.timeline.time.__getitem__, events)),
+            [array("q", map(column.__getitem__, events)) for column in self.timeline.values],
         )
         values = [array("q", [0]) * len(rows) for _ in line.values]
         for total, column in zip(values, line.values, strict=True):
@@ -171,7 +170,16 @@ class Samples(Record):
         )
 
     def add(self, stack: list[int], values: list[int], labels: tuple[Label, ...] = ()) -> None:
-        """Append a sample with a stack of its own: locations leaf first, a value of each type. ValueError otherwise."""
+        """Append a sample.
+
+        Args:
+            stack: indices of locations, leaf first.
+            values: one for each sample type.
+            labels: properties of the sample.
+
+        Raises:
+            ValueError: the number of values differs from earlier samples.
+        """
         self.added += 1
         self.of.append(len(self.first) - 1)
         self.stack.extend(stack)
@@ -184,7 +192,7 @@ class Samples(Record):
 
 
 class NamedLocations(Record):
-    """Locations that a file named, and which chain of a table each of them has."""
+    """Locations that a file named, with the index of each one's chain in a table."""
 
     locations: memoryview
     chains: memoryview
@@ -192,7 +200,7 @@ class NamedLocations(Record):
 
 
 class Sample:
-    """One sample of a profile, as a person asks about it: a view, made anew for each one."""
+    """A view of one sample of a profile."""
 
     __slots__ = ("_profile", "index")
 
@@ -205,49 +213,49 @@ class Sample:
 
     @property
     def locations(self) -> array[int]:
-        """The locations of its stack, leaf first: indices into the profile's columns."""
+        """The locations of the stack, leaf first: indices into the profile's columns."""
         return self._profile.samples.locations(self.index)
 
     @property
     def frames(self) -> Frames:
-        """The named frames of its stack, innermost first; locations without a name have none."""
+        """The frames of the stack, innermost first, without locations that have no name."""
         return tuple(frame for location in self.locations for frame in self._profile.frames[location])
 
     @property
     def functions(self) -> list[str]:
-        """The functions of its frames, innermost first."""
+        """The function names of the frames, innermost first."""
         return [frame.function for frame in self.frames]
 
     @property
     def values(self) -> tuple[int, ...]:
-        """Its value of each sample type."""
+        """The value of each sample type."""
         return tuple(column[self.index] for column in self._profile.samples.values)
 
     @property
     def labels(self) -> dict[str, str | int]:
-        """What else is known of it, by key: texts, or numbers where there is no text."""
-        return {one.key: one.text or one.number for one in self._profile.samples.labels[self.index]}
+        """The labels by key: texts, or numbers if there is no text."""
+        return {label.key: label.text or label.number for label in self._profile.samples.labels[self.index]}
 
 
 class Unwinding(Protocol):
-    """Samples with registers and stack bytes."""
+    """Samples with registers and stack copies, to be unwound."""
 
     def unwind(self, profile: ProfileData, locator: Locator, /) -> None:
-        """Give them their stacks, by the files that `locator` finds."""
+        """Set the stacks of the samples, with the files that `locator` finds."""
         ...
 
 
 class ProfileData(Record):
-    """One profile. Locations are columns: location i is mapping[i], address[i], frames[i], reasons.get(i).
+    """The tables of a profile. Location i is mapping[i], address[i], frames[i], reasons.get(i).
 
-    What files answered is kept as columns, in `named`, until somebody asks for the frames.
+    Chains of frames from files stay in columns, in `named`, until `frames` is used.
     """
 
     sample_types: list[SampleType] = field(default_factory=list)
     mappings: list[Mapping] = field(default_factory=list)
     mapping: array[int] = field(default_factory=lambda: array("q"))
     address: array[int] = field(default_factory=lambda: array("Q"))
-    own_frames: list[Frames] = field(default_factory=list)  # of the locations that are in no column of `named`
+    own_frames: list[Frames] = field(default_factory=list)  # of locations that are not in `named`
     reasons: dict[int, str] = field(default_factory=dict)
     default_type: int = 0
     time_ns: int = 0
@@ -255,24 +263,24 @@ class ProfileData(Record):
     period: int = 0
     period_type: SampleType = NO_TYPE
     comments: list[str] = field(default_factory=list)
-    changed: set[int] = field(default_factory=set)  # locations that got their frames from us
+    changed: set[int] = field(default_factory=set)  # locations whose frames are from `name`
     system_names: dict[str, str] = field(default_factory=dict)  # readable name -> linkage name, where they differ
-    format: str = ""  # pprof, otlp, perf or folded: what it was read from; "" when it was made by hand
+    format: str = ""  # of the file it was read from; "" if it was made by hand
     origin: object = None
-    stored: int = NO_BOUND  # bytes it was read from: what is made of it is bounded by them
+    stored: int = NO_BOUND  # bytes it was read from: limits the size of output
     lost: list[LostSamples] = field(default_factory=list)
     skipped: int = 0  # lines of text that could not be read
     first_skipped: tuple[str, str, str] | None = None  # where the first one is, what was expected there, its text
-    notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
-    unwinding: Unwinding | None = None  # samples whose stacks wait for the files that say how to unwind them
-    kernel_names: str = ""  # a list of the kernel's names (kallsyms) that was kept with it, by its path
-    named: list[NamedLocations] = field(default_factory=list)  # what files answered, the last of a location counts
+    notes: list[str] = field(default_factory=list)  # of its reader: losses, parts that are not read
+    unwinding: Unwinding | None = None  # samples to unwind when files are known
+    kernel_names: str = ""  # path of the kernel's symbols (kallsyms) recorded with it
+    named: list[NamedLocations] = field(default_factory=list)  # from files; the last of a location is valid
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
-    _read_samples: int = 0  # of those that were read, how many `add` had made
+    _read_samples: int = 0  # `added` of the samples that were read
 
     def __repr__(self) -> str:
-        types = ", ".join(f"{one.type} in {one.unit}" for one in self.sample_types[:SHOWN_TYPES])
+        types = ", ".join(f"{kind.type} in {kind.unit}" for kind in self.sample_types[:SHOWN_TYPES])
         if len(self.sample_types) > SHOWN_TYPES:
             types += f" and {len(self.sample_types) - SHOWN_TYPES} more"
         samples = "samples unread" if self._samples is None and self.load else f"{len(self.samples):,} samples"
@@ -281,11 +289,11 @@ class ProfileData(Record):
 
     @property
     def frames(self) -> list[Frames]:
-        """The frames of every location, () where there are none; a list that may be changed."""
+        """The frames of every location, () if it has none; a list that may be changed."""
         frames = self.own_frames
-        for one in self.named:
-            chains = one.table.chains()
-            for location, number in zip(one.locations, one.chains, strict=True):
+        for named in self.named:
+            chains = named.table.chains()
+            for location, number in zip(named.locations, named.chains, strict=True):
                 frames[location] = chains[number]
         self.named.clear()
         return frames
@@ -297,7 +305,7 @@ class ProfileData(Record):
 
     @property
     def samples(self) -> Samples:
-        """The samples, decoded when they are first asked for; may be set. ProfileError where they are damaged."""
+        """The samples, decoded on first use; can be set. Raises ProfileError if they are damaged."""
         if self._samples is None:
             self._samples = self.load() if self.load else Samples()
             self._read_samples = self._samples.added
@@ -309,53 +317,53 @@ class ProfileData(Record):
 
     @property
     def unchanged_origin(self) -> object:
-        """What the profile was read from, as long as its samples are the ones that were read; else None."""
+        """`origin`, or None if samples were added."""
         if self._samples is not None and self._samples.added != self._read_samples:
             return None
         return self.origin
 
     def filter(self, predicate: Callable[[Sample], bool]) -> Self:
-        """A profile of the samples for which the predicate is true; locations, mappings and names are shared.
+        """Return a profile of the samples for which `predicate` is true. It shares locations, mappings and names.
 
             only = profile.filter(lambda sample: sample.labels.get("comm") == "nginx")
 
-        Takes a call for each sample. The new profile is written whole, in any format.
+        `predicate` is called once for each sample.
         """
         samples = self.samples
-        kept = [index for index in range(len(samples)) if predicate(Sample(self, index))]
-        found = copy(self)
+        selected = [index for index in range(len(samples)) if predicate(Sample(self, index))]
+        filtered = copy(self)
         if self.unwinding is not None:
-            line, chosen = samples.timeline, set(kept)
-            events = None if line is None else [at for at, row in enumerate(line.sample) if row in chosen]
-            found.unwinding = Derived([self], lambda parents: _filtered(parents[0], events, predicate))
-        found.samples = Samples(
+            line, rows = samples.timeline, set(selected)
+            events = None if line is None else [event for event, row in enumerate(line.sample) if row in rows]
+            filtered.unwinding = Derived([self], lambda parents: _filtered(parents[0], events, predicate))
+        filtered.samples = Samples(
             samples.first,
             samples.stack,
-            array("I", map(samples.of.__getitem__, kept)),
-            [array("q", map(column.__getitem__, kept)) for column in samples.values],
-            [samples.labels[index] for index in kept],
-            timeline=samples.timeline.of(kept, len(samples)) if samples.timeline else None,
-            base=[array("q", map(column.__getitem__, kept)) for column in samples.base],
+            array("I", map(samples.of.__getitem__, selected)),
+            [array("q", map(column.__getitem__, selected)) for column in samples.values],
+            [samples.labels[index] for index in selected],
+            timeline=samples.timeline.of(selected, len(samples)) if samples.timeline else None,
+            base=[array("q", map(column.__getitem__, selected)) for column in samples.base],
         )
-        return found
+        return filtered
 
     def timed(self) -> Self:
-        """A profile with a sample for each event, its time among its labels: "time", in nanoseconds of the recorder's
-        clock. Locations, mappings and names are shared. Without a timeline it has the samples there are.
+        """Return a profile with a sample for each event of the timeline, with its time as a label.
 
-        pprof and OTLP have no other place for times; they grow by as much.
+        The label is "time", in nanoseconds of the recorder's clock: the only way to store times in pprof and OTLP.
+        Locations, mappings and names are shared. Without a timeline the samples are unchanged.
         """
         samples, line = self.samples, self.samples.timeline
-        found = copy(self)
+        timed = copy(self)
         if self.unwinding is not None:
-            found.unwinding = Derived([self], lambda parents: parents[0].timed())
+            timed.unwinding = Derived([self], lambda parents: parents[0].timed())
         if line is None:
-            return found
+            return timed
         order = line.in_order()
-        rows = [line.sample[at] for at in order]
+        rows = [line.sample[event] for event in order]
         times = array("q", map(line.time.__getitem__, order))
         columns = [array("q", map(column.__getitem__, order)) for column in line.values]
-        found.samples = Samples(
+        timed.samples = Samples(
             samples.first,
             samples.stack,
             array("I", map(samples.of.__getitem__, rows)),
@@ -366,22 +374,27 @@ class ProfileData(Record):
             ],
             timeline=Timeline(array("I", range(len(rows))), times, columns),
         )
-        return found
+        return timed
 
     def location(self, mapping: int, address: int, frames: Frames = ()) -> int:
-        """Append a location. Returns its index."""
+        """Append a location and return its index.
+
+        Args:
+            mapping: index of its mapping, or NO_MAPPING.
+            address: runtime address, or vaddr if the mapping does not contain it.
+            frames: innermost first.
+        """
         self.mapping.append(mapping)
         self.address.append(address)
         self.frames.append(frames)
         return len(self.address) - 1
 
     def put_files_first(self) -> None:
-        """Order the mappings: files first, the kernel's and other memory last. Readers of pprof take the first one for
-        the program."""
+        """Sort mappings of files before other mappings: readers of pprof take the first mapping for the program."""
         order = sorted(range(len(self.mappings)), key=lambda index: not self.mappings[index].path.startswith("/"))
-        place = {index: row for row, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
+        rows = {index: row for row, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
         self.mappings = [self.mappings[index] for index in order]
-        self.mapping = array("q", map(place.__getitem__, self.mapping))
+        self.mapping = array("q", map(rows.__getitem__, self.mapping))
 
     def skip(self, part: str, expected: str, line: str) -> None:
         """Count a line of text that could not be read."""
@@ -396,15 +409,15 @@ class ProfileData(Record):
             raise ProfileError("", None, problem, found=line, code=WRONG_KIND)
 
     def name(self, location: int, frames: Frames) -> None:
-        """Give a location its frames."""
-        held = self.frames if location in self.changed else self.own_frames  # those in columns are all changed
-        held[location] = frames
+        """Set the frames of a location."""
+        column = self.frames if location in self.changed else self.own_frames  # all locations in `named` are changed
+        column[location] = frames
         self.changed.add(location)
         self.reasons.pop(location, None)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What pickle and copy keep: all but what the profile was read from, which nobody needs elsewhere."""
-        left = {
+        """Return the state for pickle and deepcopy, without the object that the profile was read from."""
+        replaced = {
             "own_frames": self.frames,
             "named": [],
             "_samples": self.samples,
@@ -412,37 +425,36 @@ class ProfileData(Record):
             "origin": None,
             "unwinding": None,
         }
-        return type(self), tuple((as_dict(self) | left).values())
+        return type(self), tuple((as_dict(self) | replaced).values())
 
     def mapping_of(self, location: int) -> Mapping | None:
-        """The mapping of a location; None where it has none."""
+        """Return the mapping of a location; None if it has none."""
         index = self.mapping[location]
         return None if index == NO_MAPPING else self.mappings[index]
 
 
 class Derived:
-    """What a profile that was made of others has to wait for: their stacks. Then it is made of them once more."""
+    """The unwinding of a profile that was made of others: unwinds copies of these, and makes the profile again."""
 
-    def __init__(self, parents: Sequence[ProfileData], again: Callable[[list[ProfileData]], ProfileData]) -> None:
-        self._parents, self._again = parents, again
+    def __init__(self, parents: Sequence[ProfileData], make: Callable[[list[ProfileData]], ProfileData]) -> None:
+        self._parents, self._make = parents, make
 
     def unwind(self, profile: ProfileData, locator: Locator) -> None:
-        whole = []
+        unwound = []
         for parent in self._parents:
-            one = parent
+            result = parent
             if parent.unwinding is not None:
-                one = copy(parent)
-                parent.unwinding.unwind(one, locator)
-            whole.append(one)
-        made = self._again(whole)
-        for name, value in as_dict(made).items():
+                result = copy(parent)
+                parent.unwinding.unwind(result, locator)
+            unwound.append(result)
+        for name, value in as_dict(self._make(unwound)).items():
             setattr(profile, name, value)
 
 
 def _filtered(profile: ProfileData, events: list[int] | None, predicate: Callable[[Sample], bool]) -> ProfileData:
-    """The events of a profile that were chosen before its stacks were whole; without times samples are asked again."""
+    """Return the events of an unwound profile that were selected before; without times, filter its samples again."""
     if events is None or profile.samples.timeline is None:
         return profile.filter(predicate)
-    found = copy(profile)
-    found.samples = profile.samples.of_events(events)
-    return found
+    filtered = copy(profile)
+    filtered.samples = profile.samples.of_events(events)
+    return filtered

@@ -1,7 +1,7 @@
-"""Stacks as people read them: outermost first, inlined calls as frames of their own, unnamed frames visible.
+"""Stacks for display: outermost frame first, inlined calls as frames, unnamed frames included.
 
-A location without a name shows its file and where in it: `libc.so.6+0x2a1ca`, the file offset (or vaddr) of the
-instruction; without a file its address, and where there is none either, [unknown].
+A location without a name is shown as its file and the file offset (or vaddr) of the instruction, `libc.so.6+0x2a1ca`;
+without a file as its address; and without an address as [unknown].
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from whence.samples.addresses import is_runtime
 from whence.samples.model import ProfileData
 
 NOT_SYMBOLIZED = "not symbolized"  # the reason of a location that was never looked up
-CUT = " … "  # in place of the middle of a long text
-NAME_MAX = 255  # a file's name has no more; it is said again for each place without a name
+CUT = " … "  # replaces the middle of a long text
+NAME_MAX = 255  # of a file; the name is repeated for each location without a function
 
 
 class DisplayFrame(NamedTuple):
-    """One frame of a stack. `reason` is why it has no name, "" for one that has; start_line is its function's."""
+    """One frame of a stack; `reason` says why it has no function name, "" if it has one."""
 
     name: str
     file: str = ""
@@ -31,18 +31,18 @@ class DisplayFrame(NamedTuple):
 
 
 def binary_of(profile: ProfileData, location: int) -> str:
-    """The file's name without its folders, as people call it."""
+    """Return the file name of a location's binary, without folders; "" if it is unknown."""
     mapping = profile.mapping_of(location)
     if mapping is None:
         return ""
     path = mapping.path.removesuffix(DELETED_MARK)
-    if path.startswith("["):  # the symbol perf writes behind [kernel.kallsyms] is no part of its name
+    if path.startswith("["):  # without the symbol that perf writes after [kernel.kallsyms]
         return (path[: path.find("]") + 1] or path)[-NAME_MAX:]
     return os.path.basename(path[-NAME_MAX - 1 :])[-NAME_MAX:]
 
 
 def unnamed(profile: ProfileData, location: int) -> str:
-    """What stands in for the name of a location that has none."""
+    """Return the text to show for a location without a name."""
     mapping = profile.mapping_of(location)
     address = profile.address[location]
     binary = binary_of(profile, location)
@@ -54,7 +54,7 @@ def unnamed(profile: ProfileData, location: int) -> str:
 
 
 def shown(profile: ProfileData, location: int) -> tuple[DisplayFrame, ...]:
-    """The frames of a location, outermost first."""
+    """Return the frames of a location, outermost first."""
     frames = profile.frames[location]
     binary = binary_of(profile, location)
     if not frames:
@@ -67,9 +67,9 @@ def shown(profile: ProfileData, location: int) -> tuple[DisplayFrame, ...]:
 
 
 class ProfileStacks:
-    """Every sample's stack, outermost first. Locations are turned into frames once.
+    """The stack of every sample, outermost frame first; the frames of each location are made once.
 
-    What is made of a profile is charged to `budget`: a bound in the bytes the profile was read from.
+    Memory is charged to `budget`, in proportion to the bytes that the profile was read from.
     """
 
     def __init__(self, profile: ProfileData, what: str = "stacks") -> None:
@@ -78,27 +78,27 @@ class ProfileStacks:
         self._shown: dict[int, tuple[DisplayFrame, ...]] = {}
 
     def frames(self, location: int) -> tuple[DisplayFrame, ...]:
-        """The frames of a location, outermost first."""
-        found = self._shown.get(location)
-        if found is None:
+        """Return the frames of a location, outermost first."""
+        frames = self._shown.get(location)
+        if frames is None:
             self.budget.charge(bounds.FRAME * (len(self.profile.frames[location]) or 2))
-            found = self._shown[location] = shown(self.profile, location)
-        return found
+            frames = self._shown[location] = shown(self.profile, location)
+        return frames
 
     def __len__(self) -> int:
         return len(self.profile.samples)
 
     def __getitem__(self, sample: int) -> list[DisplayFrame]:
         samples = self.profile.samples
-        out = [DisplayFrame(label.text) for label in samples.labels[sample] if label.key == "comm"]
+        frames = [DisplayFrame(label.text) for label in samples.labels[sample] if label.key == "comm"]
         for location in reversed(samples.locations(sample)):
-            out += self.frames(location)
-        return out
+            frames += self.frames(location)
+        return frames
 
     def merged(self) -> dict[tuple[int, ...], list[int]]:
-        """Equal stacks added up: the locations (leaf first) of each, and its values for each sample type."""
+        """Return the distinct stacks as locations, leaf first, each with the sum of its values by sample type."""
         samples = self.profile.samples
-        out: dict[tuple[int, ...], list[int]] = {}
+        stacks: dict[tuple[int, ...], list[int]] = {}
         rows: dict[int, list[int]] = {}
         kinds = range(len(samples.values))
         for index, values in zip(samples.of, zip(*samples.values, strict=True)):
@@ -106,19 +106,19 @@ class ProfileStacks:
             if row is None:
                 size = samples.first[index + 1] - samples.first[index]
                 self.budget.charge(bounds.FRAME + bounds.JSON_VALUE * size + bounds.ENTRY * len(kinds))
-                row = rows[index] = out.setdefault(tuple(samples.locations_of(index)), [0] * len(kinds))
+                row = rows[index] = stacks.setdefault(tuple(samples.locations_of(index)), [0] * len(kinds))
             for kind in kinds:
                 row[kind] += values[kind]
-        return out
+        return stacks
 
 
-def shortened(text: str, most: int) -> str:
-    """A text of at most `most` characters, without its middle if need be.
+def shortened(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, without its middle if it is longer.
 
     >>> shortened("abcdefghij", 7)
     'ab … ij'
     """
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    keep = max(0, most - len(CUT))
-    return text[: keep - keep // 2] + CUT[: most - keep] + (text[-(keep // 2) :] if keep > 1 else "")
+    keep = max(0, limit - len(CUT))
+    return text[: keep - keep // 2] + CUT[: limit - keep] + (text[-(keep // 2) :] if keep > 1 else "")

@@ -1,4 +1,4 @@
-"""Text of any size, a line at a time, and the bytes that it is written as."""
+"""Split text of any size into lines, and encode text that may have invalid characters."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Iterator
 
 from whence._base.budget import Budget
 
-PIECE = 1 << 20  # characters that are split at a time
-CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # that no text has; logs of terminals have ESC
-NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
+PIECE = 1 << 20  # characters split at a time
+CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # not in text; logs of terminals have ESC
+NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that are not an escaped byte
 
 
 def utf8(text: str) -> bytes:
-    r"""The bytes of a text. What was no UTF-8 when it was read is as it came; other surrogates, which texts of JSON may
-    have, become question marks.
+    r"""Encode a text as UTF-8.
+
+    Escaped bytes (surrogateescape) are restored; other surrogates, possible in JSON, become question marks.
 
     >>> utf8("\u00e9\udcff"), utf8("a\ud800")
     (b'\xc3\xa9\xff', b'a?')
@@ -26,12 +27,12 @@ def utf8(text: str) -> bytes:
 
 
 def encodable(text: str) -> str:
-    """The text with question marks for surrogates that stand for no byte."""
+    """Replace surrogates that are not an escaped byte by question marks."""
     return NO_BYTE.sub("?", text)
 
 
 def lines_of(text: str, budget: Budget) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers from 1, without what ends them. The text's own memory is charged."""
+    """Yield lines with their numbers from 1, without line ends. The memory of the text is charged to `budget`."""
     budget.charge(2 * len(text) if text.isascii() else 6 * len(text))
     number = start = 0
     while start <= len(text):

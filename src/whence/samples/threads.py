@@ -1,4 +1,4 @@
-"""Which thread of which process a sample is of, as its labels say."""
+"""The thread and process of a sample, from its labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from whence.samples.model import Label, Samples
 
 PID_LABELS = ("pid", "process.pid", "process_id", "tgid")
-"""How samples say which process they are of: perf's and py-spy's readers, OpenTelemetry, others."""
+"""Keys of the process number: of perf, py-spy, OpenTelemetry and others."""
 TID_LABELS = ("tid", "thread.id", "thread_id", "thread id")
 NAME_LABELS = ("comm", "thread.name", "thread_name", "thread name")
 PROCESS_LABELS = ("process", "process.executable.name", "process_name")
@@ -23,47 +23,47 @@ class ProfileThread(NamedTuple):
 
 
 def number_in(label: Label) -> int:
-    """The number of a process or a thread, which may be a text."""
+    """Return the number of a process or thread, which may be given as text."""
     return label.number or (int(label.text) if label.text.isdecimal() and len(label.text) < 11 else 0)
 
 
 def thread_of(labels: tuple[Label, ...]) -> ProfileThread:
-    """The thread of a sample with these labels.
+    """Return the thread of a sample with these labels.
 
     >>> thread_of((Label("comm", "nginx"), Label("pid", number=7), Label("tid", "9")))
     ProfileThread(pid=7, tid=9, name='nginx', process='')
     """
-    found = {one.key: one for one in reversed(labels)}
+    by_key = {label.key: label for label in reversed(labels)}
 
     def first(keys: tuple[str, ...]) -> Label:
-        return next((found[key] for key in keys if key in found), Label(""))
+        return next((by_key[key] for key in keys if key in by_key), Label(""))
 
     pid, tid = number_in(first(PID_LABELS)), number_in(first(TID_LABELS))
     return ProfileThread(pid, tid or pid, first(NAME_LABELS).text, first(PROCESS_LABELS).text)
 
 
 def threads_of(samples: Samples) -> tuple[list[ProfileThread], list[int]]:
-    """The threads of a profile's samples as they are met, and which one each sample is of.
+    """Return the threads of a profile's samples, in order of appearance, and the index of each sample's thread.
 
-    A thread that changed its name has the one it had first.
+    A thread that changed its name has its first name.
     """
-    known: dict[tuple[Label, ...], int] = {}
-    places: dict[tuple[object, ...], int] = {}
+    by_labels: dict[tuple[Label, ...], int] = {}
+    by_key: dict[tuple[object, ...], int] = {}
     threads: list[ProfileThread] = []
-    of = []
+    indices = []
     for labels in samples.labels:
-        at = known.get(labels)
-        if at is None:
-            found = thread_of(labels)
-            key = (found.pid, found.tid) if found.tid else found
-            at = known[labels] = places.setdefault(key, len(threads))
-            if at == len(threads):
-                threads.append(found)
-        of.append(at)
-    return threads or [ProfileThread()], of
+        index = by_labels.get(labels)
+        if index is None:
+            thread = thread_of(labels)
+            key = (thread.pid, thread.tid) if thread.tid else thread
+            index = by_labels[labels] = by_key.setdefault(key, len(threads))
+            if index == len(threads):
+                threads.append(thread)
+        indices.append(index)
+    return threads or [ProfileThread()], indices
 
 
 def shown(thread: ProfileThread) -> str:
-    """A thread as people call it: its name and its number."""
+    """Return the name and the number of a thread, for display."""
     number = thread.tid or thread.pid
     return f"{thread.name} {number}" if thread.name and number else thread.name or (f"{number}" if number else "")

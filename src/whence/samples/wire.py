@@ -1,7 +1,7 @@
-"""Protocol buffers as columns: just as much of the encoding as profiles need.
+"""Protocol buffers as columns: the part of the encoding that profiles need (protobuf.dev, "Encoding").
 
-A scan never copies what it does not decode: messages are extents in the data (`Messages`), scalar fields come out as
-rows (`table`), and `splice` writes a profile again with only its names changed. Reference: protobuf.dev, "Encoding".
+Messages are extents in the data (`Messages`), scalar fields become rows (`table`), and `splice` writes a profile again
+with other names. Bytes that are not decoded are not copied.
 """
 
 from __future__ import annotations
@@ -34,17 +34,13 @@ FAULTS = {
 }
 
 
-def _q() -> array[int]:
-    return array("Q")
-
-
 def zeros(code: str, size: int) -> array[int]:
-    """A zeroed column."""
+    """Return a column of zeros."""
     return array(code, (0,)) * size
 
 
 class Messages(Record):
-    """Message i is data[start[i]:end[i]]; it lies in message parent[i] of the messages it was taken from.
+    """Messages in `data`: message i is data[start[i]:end[i]], a field of message parent[i] of its parents.
 
     Columns and texts are charged to `budget` before they are made.
     """
@@ -65,56 +61,58 @@ class Messages(Record):
 
     @classmethod
     def from_bytes(cls, data: bytes, part: str, budget: Budget | None = None) -> Messages:
-        """All of the data as one message. Without a budget the data is what is stored."""
+        """Return the data as one message (default budget: in proportion to `data`)."""
         budget = budget or bounds.reading(len(data))
         return cls(data, part, array("Q", [0]), array("Q", [len(data)]), array("I", [0]), budget)
 
-    def one(self, index: int) -> Messages:
+    def item(self, index: int) -> Messages:
+        """Return one of the messages."""
         start, end = self.start[index : index + 1], self.end[index : index + 1]
         return Messages(self.data, self.part, start, end, array("I", [0]), self.budget)
 
-    def some(self, low: int, high: int) -> Messages:
-        """Those from `low` to before `high`."""
+    def slice(self, low: int, high: int) -> Messages:
+        """Return the messages [low, high)."""
         columns = self.start[low:high], self.end[low:high], self.parent[low:high]
         return Messages(self.data, self.part, *columns, self.budget)
 
-    def none(self) -> Messages:
-        """None of these."""
-        return Messages(self.data, self.part, _q(), _q(), array("I"), self.budget)
+    def empty(self) -> Messages:
+        """Return no messages of the same part."""
+        return Messages(self.data, self.part, array("Q"), array("Q"), array("I"), self.budget)
 
     def raw(self, index: int) -> bytes:
+        """Return the bytes of a message."""
         return self.data[self.start[index] : self.end[index]]
 
     def text(self, index: int) -> str:
-        """Text of one message. Many may name it: it is decoded once."""
-        found = self._texts.get(index)
-        if found is None:
+        """Return a message as text, which is decoded once."""
+        text = self._texts.get(index)
+        if text is None:
             raw = self.raw(index)
             self.budget.charge(bounds.STRING + (len(raw) if raw.isascii() else 4 * len(raw)))
-            found = self._texts[index] = raw.decode("utf-8", "surrogateescape")
-        return found
+            text = self._texts[index] = raw.decode("utf-8", "surrogateescape")
+        return text
 
     def counts(self, numbers: Sequence[int]) -> array[int]:
-        """How many fields with a length of each of these numbers there are."""
+        """Return the number of length-delimited fields of each field number."""
         rows = zeros("Q", len(numbers))
         self._messages(numbers, rows, zeros("Q", 0), zeros("Q", 0), zeros("I", 0))
         return rows
 
     def count(self, number: int) -> int:
-        """How many fields `number` with a length these have."""
+        """Return the number of length-delimited fields `number`."""
         return self.counts([number])[0]
 
     def field(self, number: int, part: str) -> Messages:
-        """The messages, strings or bytes in field `number` of these."""
+        """Return the messages, strings or bytes in field `number` of these messages."""
         return self.fields({part: number})[0]
 
     def fields(self, numbers: Mapping[str, int]) -> list[Messages]:
-        """The messages, strings or bytes in each of some fields, by the part of the file that they are."""
+        """Return the messages, strings or bytes in each field; `numbers` maps names for errors to field numbers."""
         counts = self.counts([*numbers.values()])
         rows = sum(counts)
         self.budget.charge(20 * rows)
         if len(numbers) > 1:
-            self.budget.charge(20 * max(counts))  # while they are taken apart
+            self.budget.charge(20 * max(counts))  # while they are split
         ends = array("Q", accumulate(counts))
         next_row = array("Q", [end - count for end, count in zip(ends, counts)])
         start, end, parent = zeros("Q", rows), zeros("Q", rows), zeros("I", rows)
@@ -134,25 +132,25 @@ class Messages(Record):
         self.checked(wire_kernel.messages(self.data, self.start, self.end, kinds, rows, *out))
 
     def table(self, width: int) -> array[int]:
-        """Scalar fields numbered below `width`, `width` values for each message; 0 where there is none."""
+        """Return scalar fields with numbers below `width`: `width` values for each message, 0 if it has none."""
         self.budget.charge(8 * len(self) * width)
         rows = zeros("Q", len(self) * width)
         self.checked(wire_kernel.scalars(self.data, self.start, self.end, width, rows))
         return rows
 
     def numbers(self, number: int, fixed64: bool = False) -> tuple[array[int], array[int]]:
-        """Values of a repeated scalar and, for each message, where its values start (one more at the end)."""
+        """Return the values of a repeated scalar, and the index of each message's first value (one more at the end)."""
         self.budget.charge(8 * len(self))
         first = zeros("Q", len(self) + 1)
-        rows = self.checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, _q(), first))
-        self.budget.charge(2 * bounds.ENTRY * rows)  # columns of other types are made of these
+        rows = self.checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, array("Q"), first))
+        self.budget.charge(2 * bounds.ENTRY * rows)  # columns of other types are made of them
         values = zeros("Q", rows)
         if rows:
             self.checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, values, first))
         return values, first
 
     def checked(self, result: tuple[int, int, int]) -> int:
-        """The rows of a kernel's answer (rows, fault, offset). ProfileError where there is a fault."""
+        """Return the rows of a kernel's result (rows, fault, offset). Raise ProfileError if there is a fault."""
         rows, fault, offset = result
         if fault:
             found = self.data[offset : offset + 10]
@@ -161,7 +159,7 @@ class Messages(Record):
 
 
 class Ids:
-    """The ids of one table: not 0, each given once, in any order."""
+    """The ids of a table: nonzero and distinct, in any order."""
 
     __slots__ = ("_order", "ids")
 
@@ -177,7 +175,7 @@ class Ids:
             self._order = array("Q", sorted(self._order, key=ids.__getitem__))
 
     def lists(self, messages: Messages, id_field: int, value_field: int, values: int) -> wire_kernel.IdLists:
-        """What reads ids of this table from one field of each message, and so many numbers from another."""
+        """Return a reader of ids of this table in one field of each message, and of `values` numbers in another."""
         extents = messages.data, messages.start, messages.end
         return wire_kernel.IdLists(extents, (self.ids, self._order), id_field, value_field, values)
 
@@ -191,7 +189,7 @@ class Ids:
 
 
 def first_beyond(column: array[int], limit: int) -> int:
-    """Where a column first has a number that is not below the limit; -1 when all are."""
+    """Return the first row of a column with a number of `limit` or more; -1 if all are less."""
     return int(wire_kernel.first_beyond(column, limit))
 
 
@@ -203,11 +201,11 @@ def check_string_indices(column: array[int], count: int, part: str, field: str) 
         raise ProfileError(f"{part} {row}", None, problem, found=column[row])
 
 
-MORE = 0x80  # in a byte of a varint: another one follows
+MORE = 0x80  # in a byte of a varint: another byte follows
 
 
 def varint(value: int) -> bytes:
-    """A number as the format writes it: seven bits a byte, low ones first; negative ones as 64-bit two's complement.
+    """Encode a number with seven bits a byte, low bits first; negative numbers as 64-bit two's complement.
 
     >>> varint(300).hex(), varint(-1).hex()
     ('ac02', 'ffffffffffffffffff01')
@@ -222,36 +220,38 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A varint field; nothing for 0, which is what an absent field means."""
+    """Encode a varint field; b"" for 0, the value of an absent field."""
     return varint(field << 3 | fields.VARINT) + varint(value) if value else b""
 
 
 def fixed64(field: int, value: int) -> bytes:
+    """Encode a field of 64 bits; b"" for 0."""
     return varint(field << 3 | fields.FIXED64) + (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little") if value else b""
 
 
 def tag(field: int) -> bytes:
-    """What stands before a field with a length."""
+    """Encode the tag of a length-delimited field."""
     return varint(field << 3 | fields.LENGTH)
 
 
 def payload(field: int, body: bytes) -> bytes:
-    """A field with a length: a message, bytes or text."""
+    """Encode a length-delimited field: a message, bytes or text."""
     return tag(field) + varint(len(body)) + body
 
 
 def text(field: int, value: str) -> bytes:
+    """Encode a string field."""
     return payload(field, utf8(value))
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:
-    """A repeated scalar in its packed form; nothing when there are none."""
+    """Encode a repeated scalar in packed form; b"" if there are no values."""
     body = b"".join(map(varint, values))
     return payload(field, body) if body else b""
 
 
 def texts(field: int, values: list[str]) -> bytes:
-    """A repeated string field."""
+    """Encode a repeated string field."""
     try:
         return bytes(encode_kernel.texts(tag(field), values))
     except UnicodeEncodeError:
@@ -259,7 +259,7 @@ def texts(field: int, values: list[str]) -> bytes:
 
 
 def rows(field: int, table: array[int], width: int) -> bytearray:
-    """A repeated message whose varint fields 1 to `width` are the rows of a table."""
+    """Encode a repeated message with the rows of a table as varint fields 1 to `width`."""
     out = bytearray(len(table) // width * (24 + 12 * width))
     size, _, _ = splice_kernel.emit(table, width, field, out)
     del out[size:]
@@ -267,10 +267,10 @@ def rows(field: int, table: array[int], width: int) -> bytearray:
 
 
 class NewNames(Record):
-    """What `splice` puts into a message, and the numbers of the fields it goes into.
+    """The names that `splice` writes into a message, and the field numbers.
 
-    Location i gets a line for each of functions/lines[first[i]:first[i + 1]] in place of its own, if there are some.
-    Mapping j gets a true field `flag` + k for each set bit k of flags[j]; `mapping` 0 is for formats without.
+    If functions/lines[first[i]:first[i + 1]] has lines, they replace the lines of location i. Mapping j gets a true
+    field `flag` + k for each set bit k of flags[j]; `mapping` is 0 in formats without mappings.
     """
 
     location: int
@@ -286,10 +286,8 @@ class NewNames(Record):
 
 
 def splice(message: Messages, new: NewNames) -> Column:
-    """The one message again, its locations with new lines and its mappings with new flags: bytes, which may be added
-    to."""
+    """Return a copy of a single message with new lines of locations and new flags of mappings."""
     start, end = message.start[0], message.end[0]
     out = Column("B")
-    result = splice_kernel.splice(message.data, start, end, new, out)
-    message.checked(result)
+    message.checked(splice_kernel.splice(message.data, start, end, new, out))
     return out

@@ -247,7 +247,7 @@ def decoded(data: bytes, fields: MessageFields) -> dict[str, Any]:
                 out[name] = values.raw(len(values) - 1).decode("utf-8", "replace")
         for number, (name, inner) in fields.messages.items():
             if values := message.field(number, name):
-                out[name] = read(values.one(len(values) - 1), inner)
+                out[name] = read(values.item(len(values) - 1), inner)
         return out
 
     try:

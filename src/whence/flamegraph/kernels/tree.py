@@ -1,27 +1,27 @@
-"""Stacks to the largest nodes of their tree, without building the rest.
+"""The heaviest nodes of the tree of all stacks, made without the rest of the tree.
 
-A stack is stack[first[s]:first[s + 1]], locations leaf first. A location is the places
+A stack is stack[first[s]:first[s + 1]], locations leaf first. A location has the places
 [of_location[l], of_location[l + 1]), innermost first; a place is a frame and a line. A node is a frame below its
-parent, and holds the stacks that pass through it: a slice of `order`. Only a node that is kept is taken apart into its
-children, so time goes into what is shown, and no more nodes are made than are kept and stacks remain.
+parent; the stacks that pass through it are a slice of `order`. Only selected nodes are expanded into their children, so
+time depends on the visible nodes, and the number of nodes is at most that of the selected nodes and the stacks.
 """
 
 import cython
 from cython.cimports.libc.math import fabs
 from cython.cimports.libc.stdlib import calloc, free
-from cython.cimports.whence.kernels.bytes import MORE
+from cython.cimports.whence.kernels.bytes import put_uleb
 from cython.cimports.whence.kernels.checks import all_below, belong
 from cython.cimports.whence.kernels.signals import handle_signals
 
 NEVER = cython.declare(cython.uint, 0xFFFFFFFF)
-PROBES = cython.declare(cython.int, 32)  # a stack that meets more others of its hash counts as one of its own
-STACK_FAULT = cython.declare(cython.int, 1)  # a stack or location that is not there
+PROBES = cython.declare(cython.int, 32)  # after so many different stacks of its hash, a stack is taken as distinct
+STACK_FAULT = cython.declare(cython.int, 1)  # a stack or location does not exist
 
 
 def shares(
     of: cython.const[cython.uint][::1], values: cython.const[cython.longlong][::1], weight: cython.double[::1]
 ) -> tuple[int, int, int]:
-    """Add to each stack's weight the share its samples have of all values."""
+    """Add to each stack's weight the share of its samples in all values."""
     index: cython.Py_ssize_t
     total: cython.double = 0
     samples: cython.Py_ssize_t = of.shape[0]
@@ -48,12 +48,12 @@ def equal_stacks(
     same: cython.uint[::1],
     weight: cython.double[::1],
 ) -> tuple[int, int, int]:
-    """same[s] is the first stack equal to s, which gets the weight of all; the others' becomes 0.
+    """Set same[s] to the first stack equal to s, and move the weight of equal stacks to it.
 
-    `table` has 0xFFFFFFFF in each place, a power of two of places, more than stacks. Returns how many differ.
+    `table` is a power of two of slots, more than stacks, all 0xFFFFFFFF. Returns the number of distinct stacks.
     """
     index: cython.Py_ssize_t
-    found: cython.Py_ssize_t = 0
+    distinct: cython.Py_ssize_t = 0
     stacks: cython.Py_ssize_t = same.shape[0]
     mask: cython.ulonglong = table.shape[0] - 1
     slot: cython.ulonglong
@@ -91,7 +91,7 @@ def equal_stacks(
             for probe in range(PROBES):
                 if table[slot] == NEVER:
                     table[slot] = cython.cast(cython.uint, index)
-                    found += 1
+                    distinct += 1
                     break
                 other = table[slot]
                 if other > cython.cast(cython.ulonglong, index):
@@ -108,8 +108,8 @@ def equal_stacks(
                         break
                 slot = (slot + 1) & mask
             else:
-                found += 1
-    return found, fault, 0
+                distinct += 1
+    return distinct, fault, 0
 
 
 def depths(
@@ -120,7 +120,7 @@ def depths(
     limit: cython.uint,
     depth: cython.uint[::1],
 ) -> tuple[int, int, int]:
-    """How many frames each stack with a weight has, up to `limit`. Checks every location they name."""
+    """Set the number of frames of each stack with a weight, at most `limit`. Check every location."""
     index: cython.Py_ssize_t
     k: cython.ulonglong
     total: cython.ulonglong
@@ -147,7 +147,7 @@ def depths(
 
 
 def level(sizes: cython.const[cython.uint][::1], budget: cython.ulonglong, limit: cython.uint) -> int:
-    """The greatest number up to `limit` to which all sizes can be cut so that their sum is within the budget."""
+    """Return the largest number up to `limit` so that the sum of all sizes, reduced to it, is within the budget."""
     index: cython.Py_ssize_t
     low: cython.ulonglong = 0
     high: cython.ulonglong = limit
@@ -167,31 +167,31 @@ def level(sizes: cython.const[cython.uint][::1], budget: cython.ulonglong, limit
     return low
 
 
-# A stack on its way from the root: the frames of its location at hand that are still to come, [until, next), the last
-# first, and how many locations are
+# A stack that moves away from the root: the remaining frames of its location, [until, next), the last first, and the
+# number of remaining locations
 Walker = cython.struct(
     weight=cython.double,
     cursor=cython.ulonglong,
     left=cython.ulonglong,
     next=cython.uint,
     until=cython.uint,
-    here=cython.uint,  # the place it was moved to
-    end=cython.uint,  # the node it ended in
+    place=cython.uint,  # its present place
+    end=cython.uint,  # the node where it ends
 )
 Node = cython.struct(
     total=cython.double,
     parent=cython.uint,
     frame=cython.uint,
-    low=cython.uint,  # its stacks in `order`
+    low=cython.uint,  # its stacks are order[low:high]
     high=cython.uint,
     depth=cython.uint,
-    line_at=cython.uint,
-    behind=cython.uint,  # the node that waits behind it
+    first_line=cython.uint,
+    next_waiting=cython.uint,  # in its bucket
     line_count=cython.uchar,
-    kept=cython.bint,
+    selected=cython.bint,
 )
 
-# Nodes wait in buckets by weight: its exponent and the first bits of its fraction, so a bucket's differ by 0.4 %.
+# Waiting nodes are in buckets by weight (exponent and first bits of the fraction): weights in one differ by 0.4 %.
 SHIFT = cython.declare(cython.int, 52 - 8)
 LIGHTEST = cython.declare(cython.ulonglong, (1023 - 128) << 8)
 BUCKETS = cython.declare(cython.Py_ssize_t, 136 << 8)
@@ -210,16 +210,16 @@ def _bucket(weight: cython.double) -> cython.Py_ssize_t:
 
 @cython.cclass
 class Growth:
-    """The tree as it grows from its root: `grow` as long as it says so, then `lay_out` once.
+    """Builds the tree from its root: call `grow` until it returns False, then `lay_out` once.
 
-    Columns of the caller's:
+    Columns of the caller:
 
         stacks      first, stack; weight (a stack of weight 0 is not in the tree)
-        locations   of_location, place; frame and line of each place; `frames` different frames
+        locations   of_location, place; frame and line of each place; `frames` is the number of frames
 
-    The frame numbered `frames` stands for nodes that are put together. At most `keep` nodes are kept, none deeper than
-    `deepest`, and `lines` lines of each. The heaviest are kept, to within 0.4 % of their weight; of equal ones those
-    that are nearer to the root.
+    Frame number `frames` replaces nodes that are not selected. At most `limit` nodes are selected, none deeper than
+    `deepest`, with at most `lines` lines each. The heaviest are selected, to within 0.4 % of their weight; of equal
+    nodes the nearest to the root.
     """
 
     first: cython.const[cython.ulonglong][::1]
@@ -230,7 +230,7 @@ class Growth:
     frame_of: cython.const[cython.uint][::1]
     line_of: cython.const[cython.uint][::1]
     frames: cython.uint
-    keep: cython.Py_ssize_t
+    limit: cython.Py_ssize_t
     deepest: cython.uint
     lines: cython.int
     walkers: cython.pointer(Walker)
@@ -238,51 +238,51 @@ class Growth:
     spare: cython.uint[::1]
     child: cython.uint[::1]
     node: cython.pointer(Node)
-    head: cython.uint[::1]  # of each bucket: the first and the last node that waits, 0 for none
+    head: cython.uint[::1]  # of each bucket: the first and the last waiting node; 0: empty
     tail: cython.uint[::1]
-    bucket: cython.Py_ssize_t  # no heavier one has nodes
-    # places and frames met in the node at hand
+    bucket: cython.Py_ssize_t  # heavier buckets are empty
+    # places and frames of the present node
     node_of_frame: cython.uint[::1]
     node_of_place: cython.uint[::1]
     place_weight: cython.double[::1]
-    met: cython.uint[::1]
+    places: cython.uint[::1]
     line: cython.uint[::1]
     nodes: cython.Py_ssize_t
-    kept_nodes: cython.Py_ssize_t
+    selected_nodes: cython.Py_ssize_t
     line_rows: cython.Py_ssize_t
     cut: cython.bint
     fault = cython.declare(cython.int, visibility="readonly")
 
-    def __cinit__(self, stacks, locations, frames, keep, deepest, lines, room):
-        """`room(typecode, size)` makes a zeroed column. Columns that disagree set `fault`: there is no tree then."""
+    def __cinit__(self, stacks, locations, frames, limit, deepest, lines, zeros):
+        """Start with the root. `zeros(typecode, size)` makes a column. Inconsistent columns set `fault`."""
         self.first, self.stack, self.weight = stacks
         self.of_location, self.place, self.frame_of, self.line_of = locations
-        self.frames, self.keep, self.deepest, self.lines = frames, max(keep, 1), deepest, min(lines, 255)
+        self.frames, self.limit, self.deepest, self.lines = frames, max(limit, 1), deepest, min(lines, 255)
         belong(self.lines > 0)
         count: cython.Py_ssize_t = self.first.shape[0] - 1
         index: cython.Py_ssize_t
         alive: cython.Py_ssize_t = 0
-        below: cython.Py_ssize_t = self._frames_of_all()
+        below: cython.Py_ssize_t = self._count_frames()
         self.bucket = -1
         self.fault = STACK_FAULT if below < 0 else 0
         if self.fault:
             return
         for index in range(count):
             alive += self.weight[index] > 0
-        self.order, self.spare, self.child = room("I", alive), room("I", alive), room("I", alive)
-        self.head, self.tail = room("I", BUCKETS), room("I", BUCKETS)
-        self.node_of_frame = room("I", frames + 1)
-        self.node_of_place = room("I", self.frame_of.shape[0])
-        self.place_weight = room("d", self.frame_of.shape[0])
-        self.met = room("I", self.frame_of.shape[0])
-        # nodes that wait hold different stacks; no tree has more nodes below its root than its stacks have frames
-        nodes: cython.Py_ssize_t = 1 + alive + min(self.keep, below)
-        self.line = room("I", self.lines * min(self.keep, nodes))
+        self.order, self.spare, self.child = zeros("I", alive), zeros("I", alive), zeros("I", alive)
+        self.head, self.tail = zeros("I", BUCKETS), zeros("I", BUCKETS)
+        self.node_of_frame = zeros("I", frames + 1)
+        self.node_of_place = zeros("I", self.frame_of.shape[0])
+        self.place_weight = zeros("d", self.frame_of.shape[0])
+        self.places = zeros("I", self.frame_of.shape[0])
+        # waiting nodes have different stacks; a tree has at most as many nodes below its root as its stacks have frames
+        nodes: cython.Py_ssize_t = 1 + alive + min(self.limit, below)
+        self.line = zeros("I", self.lines * min(self.limit, nodes))
         belong(min(self.order.shape[0], self.spare.shape[0], self.child.shape[0]) >= alive)
         belong(min(self.head.shape[0], self.tail.shape[0]) >= BUCKETS and self.node_of_frame.shape[0] > self.frames)
         belong(min(self.node_of_place.shape[0], self.place_weight.shape[0]) >= self.frame_of.shape[0])
-        belong(self.met.shape[0] >= self.frame_of.shape[0])
-        belong(self.line.shape[0] >= self.lines * min(self.keep, nodes))
+        belong(self.places.shape[0] >= self.frame_of.shape[0])
+        belong(self.line.shape[0] >= self.lines * min(self.limit, nodes))
         self.walkers = cython.cast(cython.pointer(Walker), calloc(count + 1, cython.sizeof(Walker)))
         self.node = cython.cast(cython.pointer(Node), calloc(nodes, cython.sizeof(Node)))
         if self.walkers == cython.NULL or self.node == cython.NULL:
@@ -305,8 +305,8 @@ class Growth:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _frames_of_all(self) -> cython.Py_ssize_t:
-        """How many frames all stacks have together; -1 where a column names what is not in another."""
+    def _count_frames(self) -> cython.Py_ssize_t:
+        """Return the number of frames of all stacks; -1 if a column has an invalid index."""
         index: cython.Py_ssize_t
         k: cython.ulonglong
         total: cython.ulonglong = 0
@@ -340,48 +340,49 @@ class Growth:
         return total if total < NEVER else NEVER
 
     def grow(self, steps: cython.longlong) -> bool:
-        """Keep the heaviest nodes that wait, one after the other, until so many steps were made. Whether more wait."""
+        """Select the heaviest waiting nodes, in at most `steps` steps. Return True if more nodes can be selected."""
         node: cython.uint
         if self.fault:
             return False
         work: cython.Py_ssize_t = 0
         with cython.nogil:
-            if self.kept_nodes == 0:
-                self._keep(0)
+            if self.selected_nodes == 0:
+                self._select(0)
                 self.bucket = BUCKETS - 1
-            while steps > 0 and self.kept_nodes < self.keep:
+            while steps > 0 and self.selected_nodes < self.limit:
                 handle_signals(cython.address(work), 16)
                 while self.bucket >= 0 and self.head[self.bucket] == 0:
                     self.bucket -= 1
                 if self.bucket < 0:
                     break
                 node = self.head[self.bucket]
-                self.head[self.bucket] = self.node[node].behind
+                self.head[self.bucket] = self.node[node].next_waiting
                 steps -= 1 + self.node[node].high - self.node[node].low
-                self._keep(node)
-        return self.bucket >= 0 and self.kept_nodes < self.keep
+                self._select(node)
+        return self.bucket >= 0 and self.selected_nodes < self.limit
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _keep(self, node: cython.uint) -> cython.void:
-        self.node[node].kept = True
-        self.kept_nodes += 1
+    def _select(self, node: cython.uint) -> cython.void:
+        """Select a node: store its lines and expand it."""
+        self.node[node].selected = True
+        self.selected_nodes += 1
         if node:
-            self._note_lines(node)
-        self._take_apart(node)
+            self._store_lines(node)
+        self._expand(node)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     @cython.inline
     def _wait(self, node: cython.uint) -> cython.void:
-        """Put a node behind those of its weight. It weighs no more than its parent, but for rounding."""
+        """Append a node to the bucket of its weight, which is at most its parent's, apart from rounding."""
         bucket: cython.Py_ssize_t = _bucket(self.node[node].total)
         if self.bucket >= 0 and bucket > self.bucket:
             bucket = self.bucket
         if self.head[bucket]:
-            self.node[self.tail[bucket]].behind = node
+            self.node[self.tail[bucket]].next_waiting = node
         else:
             self.head[bucket] = node
         self.tail[bucket] = node
@@ -389,35 +390,35 @@ class Growth:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _note_lines(self, node: cython.uint) -> cython.void:
-        """The lines a node's stacks are at, heaviest first; without those that are not known."""
+    def _store_lines(self, node: cython.uint) -> cython.void:
+        """Store the known lines of a node's stacks, heaviest first."""
         index: cython.Py_ssize_t
         k: cython.Py_ssize_t
         row: cython.uint
         walker: cython.pointer(Walker)
-        found: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t = 0
         base: cython.Py_ssize_t = self.line_rows
-        if self.node[node].high - self.node[node].low == 1:  # as most nodes far from the root
-            row = self.walkers[self.order[self.node[node].low]].here
+        if self.node[node].high - self.node[node].low == 1:  # like most nodes far from the root
+            row = self.walkers[self.order[self.node[node].low]].place
             if self.line_of[row] != 0:
                 self.line[base] = self.line_of[row]
                 rows = 1
-            self.node[node].line_at = cython.cast(cython.uint, base)
+            self.node[node].first_line = cython.cast(cython.uint, base)
             self.node[node].line_count = cython.cast(cython.uchar, rows)
             self.line_rows += rows
             return
         for index in range(self.node[node].low, self.node[node].high):
             walker = cython.address(self.walkers[self.order[index]])
-            row = walker.here
+            row = walker.place
             if self.node_of_place[row] != node:
                 self.node_of_place[row] = node
                 self.place_weight[row] = 0
-                self.met[found] = row
-                found += 1
+                self.places[count] = row
+                count += 1
             self.place_weight[row] += walker.weight
-        for index in range(found):
-            row = self.met[index]
+        for index in range(count):
+            row = self.places[index]
             if self.line_of[row] == 0:
                 continue
             k = rows if rows < self.lines else self.lines - 1
@@ -431,15 +432,15 @@ class Growth:
                 rows += 1
         for index in range(base, base + rows):
             self.line[index] = self.line_of[self.line[index]]
-        self.node[node].line_at = cython.cast(cython.uint, base)
+        self.node[node].first_line = cython.cast(cython.uint, base)
         self.node[node].line_count = cython.cast(cython.uchar, rows)
         self.line_rows += rows
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _take_apart(self, node: cython.uint) -> cython.void:
-        """Move each stack of a node to the child its next frame leads to; one without a next frame ends here."""
+    def _expand(self, node: cython.uint) -> cython.void:
+        """Move each stack of a node to the child of its next frame; a stack without a next frame ends at the node."""
         index: cython.Py_ssize_t
         base: cython.Py_ssize_t = self.nodes
         low: cython.Py_ssize_t = self.node[node].low
@@ -462,9 +463,9 @@ class Growth:
                 self.child[index] = 0
                 continue
             walker.next -= 1
-            walker.here = self.place[walker.next]
-            frame = self.frames if too_deep else self.frame_of[walker.here]
-            # the only stack of a node makes the only child: no other has to find it
+            walker.place = self.place[walker.next]
+            frame = self.frames if too_deep else self.frame_of[walker.place]
+            # a single stack makes a single child, which need not be found again
             child = 0 if high - low == 1 else self.node_of_frame[frame]
             if child < base:
                 child = cython.cast(cython.uint, self.nodes)
@@ -484,7 +485,7 @@ class Growth:
             if not too_deep:
                 self._wait(cython.cast(cython.uint, index))
         self.cut |= too_deep and self.nodes > base
-        if self.nodes == base + 1 and start == high:  # all went the same way
+        if self.nodes == base + 1 and start == high:  # all stacks have the same child
             self.node[base].high = cython.cast(cython.uint, high)
             return
         for index in range(low, high):
@@ -495,22 +496,22 @@ class Growth:
         for index in range(low, start):
             self.order[index] = self.spare[index]
 
-    def lay_out(self, same, room):
-        """The kept nodes and those that stand for the rest, a node before its children and those before its siblings.
+    def lay_out(self, same, zeros):
+        """Return the selected nodes, and nodes that replace the others, in depth-first order.
 
-        Returns columns: each node's parent, frame, how many levels up from the node before it its parent lies, how many
-        lines, and those lines; the node that each stack ends in; how many stand for the rest; whether some were too
-        deep. Equal stacks end where the first of them, same[s], does.
+        The result is columns (parent, frame, levels from the previous node up to the parent, number of lines, lines;
+        the node where each stack ends), the number of replacing nodes, and True if some nodes were too deep. Equal
+        stacks end where the first of them, same[s], ends.
         """
         first_of: cython.const[cython.uint][::1] = same
         count: cython.Py_ssize_t = self.nodes
-        belong(all_below(first_of, first_of.shape[0], first_of.shape[0]) and (self.fault or self.kept_nodes > 0))
+        belong(all_below(first_of, first_of.shape[0], first_of.shape[0]) and (self.fault or self.selected_nodes > 0))
         if self.fault or first_of.shape[0] != self.first.shape[0] - 1:
             return None
-        head: cython.uint[::1] = room("I", count)
-        sibling: cython.uint[::1] = room("I", count)
-        rest: cython.uint[::1] = room("I", count)
-        row_of: cython.uint[::1] = room("I", count)
+        head: cython.uint[::1] = zeros("I", count)
+        sibling: cython.uint[::1] = zeros("I", count)
+        rest: cython.uint[::1] = zeros("I", count)
+        row_of: cython.uint[::1] = zeros("I", count)
         belong(min(head.shape[0], sibling.shape[0], rest.shape[0], row_of.shape[0]) >= count)
         index: cython.Py_ssize_t
         k: cython.Py_ssize_t
@@ -521,15 +522,15 @@ class Growth:
         previous: cython.uint = 0
         with cython.nogil:
             for index in range(count - 1, 0, -1):
-                if self.node[index].kept:
+                if self.node[index].selected:
                     sibling[index] = head[self.node[index].parent]
                     head[self.node[index].parent] = cython.cast(cython.uint, index)
                 else:
                     rests += rest[self.node[index].parent] == 0
                     rest[self.node[index].parent] = 1
-        rows = self.kept_nodes + rests
-        out_parent, out_frame, out_up = room("I", rows), room("I", rows), room("q", rows)
-        out_count, out_lines, out_end = room("q", rows), room("q", self.line_rows), room("I", first_of.shape[0])
+        rows = self.selected_nodes + rests
+        out_parent, out_frame, out_up = zeros("I", rows), zeros("I", rows), zeros("q", rows)
+        out_count, out_lines, out_end = zeros("q", rows), zeros("q", self.line_rows), zeros("I", first_of.shape[0])
         parent: cython.uint[::1] = out_parent
         frame: cython.uint[::1] = out_frame
         up: cython.longlong[::1] = out_up
@@ -547,14 +548,14 @@ class Growth:
                 previous = self.node[node].depth
                 line_count[rows] = self.node[node].line_count
                 for k in range(self.node[node].line_count):
-                    line[lines] = self.line[self.node[node].line_at + k]
+                    line[lines] = self.line[self.node[node].first_line + k]
                     lines += 1
                 row_of[node] = cython.cast(cython.uint, rows)
                 rows += 1
                 if head[node]:
                     node = head[node]
                     continue
-                while True:  # the node and all below it are written but for what stands for the rest of its children
+                while True:  # the node and all below it are written, except the replacing node
                     if rest[node]:
                         parent[rows] = row_of[node]
                         frame[rows] = self.frames
@@ -569,7 +570,7 @@ class Growth:
                     break
                 node = sibling[node]
             for index in range(1, count):
-                if not self.node[index].kept:
+                if not self.node[index].selected:
                     row_of[index] = rest[self.node[index].parent]
                     for k in range(self.node[index].low, self.node[index].high):
                         self.walkers[self.order[k]].end = cython.cast(cython.uint, index)
@@ -584,7 +585,7 @@ def sums(
     end: cython.const[cython.uint][::1],
     out: cython.longlong[::1],
 ) -> tuple[int, int, int]:
-    """Add each sample's value to the node its stack ends in."""
+    """Add each sample's value to the node where its stack ends."""
     index: cython.Py_ssize_t
     fault: cython.int = 0
     if values.shape[0] != of.shape[0]:
@@ -605,12 +606,12 @@ def sums(
 def renumbered(
     frame: cython.const[cython.uint][::1], number: cython.uint[::1], used: cython.uint[::1], out: cython.longlong[::1]
 ) -> int:
-    """Frames numbered in the order nodes first have them; the root has -1. Returns how many there are.
+    """Renumber frames in order of their first node; the root has -1. Return the number of frames.
 
-    `number` has a zero for each frame there was; used[i] is what frame i was.
+    `number` has a zero for each old frame; used[i] is the old number of frame i.
     """
     index: cython.Py_ssize_t
-    found: cython.uint = 0
+    count: cython.uint = 0
     if out.shape[0] != frame.shape[0] or used.shape[0] < number.shape[0]:
         return 0
     with cython.nogil:
@@ -618,19 +619,19 @@ def renumbered(
             if frame[index] >= cython.cast(cython.ulonglong, number.shape[0]):
                 continue
             if number[frame[index]] == 0:
-                used[found] = frame[index]
-                found += 1
-                number[frame[index]] = found
+                used[count] = frame[index]
+                count += 1
+                number[frame[index]] = count
             out[index] = cython.cast(cython.longlong, number[frame[index]]) - 1
         if frame.shape[0]:
             out[0] = -1
-    return found
+    return count
 
 
 def by_frame(
     frame: cython.const[cython.longlong][::1], values: cython.const[cython.longlong][::1], out: cython.double[::1]
 ) -> None:
-    """Add the size of each node's value to its frame's."""
+    """Add the absolute value of each node to its frame."""
     index: cython.Py_ssize_t
     with cython.nogil:
         for index in range(min(frame.shape[0], values.shape[0])):
@@ -639,19 +640,14 @@ def by_frame(
 
 
 def packed(values: cython.const[cython.longlong][::1], out: cython.uchar[::1]) -> int:
-    """The values as ULEB128 numbers, signs in the lowest bit (zigzag); at most ten bytes each. Returns how many."""
+    """Write the values as zigzag ULEB128 numbers, of at most ten bytes each. Return their size."""
     index: cython.Py_ssize_t
-    to: cython.Py_ssize_t = 0
     number: cython.ulonglong
+    if values.shape[0] == 0 or out.shape[0] < 10 * values.shape[0]:
+        return 0
+    cursor: cython.p_uchar = cython.address(out[0])
     with cython.nogil:
-        for index in range(values.shape[0] if out.shape[0] >= 10 * values.shape[0] else 0):
+        for index in range(values.shape[0]):
             number = cython.cast(cython.ulonglong, values[index]) << 1
-            if values[index] < 0:
-                number = ~number
-            while number >= MORE:
-                out[to] = cython.cast(cython.uchar, number & (MORE - 1) | MORE)
-                number >>= 7
-                to += 1
-            out[to] = cython.cast(cython.uchar, number)
-            to += 1
-    return to
+            cursor = put_uleb(cursor, ~number if values[index] < 0 else number)
+    return cursor - cython.address(out[0])

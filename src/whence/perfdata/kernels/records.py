@@ -101,8 +101,10 @@ class Records:
     def set_events(
         self, rows: cython.const[cython.ulonglong][::1], id_offset: cython.int, id_from_end: cython.int
     ) -> None:
-        """Set the events, FIELDS numbers each: sample_type, read_format, branch_sample_type, the count of user
-        registers and of registers at the interrupt, and period << 1 | sample_id_all.
+        """Set the events.
+
+        Each has FIELDS numbers: sample_type, read_format, branch_sample_type, the count of user registers and of
+        registers at the interrupt, and period << 1 | sample_id_all.
 
         `id_offset` is the offset of the event's id in a sample's body (-1: none), `id_from_end` its distance from the
         end of a trailer (0: none).
@@ -573,7 +575,7 @@ class Records:
     # call chains
 
     def _put(self, address, mode, exact):
-        """Append an entry to `chain`; one that is not exact is a return address."""
+        """Append an entry to `chain`; an entry that is not exact is a return address."""
         if self.depth >= MAX_DEPTH:
             return
         if mode == c.IN_USER and self.user_index < 0:

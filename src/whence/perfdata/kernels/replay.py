@@ -144,8 +144,8 @@ class Replay:
         Returns END after the last sample, FULL when `limit` samples are gathered, or the number of the next sample if
         the maps of its process changed: its setting is now number `setting_count`.
 
-        A key is the number of the setting << SETTING_SHIFT, and bits that distinguish streams and events. A process has
-        the same setting while its maps are the same, apart from generated code where there was none before.
+        A key is the number of the setting << SETTING_SHIFT, and bits that distinguish streams and events. A process
+        keeps its setting while its maps don't change, apart from generated code at addresses without code.
         """
         count: cython.Py_ssize_t = self.sample_order.count
         user: cython.p_ulonglong = u64s(self.records.sample_user)
@@ -583,7 +583,7 @@ class Replay:
         return left
 
     def _find(self, root, address):
-        """Return the node that contains an address; 0 if there is none."""
+        """Return the node that contains an address; 0 if no node does."""
         node: cython.pointer[Node]
         while root:
             node = self._node(root)

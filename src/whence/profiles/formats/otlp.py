@@ -210,10 +210,10 @@ def tables_of(message: Messages) -> OtlpTables:
     message.budget.charge(bounds.INNER_PROFILE * len(profiles))
     pids: dict[int, int] = {}  # of resources
     for index in range(len(profiles)):
-        kind = _kind(profiles.one(index))
+        kind = _kind(profiles.item(index))
         resource = scopes.parent[profiles.parent[index]]
         if resource not in pids:
-            pids[resource] = _pid(resources.one(resource), strings)
+            pids[resource] = _pid(resources.item(resource), strings)
         kind.pid = pids[resource]
         tables.kinds.append(kind)
     return tables

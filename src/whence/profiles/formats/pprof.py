@@ -104,7 +104,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
     entries, has_labels = _checked(samples, ids, kinds, lists)
     if entries < 0:
         _raise_for_samples(samples, ids, kinds)
-    labels = PPROF.inside(samples if has_labels else samples.none(), "Sample", "label")
+    labels = PPROF.inside(samples if has_labels else samples.empty(), "Sample", "label")
     label_columns = tables.columns(labels, "Label", "key", "str", "num", "num_unit")
     profile.load = lambda: _samples(kinds, samples, lists, entries, labels, label_columns, strings)
     return profile
@@ -223,7 +223,7 @@ def _checked(samples: Messages, ids: Ids, kinds: int, lists: IdLists) -> tuple[i
         result: tuple[int, int] = lists.check()
         return result
     size = -(-len(samples) // workers)
-    parts = [_lists(samples.some(low, low + size), ids, kinds) for low in range(0, len(samples), max(1, size))]
+    parts = [_lists(samples.slice(low, low + size), ids, kinds) for low in range(0, len(samples), max(1, size))]
     results = [(0, 0)] * len(parts)
 
     def check(_worker: int, part: int) -> None:

@@ -1,4 +1,4 @@
-"""Samples as pprof has them: protocol buffers written from columns."""
+"""Encode columns as protocol buffers of pprof."""
 
 import cython
 from cython.cimports.cpython.bytes import PyBytes_AsString
@@ -12,28 +12,28 @@ from cython.cimports.whence.samples.kernels.fields import LENGTH, varint_size
 
 
 def texts(tag: bytes, values: list) -> Column:
-    """Each text as a field: its tag, its length, its bytes. What is no UTF-8 is kept. ValueError, MemoryError."""
+    """Encode each text as a field: tag, length, bytes. Escaped bytes that are not UTF-8 are restored."""
     out: Column = Column("B")
     key: cython.p_char = tag
     key_size: cython.Py_ssize_t = len(tag)
-    to: cython.p_uchar
+    cursor: cython.p_uchar
     raw: cython.pointer(cython.const[cython.char])
     size: cython.Py_ssize_t = 0
-    kept: bytes
+    encoded: bytes
     for value in values:
         belong(isinstance(value, str))
         raw = PyUnicode_AsUTF8AndSize(value, cython.address(size)) if value.isascii() else cython.NULL
         if raw == cython.NULL:
-            kept = value.encode("utf-8", "surrogateescape")
-            raw = PyBytes_AsString(kept)
-            size = len(kept)
+            encoded = value.encode("utf-8", "surrogateescape")
+            raw = PyBytes_AsString(encoded)
+            size = len(encoded)
         if not out.reserve(key_size + 10 + size):
             raise MemoryError
-        to = u8s(out) + out.vector.count
-        memcpy(to, key, key_size)
-        to = put_uleb(to + key_size, size)
-        memcpy(to, raw, size)
-        out.vector.count = to + size - u8s(out)
+        cursor = u8s(out) + out.vector.count
+        memcpy(cursor, key, key_size)
+        cursor = put_uleb(cursor + key_size, size)
+        memcpy(cursor, raw, size)
+        out.vector.count = cursor + size - u8s(out)
     return out
 
 
@@ -45,12 +45,12 @@ def samples(
     labels: tuple,
     fields: tuple,
 ) -> Column:
-    """A message of each sample, with its key and length, one behind the other.
+    """Encode each sample as a message with key and length.
 
-    `values` has those of the first type, then those of the second, and so on. `labels` are which set each sample has,
-    where each set of encoded labels begins (and the last one ends), and their bytes. `fields` are the numbers of the
-    sample in the profile, and of locations and values in the sample, and how many locations there are, which are
-    numbered from 1. ValueError for columns that do not belong together, MemoryError.
+    `values` has the values of the first type, then of the second, and so on. `labels` are the label set of each sample,
+    the offset of each encoded set (one more at the end), and their bytes. `fields` are the field numbers of the sample
+    in the profile, and of locations and values in the sample, and the number of locations; their ids are 1, 2 ...
+    Raises ValueError for inconsistent columns.
     """
     belong(len(labels) == 3 and len(fields) == 4)
     label_set: cython.const[cython.uint][::1] = labels[0]
@@ -59,17 +59,17 @@ def samples(
     sample_key: cython.ulonglong = fields[0] << 3 | LENGTH
     location_key: cython.ulonglong = fields[1] << 3 | LENGTH
     value_key: cython.ulonglong = fields[2] << 3 | LENGTH
-    most: cython.ulonglong = fields[3]
+    location_count: cython.ulonglong = fields[3]
     count: cython.Py_ssize_t = of.shape[0]
     kinds: cython.Py_ssize_t = values.shape[0] // count if count else 0
     out: Column = Column("B")
     row: cython.Py_ssize_t
     kind: cython.Py_ssize_t
-    at: cython.ulonglong
-    places: cython.Py_ssize_t
-    numbers: cython.Py_ssize_t
-    inside: cython.Py_ssize_t
-    to: cython.p_uchar
+    item: cython.ulonglong
+    ids_size: cython.Py_ssize_t
+    values_size: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    cursor: cython.p_uchar
     begin: cython.ulonglong
     end: cython.ulonglong
     good: cython.bint = True
@@ -90,36 +90,36 @@ def samples(
                 break
             begin = first[of[row]]
             end = first[of[row] + 1]
-            places = numbers = 0
-            for at in range(begin, end):
-                good = good and stack[at] < most
-                places += varint_size(stack[at] + cython.cast(cython.ulonglong, 1))
+            ids_size = values_size = 0
+            for item in range(begin, end):
+                good = good and stack[item] < location_count
+                ids_size += varint_size(stack[item] + cython.cast(cython.ulonglong, 1))
             for kind in range(kinds):
-                numbers += varint_size(cython.cast(cython.ulonglong, values[kind * count + row]))
-            inside = 0
+                values_size += varint_size(cython.cast(cython.ulonglong, values[kind * count + row]))
+            size = 0
             if kinds:
-                inside = varint_size(value_key) + varint_size(numbers) + numbers
+                size = varint_size(value_key) + varint_size(values_size) + values_size
             if begin < end:
-                inside += varint_size(location_key) + varint_size(places) + places
+                size += varint_size(location_key) + varint_size(ids_size) + ids_size
             if label_first[label_set[row]] < label_first[label_set[row] + 1]:
-                inside += label_first[label_set[row] + 1] - label_first[label_set[row]]
-            if not good or not out.reserve(inside + 20):
+                size += label_first[label_set[row] + 1] - label_first[label_set[row]]
+            if not good or not out.reserve(size + 20):
                 good = False
                 break
-            to = u8s(out) + out.vector.count
-            to = put_uleb(put_uleb(to, sample_key), inside)
+            cursor = u8s(out) + out.vector.count
+            cursor = put_uleb(put_uleb(cursor, sample_key), size)
             if begin < end:
-                to = put_uleb(put_uleb(to, location_key), places)
-                for at in range(begin, end):
-                    to = put_uleb(to, stack[at] + cython.cast(cython.ulonglong, 1))
+                cursor = put_uleb(put_uleb(cursor, location_key), ids_size)
+                for item in range(begin, end):
+                    cursor = put_uleb(cursor, stack[item] + cython.cast(cython.ulonglong, 1))
             if kinds:
-                to = put_uleb(put_uleb(to, value_key), numbers)
+                cursor = put_uleb(put_uleb(cursor, value_key), values_size)
             for kind in range(kinds):
-                to = put_uleb(to, cython.cast(cython.ulonglong, values[kind * count + row]))
-            for at in range(label_first[label_set[row]], label_first[label_set[row] + 1]):
-                to[0] = label_bytes[at]
-                to += 1
-            out.vector.count = to - u8s(out)
+                cursor = put_uleb(cursor, cython.cast(cython.ulonglong, values[kind * count + row]))
+            for item in range(label_first[label_set[row]], label_first[label_set[row] + 1]):
+                cursor[0] = label_bytes[item]
+                cursor += 1
+            out.vector.count = cursor - u8s(out)
     belong(good)
     return out
 
@@ -132,12 +132,11 @@ def locations(
     line: cython.const[cython.ulonglong][::1],
     fields: tuple,
 ) -> Column:
-    """A message of each location, with its key and length, one behind the other; they are numbered from 1.
+    """Encode each location as a message with key and length; their ids are 1, 2 ...
 
-    `mapping` has the number of its mapping, which count from 0, or -1; first[i:i + 2] which of the rows of `function`
-    and `line` are location i's. Zeros are not written. `fields` are the numbers of the location in the profile, of its
-    id, mapping, address and lines, and of the function and line in a line. ValueError for columns that do not belong
-    together, MemoryError.
+    `mapping` is the index of its mapping, or -1. The rows [first[i], first[i + 1]) of `function` and `line` are of
+    location i. Zeros are not written. `fields` are the field numbers of the location in the profile, of its id,
+    mapping, address and lines, and of function and line in a line. Raises ValueError for inconsistent columns.
     """
     belong(len(fields) == 7)
     key: cython.ulonglong = fields[0] << 3 | LENGTH
@@ -149,10 +148,10 @@ def locations(
     line_key: cython.ulonglong = fields[6] << 3
     out: Column = Column("B")
     row: cython.Py_ssize_t
-    at: cython.ulonglong
-    inside: cython.Py_ssize_t
-    within: cython.Py_ssize_t
-    to: cython.p_uchar
+    item: cython.ulonglong
+    size: cython.Py_ssize_t
+    line_size: cython.Py_ssize_t
+    cursor: cython.p_uchar
     good: cython.bint = True
     belong(
         mapping.shape[0] == address.shape[0]
@@ -164,23 +163,23 @@ def locations(
     with cython.nogil:
         for row in range(address.shape[0]):
             handle_signals(cython.address(work), 16)
-            inside = field_size(id_key, row + 1) + field_size(mapping_key, mapping[row] + 1)
-            inside += field_size(address_key, address[row])
-            for at in range(first[row], first[row + 1]):
-                within = field_size(function_key, function[at]) + field_size(line_key, line[at])
-                inside += varint_size(lines_key) + varint_size(within) + within
-            if not out.reserve(inside + 20):
+            size = field_size(id_key, row + 1) + field_size(mapping_key, mapping[row] + 1)
+            size += field_size(address_key, address[row])
+            for item in range(first[row], first[row + 1]):
+                line_size = field_size(function_key, function[item]) + field_size(line_key, line[item])
+                size += varint_size(lines_key) + varint_size(line_size) + line_size
+            if not out.reserve(size + 20):
                 good = False
                 break
-            to = u8s(out) + out.vector.count
-            to = put_uleb(put_uleb(to, key), inside)
-            to = put_field(put_field(to, id_key, row + 1), mapping_key, mapping[row] + 1)
-            to = put_field(to, address_key, address[row])
-            for at in range(first[row], first[row + 1]):
-                within = field_size(function_key, function[at]) + field_size(line_key, line[at])
-                to = put_uleb(put_uleb(to, lines_key), within)
-                to = put_field(put_field(to, function_key, function[at]), line_key, line[at])
-            out.vector.count = to - u8s(out)
+            cursor = u8s(out) + out.vector.count
+            cursor = put_uleb(put_uleb(cursor, key), size)
+            cursor = put_field(put_field(cursor, id_key, row + 1), mapping_key, mapping[row] + 1)
+            cursor = put_field(cursor, address_key, address[row])
+            for item in range(first[row], first[row + 1]):
+                line_size = field_size(function_key, function[item]) + field_size(line_key, line[item])
+                cursor = put_uleb(put_uleb(cursor, lines_key), line_size)
+                cursor = put_field(put_field(cursor, function_key, function[item]), line_key, line[item])
+            out.vector.count = cursor - u8s(out)
     if not good:
         raise MemoryError
     return out
@@ -191,7 +190,7 @@ def locations(
 @cython.exceptval(check=False)
 @cython.inline
 def field_size(key: cython.ulonglong, value: cython.ulonglong) -> cython.Py_ssize_t:
-    """How many bytes a number and its key have; a number of 0 is not written."""
+    """Return the size of a number and its key; 0 is not written."""
     return varint_size(key) + varint_size(value) if value else 0
 
 
@@ -199,5 +198,5 @@ def field_size(key: cython.ulonglong, value: cython.ulonglong) -> cython.Py_ssiz
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def put_field(at: cython.p_uchar, key: cython.ulonglong, value: cython.ulonglong) -> cython.p_uchar:
-    return put_uleb(put_uleb(at, key), value) if value else at
+def put_field(out: cython.p_uchar, key: cython.ulonglong, value: cython.ulonglong) -> cython.p_uchar:
+    return put_uleb(put_uleb(out, key), value) if value else out

@@ -1,7 +1,7 @@
-# How the kernels of profiles read and write fields of protocol buffers (protobuf.dev, "Encoding"). The numbers are
-# those of the module of the same name for Python, too.
+# Read and write fields of protocol buffers (protobuf.dev, "Encoding"). Python imports the numbers from the module of the
+# same name.
 
-from whence.kernels.bytes cimport MORE, put_uleb
+from whence.kernels.bytes cimport LEB_CUT_OFF, MORE, put_uleb, uvarint
 
 
 cdef struct Field:
@@ -10,15 +10,15 @@ cdef struct Field:
     unsigned long long value  # of a varint or fixed field
     Py_ssize_t start  # of the payload
     Py_ssize_t end  # of the payload, and of the field
-    int fault  # 0, or what is wrong: CUT_VARINT to UNKNOWN
+    int fault  # 0, or CUT_VARINT to UNKNOWN
 
 cpdef enum:  # wire types
     VARINT = 0
     FIXED64 = 1
-    LENGTH = 2  # what has a length: messages, text, bytes, packed numbers
+    LENGTH = 2  # with a length: messages, text, bytes, packed numbers
     FIXED32 = 5
 
-cpdef enum:  # what is wrong with a field; wire.py has the rules in words
+cpdef enum:  # faults; wire.py has their texts
     CUT_VARINT = 1
     LONG_VARINT = 2
     CUT_FIELD = 3
@@ -30,49 +30,41 @@ cpdef enum:  # what is wrong with a field; wire.py has the rules in words
 
 
 cdef inline unsigned long long read_varint(
-    const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Field* field
+    const unsigned char* data, Py_ssize_t offset, Py_ssize_t end, Field* field
 ) noexcept nogil:
-    """The varint at `at`; field.end is where it ends, field.fault is set when it does not."""
+    """Read the varint at `offset` and set field.end to its end; set field.fault if it is invalid."""
     cdef unsigned long long value = 0
-    cdef int shift = 0
-    cdef unsigned char byte
-    if at < end and data[at] < MORE:  # most have one byte, and most others two
-        field.end = at + 1
-        return data[at]
-    if at + 1 < end and data[at + 1] < MORE:
-        field.end = at + 2
-        return <unsigned long long>data[at + 1] << 7 | (data[at] & 0x7F)
-    while at < end:
-        byte = data[at]
-        at += 1
-        if shift == 63 and byte > 1:
-            field.fault = LONG_VARINT
-            return 0
-        value |= <unsigned long long>(byte & 0x7F) << shift
-        if byte < MORE:
-            field.end = at
-            return value
-        shift += 7
-    field.fault = CUT_VARINT
-    return 0
+    cdef int size
+    if offset < end and data[offset] < MORE:  # most have one byte, and most others two
+        field.end = offset + 1
+        return data[offset]
+    if offset + 1 < end and data[offset + 1] < MORE:
+        field.end = offset + 2
+        return <unsigned long long>data[offset + 1] << 7 | (data[offset] & 0x7F)
+    size = uvarint(data + offset, data + end, &value)
+    if size <= 0:
+        field.fault = CUT_VARINT if size == LEB_CUT_OFF else LONG_VARINT
+        return 0
+    field.end = offset + size
+    return value
 
 
 cdef inline Py_ssize_t varints(const unsigned char* data, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
-    """How many varints end in data[start:end): each has one byte without its highest bit, its last."""
-    cdef Py_ssize_t at
+    """Return the number of varints that end in data[start:end]: the last byte of each is less than MORE."""
+    cdef Py_ssize_t offset
     cdef Py_ssize_t count = 0
-    for at in range(start, end):
-        count += data[at] < MORE
+    for offset in range(start, end):
+        count += data[offset] < MORE
     return count
 
 
-cdef inline void read_field(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Field* field) noexcept nogil:
-    """The field that starts at `at`."""
+cdef inline void read_field(const unsigned char* data, Py_ssize_t offset, Py_ssize_t end, Field* field) noexcept nogil:
+    """Read the field at `offset`."""
     cdef unsigned long long size, tag
     cdef int i
     field.fault = 0
-    field.end = at
-    tag = read_varint(data, at, end, field)
+    field.end = offset
+    tag = read_varint(data, offset, end, field)
     if field.fault:
         return
     field.number = tag >> 3
@@ -104,12 +96,13 @@ cdef inline void read_field(const unsigned char* data, Py_ssize_t at, Py_ssize_t
         field.fault = WIRE_TYPE
 
 
-cdef inline Py_ssize_t put_varint(unsigned char* out, Py_ssize_t at, unsigned long long value) noexcept nogil:
-    """Write a varint at `at`; returns where it ends."""
-    return put_uleb(out + at, value) - out
+cdef inline Py_ssize_t put_varint(unsigned char* out, Py_ssize_t offset, unsigned long long value) noexcept nogil:
+    """Write a varint at `offset`. Return its end."""
+    return put_uleb(out + offset, value) - out
 
 
 cdef inline Py_ssize_t varint_size(unsigned long long value) noexcept nogil:
+    """Return the size of a varint."""
     cdef Py_ssize_t size = 1
     while value >= MORE:
         value >>= 7

@@ -1,4 +1,4 @@
-"""The lines of every location: chains that locations share, written out for each of them, and what is counted of them.
+"""The lines of every location, from chains that locations share.
 
 Location i has chain[i]; chain c has the frames in rows [first[c], first[c + 1]) of its columns.
 """
@@ -8,13 +8,14 @@ from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
 from cython.cimports.whence.kernels.columns import Column, u32s
 from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    fill_slot,
-    first_slot,
-    make_slots,
+    HashIndex,
+    Probe,
+    first_match,
+    insert,
     mix,
-    next_slot,
-    release_slots,
+    next_match,
+    release_index,
+    reserve_index,
 )
 from cython.cimports.whence.kernels.signals import handle_signals
 
@@ -24,7 +25,7 @@ from cython.cimports.whence.kernels.signals import handle_signals
 def are_chains(
     chain: cython.const[cython.uint][::1], first: cython.const[cython.uint][::1], rows: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether there are such chains, and their frames are among so many rows."""
+    """Return True if the chains exist, and their frames are in `rows` rows."""
     chains: cython.Py_ssize_t = first.shape[0] - 1
     return (
         chains >= 0
@@ -34,7 +35,7 @@ def are_chains(
 
 
 def count(chain: cython.const[cython.uint][::1], first: cython.const[cython.uint][::1]) -> int:
-    """How many lines all locations have. ValueError for columns that do not belong together."""
+    """Return the number of lines of all locations. Raise ValueError for inconsistent columns."""
     location: cython.Py_ssize_t
     lines: cython.Py_ssize_t = 0
     belong(first.shape[0] > 0 and are_chains(chain, first, first[first.shape[0] - 1]))
@@ -50,26 +51,26 @@ def of_locations(
     function: cython.const[cython.ulonglong][::1],
     line: cython.const[cython.ulonglong][::1],
 ) -> tuple[Column, Column, Column]:
-    """Where the lines of each location start (and the last one's end), and all their functions and line numbers.
+    """Return the index of each location's first line (one more at the end), and all functions and line numbers.
 
-    ValueError for columns that do not belong together, MemoryError.
+    Raises ValueError for inconsistent columns.
     """
     starts: Column = Column("Q")
     functions: Column = Column("Q")
     lines: Column = Column("Q")
     location: cython.Py_ssize_t
     row: cython.uint
-    room: cython.bint = starts.reserve(chain.shape[0] + 1)
+    good: cython.bint = starts.reserve(chain.shape[0] + 1)
     belong(function.shape[0] == line.shape[0] and are_chains(chain, first, line.shape[0]))
     work: cython.Py_ssize_t = 0
     with cython.nogil:
-        room = room and starts.push_u64(0)
+        good = good and starts.push_u64(0)
         for location in range(chain.shape[0]):
             handle_signals(cython.address(work), 4)
             for row in range(first[chain[location]], first[chain[location] + 1]):
-                room = room and functions.push_u64(function[row]) and lines.push_u64(line[row])
-            room = room and starts.push_u64(functions.vector.count)
-    if not room:
+                good = good and functions.push_u64(function[row]) and lines.push_u64(line[row])
+            good = good and starts.push_u64(functions.vector.count)
+    if not good:
         raise MemoryError
     return starts, functions, lines
 
@@ -82,30 +83,31 @@ def functions_of(
     start_line: cython.const[cython.ulonglong][::1],
     seed: cython.ulonglong,
 ) -> tuple[Column, Column]:
-    """The number of the function that each frame is of, and for each function a row that has it.
+    """Return the number of each frame's function, and for each function the first row that has it.
 
-    Functions differ by name, file or start line, and are numbered from 0 on as the locations come to them. Frames of
-    chains that no location has are of function 0. `seed` is random. ValueError for columns that do not belong
-    together, MemoryError.
+    Functions differ by name, file or start line, and are numbered in order of their first location. Frames of chains
+    without a location have function 0. `seed` is random. Raises ValueError for inconsistent columns.
     """
     frames: cython.Py_ssize_t = name.shape[0]
     numbers: Column = Column("I")
     samples: Column = Column("I")
-    table: HashTable = HashTable(cython.NULL, 0, 0)
+    index: HashIndex = HashIndex(cython.NULL, 0, 0)
+    probe: Probe
     location: cython.Py_ssize_t
     row: cython.uint
     other: cython.uint
-    slot: cython.ulonglong
-    code: cython.ulonglong
+    hash: cython.ulonglong
+    function_count: cython.uint = 0
+    matched: cython.bint
     belong(file.shape[0] == frames and start_line.shape[0] == frames and are_chains(chain, first, frames))
     seen: cython.p_uchar = cython.cast(cython.p_uchar, calloc(first.shape[0] + 1, 1))
-    room: cython.bint = (
+    good: cython.bint = (
         seen != cython.NULL
         and numbers.reserve(frames + 1)
         and samples.reserve(frames + 1)
-        and make_slots(cython.address(table), frames)
+        and reserve_index(cython.address(index), frames)
     )
-    if room:
+    if good:
         number_of: cython.p_uint = u32s(numbers)
         row_of: cython.p_uint = u32s(samples)
         with cython.nogil:
@@ -116,26 +118,29 @@ def functions_of(
                     continue
                 seen[chain[location]] = 1
                 for row in range(first[chain[location]], first[chain[location] + 1]):
-                    code = mix(cython.cast(cython.ulonglong, name[row]) << 32 | file[row], seed)
-                    slot = first_slot(cython.address(table), mix(code ^ start_line[row], seed))
-                    while table.slots[slot]:
-                        other = row_of[table.slots[slot] - 1]
-                        if (
+                    hash = mix(cython.cast(cython.ulonglong, name[row]) << 32 | file[row], seed)
+                    hash = mix(hash ^ start_line[row], seed)
+                    probe = first_match(cython.address(index), hash)
+                    matched = False
+                    while not matched and next_match(cython.address(index), cython.address(probe)):
+                        other = row_of[probe.item]
+                        matched = (
                             name[other] == name[row]
                             and file[other] == file[row]
-                            and (start_line[other] == start_line[row])
-                        ):
-                            break
-                        slot = next_slot(cython.address(table), slot)
-                    if table.slots[slot] == 0:
-                        row_of[table.count] = row
-                        fill_slot(cython.address(table), slot, table.count)
-                    number_of[row] = table.slots[slot] - 1
+                            and start_line[other] == start_line[row]
+                        )
+                    if matched:
+                        number_of[row] = probe.item
+                    else:
+                        row_of[function_count] = row
+                        number_of[row] = function_count
+                        good = good and insert(cython.address(index), hash, function_count)
+                        function_count += 1
         numbers.vector.count = frames
-        samples.vector.count = table.count
-    release_slots(cython.address(table))
+        samples.vector.count = function_count
+    release_index(cython.address(index))
     free(seen)
-    if not room:
+    if not good:
         raise MemoryError
     return numbers, samples
 
@@ -148,9 +153,9 @@ def kinds(
     has_line: cython.uchar,
     is_inlined: cython.uchar,
 ) -> Column:
-    """Of each frame the last three together, as far as they are true of it. Text 0 is no file.
+    """Return bits for each frame: `has_file`, `has_line` and `is_inlined`, if they apply. Text 0 is not a file.
 
-    ValueError for columns that do not belong together, MemoryError.
+    Raises ValueError for inconsistent columns.
     """
     out: Column = Column("B")
     row: cython.Py_ssize_t
@@ -172,9 +177,9 @@ def mark(
     bits: cython.const[cython.uchar][::1],
     out: cython.uchar[::1],
 ) -> None:
-    """Set in out[j] the bits of all frames of each location of mapping j; locations of no mapping have -1.
+    """Set in out[j] the bits of all frames of the locations of mapping j; locations without a mapping have -1.
 
-    ValueError for columns that do not belong together.
+    Raises ValueError for inconsistent columns.
     """
     location: cython.Py_ssize_t
     frame: cython.uint
@@ -201,9 +206,9 @@ def census(
     source: cython.const[cython.uchar][::1],
     counts: cython.ulonglong[::1],
 ) -> int:
-    """How many locations have a line in their innermost frame; `counts` are how many have each outermost source.
+    """Return how many locations have a line in their innermost frame; add to `counts` the outermost source of each.
 
-    ValueError for columns that do not belong together.
+    Raises ValueError for inconsistent columns.
     """
     location: cython.Py_ssize_t
     with_lines: cython.Py_ssize_t = 0

@@ -1,6 +1,6 @@
-"""Protocol buffers, written: a message again with other lines in its locations, and tables as repeated messages.
+"""Write protocol buffers: copies of messages with other lines in locations, and tables as repeated messages.
 
-Nothing here knows pprof or OTLP: `wire` names the fields, and says how much room `out` needs. Faults: fields.pxd.
+Independent of pprof and OTLP: the caller gives the field numbers. fields.pxd lists the faults.
 """
 
 import cython
@@ -40,7 +40,7 @@ Splice = cython.struct(
 @cython.exceptval(check=False)
 @cython.inline
 def copy(splice: cython.pointer[Splice], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
-    """Copy data[start:end] as it is."""
+    """Copy data[start:end] unchanged."""
     memcpy(splice.target + splice.size, splice.data + start, end - start)
     splice.size += end - start
 
@@ -72,8 +72,10 @@ def line_size(splice: cython.pointer[Splice], row: cython.ulonglong) -> cython.P
 def put_location(
     splice: cython.pointer[Splice], field: cython.pointer[Field], first: cython.ulonglong, end: cython.ulonglong
 ) -> cython.Py_ssize_t:
-    """Write a location with the lines [first, end) in place of its own. If a field in it is invalid, return the offset
-    of that field and set field.fault."""
+    """Write a location with the lines [first, end) instead of its own. Return its end.
+
+    If it has an invalid field, set field.fault and return the offset of that field.
+    """
     inner: Field
     row: cython.ulonglong
     size: cython.Py_ssize_t = 0
@@ -127,10 +129,10 @@ def put_mapping(splice: cython.pointer[Splice], field: cython.pointer[Field], fl
 
 
 @cython.ccall
-def splice_room(
+def spliced_size(
     size: cython.Py_ssize_t, locations: cython.Py_ssize_t, lines: cython.Py_ssize_t, mappings: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """At most how many bytes `splice` writes for a message of `size` bytes: tags have 5 bytes, numbers 10."""
+    """Return the largest output of `splice` for a message of `size` bytes: tags have 5 bytes, numbers 10."""
     return size + 24 * locations + 48 * lines + 48 * mappings + 16
 
 
@@ -141,12 +143,12 @@ def splice(
     new,
     out: Column,
 ) -> tuple[int, int, int]:
-    """Copy the message data[start:stop], giving its locations new lines and its mappings new flags.
+    """Append a copy of the message data[start:stop] to `out`, with new lines of locations and new flags of mappings.
 
-    `new` is wire.NewNames. Location i (the i-th field `new.location`) with first[i] < first[i + 1] loses its lines
-    (field `new.line`) and gets one for each of functions/lines[first[i]:first[i + 1]]; others are copied as they lie.
-    Mapping j (field `new.mapping`, 0: there are none) gets a true field `new.flag` + k for each set bit k of flags[j].
-    Everything else is copied as it lies. It goes into `out`, a column of bytes that has none yet. MemoryError.
+    `new` is wire.NewNames. If first[i] < first[i + 1], the lines of location i (the i-th field `new.location`) are
+    replaced by functions/lines[first[i]:first[i + 1]]. Mapping j (field `new.mapping`, 0: none) gets a true field
+    `new.flag` + k for each set bit k of flags[j]. All other fields are copied unchanged. `out` is an empty column of
+    bytes.
     """
     first: cython.const[cython.ulonglong][::1] = new.first
     functions: cython.const[cython.ulonglong][::1] = new.functions
@@ -156,7 +158,7 @@ def splice(
     field: Field
     offset: cython.Py_ssize_t = start
     stopped: cython.Py_ssize_t
-    pending: cython.Py_ssize_t = start  # what was passed over and not yet copied
+    pending: cython.Py_ssize_t = start  # first byte that is not copied yet
     location: cython.Py_ssize_t = -1
     mapping: cython.Py_ssize_t = -1
     k: cython.ulonglong
@@ -180,7 +182,7 @@ def splice(
         return 0, NO_ROOM, 0
     if not out.takes(1) or out.vector.count:
         return 0, NO_ROOM, 0
-    if not out.reserve(splice_room(stop - start, first.shape[0], lines.shape[0], flags.shape[0])):
+    if not out.reserve(spliced_size(stop - start, first.shape[0], lines.shape[0], flags.shape[0])):
         raise MemoryError
     state.data = cython.address(data[0])
     state.target = u8s(out)
@@ -223,9 +225,9 @@ def emit(
     number: cython.ulonglong,
     out: cython.uchar[::1],
 ) -> tuple[int, int, int]:
-    """Write a message in field `number` for each row: its values are varint fields 1 to `width`, zeros are left out.
+    """Write each row as a message in field `number`, its values as varint fields 1 to `width`; zeros are left out.
 
-    `out` has room for 24 + 12 * width bytes a row.
+    `out` has 24 + 12 * width bytes for each row.
     """
     i: cython.Py_ssize_t
     k: cython.Py_ssize_t

@@ -1,4 +1,4 @@
-"""Over every sample of a profile at once."""
+"""Weights of locations, and columns of samples and stacks."""
 
 import cython
 from cython.cimports.whence.kernels.checks import are_inside, belong
@@ -10,12 +10,12 @@ def weigh(
     stack: cython.const[cython.uint][::1],
     of: cython.const[cython.uint][::1],
     weights: cython.const[cython.longlong][::1],
-    each: cython.longlong[::1],
+    sums: cython.longlong[::1],
     out: cython.longlong[::1],
 ) -> tuple[int, int, int]:
     """Add each sample's weight (1 without weights) to out[location] for each location of its stack.
 
-    `each` has a zero for each stack: samples are added up there first, so that every stack is walked once.
+    `sums` has a zero for each stack: samples are added there first, so that every stack is visited once.
     """
     i: cython.Py_ssize_t
     k: cython.ulonglong
@@ -23,25 +23,25 @@ def weigh(
     samples: cython.Py_ssize_t = of.shape[0]
     stacks: cython.Py_ssize_t = first.shape[0] - 1
     weighted: cython.bint = weights.shape[0] == samples
-    if stacks < 1 or stack.shape[0] == 0 or each.shape[0] != stacks:
+    if stacks < 1 or stack.shape[0] == 0 or sums.shape[0] != stacks:
         return 0, 0, 0
     with cython.nogil:
         for i in range(samples):
             if of[i] >= cython.cast(cython.ulonglong, stacks):
                 fault = 1
                 break
-            each[of[i]] += weights[i] if weighted else 1
+            sums[of[i]] += weights[i] if weighted else 1
         for i in range(stacks):
             if fault or first[i + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
                 fault = 1
                 break
-            if each[i] == 0:
+            if sums[i] == 0:
                 continue
             for k in range(first[i], first[i + 1]):
                 if stack[k] >= cython.cast(cython.ulonglong, out.shape[0]):
                     fault = 1
                     break
-                out[stack[k]] += each[i]
+                out[stack[k]] += sums[i]
     return samples, fault, 0
 
 
@@ -51,7 +51,7 @@ def add_up(
     times: cython.const[cython.ulonglong][::1],
     out: cython.longlong[::1],
 ) -> tuple[int, int, int]:
-    """The sum of each sample's values values[first[i]:first[i + 1]]; of one without, how many times it has."""
+    """Set out[i] to the sum of values[first[i]:first[i + 1]], or to the number of times if it has no values."""
     i: cython.Py_ssize_t = 0
     k: cython.ulonglong
     total: cython.ulonglong
@@ -80,9 +80,9 @@ def without_none(
     out: cython.uint[::1],
     out_first: cython.ulonglong[::1],
 ) -> tuple[int, int, int]:
-    """Stacks of indices into a table whose first `skip` entries stand for none: without those, counted behind them.
+    """Remove indices below `skip`, the empty entries of a table, from stacks, and subtract `skip` from the others.
 
-    Returns how many are left.
+    Returns the number of remaining indices.
     """
     i: cython.Py_ssize_t
     k: cython.ulonglong
@@ -93,7 +93,7 @@ def without_none(
     with cython.nogil:
         for i in range(first.shape[0] - 1):
             if first[i] < first[i + 1] and first[i + 1] - first[i] > cython.cast(cython.ulonglong, out.shape[0] - rows):
-                break  # stacks that share values: there is no room for both
+                break  # stacks share values: `out` is too small
             for k in range(first[i], first[i + 1]):
                 if k < cython.cast(cython.ulonglong, values.shape[0]) and values[k] >= skip:
                     out[rows] = cython.cast(cython.uint, values[k] - skip)
@@ -103,7 +103,7 @@ def without_none(
 
 
 def count_up(out: cython.uint[::1]) -> None:
-    """0, 1, 2 and so on."""
+    """Fill a column with 0, 1, 2 and so on."""
     i: cython.Py_ssize_t
     with cython.nogil:
         for i in range(out.shape[0]):

@@ -1,7 +1,7 @@
-"""Protocol buffers, scanned where they lie: extents of messages, and scalar fields as columns.
+"""Scan protocol buffers in place: extents of messages, and scalar fields as columns.
 
-Nothing here knows pprof or OTLP: `wire` names the fields. A *message* is a pair of columns, where its body starts and
-where it ends in the data. Faults and how a field is read: fields.pxd.
+Independent of pprof and OTLP: the caller gives the field numbers. Messages are two columns, the start and the end of
+each body in the data. fields.pxd reads fields and lists the faults.
 """
 
 import cython
@@ -32,22 +32,22 @@ def messages(
     out_end: cython.ulonglong[::1],
     out_parent: cython.uint[::1],
 ) -> tuple[int, int, int]:
-    """Payloads of the length-delimited fields with a kind in each message: field n has kind[n], 0 is none.
+    """Find the payloads of length-delimited fields by kind: field n has kind[n], 0 for fields to skip.
 
-    The next payload of kind k goes to row rows[k - 1], which is counted up. With empty columns they are only counted.
-    Returns how many there are of all kinds.
+    The next payload of kind k is written to row rows[k - 1], which is incremented. With empty columns payloads are only
+    counted. Returns the number of payloads of all kinds.
     """
     field: Field
-    found: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t = 0
     row: cython.ulonglong
-    room: cython.Py_ssize_t = out_start.shape[0]
-    at: cython.Py_ssize_t = 0
+    capacity: cython.Py_ssize_t = out_start.shape[0]
+    offset: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     k: cython.int
     fields: cython.ulonglong = kind.shape[0]
     field.fault = 0
-    belong(are_inside(starts, ends, data.shape[0]) and min(out_end.shape[0], out_parent.shape[0]) >= room)
+    belong(are_inside(starts, ends, data.shape[0]) and min(out_end.shape[0], out_parent.shape[0]) >= capacity)
     for i in range(kind.shape[0]):
         belong(kind[i] <= rows.shape[0])
     if data.shape[0] == 0:
@@ -57,10 +57,10 @@ def messages(
     with cython.nogil:
         for i in range(starts.shape[0]):
             handle_signals(cython.address(work), 8 + ends[i] - starts[i])
-            at = starts[i]
+            offset = starts[i]
             end = ends[i]
-            while at < end:
-                read_field(base, at, end, cython.address(field))
+            while offset < end:
+                read_field(base, offset, end, cython.address(field))
                 if field.fault:
                     break
                 k = kind[field.number] if field.number < fields else 0
@@ -69,19 +69,19 @@ def messages(
                         field.fault = WRONG_TYPE
                         break
                     row = rows[k - 1]
-                    if room:
-                        if row >= cython.cast(cython.ulonglong, room):
+                    if capacity:
+                        if row >= cython.cast(cython.ulonglong, capacity):
                             field.fault = NO_ROOM
                             break
                         out_start[row] = field.start
                         out_end[row] = field.end
                         out_parent[row] = i
                     rows[k - 1] = row + 1
-                    found += 1
-                at = field.end
+                    count += 1
+                offset = field.end
             if field.fault:
                 break
-    return found, field.fault, at
+    return count, field.fault, offset
 
 
 def scalars(
@@ -91,12 +91,12 @@ def scalars(
     width: cython.int,
     out: cython.ulonglong[::1],
 ) -> tuple[int, int, int]:
-    """Varint and fixed fields numbered below `width` of each message, a row of `width` values each; the last one wins.
+    """Read varint and fixed fields with numbers below `width`: a row of `width` values for each message.
 
-    A length-delimited field under such a number is another, as to every reader of protocol buffers.
+    The last field of a number is used. Length-delimited fields are skipped, as by every reader of protocol buffers.
     """
     field: Field
-    at: cython.Py_ssize_t = 0
+    offset: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t = 0
     field.fault = 0
@@ -108,18 +108,18 @@ def scalars(
     with cython.nogil:
         for i in range(starts.shape[0]):
             handle_signals(cython.address(work), 8 + ends[i] - starts[i])
-            at = starts[i]
+            offset = starts[i]
             end = ends[i]
-            while at < end:
-                read_field(base, at, end, cython.address(field))
+            while offset < end:
+                read_field(base, offset, end, cython.address(field))
                 if field.fault:
                     break
                 if field.number < cython.cast(cython.ulonglong, width) and field.wire != LENGTH:
                     out[i * width + cython.cast(cython.Py_ssize_t, field.number)] = field.value
-                at = field.end
+                offset = field.end
             if field.fault:
                 break
-    return i, field.fault, at
+    return i, field.fault, offset
 
 
 def repeated(
@@ -131,16 +131,16 @@ def repeated(
     out: cython.ulonglong[::1],
     first: cython.ulonglong[::1],
 ) -> tuple[int, int, int]:
-    """Values of the repeated scalar `number` of each message, packed or not, one after another in `out`.
+    """Read the values of the repeated scalar `number`, packed or not.
 
-    Those of message i are out[first[i]:first[i + 1]]. With an empty `out` they are only counted, and what is packed is
-    not looked at closely.
+    The values of message i are out[first[i]:first[i + 1]]. With an empty `out` the values are only counted, and packed
+    values are not checked.
     """
     field: Field
     inner: Field
     rows: cython.Py_ssize_t = 0
-    room: cython.Py_ssize_t = out.shape[0]
-    at: cython.Py_ssize_t = 0
+    capacity: cython.Py_ssize_t = out.shape[0]
+    offset: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     more: cython.Py_ssize_t
@@ -156,49 +156,49 @@ def repeated(
         return 0, 0, 0
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
     target: cython.p_ulonglong = cython.NULL
-    if room:
+    if capacity:
         target = cython.address(out[0])
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         for i in range(starts.shape[0]):
             handle_signals(cython.address(work), 8 + ends[i] - starts[i])
-            at = starts[i]
+            offset = starts[i]
             end = ends[i]
-            while at < end:
-                read_field(base, at, end, cython.address(field))
+            while offset < end:
+                read_field(base, offset, end, cython.address(field))
                 if field.fault:
                     break
                 if field.number == number:
                     more = 1
                     if field.wire == LENGTH:
-                        at = field.start
+                        offset = field.start
                         if fixed64:
-                            more = (field.end - at) >> 3
-                            if (field.end - at) & 7:
+                            more = (field.end - offset) >> 3
+                            if (field.end - offset) & 7:
                                 field.fault = CUT_FIELD
-                                at += 8 * more
+                                offset += 8 * more
                         else:
-                            more = varints(base, at, field.end)
-                            if at < field.end and base[field.end - 1] >= MORE:
+                            more = varints(base, offset, field.end)
+                            if offset < field.end and base[field.end - 1] >= MORE:
                                 field.fault = CUT_VARINT
-                                at = field.end - 1
-                    if room and rows + more > room:
+                                offset = field.end - 1
+                    if capacity and rows + more > capacity:
                         field.fault = NO_ROOM
                     if field.fault:
                         break
-                    if room and field.wire != LENGTH:
+                    if capacity and field.wire != LENGTH:
                         target[rows] = field.value
-                    elif room and fixed64:
-                        while at < field.end:
-                            target[rows] = u64(base + at, False)
+                    elif capacity and fixed64:
+                        while offset < field.end:
+                            target[rows] = u64(base + offset, False)
                             rows += 1
-                            at += 8
+                            offset += 8
                         rows -= more
-                    elif room:
-                        inner.end = at
+                    elif capacity:
+                        inner.end = offset
                         while inner.end < field.end:
-                            at = inner.end
-                            target[rows] = read_varint(base, at, field.end, cython.address(inner))
+                            offset = inner.end
+                            target[rows] = read_varint(base, offset, field.end, cython.address(inner))
                             if inner.fault:
                                 field.fault = inner.fault
                                 break
@@ -207,23 +207,23 @@ def repeated(
                             break
                         rows -= more
                     rows += more
-                at = field.end
+                offset = field.end
             if field.fault:
                 break
             first[i + 1] = rows
-    return rows, field.fault, at
+    return rows, field.fault, offset
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def place_of(
+def index_of(
     value: cython.ulonglong,
     ids: cython.const[cython.ulonglong][::1],
     order: cython.const[cython.ulonglong][::1],
 ) -> cython.Py_ssize_t:
-    """Where an id stands in `ids`, or -1; ids that count from 1 in order cost one comparison."""
+    """Return the index of an id, or -1. Ids that are 1, 2, 3 ... need one comparison."""
     n: cython.Py_ssize_t = ids.shape[0]
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = n
@@ -243,9 +243,9 @@ def place_of(
 
 @cython.cclass
 class IdLists:
-    """Two repeated varints of each message: ids of a table's entries in one field, a fixed number of values in another.
+    """Reads two repeated varints of each message: ids of a table in one field, a fixed number of values in another.
 
-    `check` first; only where it finds no fault, `read` puts them into columns that have room for what was counted.
+    Call `check`, and if it finds no fault, `read` with columns of the sizes that it returned.
     """
 
     data: cython.const[cython.uchar][::1]
@@ -257,16 +257,16 @@ class IdLists:
     id_field: cython.ulonglong
     value_field: cython.ulonglong
     values: cython.Py_ssize_t
-    # what `read` fills; none while checking, and none is held afterwards
+    # output of `read`; NULL otherwise
     stack: cython.pointer(cython.uint)
-    room: cython.Py_ssize_t  # of `stack`
+    capacity: cython.Py_ssize_t  # of `stack`
     value: cython.pointer(cython.longlong)
     filling: cython.bint
     rows: cython.Py_ssize_t  # ids so far
     others: cython.Py_ssize_t  # fields that are neither
 
     def __cinit__(self, extents, table, id_field, value_field, values):
-        """`extents` are data, starts and ends; `table` the ids and their positions in ascending order of id."""
+        """Set the messages (data, starts, ends) and the table (ids, and their indices in ascending order of id)."""
         i: cython.Py_ssize_t
         self.data, self.starts, self.ends = extents
         self.ids, self.order = table
@@ -280,7 +280,7 @@ class IdLists:
                 break
 
     def check(self) -> tuple[int, int]:
-        """How many ids all messages have, and how many fields of other numbers; -1 ids where something is wrong."""
+        """Return the number of ids (-1 if a message is invalid), and the number of other fields."""
         i: cython.Py_ssize_t
         self.filling, self.rows, self.others = False, 0, 0
         work: cython.Py_ssize_t = 0
@@ -293,15 +293,15 @@ class IdLists:
         return self.rows, self.others
 
     def read(self, first: cython.ulonglong[::1], stack: cython.uint[::1], value: cython.longlong[::1]) -> bool:
-        """Where each message's ids start in `stack` (one more at the end), the positions of all, and the values.
+        """Write the index of each message's first id (one more at the end), the indices of all ids, and the values.
 
-        Value k of message i is value[k * messages + i]. Whether the messages are still what they were.
+        Value k of message i is value[k * messages + i]. Returns False if the messages changed since `check`.
         """
         i: cython.Py_ssize_t
         messages: cython.Py_ssize_t = self.starts.shape[0]
         belong(first.shape[0] == messages + 1 and value.shape[0] == messages * self.values)
-        self.filling, self.rows, self.room = True, 0, stack.shape[0]
-        self.stack = cython.address(stack[0]) if self.room else cython.NULL
+        self.filling, self.rows, self.capacity = True, 0, stack.shape[0]
+        self.stack = cython.address(stack[0]) if self.capacity else cython.NULL
         self.value = cython.address(value[0]) if value.shape[0] else cython.NULL
         first[0] = 0
         work: cython.Py_ssize_t = 0
@@ -319,19 +319,19 @@ class IdLists:
     @cython.nogil
     @cython.exceptval(check=False)
     def _message(self, message: cython.Py_ssize_t) -> cython.bint:
-        """Count what one message has, or put it into the columns. Whether it is well formed."""
+        """Count the ids and values of a message, or write them to the columns. False if it is invalid."""
         field: Field
-        at: cython.Py_ssize_t = self.starts[message]
+        offset: cython.Py_ssize_t = self.starts[message]
         end: cython.Py_ssize_t = self.ends[message]
         count: cython.Py_ssize_t = 0
-        if at >= end:
+        if offset >= end:
             return self.values == 0
         base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(self.data[0]))
-        while at < end:
-            read_field(base, at, end, cython.address(field))
+        while offset < end:
+            read_field(base, offset, end, cython.address(field))
             if field.fault:
                 return False
-            at = field.end
+            offset = field.end
             if field.number == self.id_field:
                 if field.wire == LENGTH:
                     if not self._ids(base, field.start, field.end):
@@ -346,8 +346,8 @@ class IdLists:
                 count += 1
             else:
                 field.end = field.start
-                while field.end < at:
-                    field.value = read_varint(base, field.end, at, cython.address(field))
+                while field.end < offset:
+                    field.value = read_varint(base, field.end, offset, cython.address(field))
                     if field.fault or not self._value(message, count, field.value):
                         return False
                     count += 1
@@ -356,43 +356,43 @@ class IdLists:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _ids(self, base: cython.p_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        """The ids of a packed field. Most have up to three bytes: those are put together without a branch for each."""
+    def _ids(self, base: cython.p_uchar, offset: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        """Read the ids of a packed field. Ids of up to three bytes, as most are, are read without branches."""
         field: Field
         value: cython.ulonglong
-        second: cython.ulonglong  # whether there is a second byte, and a third
+        second: cython.ulonglong  # 1 if there is a second byte; likewise `third`
         third: cython.ulonglong
         rows: cython.Py_ssize_t = self.rows
-        room: cython.Py_ssize_t = rows + end - at  # an id has a byte
-        place: cython.Py_ssize_t
+        capacity: cython.Py_ssize_t = rows + end - offset  # an id has a byte or more
+        index: cython.Py_ssize_t
         target: cython.pointer(cython.uint) = self.stack
         limit: cython.ulonglong = self.ids.shape[0]
         in_order: cython.bint = self.in_order
         field.fault = 0
         if self.filling:
-            room = self.room
-        while at < end:
-            second = base[at] >> 7
-            if at + 3 <= end and not (second and base[at + 1] & base[at + 2] >= MORE):
-                third = second & base[at + 1] >> 7
-                value = base[at] & 0x7F | (base[at + 1] & 0x7F & -second) << 7
-                value |= (base[at + 2] & 0x7F & -third) << 14
-                at += 1 + second + third
+            capacity = self.capacity
+        while offset < end:
+            second = base[offset] >> 7
+            if offset + 3 <= end and not (second and base[offset + 1] & base[offset + 2] >= MORE):
+                third = second & base[offset + 1] >> 7
+                value = base[offset] & 0x7F | (base[offset + 1] & 0x7F & -second) << 7
+                value |= (base[offset + 2] & 0x7F & -third) << 14
+                offset += 1 + second + third
             else:
-                value = read_varint(base, at, end, cython.address(field))
+                value = read_varint(base, offset, end, cython.address(field))
                 if field.fault:
                     return False
-                at = field.end
+                offset = field.end
             if in_order:
                 value -= 1
                 if value >= limit:
                     return False
             else:
-                place = place_of(value, self.ids, self.order)
-                if place < 0:
+                index = index_of(value, self.ids, self.order)
+                if index < 0:
                     return False
-                value = place
-            if rows >= room:
+                value = index
+            if rows >= capacity:
                 return False
             if target != cython.NULL:
                 target[rows] = cython.cast(cython.uint, value)
@@ -404,13 +404,13 @@ class IdLists:
     @cython.nogil
     @cython.exceptval(check=False)
     def _id(self, value: cython.ulonglong) -> cython.bint:
-        place: cython.Py_ssize_t = place_of(value, self.ids, self.order)
-        if place < 0:
+        index: cython.Py_ssize_t = index_of(value, self.ids, self.order)
+        if index < 0:
             return False
         if self.filling:
-            if self.rows >= self.room:
+            if self.rows >= self.capacity:
                 return False
-            self.stack[self.rows] = cython.cast(cython.uint, place)
+            self.stack[self.rows] = cython.cast(cython.uint, index)
         self.rows += 1
         return True
 
@@ -427,37 +427,37 @@ class IdLists:
 
 
 def positions(
-    wanted: cython.const[cython.ulonglong][::1],
+    values: cython.const[cython.ulonglong][::1],
     ids: cython.const[cython.ulonglong][::1],
     order: cython.const[cython.ulonglong][::1],
     out: cython.uint[::1],
 ) -> tuple[int, int, int]:
-    """Where each wanted id stands in `ids`; `order` lists the positions of ids in ascending order of id."""
+    """Write the index in `ids` of each of `values`; `order` has the indices of ids in ascending order of id."""
     i: cython.Py_ssize_t = 0
-    found: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     fault: cython.int = 0
-    if order.shape[0] != ids.shape[0] or out.shape[0] < wanted.shape[0]:
+    if order.shape[0] != ids.shape[0] or out.shape[0] < values.shape[0]:
         return 0, NO_ROOM, 0
     belong(are_inside(order, order, ids.shape[0] - 1))
     work: cython.Py_ssize_t = 0
     with cython.nogil:
-        for i in range(wanted.shape[0]):
+        for i in range(values.shape[0]):
             handle_signals(cython.address(work), 4)
-            found = place_of(wanted[i], ids, order)
-            if found < 0:
+            index = index_of(values[i], ids, order)
+            if index < 0:
                 fault = UNKNOWN
                 break
-            out[i] = cython.cast(cython.uint, found)
+            out[i] = cython.cast(cython.uint, index)
     return i, fault, i
 
 
 def first_beyond(column: cython.const[cython.ulonglong][::1], limit: cython.ulonglong) -> int:
-    """The first row of a column that is not below the limit, or -1."""
+    """Return the first row with a number of `limit` or more; -1 if all are less."""
     i: cython.Py_ssize_t
-    found: cython.Py_ssize_t = -1
+    row: cython.Py_ssize_t = -1
     with cython.nogil:
         for i in range(column.shape[0]):
             if column[i] >= limit:
-                found = i
+                row = i
                 break
-    return found
+    return row
