@@ -6,19 +6,19 @@
 
     open, Binary                  an ELF file with its debug files, or an archive, that names addresses
     Store                         the best files of every build-id, in a folder or a bucket
-    Locator                       which file answers for a build-id or a path: given files, folders, caches, servers
-    Symbolizer, Symbolized        runtime addresses of processes to frames, or the reason why there are none
-    Process, Snapshot, Core       whose addresses: a live process, one that was kept, one that left a core file
+    Locator                       the file for a build-id or a path: given files, folders, caches, servers
+    Symbolizer, Symbolized        runtime addresses of processes to frames, or the reason why an address has no frames
+    Process, Snapshot, Core       a live process, saved mappings of a process, a core file
     Stack                         a thread's frames, and why there are no more
-    Frame, Frames, Source         what an address is called
+    Frame, Frames, Source         a function with file and line, and the table that named it
     Reason                        why an address has no frames
-    WhenceError                   the root of all errors
+    WhenceError                   the base class of all errors
 
     lidia       archives                        profiles    pprof, OTLP, perf and folded stacks
-    procmap     what processes have mapped      gotrace     Go execution traces
+    procmap     mappings of processes           gotrace     Go execution traces
 
-Names are those that linkers use (`_ZN3foo3barEv`) unless `demangle=True` is given. Importing whence is cheap: all of
-this is loaded when it is used.
+Names are linkage names (`_ZN3foo3barEv`) unless `demangle=True` is given. Public names are imported on first use, so
+that importing whence is cheap.
 """
 
 from __future__ import annotations

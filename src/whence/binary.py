@@ -1,10 +1,10 @@
-"""`whence.open`: an ELF file, with its debug files, or an archive, that answers lookups.
+"""Lookups in an ELF file with its debug files, or in an archive.
 
-An archive answers by itself. An ELF file is read as far as a question needs: the units of debug info that can hold the
-asked addresses, all on as many threads as there are cores, become a small table in memory (the very bytes an archive
-has), which answers. When the questions have come to need a good part of the file, the whole table is built once.
+An archive answers by itself. Of an ELF file only the needed parts are read: the units of debug info that can contain
+the addresses become a small table in memory, in the format of an archive. When a good part of the file was needed, the
+whole table is built once.
 
-What reads ELF files is imported when there is one: an archive answers without it.
+Modules that read ELF files are imported on demand, so that archives open fast.
 """
 
 from __future__ import annotations
@@ -48,11 +48,15 @@ SHARDS_KEPT = 64
 
 
 class Binary(Closing):
-    """Something that names addresses: an ELF file with all that belongs to it, or an archive.
+    """An ELF file with its debug files, or an archive, that names addresses. Made by `whence.open`.
 
-    Safe for use from many threads. A context manager; closing releases every file and table. Lookups that still run
-    in other threads end well; later ones raise ValueError. What they returned stays good. Usable in a forked child,
-    also when a table was being built.
+    A context manager; closing releases all files and tables. Thread-safe: lookups that run while another thread closes
+    the binary complete, later ones raise ValueError. Usable in a forked child.
+
+    >>> import whence
+    >>> with whence.open("app") as binary:  # doctest: +SKIP
+    ...     for frame in binary.lookup(0x1040):
+    ...         print(frame.function, frame.file, frame.line)
     """
 
     def __init__(
@@ -97,7 +101,7 @@ class Binary(Closing):
 
         completion = Completion(debug_files or DebugFiles())
         producers = Producers(elf, complete=completion, options=options)
-        if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
+        if elf.problems and producers.nameless:  # the file is cut off, or its tables are outside of the file
             problem = elf.problems[0]
             producers.close()
             raise problem
@@ -113,7 +117,7 @@ class Binary(Closing):
 
     @property
     def build_id(self) -> str:
-        """Lowercase hex; "" when there is none."""
+        """The build-id in lowercase hex; "" if unknown."""
         if self.producers is not None:
             return self.producers.elf.build_id
         assert self._whole is not None
@@ -121,23 +125,23 @@ class Binary(Closing):
 
     @property
     def about(self) -> Extra:
-        """What an archive says of itself."""
+        """The information about its file that an archive contains."""
         assert self._whole is not None
         return self._whole.about
 
     @property
     def memory(self) -> int:
-        """Bytes of the tables held for answering (an estimate: tables built, or the archive mapped)."""
+        """Bytes of the tables in memory, an estimate: tables built, or the mapped archive."""
         tables = [*self._shards.values(), *([self._whole] if self._whole is not None else [])]
         return sum(table.header.end for table in tables)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What was broken in the debug info and skipped, as far as it has been read."""
+        """Descriptions of damaged parts that were skipped so far."""
         return tuple(self.producers.all_problems()) if self.producers is not None else ()
 
     def check(self) -> None:
-        """Raise FormatError when a file was cut or overwritten since it was opened: open it again."""
+        """Raise FormatError if a file was truncated or written to since it was opened."""
         if self.producers is not None:
             self.producers.check()
         elif self._whole is not None:
@@ -145,11 +149,11 @@ class Binary(Closing):
 
     @property
     def whole(self) -> Table | None:
-        """The whole table; None as long as no question has needed it."""
+        """The whole table; None until it is built."""
         return None if self._closed else self._whole
 
     def table(self) -> Table:
-        """The whole table; built on first use."""
+        """Return the whole table, built on first use."""
         self._recover()
         with self._lock:
             self._still_open()
@@ -161,11 +165,13 @@ class Binary(Closing):
     def table_for(
         self, vaddrs: Sequence[int], *, return_address: bool = False, last: bool = False, starts: bool = True
     ) -> Table:
-        """A table that answers for these addresses; of an ELF file, no more of it than they need.
+        """Return a table that answers for some vaddrs; of an ELF file, only the needed part.
 
-        With `return_address` the bytes before them are what will be looked up: those may lie in another unit. With
-        `last` nothing else will be asked: the table has no ranges but those that hold these addresses, and is not
-        kept. Without `starts` it may not say on which lines functions start.
+        Args:
+            vaddrs: the addresses.
+            return_address: the byte before each address will be looked up, which may be in another unit.
+            last: there will be no other query: the table has only ranges with these addresses, and is not cached.
+            starts: include the lines on which functions start.
         """
         self._still_open()
         if self._whole is not None:
@@ -195,7 +201,7 @@ class Binary(Closing):
             return shard
 
     def plan(self, vaddrs: Sequence[int]) -> Plan:
-        """What would be read for these addresses, and why."""
+        """Return what would be read for some vaddrs, and why."""
         from whence.planner import Plan, Read
 
         if self.producers is None:
@@ -218,7 +224,7 @@ class Binary(Closing):
         )
 
     def _recover(self) -> None:
-        """What a thread was reading when it was interrupted, or when this forked child was made, is read anew."""
+        """Start reading anew what was interrupted by a signal, or by the fork of this child."""
         if self._lock.abandoned:
             with self._lock:
                 if self._lock.abandoned and self.producers is not None:
@@ -233,7 +239,7 @@ class Binary(Closing):
 
         assert self.producers is not None
         extra = None
-        if units is None and asked is None:  # nobody asks a part what it is of
+        if units is None and asked is None:  # tables of some units have no such information
             from whence.archive.create import extra_of
 
             extra = extra_of(self.producers.elf)
@@ -249,11 +255,13 @@ class Binary(Closing):
         return from_bytes(out.getvalue(), demangle=self._demangle or False)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
-        """The frames of an address, innermost first; () when nothing covers it.
+        """Return the frames of an address, innermost first; () if nothing covers it.
 
-        Nothing covers addresses below 0 and from 2^64 on: they have no frames, and are no error.
-        With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
-        integer.
+        Args:
+            vaddr: any integer; those outside [0, 2**64) have no frames.
+            return_address: the address follows a call, so the byte before it is looked up.
+
+        Raises TypeError if `vaddr` is not an integer, and an error of the file's format if the file changed.
         """
         table = self._whole
         if table is not None and not self._closed:
@@ -265,18 +273,21 @@ class Binary(Closing):
         return table.lookup(vaddr, return_address=return_address)
 
     def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False, last: bool = False) -> FrameTable:
-        """The frames of many addresses (a list, a numpy array, anything that holds integers) as one table.
+        """Return the frames of many addresses as one table.
 
-        With `last` nothing else will be asked: of an ELF file no more is kept than what answers.
+        Args:
+            vaddrs: integers, in any order: a list, an array, a numpy array.
+            return_address: the addresses follow calls, so the bytes before them are looked up.
+            last: there will be no other query, so less of an ELF file is kept in memory.
         """
         asked = as_words(vaddrs)
         table = self.table_for(asked, return_address=return_address, last=last)
         return table.lookup_many(asked, return_address=return_address)
 
     def find(self, name: str) -> list[Range]:
-        """The functions of a name, in order of vaddr: a range for each part of one that is split; [] for none.
+        """Return the functions with a name, in order of vaddr: a range for each part of a split function.
 
-        `name` is a linkage name or a readable one, with or without parameters. Costs the whole table, built once.
+        `name` is a linkage name or a readable one, with or without parameters. Builds the whole table.
         """
         from whence.reverse import functions_named
 
@@ -284,19 +295,19 @@ class Binary(Closing):
         return functions_named(self.table(), name, aliases)
 
     def find_line(self, file: str, line: int) -> list[LineSpan]:
-        """The code [vaddr, end) that a line of a source file became, in order of vaddr; [] for none.
+        """Return the code of a line of a source file as spans [vaddr, end), in order of vaddr.
 
-        `file` is a path or the last parts of one ("f.c", "src/f.c"). Costs the whole table, built once.
+        `file` is a path or its last parts ("f.c", "src/f.c"). Builds the whole table.
         """
         from whence.reverse import spans_of_line
 
         return spans_of_line(self.table(), file, line)
 
     def explain(self, vaddr: int, *, mapped: str = "") -> Explanation:
-        """Each step from a vaddr to its frames, or what is missing and what may help. Prints a step a line.
+        """Return each step from a vaddr to its frames, or what is missing and may help. Prints one step per line.
 
-        `mapped` is the path that a process knows the file by, where it is open under another one. Costs a lookup with
-        each source of names.
+        `mapped` is the path by which a process knows the file, if that is another one. Costs a lookup with each source
+        of names.
         """
         from whence.explanation import explain_archive, explain_elf
 
@@ -310,11 +321,11 @@ class Binary(Closing):
         return explain_elf(self.producers, searches, plan, table, vaddr, mapped)
 
     def ranges(self) -> Iterator[Range]:
-        """Every range of the whole table in order of (vaddr, depth)."""
+        """Return every range of the whole table in order of (vaddr, depth)."""
         return iter(self.table())
 
     def functions(self) -> Iterator[Range]:
-        """The ranges of depth 0: functions, a part at a time where one is split."""
+        """Return the ranges of depth 0: functions, one range for each part of a split function."""
         return (entry for entry in self.table() if entry.depth == 0)
 
     def _still_open(self) -> None:
@@ -341,7 +352,7 @@ class Binary(Closing):
 
 
 def in_order(vaddrs: Sequence[int]) -> Sequence[int]:
-    """The distinct vaddrs, ascending."""
+    """Return the distinct vaddrs, ascending."""
 
     found = array("Q")
     found.frombytes(ascending(array("Q", vaddrs))[0])
@@ -349,14 +360,14 @@ def in_order(vaddrs: Sequence[int]) -> Sequence[int]:
 
 
 def unit_count(producers: Producers) -> int:
-    """How many units the debug info has."""
+    """Return the number of units of debug info."""
     return producers.dwarf.unit_count if producers.dwarf is not None else 0
 
 
 def is_archive(path: str | PathLike[str]) -> bool:
     """Return True if a file is an archive, compressed or not.
 
-    Raises OSError; ElfError for what is not a regular file; Unsupported for a zstd file without zstd.
+    Raises OSError, ElfError if it is not a regular file, and Unsupported for a zstd file without a zstd module.
     """
     with open_regular(path, ElfError) as (descriptor, _):
         head = os.read(descriptor, 4)
@@ -381,17 +392,18 @@ def open_elf(path: str | PathLike[str]) -> ElfFile:
         elf = ElfFile.open(path)
     except ElfError as error:
         if error.code == WRONG_KIND:
-            error.fault = "neither an ELF file nor an archive"
+            fault = "neither an ELF file nor an archive"
+            raise ElfError("", None, fault, found=error.found, code=WRONG_KIND, path=error.path) from None
         raise
     return not_a_core(elf)
 
 
 def not_a_core(elf: ElfFile) -> ElfFile:
-    """The file; Unsupported, and it is closed, when it is a core file."""
+    """Return the file; close it and raise Unsupported if it is a core file."""
     from whence.objects.elf.kernels.constants import ET_CORE
 
     if elf.type == ET_CORE:
         elf.close()
-        core = Unsupported("a core file, which has no names of its own").in_file(elf.path)
+        core = Unsupported("a core file, not a program").in_file(elf.path)
         raise core.with_hint("whence core reads it")
     return elf

@@ -1,7 +1,7 @@
-"""Why an address of a binary has the frames it has, or none: each step of the way with what came of it.
+"""Why an address of a binary has its frames, or none: each step with its outcome.
 
-A file: segment and section, every debug file that was looked for, what each source of names says by itself, how much
-was read and why, other names of the place, and the range and line row that answered; or what is missing and what to do.
+For an ELF file: segment and section, every search for a debug file, the frames by each source of names, what was read
+and why, other names at the address, the range and line row that answered; or what is missing and what to do.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROBLEMS_SHOWN = 5
 
 
 class Step(NamedTuple):
-    """What was looked at, what came of it, and whether that was good (None: neither)."""
+    """A step, its outcome, and whether that is good (None: neither)."""
 
     what: str
     outcome: str
@@ -47,7 +47,7 @@ class Step(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """The steps of one address, its frames, and where there are none what may help. Printed a step a line."""
+    """The steps for one address, its frames, or a remedy. Prints one step per line."""
 
     vaddr: int
     steps: tuple[Step, ...]
@@ -56,7 +56,7 @@ class Explanation(NamedTuple):
     in_code: bool = True
 
     def __bool__(self) -> bool:
-        """Whether there are frames."""
+        """Return True if there are frames."""
         return bool(self.frames)
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ def explain_elf(
 
 
 def where_in(elf: ElfFile, vaddr: int) -> tuple[bool, list[Step]]:
-    """Whether an address lies in code, and where in the file."""
+    """Return whether an address is in code, and the steps for its segment and section."""
     segment = next((one for one in elf.segments if one.is_loaded and one.vaddr <= vaddr < one.end), None)
     if segment is None:
         return False, [Step("segment", f"none loads {vaddr:#x}", False)]
@@ -118,7 +118,7 @@ def where_in(elf: ElfFile, vaddr: int) -> tuple[bool, list[Step]]:
 
 
 def source(producers: Producers, name: str, vaddr: int) -> Step:
-    """What one source of names says by itself."""
+    """Return the step of one source of names."""
     if name == "DWARF" and producers.dwarf is None:
         return Step(name, "none in the file or a debug file of it")
     if name == ".gopclntab" and producers.pclntab is None:
@@ -133,7 +133,7 @@ def source(producers: Producers, name: str, vaddr: int) -> Step:
 
 
 def frames_by(producers: Producers, source: str, units: list[int], vaddr: int) -> Frames:
-    """The frames of an address by one source."""
+    """Return the frames of an address by one source."""
     out = io.BytesIO()
     with producers.reading():
         write(producers.ranges(units, near=(vaddr,), only=source), out, crc=False)
@@ -179,7 +179,7 @@ def short(frame: Frame) -> str:
 
 
 def what_helps(producers: Producers, in_code: bool, path: str) -> str:
-    """What to do about an address of a file that nothing names."""
+    """Return what to do about an address that has no name."""
     if not in_code:
         return NOT_CODE
     if producers.dwarf is not None:

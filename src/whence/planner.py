@@ -1,8 +1,7 @@
-"""How much of an ELF file is read for a question: some units of its debug info, or all of it once.
+"""How much of an ELF file is read for a query: some units of its debug info, or all of it.
 
-A question that needs few units makes a small table of them, which is kept for the next ones. One that needs many, or
-comes after many, makes the whole table, after which nothing is read again. The decision has a name and a reason, which
-`whence explain` prints.
+A query that needs few units makes a small table of them, which is cached. A query that needs many, or follows many
+others, builds the whole table, after which nothing is read again. `whence explain` prints the decision and its reason.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds th
 
 
 class Read(StrEnum):
-    """What is read for a question."""
+    """What is read for a query."""
 
     WHOLE = "whole"  # every source of names, once
     UNITS = "units"  # the units that can hold the addresses, and all symbols
@@ -27,7 +26,7 @@ class Read(StrEnum):
 
 
 class Plan(Record, frozen=True):
-    """What to read for a question, and why. `units` are offsets in .debug_info."""
+    """What to read for a query, and why. `units` are offsets in .debug_info."""
 
     read: Read
     units: tuple[int, ...]
@@ -38,7 +37,7 @@ class Plan(Record, frozen=True):
 
 
 class Planner:
-    """Decides for the questions to one file, in their order: `made` counts the tables of units so far."""
+    """Decides for the queries of one file, in their order. `made` is the number of tables of units so far."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -49,10 +48,13 @@ class Planner:
     def plan(
         self, addresses: int, units_at: Callable[[], Sequence[int]], unit_count: Callable[[], int], packed: bool
     ) -> Plan:
-        """What to read for so many addresses.
+        """Return what to read for a number of addresses.
 
-        `units_at` finds the units that can hold them, `unit_count` counts all; `packed` says that .debug_info is still
-        to be unpacked.
+        Args:
+            addresses: how many there are.
+            units_at: returns the units that can contain them.
+            unit_count: returns the number of all units.
+            packed: True if .debug_info is still to be decompressed.
         """
         if packed and addresses > MANY:
             return Plan(Read.WHOLE, (), f"{addresses:,} addresses, more than {MANY:,}, of debug info that is packed")

@@ -114,7 +114,7 @@ class Producers:
 
     @cached_property
     def pclntab(self) -> Pclntab | None:
-        """Go's tables; None without any. The first use looks for them."""
+        """Go's tables; None if the file has none. The first use searches for them."""
         if not self.options.gopclntab or not may_be_go(self.elf):
             return None
         from whence.gopclntab import Pclntab
@@ -126,8 +126,8 @@ class Producers:
             return None
 
     def units_at(self, vaddrs: Sequence[int]) -> list[int]:
-        """The units of debug info that can hold any of the addresses; [] without DWARF."""
-        dwarf = self.dwarf  # another thread may close this meanwhile
+        """Return the units of debug info that can contain any of the vaddrs, as offsets in .debug_info."""
+        dwarf = self.dwarf  # another thread may close the producers
         if dwarf is None:
             return []
         with self.reading():
@@ -144,12 +144,16 @@ class Producers:
         starts: bool = True,
         only: str = "",
     ) -> Ranges:
-        """The table of everything; with `units` (offsets in .debug_info) only these units' share of the DWARF, with
-        `near` only the symbols and Go functions at these vaddrs, with `asked` of everything only what holds any of
-        these vaddrs, with `only` one source: "dwarf", "gopclntab" or "symtab". Without `starts` it does not say where
-        functions begin.
+        """Return the table of all sources. Its names are in the files: read them in a `reading` block.
 
-        Its names still lie in the files: who reads them does it in a `reading` block."""
+        Args:
+            units: offsets in .debug_info; only these units are read.
+            near: vaddrs; only symbols and Go functions at these are read.
+            asked: vaddrs; only ranges that contain any of these are returned.
+            lines, files: include line rows, and files.
+            starts: include where functions begin.
+            only: a single source, "dwarf", "gopclntab" or "symtab".
+        """
         with self.reading():
             return self._ranges(units, near, asked, lines, files, starts, only)
 
@@ -180,16 +184,18 @@ class Producers:
                         functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                     )
                     if near is None:
-                        for section in (".symtab", ".strtab"):  # names are read again in the end
+                        for section in (".symtab", ".strtab"):
                             file.done_with(section)
 
-        if near is None:  # symbols are read while the units of DWARF are looked at, or unpacked
+        if near is None:  # read symbols while units of DWARF are read
             share(range(1 if self.options.jobs == 1 else 2), [read_dwarf, read_others], lambda _, read: read())
         else:
             read_dwarf()
-            if self.dwarf is not None and not self.dwarf.bare and not self.elf.is_go:  # Go's know where methods start
+            if (
+                self.dwarf is not None and not self.dwarf.bare and not self.elf.is_go
+            ):  # Go's tables know where methods start
                 by_dwarf = merge([by_dwarf])
-                if names_all(by_dwarf, near):  # the other sources lie beneath it
+                if names_all(by_dwarf, near):  # other sources would be overlaid
                     return by_dwarf
             read_others()
         if self.dwarf is not None and self.dwarf.bare:
@@ -198,7 +204,7 @@ class Producers:
         return merge([by_dwarf, *(part_for(table, held) for table in (*by_go, *by_symbols))])
 
     def symbol_vaddrs(self, name: str) -> list[int]:
-        """Where the symbol tables say that a symbol of this name begins; of several in one table, the first."""
+        """Return the vaddrs of symbols with a name, the first in each symbol table."""
         found = []
         for elf in dict.fromkeys((self.elf, self.debug_elf)):
             for table in (".symtab", ".dynsym"):
@@ -210,19 +216,19 @@ class Producers:
         return found
 
     def why_unnamed(self) -> Reason:
-        """Why an address of the file's code has no frames: the file is stripped, or all but this has a name."""
+        """Return why an address in code has no frames: the file is stripped, or has no name for it."""
         if self.dwarf is not None or self.pclntab is not None:
             return Reason.NOT_IN_ARCHIVE
         has_symbols = any(elf.section(".symtab") is not None for elf in (self.elf, self.debug_elf))
         return Reason.NOT_IN_ARCHIVE if has_symbols else Reason.NO_DEBUG_FILE
 
     def again(self) -> Producers:
-        """The same, with nothing read yet."""
+        """Return new producers of the same file, with nothing read."""
         return Producers(self.elf, complete=self._complete, options=self.options)
 
     @property
     def nameless(self) -> bool:
-        """Whether there is nothing here that could name an address."""
+        """True if no source could name an address."""
         if self.dwarf is not None or self.pclntab is not None:
             return False
         for file in dict.fromkeys((self.elf, self.debug_elf)):
@@ -233,13 +239,13 @@ class Producers:
         return True
 
     def check(self) -> None:
-        """Raise ElfError when one of the files was cut or overwritten since it was opened."""
+        """Raise ElfError if a file was truncated or written to since it was opened."""
         for file in (self.elf, *self._opened):
             file.check()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A block that reads the files or names that lie in them: what it got holds if it ends well."""
+        """Return a block that reads the files or names in them; its end checks that the files did not change."""
         try:
             yield
         except (WhenceError, OSError):
@@ -248,7 +254,7 @@ class Producers:
         self.check()
 
     def close(self) -> None:
-        """Let the files go, and what was read of them; what was wrong with them stays known."""
+        """Close the companion files and drop what was read. Problems stay available."""
         if self._problems_at_close is None:
             self._problems_at_close = list(self.all_problems())
         self.dwarf = self.pclntab = None
@@ -269,11 +275,11 @@ class Producers:
             self.close()
 
     def all_problems(self) -> Iterable[str]:
-        """What was broken and skipped, worded; each once, however often it was met."""
+        """Return descriptions of damaged parts that were skipped, each once."""
         return dict.fromkeys(self._met()) if self._problems_at_close is None else self._problems_at_close
 
     def errors(self) -> Iterator[WhenceError]:
-        """What was broken and skipped, as errors that name their file, the file's own first."""
+        """Yield the errors of damaged parts that were skipped, the file's own first."""
         for file in dict.fromkeys((self.elf, self.debug_elf)):
             yield from (problem.in_file(file.path) for problem in file.problems)
         yield from (problem.in_file(self.elf.path) for problem in self.problems)
@@ -282,7 +288,7 @@ class Producers:
 
     def _met(self) -> Iterator[str]:
         yield from map(str, self.errors())
-        pclntab: Pclntab | None = self.__dict__.get("pclntab")  # as far as it was looked for
+        pclntab: Pclntab | None = self.__dict__.get("pclntab")  # None until it was searched for
         if pclntab is not None:
             for what, count in pclntab.skipped.items():
                 if count:
@@ -290,37 +296,36 @@ class Producers:
 
 
 def names_all(table: Ranges, vaddrs: Iterable[int]) -> bool:
-    """Whether a merged table names the function of each of these addresses."""
+    """Return True if a merged table names the function of every vaddr."""
     for vaddr in vaddrs:
         row = bisect_right(table.vaddr, vaddr) - 1
-        while row >= 0 and table.depth[row]:  # inlined calls follow the function that they lie in
+        while row >= 0 and table.depth[row]:  # inlined calls follow their function
             row -= 1
         if row < 0 or not table.function[row] or vaddr >= table.vaddr[row] + table.length[row]:
             return False
     return True
 
 
-LINKAGE_NAMES = (b"_Z", b"_R")  # how those of C++ and Rust begin
+LINKAGE_NAMES = (b"_Z", b"_R")  # prefixes of C++ and Rust
 
 
 def part_for(table: Ranges, vaddrs: memoryview | None) -> Ranges:
-    """The part of a table that answers for vaddrs, which ascend; all of it for None."""
+    """Return the part of a table that answers for ascending vaddrs; all of it for None."""
     if vaddrs is None:
         return table
     return holding(table, vaddrs)
 
 
 def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> None:
-    """Give functions with a bare name the linkage name of the symbol they lie in, where it has one.
+    """Replace bare function names by the linkage name of the symbol there, if it has one.
 
-    Line tables alone (clang -g1) name functions without what stands around them: a constructor is called `Q<int>`, the
-    symbol says of which class it is. `symbols` are in order of vaddr; costs a look at each range, and for functions
-    with such names a search.
+    Line tables alone (clang -g1) name functions without their scope: a constructor is `Q<int>`, while the symbol has
+    the class, too. `symbols` are in order of vaddr. Costs a look at each range, and a binary search for such names.
     """
     raw = table.strings.raw
-    alone = {name for name in bare if b"::" not in raw(name)}  # else something does stand around it
+    unscoped = {name for name in bare if b"::" not in raw(name)}  # otherwise the name has its scope
     for row, name in enumerate(table.function):
-        if name in alone and not table.depth[row]:
+        if name in unscoped and not table.depth[row]:
             index = bisect_right(symbols.vaddr, table.vaddr[row]) - 1
             if index >= 0 and table.vaddr[row] < symbols.vaddr[index] + symbols.length[index]:
                 symbol = symbols.function[index]
@@ -328,12 +333,11 @@ def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> N
                     table.function[row] = symbol
 
 
-GO_SYMBOLS = b"\0runtime.pc"  # how the names of runtime.pclntab and runtime.pcheader begin
+GO_SYMBOLS = b"\0runtime.pc"  # prefix of runtime.pclntab and runtime.pcheader
 
 
 def may_be_go(elf: ElfFile) -> bool:
-    """Whether a look for .gopclntab is worth importing what looks: a file with sections, none of Go's and none of its
-    symbols, has no table."""
+    """Return False if a file has sections, but none of the Go linker, and no symbols of .gopclntab."""
     if not elf.sections or elf.is_go:
         return True
     try:

@@ -1,7 +1,7 @@
-"""The way back: from a function's name, or a line of a file, to vaddrs.
+"""From a function's name, or a line of a source file, to vaddrs.
 
-In: a table of ranges, whole. Out: ranges and spans in order of vaddr. Names are compared as they are stored, then as
-they read; files by their last parts, so that "f.c" and "src/f.c" are the file "/home/me/src/f.c".
+In: a whole table of ranges. Out: ranges and spans in order of vaddr. Names are compared as they are stored, then in
+their readable form; files by their last parts, so that "f.c" and "src/f.c" match the file "/home/me/src/f.c".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LineSpan(NamedTuple):
-    """Code [vaddr, end) of one line of a file, in one function; `inlined` where it is a call that was inlined."""
+    """Code [vaddr, end) of one line of a file, in one function; `inlined` if that was inlined."""
 
     vaddr: int
     end: int
@@ -31,10 +31,10 @@ class LineSpan(NamedTuple):
 
 
 def functions_named(table: Table, name: str, aliases: Iterable[int] = ()) -> list[Range]:
-    """The functions of a name: a range for each part of one that is split. [] when there is none.
+    """Return the functions with a name: a range for each part of a split function.
 
-    `name` is what the table has (mostly the linker's name), or a readable name, with or without its parameters.
-    `aliases` are vaddrs that have this name too, where the table has none of the name: it keeps one name a function.
+    `name` is the stored name (mostly the linkage name), or a readable name, with or without parameters. `aliases` are
+    vaddrs of symbols with that name, which are used if the table, which has one name per function, does not have it.
     """
     found = at_starts(table)
     texts = set(found.function)
@@ -49,7 +49,7 @@ def functions_named(table: Table, name: str, aliases: Iterable[int] = ()) -> lis
 
 
 def readable_forms(name: str) -> tuple[str, str]:
-    """A name as people read it, and the same without its parameters.
+    """Return a readable name with and without its parameters.
 
     >>> readable_forms("_ZN2ns3addEii")
     ('ns::add(int, int)', 'ns::add')
@@ -67,7 +67,7 @@ def readable_forms(name: str) -> tuple[str, str]:
 
 
 def spans_of_line(table: Table, file: str, line: int) -> list[LineSpan]:
-    """The code that a line of a file became, innermost frames only, in order of vaddr."""
+    """Return the code of a line of a file, in innermost frames only, in order of vaddr."""
     found = at_starts(table)
     ending = "/" + file.lstrip("/")
     files = {text for text in set(found.file) if text == file or text.endswith(ending)}
@@ -87,7 +87,7 @@ def spans_of_line(table: Table, file: str, line: int) -> list[LineSpan]:
 
 
 def innermost(table: Table, starts: array[int], index: int, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """The parts of [low, high) where no range lies inside the one of this index."""
+    """Return the parts of [low, high) that no range inside the one at `index` covers."""
     while low < high:
         answer = table.lookup_many([low])
         following = bisect_right(starts, low)
@@ -101,7 +101,7 @@ def innermost(table: Table, starts: array[int], index: int, low: int, high: int)
 
 
 def joined(spans: list[LineSpan]) -> list[LineSpan]:
-    """Spans with those of one function that touch put together."""
+    """Return spans with adjacent ones of the same function joined."""
     out: list[LineSpan] = []
     for span in spans:
         if out and out[-1].end >= span.vaddr and out[-1][2:] == span[2:]:
@@ -112,5 +112,5 @@ def joined(spans: list[LineSpan]) -> list[LineSpan]:
 
 
 def at_starts(table: Table) -> FrameTable:
-    """The frames at the start of every range: each range is among them."""
+    """Return the frames at the start of every range, which include every range."""
     return table.lookup_many(table.vaddrs())

@@ -38,7 +38,7 @@ def test_a_named_address_shows_each_source_the_ranges_and_the_answer(capfd: Said
     assert status == 0
     assert "executable" in said["segment"]
     assert said["section"].startswith(".text + ")
-    assert "(itself): taken" in said["debug file"]
+    assert "(itself): the file is used" in said["debug file"]
     assert "sum" in said["DWARF"]
     assert said["symbols"] == "sum"
     assert said[".gopclntab"] == "none: not a Go program"
@@ -54,7 +54,7 @@ def test_a_stripped_file_says_which_debug_files_were_looked_for(tmp_path: Path, 
     status, chain = steps(capfd, str(bare), hex(address_of(compiled(), "sum")), "--debug-dir", str(tmp_path))
     said = [outcome for what, outcome in chain if what == "debug file"]
     assert status == 1
-    assert any(str(tmp_path / ".build-id") in one and "not there" in one for one in said)
+    assert any(str(tmp_path / ".build-id") in one and "does not exist" in one for one in said)
     assert "the file is stripped" in dict(chain)["answer"]
     assert "install the debug package" in dict(chain)["to do"]
     assert "--debuginfod https://" in dict(chain)["to do"]

@@ -185,14 +185,14 @@ def test_a_word_like_nothing_known_is_not_guessed_at(capsys: pytest.CaptureFixtu
 def test_binary_output_is_never_written_to_a_terminal(words: list[str], trace: Path) -> None:
     status, shown, said = at_a_terminal([*words[:2], str(trace), *words[2:]])
     assert (status, shown) == (2, b"")
-    assert b"is no text for a terminal: give -o OUT, or pipe it" in said
+    assert b"is binary: give -o OUT, or pipe the output" in said
 
 
 def test_a_pprof_profile_and_an_archive_never_go_to_a_terminal(profile: Path) -> None:
     for words in (["profile", str(profile)], ["profile", str(profile), "-o", "-", "--format", "otlp"]):
         status, shown, said = at_a_terminal(words)
         assert (status, shown) == (2, b"")
-        assert b"is no text for a terminal" in said
+        assert b"is binary" in said
     status, shown, said = at_a_terminal(["lidia", "create", sys.executable, "-o", "/dev/stdout"])
     assert (status, shown) == (2, b"")
     status, shown, _ = at_a_terminal(["profile", str(profile), "--format", "folded"])

@@ -91,7 +91,7 @@ def test_overwriting_replaces_names_and_a_flame_graph_is_drawn(profile: Path, tm
 
 def test_verbose_tells_every_file_tried(profile: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(profile), "--coverage", "-v"]) == 0
-    assert "/gone/libvendor.so: /gone/libvendor.so (own path): not there" in capfd.readouterr().err
+    assert "/gone/libvendor.so: /gone/libvendor.so (own path): the file does not exist" in capfd.readouterr().err
 
 
 def test_no_server_is_asked_unless_it_is_asked_for(profile: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +119,7 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
     assert main(["profile", str(profile), "-o", str(tmp_path / "flame.html")]) == 2
     assert "--flamegraph" in capfd.readouterr().err
     assert main(["profile", str(profile), "--flamegraph", str(tmp_path / "flame.svg")]) == 2
-    assert capfd.readouterr().err.endswith("flame.svg: .svg is no ending of a page: known are .html, .htm\n")
+    assert capfd.readouterr().err.endswith("flame.svg: unknown ending .svg for a page: expected .html, .htm\n")
     assert not [*tmp_path.glob("flame*")]
     for word in ("101", "-1", "nan", "much"):
         with pytest.raises(SystemExit) as stopped:

@@ -85,8 +85,8 @@ def test_everything_tried_is_told_when_nothing_is_there(tmp_path: Path, debug_di
         search = finder.debug_file(elf)
         assert {one.outcome for one in search.tried[1:]} == {Outcome.ABSENT}
         assert len(search.tried) == 5
-        assert str(search.tried[1]) == f"{debug_dir}/.build-id/01/{ID[2:]}.debug (build-id): not there"
-        with pytest.raises(FileNotFoundError, match="not there"):
+        assert str(search.tried[1]) == f"{debug_dir}/.build-id/01/{ID[2:]}.debug (build-id): the file does not exist"
+        with pytest.raises(FileNotFoundError, match="does not exist"):
             search.require()
 
 

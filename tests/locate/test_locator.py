@@ -99,7 +99,7 @@ def test_the_sources_are_asked_in_the_documented_order(tmp_path: Path, build_id:
             ("own path", "absent"),
             ("debug folder", "absent"),
         ]
-        with pytest.raises(FileNotFoundError, match="not there"):
+        with pytest.raises(FileNotFoundError, match="does not exist"):
             locator.open(build_id=build_id)
 
 

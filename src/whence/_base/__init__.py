@@ -15,7 +15,7 @@ options    what to read from an object file, passed as one value
 reasons    why an address has no frames: word, sentence, remedy
 records    classes of named fields
 rooted     paths below the root of another process, resolved inside it
-source     where a name comes from
+source     which table a name was read from
 streams    standard input and output: lines, broken pipes
 window     named bytes with checked bounds
 words      numbers and lists in messages

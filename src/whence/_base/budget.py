@@ -1,7 +1,7 @@
-"""How much a reader may do: a constant times the bytes that are stored, plus an allowance.
+"""Limits of work and memory: a constant times the stored bytes, plus an allowance.
 
-A few bytes of a file can ask for any amount of work: names that share one long string, ranges that share line entries,
-counts of things that take no bytes. Readers charge what they do to a budget; the error says which bound was reached.
+A few bytes of a file can demand any amount of work: names that share one long string, ranges that share line entries,
+counts of things that take no bytes. Readers charge their work to a budget; the error says which bound was reached.
 docs/bounds.md lists the constants. Kernels count for themselves and are given `most`.
 
 >>> budget = Budget("strings", "names together", 10, times=4, allowance=2)
@@ -19,7 +19,7 @@ from whence._base.errors import FormatError
 
 
 class Budget:
-    """What is left of `times * stored + allowance`, in bytes. `what` is the plural that the error speaks of."""
+    """A budget of `times * stored + allowance` bytes. `what` is the subject of the error, a plural."""
 
     __slots__ = ("allowance", "error", "part", "spent", "stored", "times", "what")
 
@@ -35,18 +35,16 @@ class Budget:
         return self.times * self.stored + self.allowance
 
     def grow(self, stored: int) -> None:
-        """So many bytes are known to be stored now: of what is read as it comes."""
+        """Set the number of stored bytes, while a stream is read."""
         self.stored = stored
 
     def charge(self, amount: int) -> None:
-        """Spend some of it. Raises the error when it is used up."""
+        """Spend a part of the budget. Raises the error if it is used up."""
         self.spent += amount
         if self.spent > self.times * self.stored + self.allowance:
             raise self.reached()
 
     def reached(self) -> FormatError:
-        """The error of a budget that is used up."""
+        """Return the error of a budget that is used up."""
         most = f"{self.times} times its {self.stored} bytes plus {self.allowance}"
-        fault = f"{self.error.place(self.part, None)}: {self.what} take more than {most}"
-        found = self.spent if self.spent > self.most else "more"
-        return self.error(self.part, None, f"{self.what} take at most {most}", found, fault=fault)
+        return self.error(self.part, None, f"{self.what} take more than {most}")

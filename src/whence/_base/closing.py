@@ -1,4 +1,4 @@
-"""What is closed at the end of a `with` block."""
+"""A context manager that closes an object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Closing:
-    """A class with `close` as a context manager: the block has the object itself, and its end closes it."""
+    """A class with `close` as a context manager."""
 
     __slots__ = ()
 
@@ -19,5 +19,5 @@ class Closing:
         self.close()
 
     def close(self) -> None:
-        """Let go of what it holds. To close it again does nothing."""
+        """Release what the object holds. Closing again does nothing."""
         raise NotImplementedError

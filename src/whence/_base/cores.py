@@ -1,14 +1,13 @@
-"""Work on several threads, and how many are worth starting: the cores this process may use, by its affinity and its
-control groups.
+"""Work on several threads, and the number of cores that this process may use.
 
-A container is often given two cores of a machine with sixty-four; os.cpu_count() counts the sixty-four. The limits are
-those of Linux's control groups, where the process's group and every group above it can set one:
+A container is often given two cores of a machine with sixty-four; os.cpu_count() counts the sixty-four. Limits of
+Linux's control groups, which the process's group and every group above it can set:
 
     v2   cpu.max               "QUOTA PERIOD", microseconds of CPU time in each period; "max": no limit
     v1   cpu.cfs_quota_us, cpu.cfs_period_us   the same in two files; -1: no limit
 
-/proc/self/cgroup says which group the process is in, /proc/self/mountinfo where the groups are mounted. Documents:
-cgroups(7), Linux's Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst.
+/proc/self/cgroup has the group of the process, /proc/self/mountinfo the mount points of groups. Documents: cgroups(7),
+Linux's Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ STOP_SECONDS = 0.3
 
 
 def available() -> int:
-    """The number of cores this process may use, at least 1. Reads a few files of /proc and /sys, some 0.1 ms."""
+    """Return the number of cores that this process may use, at least 1. Takes about 0.1 ms."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, quota() or cores))
 
 
 def quota(root: str = "/") -> int:
-    """Whole cores' worth of the CPU time that control groups allow, rounded up; 0 when they set no limit.
+    """Return the CPU time that control groups allow, in whole cores, rounded up; 0 if they set no limit.
 
-    `root` is where /proc and the mounted groups are looked for.
+    `root` is the folder of /proc and the mounted groups.
     """
     limits = [limit for folder in _groups(root) if (limit := _limit(folder))]
     return min(limits, default=0)
 
 
 def _groups(root: str) -> Iterator[str]:
-    """Folders of the process's control groups that may limit CPU time, each with all groups above it."""
+    """Yield the folders of the process's control groups that may limit CPU time, each followed by its parents."""
     paths: dict[str, str] = {}  # of the group in its hierarchy: "" is version 2, V1_CONTROLLER version 1
     for line in _read(os.path.join(root, "proc/self/cgroup")).splitlines():
         number, _, rest = line.partition(":")
@@ -76,7 +75,7 @@ def _groups(root: str) -> Iterator[str]:
 
 
 def _limit(folder: str) -> int:
-    """The whole cores that one group allows; 0 when it sets no limit."""
+    """Return the whole cores that one group allows; 0 if it sets no limit."""
     words = _read(os.path.join(folder, "cpu.max")).split()
     if not words:
         words = [_read(os.path.join(folder, f"cpu.cfs_{name}_us")).strip() for name in ("quota", "period")]
@@ -95,11 +94,11 @@ def _read(path: str) -> str:
 
 
 def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, Piece], None]) -> None:
-    """Call work(tool, piece) for every piece, on a thread per tool (the first tool's is this one), or on as many as the
-    system allows.
+    """Call work(tool, piece) for every piece, on a thread per tool, or on as many as the system allows.
 
-    The first error stops all and is raised. When a signal's exception is that error, threads have STOP_SECONDS to end;
-    one in the middle of a kernel's call ends after it, and whoever catches the exception must not use what it works on.
+    The first tool's thread is the calling one. The first error stops all threads and is raised. If it is the exception
+    of a signal, the other threads have STOP_SECONDS to end; a thread in a kernel's call ends after it, so a caller that
+    catches the exception must not use the data.
     """
     waiting = iter(pieces)
     lock = threading.Lock()
@@ -123,7 +122,7 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
             thread = threading.Thread(target=run, args=(tool,), daemon=True)
             thread.start()
             others.append(thread)
-    except RuntimeError:  # the system refuses more threads: the ones that started do all the work
+    except RuntimeError:  # the system refuses more threads: the started threads do all the work
         pass
     try:
         run(tools[0])

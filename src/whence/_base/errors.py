@@ -1,25 +1,22 @@
-"""The errors whence raises: one small tree.
+r"""The errors that whence raises.
 
     WhenceError
-      FormatError          bytes that break a rule of their format; says what was found, where, and which rule
+      FormatError          malformed input: what is wrong, and where
         ObjectError: ElfError  DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError
-      ChecksumError        a stored checksum and the bytes disagree (also a FormatError)
-      Unsupported          a valid thing this version does not read
-      WrongUse             what was asked for makes no sense; nothing is wrong with any input
-      Mismatch             two things that must belong together do not (a build-id, a CRC of a debug link)
+      ChecksumError        a stored checksum does not match the bytes (also a FormatError)
+      Unsupported          a valid feature that this version does not read
+      WrongUse             an argument or option makes no sense; the input is not at fault
+      Mismatch             two files do not match (a build-id, the CRC of a debug link)
 
-A message names the file, then what is wrong with it, then the rule:
+A message has the file, the place in it, and the fault:
 
     empty.bin: the file is empty
     app.cpp: neither an ELF file nor an archive
     libc.debug: not an ELF file: the magic at 0x0 is 45 4c 46 21, expected 7f 45 4c 46 ("\\x7fELF")
-    cut.trace: the last generation is cut off at byte 4711
-    libc.lidia: lidia header+0x4: the version is 3, expected 1
-    libc.debug: dwarf debug_info+0x2f: found an end beyond it (rule: a unit's length stays inside the section)
+    libc.debug: .debug_info+0x2f: unit length 0x4f2 extends past the end of the section
 
-Rules are worded as truths ("the version is 1"), which `worded` makes into a message. Each error has a `code` that
-programs can test, and the `path` of the file where one is known. A remedy is kept apart in ``hint``: only the command
-line prints it. More context is added with ``add_note``. All of it survives pickling.
+Every error has a `code` for programs, and the `path` of the file if it is known. A remedy is in ``hint``, which only
+the command line prints. More context is added with ``add_note``. All of it survives pickling.
 """
 
 from __future__ import annotations
@@ -31,42 +28,52 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, TypeVar
 
-# what `code` can be; one of these words for ever
+# values of `code`, which never change
 EMPTY_FILE = "empty-file"
-WRONG_KIND = "wrong-kind"  # another kind of file than the one that was asked for
+WRONG_KIND = "wrong-kind"  # another kind of file than expected
 NOT_REGULAR = "not-regular"  # a FIFO, a device, a socket
-CUT_OFF = "cut-off"  # bytes that should be there lie behind the end
-MALFORMED = "malformed"  # any other broken rule
+CUT_OFF = "cut-off"  # the file or section ends too early
+MALFORMED = "malformed"  # any other fault
 CHECKSUM = "checksum"
-CHANGED = "changed"  # the file was cut or written to while it was read
+CHANGED = "changed"  # the file was truncated or written to while it was read
 UNSUPPORTED = "unsupported"
 WRONG_USE = "wrong-use"
 MISMATCH = "mismatch"
 
-FOUND_BYTES = 64  # of a found value, at most so many are kept: it may be a view of a whole file
+FOUND_BYTES = 64  # bytes of a value that are kept: it may be a view of a whole file
 SHOWN_BYTES = 16
 
 
 class WhenceError(Exception):
-    """The root of every error whence raises on purpose. `path` is the file it is about; "" when none is known."""
+    """The base class of all errors that whence raises on purpose.
+
+    `code` is one of the constants of this module, for programs. `path` is the file, "" if it is not known; `hint` is a
+    remedy for people, or "".
+
+    >>> try:
+    ...     raise WrongUse("no addresses")
+    ... except WhenceError as error:
+    ...     print(error.code, error)
+    wrong-use no addresses
+    """
 
     code = MALFORMED
     hint = ""
     path = ""
 
     def with_hint(self, hint: str) -> Self:
-        """The same error, carrying what a person may try next."""
+        """Set what a person may try next, and return the error."""
         self.hint = hint
         return self
 
     def in_file(self, path: str) -> Self:
-        """The same error, naming the file it is about, unless one is named already."""
+        """Set the path, unless the error has one, and return the error."""
         self.path = self.path or path
         return self
 
     @property
     def message(self) -> str:
-        """What is wrong, without the file."""
+        """The message without the path."""
         return super().__str__()
 
     def __str__(self) -> str:
@@ -74,7 +81,7 @@ class WhenceError(Exception):
 
 
 class WrongUse(WhenceError):
-    """What was asked for makes no sense, for instance an option's value."""
+    """A value of an argument or an option makes no sense."""
 
     code = WRONG_USE
 
@@ -82,9 +89,14 @@ class WrongUse(WhenceError):
 class FormatError(WhenceError):
     """Malformed input.
 
-    `part` names the table or structure, "" for the file as a whole. `offset` is in bytes from the start of that part,
-    None for the part as a whole. `fault` says what is wrong, for people. `rule` is the rule of the format that is
-    broken, and `found` the value that breaks it (the first 64 bytes of a longer one), where that adds to `fault`.
+    Args:
+        part: the section (".debug_info") or structure ("header"); "" for the file as a whole.
+        offset: byte offset in that part; None for the part as a whole.
+        problem: the fault in plain words, with the offending value and the limit.
+        rule: the rule of the format that is broken, if that adds to the fault.
+        found: the offending value, if that adds to the fault; at most its first 64 bytes are kept.
+        code: a code other than the class's.
+        path: the file, if known.
     """
 
     format = "format"
@@ -117,7 +129,7 @@ class FormatError(WhenceError):
 
     @classmethod
     def place(cls, part: str, offset: int | None) -> str:
-        """Return a part of the format, and an offset in it, as messages name them."""
+        """Return a part and an offset in it, as in messages."""
         named = part if part.startswith(".") else f"{cls.format} {part}"
         return named if offset is None else f"{named}+{offset:#x}"
 
@@ -129,7 +141,7 @@ class FormatError(WhenceError):
 
 
 class ObjectError(FormatError):
-    """A damaged object file: each format has its own subclass."""
+    """A damaged object file. Every format has its own subclass."""
 
     format = "object"
 
@@ -163,29 +175,29 @@ class MapsError(FormatError):
 
 
 class ChecksumError(FormatError):
-    """A stored checksum and the bytes it covers disagree."""
+    """A stored checksum does not match the bytes that it covers."""
 
     format = "checksum"
     code = CHECKSUM
 
 
 class Unsupported(WhenceError):
-    """A valid thing that this version of whence does not read; says which."""
+    """A valid feature that this version of whence does not read."""
 
     code = UNSUPPORTED
 
 
 class Mismatch(WhenceError):
-    """Two files that must belong together do not."""
+    """Two files that should match do not."""
 
     code = MISMATCH
 
 
 class naming:
-    """A block that reads a file: what it raises names that file, unless it names one already.
+    """A block that reads a file: sets the path of errors raised in it.
 
     >>> with naming("libc.so"):
-    ...     raise ElfError("header", 4, "the class is 1 (32-bit) or 2 (64-bit)", 3)
+    ...     raise ElfError("header", 4, "the class is 3, expected 1 (32-bit) or 2 (64-bit)")
     Traceback (most recent call last):
     whence._base.errors.ElfError: libc.so: elf header+0x4: the class is 3, expected 1 (32-bit) or 2 (64-bit)
     """
@@ -205,26 +217,26 @@ class naming:
             error.in_file(self.path)
 
 
-# The faults that every format has, worded once
+# Faults that every format has
 
 if TYPE_CHECKING:
     Kind = TypeVar("Kind", bound=FormatError)
 
 
 def empty_file(error: type[Kind]) -> Kind:
-    """The error for a file without bytes."""
-    return error("file", None, "the file has bytes", "none", fault="the file is empty", code=EMPTY_FILE)
+    """Return the error for a file without bytes."""
+    return error("", None, "the file is empty", code=EMPTY_FILE)
 
 
 def wrong_magic(error: type[Kind], what: str, found: bytes | memoryview, *magics: bytes) -> Kind:
-    """The error for a file that does not start as `what` ("an archive") does: with one of so many magics."""
+    """Return the error for a file that starts with none of the `magics` of its kind (`what`: "an archive")."""
     expected = " or ".join(f'{magic.hex(" ")} ("{shown(magic.decode("latin-1"))}")' for magic in magics)
     fault = f"not {what}: the magic at 0x0 is {shown(found)}, expected {expected}"
-    return error("header", 0, f"the magic is {expected}", found, fault=fault, code=WRONG_KIND)
+    return error("", None, fault, found=found, code=WRONG_KIND)
 
 
 def what_it_is(mode: int) -> str:
-    """What something is that is no regular file; `mode` is its st_mode."""
+    """Return what a special file is, by its st_mode."""
     kinds = {
         stat.S_IFIFO: "a FIFO",
         stat.S_IFCHR: "a device",
@@ -236,33 +248,22 @@ def what_it_is(mode: int) -> str:
 
 
 def not_regular(error: type[Kind], mode: int) -> Kind:
-    """The error for a path that leads to something else than a regular file; `mode` is its st_mode."""
-    return error("file", None, "it is a regular file", stat.filemode(mode), fault=what_it_is(mode), code=NOT_REGULAR)
+    """Return the error for a path that is not a regular file, by its st_mode."""
+    return error("", None, what_it_is(mode), found=stat.filemode(mode), code=NOT_REGULAR)
 
 
 def cut_off(error: type[Kind], part: str, offset: int | None, needed: int, left: int) -> Kind:
-    """The error for a structure that its part, or the file, ends inside of."""
-    fault = (
-        f"{error.place(part, offset)}: cut off: {needed} bytes are needed, {left} {'is' if left == 1 else 'are'} left"
-    )
-    return error(part, offset, f"{needed} bytes fit", f"{left} left", fault=fault, code=CUT_OFF)
+    """Return the error for a structure that ends past its part, or past the end of the file."""
+    fault = f"cut off: {needed} bytes are needed, {left} {'is' if left == 1 else 'are'} left"
+    return error(part, offset, fault, code=CUT_OFF)
 
 
-# how what a rule says of its subject begins where it is a value, so that what was found can stand in its place
+# first words of a rule's value, which a message replaces by the offending value
 VALUES = (*'0123456789"', "a ", "an ", "empty", "not 0", "not a ", "not an ", "one ", "the ", "zero")
 
 
 def worded(rule: str, found: object = None) -> str:
-    """What is wrong, in words: what was found in place of the value that the rule names, or what was found, then the
-    rule.
-
-    >>> worded("the version is 1", 3)
-    'the version is 3, expected 1'
-    >>> worded("a field ends inside its message", b"\\x0a\\x05")
-    'found 0a 05 (rule: a field ends inside its message)'
-    >>> worded("rows are in order")
-    'breaks the rule that rows are in order'
-    """
+    """Return the message of an error in the old form: the value, and the rule that it breaks."""
     if found is None:
         return f"breaks the rule that {rule}"
     for verb in (" is ", " are "):
@@ -273,12 +274,12 @@ def worded(rule: str, found: object = None) -> str:
 
 
 def without_file(error: Exception) -> str:
-    """What an error says, for a line that names the file itself."""
+    """Return the message of an error without the path."""
     return error.message if isinstance(error, WhenceError) else str(error)
 
 
 def shown(found: object) -> str:
-    """A found value as an error shows it: bytes in hex (at most 16), text in ASCII (at most 80), others as they print.
+    """Return a value for a message: bytes in hex (at most 16), text in ASCII (at most 80), others by str().
 
     >>> shown(b"ELF!")
     '45 4c 46 21'
@@ -292,9 +293,9 @@ def shown(found: object) -> str:
 
 
 def plain(what: object) -> str:
-    r"""Text with everything unprintable escaped: it comes from files and processes, and goes to a terminal.
+    r"""Return text from a file or a process with everything unprintable escaped, for a terminal.
 
-    Not only bytes that move a cursor: line ends too, and what turns the direction of writing.
+    Line ends and marks that change the direction of writing are escaped, too.
 
     >>> plain("a\x1b[2Jb\nc")
     'a\\x1b[2Jb\\x0ac'
@@ -306,7 +307,7 @@ def plain(what: object) -> str:
 
 
 class _Escapes(dict[int, "int | str"]):
-    """What each character is printed as, made when it is first met; the first KEPT are kept."""
+    """What each character is printed as. Filled on demand; at most KEPT entries are cached."""
 
     KEPT = 4096
 
@@ -322,7 +323,7 @@ _ESCAPES = _Escapes()
 
 
 def escaped(c: str) -> str:
-    """A character, or a byte that is not UTF-8 (surrogateescape), as an escape."""
+    """Return a character, or a byte that is not UTF-8 (surrogateescape), as an escape."""
     if "\udc80" <= c <= "\udcff":
         return f"\\x{ord(c) - 0xDC00:02x}"
     return f"\\x{ord(c):02x}" if c <= "\xff" else f"\\u{ord(c):04x}"

@@ -1,15 +1,14 @@
-"""Files, opened and written safely: one way to open a file that has to be a regular one, one to write a whole file.
+"""Opening regular files, and writing files whole or not at all.
 
-Opening. A pipe waits for its other end, and a device may do something when it is opened. A file is therefore looked at
-first (O_PATH opens nothing) and what was looked at is what is then opened, whatever its name leads to by that time.
+Opening a pipe waits for its other end, and opening a device may have effects. So a file is examined first (O_PATH opens
+nothing), and exactly the examined file is opened then, even if its name leads elsewhere by that time.
 
-Writing. `atomic_write` gives a new file in the folder of the target. It takes the target's name when it is whole and on
-the disk, and is removed otherwise: the target holds its old bytes or all of the new ones. Until then it has no name
-where there are such files (O_TMPFILE, open(2)), so that nothing is left of a process that is killed, and elsewhere one
-that nobody can guess. Mode, owner, access control list and user attributes of a file that is replaced are kept; a new
-file has the mode that the umask leaves. A link is followed where the kernel would follow it (protected_symlinks,
-proc(5)): not when another user put it into a sticky folder that everyone can write to. What is no file (a pipe,
-/dev/stdout) is written to as it is.
+Writing. `atomic_write` creates a new file in the folder of the target, which is renamed to the target when it is
+complete and on the disk, and removed otherwise: the target has its old bytes or all of the new ones. Until then the
+file has no name if the file system supports that (O_TMPFILE, open(2)), so that a killed process leaves nothing, and a
+random name elsewhere. Mode, owner, access control list and user attributes of a replaced file are kept; a new file has
+the mode that the umask leaves. A link is followed if the kernel would follow it (protected_symlinks, proc(5)): not if
+another user put it into a sticky folder that everyone can write to. Pipes and /dev/stdout are written to directly.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from whence._base.errors import FormatError
 
-DELETED_MARK = " (deleted)"  # what Linux shows behind the path of a file that was removed, in /proc/PID/maps and links
+DELETED_MARK = " (deleted)"  # suffix that Linux adds to the path of a removed file, in /proc/PID/maps and links
 
 # Not every system has these.
 O_PATH = getattr(os, "O_PATH", 0)
@@ -58,22 +57,22 @@ OWNED = hasattr(os, "geteuid")
 
 
 def is_mine(status: os.stat_result) -> bool:
-    """Whether a file belongs to this user; true where files have no such owners (Windows)."""
+    """Return True if a file belongs to this user, or if files have no such owners (Windows)."""
     return not OWNED or status.st_uid == os.geteuid()
 
 
 def stamp(status: os.stat_result) -> tuple[int, ...]:
-    """What distinguishes a file from every other of this machine, and from itself once something was written to it."""
+    """Return values that change when a file is replaced or written to, and differ between files of this machine."""
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def stamp_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
-    """The `stamp` of the file of a path. Raises OSError."""
+    """Return the `stamp` of the file of a path. Raises OSError."""
     return stamp(os.stat(path))
 
 
 def lock(descriptor: int) -> None:
-    """Wait for the lock of an open file, which is held until the descriptor is closed or its process ends."""
+    """Wait for the lock of an open file, which is released when the descriptor is closed or its process ends."""
     try:
         import fcntl
     except ImportError:
@@ -83,18 +82,18 @@ def lock(descriptor: int) -> None:
 
 
 def _lock_a_byte(descriptor: int) -> None:
-    """The lock of Windows, for ten seconds at a time; elsewhere without fcntl nothing holds others off."""
+    """Lock on Windows, for ten seconds at a time. Systems without fcntl and msvcrt have no lock."""
     try:
         import msvcrt
     except ImportError:
         return None
     while True:
-        with suppress(OSError):  # somebody has held it for ten seconds
+        with suppress(OSError):  # another process has held the lock for ten seconds
             return msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,no-any-return]
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
-    """At most `size` bytes of an open file from `offset` on; where there is no pread, the file's position moves."""
+    """Return at most `size` bytes of an open file from `offset` on. Without pread the file's position moves."""
     if hasattr(os, "pread"):
         return os.pread(descriptor, size, offset)
     os.lseek(descriptor, offset, os.SEEK_SET)
@@ -102,7 +101,7 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
 
 
 class NotRegularError(OSError):
-    """A file that has to be a regular one is something else."""
+    """A file is not a regular one."""
 
     def __init__(self, mode: int) -> None:
         self.mode = mode
@@ -110,24 +109,24 @@ class NotRegularError(OSError):
 
 
 def write_all(descriptor: int, data: Buffer) -> None:
-    """Write all bytes to a descriptor, however many a write takes. Raises OSError."""
+    """Write all bytes to a descriptor, in several writes if necessary. Raises OSError."""
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
 
 
 def number(name: str) -> int:
-    """An error's number. Importing errno takes longer than opening a file, and is seldom needed."""
+    """Return the number of an error. Importing errno takes longer than opening a file, and is rarely needed."""
     return int(getattr(errno, name))
 
 
 def failure(name: str, why: str = "") -> OSError:
-    """An OSError of the class that belongs to its number."""
+    """Return an OSError of the class for its number."""
     return OSError(number(name), why or os.strerror(number(name)))
 
 
 def must_be_regular(status: os.stat_result) -> None:
-    """Raise IsADirectoryError or NotRegularError when a status is not a regular file's."""
+    """Raise IsADirectoryError or NotRegularError unless a status is a regular file's."""
     if stat.S_ISDIR(status.st_mode):
         raise failure("EISDIR")
     if not stat.S_ISREG(status.st_mode):
@@ -135,7 +134,7 @@ def must_be_regular(status: os.stat_result) -> None:
 
 
 def may_be_pipe(status: os.stat_result) -> None:
-    """The same, but a pipe will do."""
+    """Raise IsADirectoryError or NotRegularError unless a status is a regular file's or a pipe's."""
     if not stat.S_ISFIFO(status.st_mode):
         must_be_regular(status)
 
@@ -148,10 +147,10 @@ def open_looked_at(
     follow: bool = True,
     flags: int = O_NONBLOCK,
 ) -> int:
-    """A descriptor to read a file whose status passed `check`, which raises OSError otherwise; nothing else is opened.
+    """Return a descriptor for reading a file whose status passed `check`, which raises OSError otherwise.
 
-    `dir_fd` is the folder that a relative path starts in. With `follow` false a link is not followed but looked at. A
-    path through the root of another process ("/proc/7/root/...") stays inside that root, whatever links say.
+    `dir_fd` is the folder of a relative path. Without `follow` a link is not followed. A path through the root of
+    another process ("/proc/7/root/...") stays inside that root, even if links lead out of it.
     """
     name = os.fspath(path)
     if dir_fd is None and "/root/" in name:
@@ -186,9 +185,9 @@ def open_looked_at(
 def open_regular(
     path: str | os.PathLike[str], error: type[FormatError], *, dir_fd: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """A descriptor of the file and its size in bytes, until the block ends. Raises OSError, `error`.
+    """Return a descriptor of a regular file and its size in bytes, until the block ends.
 
-    `dir_fd` is the folder that a relative path starts in. What the block raises names the file.
+    `dir_fd` is the folder of a relative path. Errors that the block raises name the file. Raises OSError, `error`.
     """
     with naming(os.fspath(path)):
         try:
@@ -202,9 +201,9 @@ def open_regular(
 
 
 def open_input(path: str | os.PathLike[str], error: type[FormatError], *, buffering: int = -1) -> BinaryIO:
-    """A regular file or a pipe, open for reading from its start to its end. Raises OSError, `error`.
+    """Open a regular file or a pipe for reading from start to end. Raises OSError, `error`.
 
-    For what a person names as input, which may be <(...) or /dev/stdin. A device is not opened.
+    For input that a person names, which may be <(...) or /dev/stdin. Devices are not opened.
     """
     try:
         descriptor = open_looked_at(path, may_be_pipe, flags=0)  # a pipe waits for its writer
@@ -215,11 +214,11 @@ def open_input(path: str | os.PathLike[str], error: type[FormatError], *, buffer
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write, which becomes the file at the path when the block ends well, and else is removed.
+    """Return a file to write, which is renamed to the path when the block ends, or removed if the block raises.
 
-    Of a link the file that it leads to is replaced. A pipe or a device is written to; so is /dev/stdout. Raises OSError
-    with the path: also for a file that the user may not write, and for another user's file or link in a sticky folder
-    that everyone can write to.
+    If the path is a link, its target is replaced. A pipe, a device or /dev/stdout is written to directly. Raises
+    OSError with the path, also for a file that the user may not write, and for another user's file or link in a sticky
+    folder that everyone can write to.
     """
     given = os.fspath(path)
     reported = None
@@ -243,7 +242,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def atomic_text(path: str | os.PathLike[str]) -> Iterator[io.TextIOWrapper]:
-    """The same for text: UTF-8 and line ends as they are given, and bytes that are no UTF-8 as they came."""
+    """Return a text file like `atomic_write`: UTF-8, line ends unchanged, bytes that are not UTF-8 kept."""
     with atomic_write(path) as file:
         text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
         try:
@@ -256,23 +255,23 @@ def atomic_text(path: str | os.PathLike[str]) -> Iterator[io.TextIOWrapper]:
 
 
 def publish(file: BinaryIO, source: str, target: str, folder: int | None = None) -> None:
-    """Close a file that was written as `source` and let it take the name `target`, both in the same folder.
+    """Close a file that was written as `source` and rename it to `target` in the same folder.
 
-    The bytes are on the disk before the name, so that a power cut leaves no half file under it.
+    The bytes are on the disk before the name, so that a power cut does not leave an incomplete file under it.
     """
     _settle(file)
     _rename(file, source, target, folder)
 
 
 def _settle(file: BinaryIO) -> None:
-    """Wait until what was written is on the disk."""
+    """Wait until the written bytes are on the disk."""
     file.flush()
     with suppress_unsupported():
         os.fsync(file.fileno())
 
 
 def _rename(file: BinaryIO, source: str, target: str, folder: int | None) -> None:
-    """Close a file that is on the disk, and let it take another name."""
+    """Close a file that is on the disk, and rename it."""
     file.close()
     os.replace(source, target, src_dir_fd=folder, dst_dir_fd=folder)
     if folder is not None:
@@ -282,7 +281,7 @@ def _rename(file: BinaryIO, source: str, target: str, folder: int | None) -> Non
 
 @contextmanager
 def suppress_unsupported() -> Iterator[None]:
-    """Pass over what a file system or a descriptor does not do: it was worth a try."""
+    """Return a block that ignores errors for operations that a file system does not support."""
     try:
         yield
     except OSError as error:
@@ -291,7 +290,7 @@ def suppress_unsupported() -> Iterator[None]:
 
 
 class _Target:
-    """What a path leads to: a name in a folder, or a descriptor to write through."""
+    """The target of a path: a name in a folder, or a descriptor to write through."""
 
     __slots__ = ("folder", "name", "status", "through")
 
@@ -305,7 +304,7 @@ class _Target:
 
 
 class _Through(io.FileIO):
-    """What is written from its start to its end: a pipe, or a file that someone else opened, perhaps to append."""
+    """A file that is written from start to end: a pipe, or a file that another program opened."""
 
     def seekable(self) -> bool:
         return False
@@ -313,7 +312,7 @@ class _Through(io.FileIO):
 
 @contextmanager
 def _target(path: str) -> Iterator[_Target]:
-    """Follow the links of a path. The folder's descriptor is good until the block ends."""
+    """Follow the links of a path. The folder's descriptor is valid until the block ends."""
     if not path:
         raise failure("ENOENT")
     for _ in range(LINKS_FOLLOWED):
@@ -347,7 +346,7 @@ def _target(path: str) -> Iterator[_Target]:
 
 
 def open_folder(path: str) -> int | None:
-    """A descriptor of a folder to open and rename files in; None where a system has none."""
+    """Return a descriptor of a folder for opening and renaming files in it; None on systems without such."""
     if os.open not in os.supports_dir_fd:
         return None
     try:
@@ -357,14 +356,14 @@ def open_folder(path: str) -> int | None:
 
 
 def _must_be_ours(folder: os.stat_result, status: os.stat_result) -> None:
-    """The kernel's rule of protected_symlinks, protected_regular and protected_fifos (proc_sys_fs(5))."""
+    """Apply the kernel's rules of protected_symlinks, protected_regular and protected_fifos (proc_sys_fs(5))."""
     if folder.st_mode & SHARED == SHARED and not is_mine(status) and status.st_uid != folder.st_uid:
         what = "link" if stat.S_ISLNK(status.st_mode) else "file"
         raise failure("EACCES", f"another user's {what} in a folder that everyone can write to")
 
 
 def _looked_at(folder: int | None, name: str, status: os.stat_result | None) -> _Target:
-    """What is at the end of the links: a new name, a regular file, or something to write through."""
+    """Return the end of the links: a new name, a regular file, or a descriptor to write through."""
     if status is not None and stat.S_ISDIR(status.st_mode):
         raise failure("EISDIR")
     if status is not None and not stat.S_ISREG(status.st_mode):
@@ -378,7 +377,7 @@ def _looked_at(folder: int | None, name: str, status: os.stat_result | None) -> 
 
 @contextmanager
 def _temporary(target: _Target) -> Iterator[BinaryIO]:
-    """A file beside the target, which takes its name when the block ends well, and is removed when it does not."""
+    """Return a file next to the target, which is renamed to it when the block ends, or removed if the block raises."""
     name = os.path.join(os.path.dirname(target.name), TEMPORARY + os.urandom(TEMPORARY_RANDOM_BYTES).hex())
     mode = 0o666 if target.status is None else 0o600
     file = None
@@ -401,20 +400,19 @@ def _temporary(target: _Target) -> Iterator[BinaryIO]:
         with suppress(OSError):
             os.unlink(name, dir_fd=target.folder)
         if file is not None:
-            with suppress(OSError):  # what is left in its buffer has no room, perhaps
+            with suppress(OSError):  # the disk may be full
                 file.close()
         raise
 
 
 def _named(name: str, folder: int | None, mode: int) -> BinaryIO:
-    """A new file."""
+    """Create a file with a random name."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | O_NOFOLLOW | O_ALWAYS
     return open(os.open(name, flags, mode, dir_fd=folder), "wb")
 
 
 def _nameless(folder: int | None, mode: int) -> BinaryIO | None:
-    """A new file in a folder that has no name there; None where the system or the file system has no such files, or
-    none that could be given a name."""
+    """Create a file without a name in a folder; None if that is not supported, or the file could not get a name."""
     if O_TMPFILE and folder is not None:
         with suppress(OSError):
             descriptor = os.open(os.curdir, O_TMPFILE | os.O_RDWR | O_ALWAYS, mode, dir_fd=folder)
@@ -425,7 +423,7 @@ def _nameless(folder: int | None, mode: int) -> BinaryIO | None:
 
 
 def _give_name(file: BinaryIO, name: str, folder: int | None) -> bool:
-    """Let a file that has no name have one. Returns whether the system does so: a security module may forbid links."""
+    """Give a nameless file a name. Returns False if the system forbids such links, as security modules may."""
     try:
         os.link(f"/proc/self/fd/{file.fileno()}", name, dst_dir_fd=folder)
     except OSError:
@@ -434,7 +432,7 @@ def _give_name(file: BinaryIO, name: str, folder: int | None) -> bool:
 
 
 def _copy(source: BinaryIO, target: BinaryIO) -> None:
-    """Write what one file holds into another one."""
+    """Write the content of one file into another."""
     offset = 0
     while piece := os.pread(source.fileno(), COPIED_AT_ONCE, offset):
         target.write(piece)
@@ -442,7 +440,7 @@ def _copy(source: BinaryIO, target: BinaryIO) -> None:
 
 
 def _keep(descriptor: int, target: _Target, old: os.stat_result) -> None:
-    """Give a new file the owner, the attributes and the mode of the one that it replaces, as far as the user may."""
+    """Give a new file the owner, the attributes and the mode of the replaced one, as far as the user may."""
     if not hasattr(os, "fchown"):
         return
     mode = old.st_mode & KEPT_MODE

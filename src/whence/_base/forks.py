@@ -1,7 +1,7 @@
-"""What stays usable in a forked child though other threads were at work when it was made.
+"""Locks and cached properties that stay usable in a forked child.
 
-The child has the one thread that called fork. A lock that another thread held would be held for ever, and what that
-thread was changing would stay half changed.
+The child has only the thread that called fork. A lock held by another thread would never be released, and its data may
+be inconsistent.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ _locks: dict[int, ref[Lock]] = {}  # every lock there is, by its id
 
 
 class Lock:
-    """A lock that is free in a forked child. `abandoned` says there that a thread held it that is no more: what it
-    guards may be half changed."""
+    """A lock that is free in a forked child.
+
+    `abandoned` is True in a child if another thread held the lock at the fork: the data that it guards may be
+    inconsistent.
+    """
 
     __slots__ = ("__weakref__", "_lock", "abandoned")
 
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
 else:
 
     class cached_property:
-        """As functools' from Python 3.12 on: before, it holds a lock of all objects of a class while one computes."""
+        """functools.cached_property without the lock that it has before Python 3.12."""
 
         def __init__(self, compute):
             self._compute = compute

@@ -14,7 +14,7 @@ def attach(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], obje
     """Return the `__getattr__` and `__dir__` of a package.
 
     `names` has the module of each public name, "module:name" if it has another name there, and "module:" for the module
-    itself. AttributeError for every other name.
+    itself. `__getattr__` raises AttributeError for other names; `__dir__` lists the public names only.
     """
 
     def getattr_(name: str) -> object:
@@ -25,6 +25,6 @@ def attach(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], obje
         return loaded if has_other and not attribute else getattr(loaded, attribute or name)
 
     def dir_() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *names})
+        return sorted(vars(sys.modules[package]).get("__all__", names))
 
     return getattr_, dir_

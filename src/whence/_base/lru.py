@@ -1,4 +1,4 @@
-"""A bounded cache: the entry that was used least recently goes first."""
+"""A bounded cache that evicts the least recently used entry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ignore(value: object) -> None:
 class Lru(dict["K", "V"]):
     """A dictionary of at most `most` entries, in order of use: reading or setting a key makes it the last.
 
-    `evicted` is called with each value that has to go. Callers with several threads hold a lock of their own.
+    `evicted` is called with each evicted value. Not thread-safe.
     """
 
     def __init__(self, most: int, evicted: Callable[[V], object] = ignore) -> None:

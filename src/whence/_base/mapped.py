@@ -1,8 +1,8 @@
-"""A file's bytes, mapped: read as if they were in memory, and checked afterwards to have been the file's.
+"""Mapped files, checked for changes after they were read.
 
-Another program may cut the file or write to it at any time (`cp` over a library does both). What was read then is
-worth nothing. So every operation that reads a mapped file ends with `check`, before its result is handed out. Where a
-system has no SIGBUS (Windows), a mapped file can't be cut, and its time alone is looked at.
+Another program may truncate the file or write to it at any time (`cp` over a library does both), which makes all that
+was read unusable. So every operation on a mapped file calls `check` before it returns a result. On systems without
+SIGBUS (Windows) a mapped file can't be truncated, and only its modification time is compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from whence._base.errors import FormatError
 
 CUT, REWRITTEN, LOST = 1, 2, 3  # of kernels/mapped.pxd
-_HAPPENED = {
+_FAULTS = {
     CUT: "the file was truncated while it was read",
     REWRITTEN: "the file was overwritten while it was read",
     LOST: "the file's bytes could not be read",
@@ -32,9 +32,9 @@ _HAPPENED = {
 
 
 class MappedFile:
-    """The bytes of an open, regular, non-empty file as `view`; whoever holds a view of them keeps them mapped.
+    """The bytes of an open, regular, non-empty file as `view`. Views keep the file mapped.
 
-    `error` is the class of what `check` raises. The descriptor stays the caller's.
+    `error` is the class that `check` raises. The descriptor stays the caller's.
     """
 
     __slots__ = ("_pages", "error", "fault", "name", "view")
@@ -42,27 +42,26 @@ class MappedFile:
     def __init__(self, descriptor: int, name: str, error: type[FormatError]) -> None:
         try:
             self._pages: Any = _Unguarded(descriptor) if Pages is None else Pages(descriptor)
-        except ValueError:  # it was not empty when it was opened
-            raise error("file", None, "it has bytes", fault=_HAPPENED[CUT], code=CHANGED, path=name) from None
-        self.fault = self._pages.fault  # what happened to the file, 0 for nothing: quicker to ask than `check`
+        except ValueError:  # truncated since it was opened
+            raise error("", None, _FAULTS[CUT], code=CHANGED, path=name) from None
+        self.fault = self._pages.fault  # returns 0 if nothing happened to the file; faster than `check`
         self.name, self.error = name, error
         self.view: memoryview = self._pages.view()
 
     def check(self) -> None:
-        """Raise unless the file is as it was when it was mapped."""
+        """Raise `error` if the file was truncated or written to since it was mapped."""
         fault = self.fault()
         if fault:
-            rule = f"its {len(self.view)} bytes stay as they were when it was opened"
-            problem = self.error("file", None, rule, fault=_HAPPENED[fault], code=CHANGED, path=self.name)
+            problem = self.error("", None, _FAULTS[fault], code=CHANGED, path=self.name)
             raise problem.with_hint("try again when nothing writes to it")
 
     def forget(self, start: int, stop: int) -> None:
-        """Tell the system that bytes [start, stop) may leave memory: a hint, for whole pages."""
+        """Hint that bytes [start, stop) may leave memory; affects whole pages."""
         self._pages.forget(start, stop)
 
 
 class _Unguarded:
-    """What kernels.mapped.Pages does, where there is no such kernel."""
+    """A substitute for kernels.mapped.Pages on systems without it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = os.dup(descriptor)

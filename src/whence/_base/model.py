@@ -1,16 +1,16 @@
-"""What every room agrees on: the frame, the conventions, the three address spaces.
+"""Frames, and the conventions of all packages.
 
 Conventions
     ranges        [start, end): the end is the first byte outside
-    frames        innermost first; an inlined frame comes before the frame it was inlined into
+    frames        innermost first; an inlined frame precedes its caller
     line          counted from 1; 0 is unknown
     text          an absent string is ""; text of a file that is not UTF-8 keeps its bytes (surrogateescape)
-    build-id      lowercase hex at the edges, "" when there is none
+    build-id      lowercase hex in all interfaces, "" if unknown
 
-Address spaces, never mixed, and named so in every variable
+Address spaces, part of every variable's name
     runtime       an address in a process
-    file_offset   a byte of an ELF file
-    vaddr         an address as the ELF file's own headers count
+    file_offset   an offset in an ELF file
+    vaddr         an address in the address space of the ELF file's headers
 """
 
 from __future__ import annotations
@@ -24,23 +24,31 @@ if TYPE_CHECKING:
     from typing import Literal
 
     NameStyle = Literal["qualified", "linkage", "short"]
-    """How debug info calls functions: by the linkage name, and in C++ and Rust without one by the name after what
-    stands around it; by the linkage name or else the name alone; by the name alone."""
+    """How debug info names functions: by the linkage name, or in C++ and Rust without one by the qualified name; by the
+    linkage name, or else the unqualified name; by the unqualified name."""
 
     PathStyle = Literal["joined", "once", "relative", "listed"]
-    """How the paths of files are put together: the unit's compilation directory before each relative one; not before
-    one in that very directory, which version 5 names once more (so that a relative one comes once); without it; with
-    the directory that is only in the list of directories."""
+    """How the paths of files are joined: each relative path to the unit's compilation directory; only those in other
+    directories, as version 5 lists that directory again; none; each path to its entry in the list of directories."""
 
 
 class Frame(NamedTuple):
-    """One function of the chain an address belongs to (what lidia's Go package calls a SourceInfoFrame).
+    """A function at an address, with file and line.
 
-    A chain of frames is innermost first. `line` is the line of the address in the innermost frame and the line of the
-    call in each frame outside it; 0 is unknown. `inlined` is true for a frame that has no call of its own. `start_line`
-    is where the function is declared, in that very file; 0 where that is unknown or another file. `column` counts bytes
-    of the line from 1, `discriminator` distinguishes blocks of code of one line; both are 0 where they are unknown, and
-    unless columns were asked for.
+    A chain of frames is innermost first.
+
+    Attributes:
+        function: the linkage name, or a readable one if the reader demangles; "" if unknown.
+        file: the path of the source file; "" if unknown.
+        line: the line of the address in the innermost frame, of the call in the others; 0 if unknown.
+        start_line: the line of the function's declaration in `file`; 0 if unknown or in another file.
+        source: the table that named it.
+        inlined: True if the function was inlined into the next frame.
+        column: byte in the line, from 1; 0 if unknown or not read.
+        discriminator: number of the block of code within the line; 0 if unknown or not read.
+
+    >>> Frame("main", "/src/main.c", 12).line
+    12
     """
 
     function: str
@@ -54,8 +62,10 @@ class Frame(NamedTuple):
 
 
 class FrameStart(NamedTuple):
-    """Where a function is declared, and the first vaddr of the function, or of the inlined call, when its DIE has one
-    (0: it has a list of ranges)."""
+    """The declaration of a function, and its first vaddr.
+
+    For an inlined call, the first vaddr of the call. 0 if the DIE has a list of ranges.
+    """
 
     file: str
     line: int

@@ -1,7 +1,7 @@
-"""Why an address has no frames: one word, one sentence, one remedy each; and what exactly would help.
+"""Why an address has no frames: a word, a sentence and a remedy for each reason.
 
-Every room and every output form spells reasons as they are spelt here; programs test the word or the member. `Missing`
-is a reason with what was seen; `remedy_for` names the package, the file and the server of this machine's kind of Linux.
+Every output form spells reasons in this way; programs test the word or the member. `Missing` is a reason with details;
+`remedy_for` names the package, the file and the server for this machine's Linux distribution.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ FOR_ROOT = {
 
 
 def for_user(remedy: str) -> str:
-    """A remedy as the user who asks can follow it: root can't become root."""
+    """Return a remedy that the current user can follow: root cannot become root."""
     other = FOR_ROOT.get(remedy)
     return remedy if other is None or os.geteuid() else other
 
 
 class Reason(enum.Enum):
-    """Part of an answer, not an error: the rest of the batch goes on.
+    """Why an address has no frames. Part of an answer, not an error.
+
+    `word` is for programs, `sentence` and `remedy` are for people.
 
     >>> Reason.UNMAPPED.word, Reason.UNMAPPED.sentence
     ('unmapped', 'no mapping of the process holds this address')
@@ -116,7 +118,7 @@ class Reason(enum.Enum):
         "report it with the traceback that was logged",
     )
     NOT_AN_ADDRESS = (
-        "the text asked for is not an address in hex",
+        "the text is not an address in hex",
         "give addresses in hex, with or without 0x",
     )
 
@@ -135,12 +137,12 @@ class Reason(enum.Enum):
 
     @property
     def word(self) -> str:
-        """As JSON and the command line show it, for instance ``no-debug-file``."""
+        """The spelling in JSON and on the command line, for instance ``no-debug-file``."""
         return self.name.lower().replace("_", "-")
 
 
 class Missing(NamedTuple):
-    """No frames: the reason, what exactly was seen, and what to do where that is known better than by the reason."""
+    """A reason with details, and advice that is more specific than the remedy of the reason."""
 
     reason: Reason
     detail: str = ""
@@ -156,11 +158,11 @@ class Missing(NamedTuple):
 
 # What was seen, and advice that is better than a reason's own remedy
 
-NOT_VERIFIED = "the mapped one was deleted, and no build-id shows whether this is the same"
+NOT_VERIFIED = "the mapped file was deleted, and there is no build-id to compare this one with"
 GIVE_FILE = "give the file it was with --binary, or record with build-ids (perf record --buildid-mmap)"
-OWN_PAGE = "nothing: the kernel lends this page to processes, and no file of it was recorded"
+OWN_PAGE = "nothing: the page is the kernel's, and no file of it was recorded"
 NO_FRAME = (
-    "most often no address at all: code without frame pointers was walked by them (record with --call-graph dwarf)"
+    "usually not an address: frame pointers were followed through code without them (record with --call-graph dwarf)"
 )
 GIVE_KERNEL = "give the kernel's vmlinux, or the module with its symbols, with --binary"
 GIVE_KALLSYMS = "or the names of the kernel it was recorded on with --kallsyms (root can copy its /proc/kallsyms)"
@@ -168,20 +170,25 @@ GIVE_PERF_MAP = (
     "let the compiler write /tmp/perf-PID.map (node --perf-basic-prof, jcmd PID Compiler.perfmap, python -X perf) "
     "and give that file with --perf-map"
 )
-ZOMBIE = "it has ended and is a zombie: only how it ended is kept, until its parent or its other threads are done"
+ZOMBIE = "the thread has ended and is a zombie: only its exit status is left"
 WAIT_FOR_IT = "nothing: a zombie has no stack; look at its parent, which has not waited for it, or at its other threads"
-GIVE_PROGRAM = "a debug file does not say where its code lies in the program: give the program with --binary, too"
+GIVE_PROGRAM = "a debug file does not say where its code is in the program: give the program with --binary, too"
 MAKE_AGAIN = "make the archive again, or give the ELF file with --binary"
-NAMELESS = "nothing: the debug info is there, and this code has no name (padding, a PLT's head, hand-written code)"
+NAMELESS = "nothing: the file has debug info, but no name for this code (padding, the start of a PLT, assembly)"
 NOT_CODE = "compare the address with the segments: is it a runtime address or a file offset?"
 
 
 def not_traceable(
     detail: str, advice: str = "", *, tracer: int = 0, scope: int = 0, owner: int | None = None
 ) -> Missing:
-    """Why a thread could not be stopped, as far as the system says (ptrace(2), "Ptrace access mode checking").
+    """Return why a thread could not be stopped (ptrace(2), "Ptrace access mode checking").
 
-    `tracer` is the process that traces it already, `scope` Yama's ptrace_scope, `owner` the process's user.
+    Args:
+        detail: the error of the system.
+        advice: what to do, if that is known already.
+        tracer: ID of the process that traces the thread; 0 if none does.
+        scope: Yama's ptrace_scope.
+        owner: the user of the process.
 
     >>> not_traceable("Operation not permitted", scope=3).remedy
     'nothing until the next start of the system: then set kernel.yama.ptrace_scope to less than 3'
@@ -191,7 +198,10 @@ def not_traceable(
             detail = f"{detail}: process {tracer} traces it already"
             advice = f"let process {tracer} detach (a debugger, strace): a thread has one tracer"
         elif scope == 1:
-            detail, advice = f"{detail}: kernel.yama.ptrace_scope is 1, and it is no child of ours", SET_SCOPE
+            detail, advice = (
+                f"{detail}: kernel.yama.ptrace_scope is 1, and it is not a child process",
+                SET_SCOPE,
+            )
         elif scope == 2:
             detail, advice = f"{detail}: kernel.yama.ptrace_scope is 2", AS_ROOT
         elif scope == 3:
@@ -222,9 +232,9 @@ _packages: dict[tuple[str, str], str] = {}
 
 
 def remedy_for(missing: Missing, path: str, build_id: str, root: str = "/") -> str:
-    """What to do about a file whose addresses have no names.
+    """Return what to do about a file whose addresses have no names.
 
-    `build_id` is one that names files, in hex; "" where there is none.
+    `build_id` is in hex; "" if the file has none.
     """
     if missing.advice or missing.reason not in HELPED:
         return missing.remedy
@@ -242,12 +252,12 @@ def remedy_for(missing: Missing, path: str, build_id: str, root: str = "/") -> s
 
 
 def debug_path(build_id: str) -> str:
-    """Where debuggers look for the debug file of a build-id."""
+    """Return the path at which debuggers expect the debug file of a build-id."""
     return f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
 
 
 def debug_package(path: str, root: str = "/") -> str:
-    """The package with the debug file of an installed file, as Debian and its kin name it; "" where dpkg knows none."""
+    """Return the Debian package with the debug file of an installed file; "" if dpkg does not know the file."""
     known = _packages.get((path, root))
     if known is None:
         if len(_packages) >= KEPT:
@@ -276,7 +286,7 @@ def _find_package(path: str, folder: str) -> str:
 
 
 def server(root: str = "/") -> str:
-    """The debuginfod server of this kind of Linux (os-release(5)); the one that asks all of them otherwise."""
+    """Return the debuginfod server of this Linux distribution (os-release(5)), or elfutils' for others."""
     try:
         with open(os.path.join(root, "etc/os-release"), encoding="utf-8", errors="replace") as file:
             release = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)

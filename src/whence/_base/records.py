@@ -1,6 +1,6 @@
-"""Small classes of named fields, for as long as dataclasses takes seven times as long to define one.
+"""Small classes of named fields, which take a seventh of the time that dataclasses needs to define one.
 
-They are made as dataclasses are, and type checkers read them as such:
+They are written like dataclasses, and type checkers read them as such:
 
 >>> class Span(Record, frozen=True):
 ...     start: int
@@ -9,10 +9,9 @@ They are made as dataclasses are, and type checkers read them as such:
 >>> Span(0x1000, end=0x1040)
 Span(start=4096, end=4160, name='')
 
-`dataclasses` compiles methods for each class; records share theirs. docs/decisions/records.md has the figures. Fields
-are slots; a frozen record can be hashed and refuses to be changed. The fields of a class that inherits from a record
-are those of both.
-`NamedTuple` is typing's, without typing.
+`dataclasses` imports `inspect` and compiles methods for each class; records share theirs. docs/decisions/records.md has
+the figures. Fields are slots; a frozen record is hashable and immutable. A subclass has the fields of its base, too.
+`NamedTuple` is typing's, without importing typing.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ else:
         return lambda made: made
 
     class NamedTupleMeta(type):
-        """Makes classes of tuples: what is annotated is a field."""
+        """Makes classes of tuples; annotations are fields."""
 
         def __new__(mcs, name, bases, space):
             if not bases:
@@ -46,11 +45,11 @@ else:
             return made
 
     class NamedTuple(metaclass=NamedTupleMeta):
-        """typing's, for those who would import typing for nothing else."""
+        """typing.NamedTuple without typing."""
 
 
 class Made:
-    """A default that is made anew for each record."""
+    """A default that is created for each record."""
 
     __slots__ = ("make",)
 
@@ -59,13 +58,13 @@ class Made:
 
 
 def field(*, default_factory: Callable[[], T]) -> T:
-    """A field that nobody needs to give."""
+    """Return a default that is created for each record."""
     return Made(default_factory)  # type: ignore[return-value]
 
 
 @dataclass_transform(field_specifiers=(field,))
 class RecordMeta(type):
-    """Makes record classes: what is annotated is a field."""
+    """Makes record classes; annotations are fields."""
 
     _fields: tuple[str, ...]
     _defaults: dict[str, Any]
@@ -123,17 +122,17 @@ class Record(metaclass=RecordMeta):
 
 
 def values_of(record: Record) -> tuple[object, ...]:
-    """The values of a record's fields, in order."""
+    """Return the values of a record, in the order of its fields."""
     return tuple(getattr(record, name) for name in type(record)._fields)
 
 
 def as_dict(record: Record) -> dict[str, Any]:
-    """The values of a record's fields by name, in order."""
+    """Return the values of a record by field name, in order."""
     return dict(zip(type(record)._fields, values_of(record)))
 
 
 def replaced(record: R, **changes: object) -> R:
-    """A record like another one but for some fields.
+    """Return a copy of a record with some fields changed.
 
     >>> class Point(Record, frozen=True):
     ...     x: int

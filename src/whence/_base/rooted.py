@@ -1,8 +1,7 @@
-"""Paths that go through the root of another process (`/proc/7/root/usr/lib/x`), or of another machine whose files lie
-in a folder (an unpacked image, a mounted disk): resolved inside that root only.
+"""Paths inside the root of another process (`/proc/7/root/usr/lib/x`), or of another machine's files in a folder.
 
-The kernel follows a link to `/srv` that lies in there to our own /srv. Whoever owns the process made that link, and
-would lead us to files of ours. So the links on the way are followed by hand, as the process itself would follow them.
+The kernel follows a link to `/srv` in such a root to this machine's /srv. The owner of the process made that link, and
+could lead us to files of ours. So links are followed by hand, as the process itself would follow them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _THROUGH = "/root/"
 
 
 class Place(Record, frozen=True):
-    """Where a path leads: an open folder, a name in it that is no link, and the path to it inside the root."""
+    """The end of a path: an open folder, a name in it that is not a link, and the path inside the root."""
 
     folder: int
     name: str
@@ -30,7 +29,7 @@ class Place(Record, frozen=True):
 
 
 def split(path: str, sysroot: str = "") -> tuple[str, str]:
-    """(root, path inside it) of a path that goes through the root of a process, or `sysroot`; ("", path) of another.
+    """Return (root, path inside it) of a path through the root of a process, or `sysroot`; else ("", path).
 
     >>> split("/usr/lib/x.so"), split("/mnt/image/usr/lib/x.so", "/mnt/image")
     (('', '/usr/lib/x.so'), ('/mnt/image', '/usr/lib/x.so'))
@@ -47,8 +46,10 @@ def split(path: str, sysroot: str = "") -> tuple[str, str]:
 
 
 def is_foreign(process: str) -> bool:
-    """Whether the process in directory `process` sees other files under their names than we do: by its root or its
-    mount namespace. False where that can't be found out: then its root can't be reached, either."""
+    """Return True if a process sees other files under their names, by its root or its mount namespace.
+
+    False if that cannot be found out: then its root cannot be reached, either. `process` is its directory below /proc.
+    """
     with suppress(OSError):
         if not os.path.samestat(os.stat(f"{process}/root/"), os.stat("/")):
             return True
@@ -57,7 +58,7 @@ def is_foreign(process: str) -> bool:
 
 
 def name_through(process: str, path: str) -> str:
-    """The name of a file for us that a process in another root has mapped as `path`, as its maps show that to us."""
+    """Return our name of a file that a process in another root has mapped as `path`."""
     with suppress(OSError):
         top = os.readlink(f"{process}/root").rstrip("/")
         if path.startswith(top + "/"):
@@ -67,9 +68,9 @@ def name_through(process: str, path: str) -> str:
 
 @contextmanager
 def place(root: str, inside: str, *, follow: bool = True) -> Iterator[Place]:
-    """Where a path leads inside a root, `..` and absolute links too; open until the block ends. Raises OSError.
+    """Return the end of a path inside a root, after `..` and links, until the block ends. Raises OSError.
 
-    With `follow` false a link at the path's end is not followed.
+    Without `follow` a link at the end is not followed.
     """
     folders, seen = [os.open(root, O_FOLDER)], list[str]()
     names, links = _names(inside), 0
@@ -110,12 +111,12 @@ def place(root: str, inside: str, *, follow: bool = True) -> Iterator[Place]:
 
 
 def _names(path: str) -> list[str]:
-    """The names of a path, the first one last."""
+    """Return the names of a path, the first one last."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 
 def _link(name: str, folder: int) -> str | None:
-    """Where a link leads; None of what is no link."""
+    """Return the target of a link; None if it is not a link."""
     try:
         return os.readlink(name, dir_fd=folder)
     except OSError as error:
@@ -125,10 +126,7 @@ def _link(name: str, folder: int) -> str | None:
 
 
 def real_path(path: str, sysroot: str = "") -> str:
-    """os.path.realpath, inside the root that the path goes through, if it goes through one.
-
-    Where links lead nowhere, the path as it is.
-    """
+    """Return os.path.realpath inside the root of the path, if it has one; the path itself if links are broken."""
     root, inside = split(path, sysroot)
     if not root:
         return os.path.realpath(path)
@@ -140,14 +138,16 @@ def real_path(path: str, sysroot: str = "") -> str:
 
 
 def below(sysroot: str, path: str) -> str:
-    """Where a path leads below a root, links and `..` followed inside it. Raises OSError where it leads nowhere."""
+    """Return a path below a root, with links and `..` followed inside it. Raises OSError for broken links."""
     with place(sysroot, path) as found:
         return sysroot.rstrip("/") + found.inside
 
 
 def openable(path: str, sysroot: str = "") -> str:
-    """A path that has no links any more if it goes through `sysroot`, as it is otherwise. Raises OSError where such
-    links lead nowhere. The root of a process needs none of it: whence._base.files opens in there by hand."""
+    """Return a path without links if it is inside `sysroot`, else the path itself.
+
+    Raises OSError for broken links. The root of a process needs no such step: whence._base.files follows its links.
+    """
     if sysroot and path.startswith(sysroot + "/"):
         return below(sysroot, path[len(sysroot) :])
     return path

@@ -1,5 +1,4 @@
-"""Which table named a range. Part of whence._base.model; apart from it for those who need no frames, whose class takes
-longer to import."""
+"""The source of a name. Separate from whence._base.model, which takes longer to import."""
 
 from __future__ import annotations
 
@@ -7,9 +6,9 @@ from enum import StrEnum
 
 
 class Source(StrEnum):
-    """Which table named a range: a text, as the command line and JSON show it.
+    """The table that a range or a frame was read from; a str, as in JSON and on the command line.
 
-    `number` is the byte that an archive stores per range, and the order of preference: lower ones are preferred.
+    `number` is the byte that an archive stores per range, and the preference: lower is better.
 
     >>> Source.SYMTAB == "symtab", Source.SYMTAB.number, bool(Source.UNKNOWN)
     (True, 3, False)

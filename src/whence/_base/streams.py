@@ -1,8 +1,8 @@
-"""Standard streams that bear whatever comes: some a caller closed, some a terminal has not the letters for.
+"""Standard streams: closed ones, and text that a terminal cannot show.
 
-Names in binaries, paths and processes are bytes. Those that are no UTF-8 go out as they came, and a letter that the
-stream's encoding lacks goes out escaped; neither ends a command half-way. What would make a terminal do something
-(escape sequences, C1 controls, marks that turn the direction of writing) is written escaped, whatever printed it.
+Names in binaries, paths and processes are bytes. Bytes that are not UTF-8 are written unchanged, and a character that
+the stream's encoding lacks is escaped; neither ends a command. Everything that a terminal acts on (escape sequences, C1
+controls, marks that change the direction of writing) is written escaped.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
 MESSAGE_LENGTH = 1000  # characters of a message on stderr: arguments of any length are repeated in them
-# Everything of C0 and C1 but tab and newline, as characters and as bytes that are no UTF-8; line and paragraph
+# Everything of C0 and C1 but tab and newline, as characters and as bytes that are not UTF-8; line and paragraph
 # separators; marks and overrides of the direction of writing.
 ACTIVE = "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udc9f]"
 
 
 def prepare() -> None:
-    """Make sys.stdin, sys.stdout and sys.stderr ready. Where the caller closed stdout, writing to it is an OSError."""
+    """Make sys.stdin, sys.stdout and sys.stderr ready. Writing to a closed stdout raises OSError."""
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     if sys.stdout is None:  # not for writing: "Bad file descriptor", if there turns out to be something to write
@@ -48,7 +48,7 @@ def prepare() -> None:
 
 
 class _Guard:
-    """The `write` of a stream of text, which lets nothing through that a terminal acts on."""
+    """The `write` of a text stream, which escapes what a terminal acts on."""
 
     def __init__(self, write: Callable[[str], int]) -> None:
         self.write = write
@@ -61,12 +61,12 @@ class _Guard:
 
 
 def complain(message: object, program: str = "whence") -> None:
-    """Print a message on stderr, with what is unprintable escaped and the middle of a long one left out."""
+    """Print a message on stderr, with unprintable characters escaped and the middle of a long one left out."""
     print(f"{program}: {shortened(plain(message))}", file=sys.stderr)
 
 
 def shortened(text: str) -> str:
-    """A text with its middle left out if it has more than MESSAGE_LENGTH characters.
+    """Return a text without its middle if it has more than MESSAGE_LENGTH characters.
 
     >>> len(shortened("a" * 120_000))
     1003
@@ -76,7 +76,7 @@ def shortened(text: str) -> str:
 
 
 def unguarded(stream: TextIO) -> Any:
-    """The stream as it was, for what moves the cursor on purpose."""
+    """Return the original stream, for moving the cursor on purpose."""
     return _Unguarded(stream)
 
 
@@ -93,13 +93,16 @@ class _Unguarded:
 
 
 def byte_stream() -> BinaryIO:
-    """Where bytes of stdout go: as they are into pipes and files, as text with its active characters escaped on a
-    terminal. The last of them may wait for `flush`."""
+    """Return where the bytes of stdout are written.
+
+    Pipes and files get them unchanged, a terminal as text with active characters escaped. The last ones may need
+    `flush`.
+    """
     return _Shown() if sys.stdout.isatty() else sys.stdout.buffer
 
 
 class _Shown(io.BytesIO):
-    """Bytes of UTF-8 on their way to the guarded stdout."""
+    """UTF-8 bytes on their way to the guarded stdout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,15 +118,15 @@ class _Shown(io.BytesIO):
 
 
 def refuse_terminal(name: str, what: str) -> None:
-    """Raise WrongUse when output that is no text (`what` it is) would go to a terminal; "-" is stdout."""
+    """Raise WrongUse if binary output (`what`) would be written to a terminal; "-" is stdout."""
     if _is_terminal(name):
-        raise WrongUse(f"{what} is no text for a terminal: give -o OUT, or pipe it")
+        raise WrongUse(f"{what} is binary: give -o OUT, or pipe the output")
 
 
 def by_ending(name: str, endings: Sequence[tuple[str, str]], what: str, remedy: str = "") -> str:
-    """What an output's ending stands for; "" where it has none, as pipes and devices have.
+    """Return the meaning of an output's file name ending; "" if it has none, like pipes and devices.
 
-    Raises WrongUse when it is none of `endings` (pairs of an ending and its meaning), with what else may be done.
+    Raises WrongUse for an unknown ending, with the known `endings` (pairs of an ending and its meaning) and a remedy.
     """
     for ending, meaning in endings:
         if name.endswith(ending):
@@ -132,7 +135,7 @@ def by_ending(name: str, endings: Sequence[tuple[str, str]], what: str, remedy: 
     if not ending or (os.path.exists(name) and not os.path.isfile(name)):
         return ""
     known = ", ".join(ending for ending, _ in endings)
-    raise WrongUse(f"{name}: {ending} is no ending of {what}: known are {known}{remedy}")
+    raise WrongUse(f"{name}: unknown ending {ending} for {what}: expected {known}{remedy}")
 
 
 def _is_terminal(name: str) -> bool:
@@ -151,7 +154,7 @@ def _is_terminal(name: str) -> bool:
 
 
 def give_up() -> None:
-    """Drop what stdout could not take: left in its buffer, it would fail once more when Python ends."""
+    """Drop what stdout could not write, which would fail again when Python exits."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -159,7 +162,7 @@ def give_up() -> None:
 
 
 def _as_it_can(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What to write for characters that a stream can't encode."""
+    """Return a replacement for characters that the stream can't encode."""
     try:
         return codecs.lookup_error("surrogateescape")(error)
     except UnicodeError:

@@ -1,14 +1,14 @@
-"""Named, bounds-checked bytes: how every parser outside the kernels reads.
+"""Bounds-checked bytes of a named part of a file, for parsers outside the kernels.
 
-A window knows its name (for errors), its byte order and which error its format raises. Reading past its end raises
-that error with the offset and the rule; it never returns short.
+A window has a name (for errors), a byte order, and the error class of its format. Reading past its end raises that
+error with the offset.
 """
 
 from __future__ import annotations
 
 import struct
 
-from whence._base.errors import DwarfError, FormatError, cut_off
+from whence._base.errors import DwarfError, FormatError, cut_off, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def sleb(data: bytes | memoryview, offset: int, end: int) -> tuple[int, int]:
 
 
 def cstring(data: memoryview, offset: int) -> bytes:
-    """The bytes from offset to the next NUL, or to the end where there is none; b"" for an offset behind the end.
+    r"""Return the bytes from `offset` to the next NUL, or to the end; b"" for an offset past the end.
 
-    >>> cstring(memoryview(b"\\0main\\0exit"), 1), cstring(memoryview(b"\\0main\\0exit"), 6)
+    >>> cstring(memoryview(b"\0main\0exit"), 1), cstring(memoryview(b"\0main\0exit"), 6)
     (b'main', b'exit')
     """
     size = 64
@@ -94,22 +94,22 @@ class Window:
         return len(self.data)
 
     def need(self, offset: int, size: int) -> None:
-        """Raise unless [offset, offset + size) lies inside."""
+        """Raise unless [offset, offset + size) is inside the window."""
         if offset < 0 or size < 0 or offset + size > len(self.data):
             raise cut_off(self.error, self.name, offset, size, max(0, len(self.data) - offset))
 
     def raw(self, offset: int, size: int) -> bytes:
-        """A copy of [offset, offset + size)."""
+        """Return a copy of [offset, offset + size)."""
         self.need(offset, size)
         return bytes(self.data[offset : offset + size])
 
     def sub(self, offset: int, size: int, name: str) -> Window:
-        """The part [offset, offset + size) as a window of its own: its errors count from its own start."""
+        """Return [offset, offset + size) as a window, whose errors count from its own start."""
         self.need(offset, size)
         return Window(self.data[offset : offset + size], name, self.order, self.error)
 
     def unpack(self, layout: str, offset: int) -> tuple[int, ...]:
-        """Fields of a struct layout (without byte-order mark) in this window's byte order."""
+        """Return the fields of a struct layout (without byte-order mark) in the window's byte order."""
         full = self._fmt + layout
         self.need(offset, struct.calcsize(full))
         return struct.unpack_from(full, self.data, offset)
@@ -128,11 +128,11 @@ class Window:
         return self.unpack("Q", offset)[0]
 
     def cstring(self, offset: int) -> bytes:
-        """The bytes from offset to the next NUL, which must be inside."""
+        """Return the bytes from `offset` to the next NUL, which must be inside the window."""
         self.need(offset, 1)
         found = cstring(self.data, offset)
         if offset + len(found) == len(self.data):
-            raise self.error(self.name, offset, "a string ends with a NUL inside its table", found[:16])
+            raise self.error(self.name, offset, f"a string has no NUL before the end: {shown(found[:16])}")
         return found
 
 

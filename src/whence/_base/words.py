@@ -1,4 +1,4 @@
-"""Words in and out: addresses as people type them, names from processes that a terminal can bear."""
+"""Numbers and addresses in text that people type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ADDRESS_DIGITS = 16
 
 
 def is_address(word: str) -> bool:
-    """Whether a word is an address in hex, with or without 0x.
+    """Return True if a word is an address in hex, with or without 0x.
 
     >>> is_address("0x10"), is_address("ff"), is_address("1_0"), is_address("0x"), is_address("1" * 17)
     (True, True, False, False, False)
@@ -22,7 +22,7 @@ def is_address(word: str) -> bool:
 
 
 def address(word: str) -> int:
-    """An address in hex, with or without 0x. Raises ValueError.
+    """Return an address in hex, with or without 0x, as a number. Raises ValueError.
 
     >>> address("0x10"), address("ff")
     (16, 255)
@@ -34,8 +34,8 @@ def address(word: str) -> int:
 
 
 def threads(word: str) -> int:
-    """A number of threads. Raises ValueError."""
+    """Return a number of threads. Raises ValueError."""
     number = int(word)
     if number < 1:
-        raise ValueError(f"{word} threads do no work")
+        raise ValueError(f"the number of threads is {word}, expected at least 1")
     return number

@@ -29,16 +29,16 @@ class Outcome(Enum):
     """What became of a candidate. `code` is for programs, `sentence` for people.
 
     >>> Outcome.ABSENT.code, Outcome.ABSENT.sentence
-    ('absent', 'not there')
+    ('absent', 'the file does not exist')
     """
 
-    TAKEN = "taken"
-    ABSENT = "not there"
-    MISMATCH = "belongs to another file"
-    BROKEN = "damaged or unreadable"
-    EMPTY = "holds no debug info"
-    REPLACED = "lies where the wanted file was, with another build-id"
-    UNVERIFIED = "nothing says whether it is the wanted file"
+    TAKEN = "the file is used"
+    ABSENT = "the file does not exist"
+    MISMATCH = "the file has another build-id or CRC"
+    BROKEN = "the file is damaged or unreadable"
+    EMPTY = "the file has no debug information"
+    REPLACED = "the file at the recorded path has another build-id"
+    UNVERIFIED = "there is no build-id or CRC to compare"
 
     @property
     def code(self) -> str:

@@ -26,6 +26,10 @@ def open_binary(
 
     Only headers are read now; lookups read what they need.
 
+    >>> import whence
+    >>> with whence.open("libc.so.6", demangle=True) as binary:  # doctest: +SKIP
+    ...     print(binary.lookup(0x28150))
+
     Args:
         path: an ELF file, or an archive, which may be compressed by gzip or zstd.
         locator: finds separate debug files and archives of stripped files. Without one, debug files are looked for

@@ -94,7 +94,7 @@ def mapped_file(mapping: Mapping) -> ElfFile:
     try:
         return open_elf(descriptor, path)
     except ElfError as error:
-        reason = Reason.NOT_ELF if error.part in ("file", "header") else Reason.BROKEN_FILE
+        reason = Reason.NOT_ELF if error.part in ("", "header") else Reason.BROKEN_FILE
         raise OpenError(reason, str(error)) from None
     except OSError as error:
         raise OpenError(Reason.FILE_GONE, str(error)) from None
