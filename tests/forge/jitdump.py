@@ -1,4 +1,4 @@
-"""jitdump files from values, of either byte order."""
+"""Forge jitdump files, of either byte order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from whence.perfdata.jitdump import HEADER, MAGIC
 
 
 class Dump:
-    """A dump that grows. `size` is the header's: later versions may have a longer one."""
+    """A growing dump; `size` is the size of the header, which may be longer in later versions."""
 
     def __init__(
         self, pid: int = 7, big: bool = False, *, size: int = HEADER, flags: int = 0, padding: int = 0

@@ -1,4 +1,4 @@
-"""perf.data made from values: records, events and features, of either byte order, in the file form or the pipe form."""
+"""Forge perf.data: records, events and features, of either byte order, in file or pipe form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KERNEL_PID = 0xFFFFFFFF
 
 
 class Forge:
-    """Records of one machine: `big` says its byte order; `kind` is the sample_type of its events."""
+    """Makes records of one machine; `big` is its byte order, `kind` the sample_type of its events."""
 
     def __init__(self, big: bool = False, kind: int = KIND, *, trailer: bool = True) -> None:
         self.order = ">" if big else "<"
@@ -34,7 +34,7 @@ class Forge:
         return self.pack("IHH", type, misc, 8 + len(body)) + body
 
     def end(self, pid: int, tid: int, time: int, id: int = 1, cpu: int = 0) -> bytes:
-        """The trailer of a record that is no sample."""
+        """Return the trailer of a record other than a sample."""
         out = b""
         if not self.trailer:
             return out
@@ -100,9 +100,9 @@ class Forge:
 
     def sample(
         self, pid: int, tid: int, time: int, chain: Sequence[int], *, period: int = 1, id: int = 1, cpu: int = 0,
-        misc: int = constants.IN_USER, ip: int | None = None, behind: bytes = b"",
+        misc: int = constants.IN_USER, ip: int | None = None, tail: bytes = b"",
     ) -> bytes:  # fmt: skip
-        """A sample; `behind` are the bytes of the fields behind the call chain."""
+        """A sample; `tail` are the bytes of the fields after the call chain."""
         kind, out = self.kind, b""
         first = next((one for one in chain if one < (1 << 64) - 4096), 0) if ip is None else ip
         fields = (
@@ -117,10 +117,10 @@ class Forge:
                 out += self.pack(format, *values)
         if kind & constants.HAS_CALLCHAIN:
             out += self.pack(f"Q{len(chain)}Q", len(chain), *chain)
-        return self.record(9, out + behind, misc)
+        return self.record(9, out + tail, misc)
 
     def user(self, registers: Sequence[int], stack: bytes, *, abi: int = 2) -> bytes:
-        """What a sample has behind its call chain of an event with REGS_USER and STACK_USER."""
+        """Return the fields of REGS_USER and STACK_USER, after the call chain of a sample."""
         size = self.pack("Q", len(stack)) + (stack + self.pack("Q", len(stack)) if stack else b"")
         return self.pack("Q", abi) + (self.pack(f"{len(registers)}Q", *registers) if abi else b"") + size
 

@@ -1,4 +1,4 @@
-"""A forged recording that has a bit of everything, and what its samples are."""
+"""A forged recording with all kinds of records, and its samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ APP_ID, LIB_ID = "aa" * 20, "bb" * 8
 
 
 def stacks(profile: Profile) -> list[tuple[int, list[tuple[str, int]]]]:
-    """Time and stack of each sample: file and address, innermost first."""
+    """Return time and stack of each sample: file and address, innermost first."""
     samples = profile.samples
     assert samples.timeline is not None
     out = []

@@ -1,4 +1,4 @@
-"""Recordings that lie about sizes and counts, say much in few bytes, or end anywhere."""
+"""Recordings with wrong sizes and counts, with many records in few bytes, or truncated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cuts() -> list[bytes]:
 
 
 @pytest.mark.parametrize("data", cuts(), ids=["file", "pipe"])
-def test_a_recording_cut_at_any_byte_is_an_error_or_the_samples_before_the_cut(data: bytes) -> None:
+def test_a_recording_truncated_at_any_byte_is_an_error_or_gives_the_samples_before(data: bytes) -> None:
     for size in range(len(data)):
         try:
             found = read(data[:size])
@@ -60,7 +60,7 @@ FIXED = FORGE.pack("QIIQQIIQ", 0x1000, 7, 7, 5, 1, 0, 0, 1)
 
 
 @pytest.mark.parametrize(
-    ("kind", "behind"),
+    ("kind", "tail"),
     [
         (KIND, FORGE.pack("QQ", HUGE, 1)),
         (KIND, FORGE.pack("QQ", 2, 1)),
@@ -73,9 +73,9 @@ FIXED = FORGE.pack("QIIQQIIQ", 0x1000, 7, 7, 5, 1, 0, 0, 1)
     ],
     ids=["chain", "chain by one", "raw", "branches", "branches of all ones", "stack", "aux", "no registers"],
 )
-def test_a_count_that_leads_out_of_its_sample_costs_that_sample_alone(kind: int, behind: bytes) -> None:
+def test_a_count_that_points_outside_its_sample_loses_only_that_sample(kind: int, tail: bytes) -> None:
     forge = Forge(kind=kind)
-    liar = forge.record(9, FIXED + behind, 2)
+    liar = forge.record(9, FIXED + tail, 2)
     records = [forge.comm(7, 7, "app", 1), liar, forge.comm(7, 7, "after", 9)]
     profile = read(forge.file(records))
     assert len(profile.samples) == 0
@@ -94,14 +94,14 @@ MARK = 0x5AFE_C0DE_5AFE_C0DE
 
 
 def each(record: bytes, numbers: Iterable[int]) -> bytes:
-    """So many records that differ in one number: a record that was forged with MARK in its place, again and again."""
+    """Return copies of a forged record that differ in the number at MARK."""
     assert record.count(MARK.to_bytes(8, "little")) == 1
     head, _, tail = record.partition(MARK.to_bytes(8, "little"))
     return b"".join(head + number.to_bytes(8, "little") + tail for number in numbers)
 
 
 def packed(records: bytes) -> bytes:
-    """Records packed by zstd, one stream in as many records as it takes."""
+    """Return records compressed by zstd, one stream in several records."""
     whole = zstd.ZstdCompressor(level=3)
     stream = b""
     for at in range(0, len(records), MEGABYTE):

@@ -1,4 +1,4 @@
-"""Runtime and normalized addresses of profiles, told apart by the mapping, to vaddrs."""
+"""Translation of runtime and normalized addresses to vaddrs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHARED_PAGE = [code(0x1000, 0x11000, 0x800), code(0x1800, 0x22800, 0x900)]
     [
         (PIE, Mapping(0x7F0000, 0x7F4000, 0x1000), 0x7F0234, 0x2234),
         (PIE, Mapping(0x7F0000, 0x7F4000, 0x1000), 0x7F0000, 0x2000),  # the page before the segment's first byte
-        (PIE, Mapping(0x7F0000, 0x7F8000, 0x1000), 0x7F7000, NOWHERE),  # behind the file's code
+        (PIE, Mapping(0x7F0000, 0x7F8000, 0x1000), 0x7F7000, NOWHERE),  # past the file's code
         (PIE, Mapping(0x7F0000, 0x7F4000, 0x1000), 0x2300, 0x2300),  # outside the limits: normalized
         (PIE, Mapping(0, 0, 0), 0x2300, 0x2300),
         (PIE, Mapping(0x7F0000, 0, 0x1000), 0x7F0234, 0x2234),  # a limit that is not told
@@ -44,7 +44,7 @@ SHARED_PAGE = [code(0x1000, 0x11000, 0x800), code(0x1800, 0x22800, 0x900)]
         (None, Mapping(0x400000, 0x405000, 0), 0x401000, 0x401000),
     ],
 )
-def test_an_address_becomes_the_vaddr_its_mapping_means(
+def test_an_address_is_translated_by_its_mapping(
     segments: list[Segment] | None, mapping: Mapping, address: int, vaddr: int
 ) -> None:
     assert vaddrs(segments, mapping, array("Q", [address]))[0] == vaddr
@@ -57,7 +57,7 @@ def test_an_address_becomes_the_vaddr_its_mapping_means(
     size=st.integers(1, 1 << 20),
     at=st.lists(st.integers(0, 1 << 20), min_size=1, max_size=20),
 )
-def test_every_byte_a_loader_maps_has_the_vaddr_the_segment_says(
+def test_every_mapped_byte_has_the_vaddr_of_its_segment(
     page: int, base: int, skew: int, size: int, at: list[int]
 ) -> None:
     segment = code(0x5000 + skew, (base << 12) + skew, size)
@@ -67,7 +67,7 @@ def test_every_byte_a_loader_maps_has_the_vaddr_the_segment_says(
     assert vaddrs([segment], mapping, runtime).tolist() == [segment.vaddr + one for one in inside]
 
 
-def test_an_address_that_counts_from_the_image_is_moved_to_where_the_program_is_linked() -> None:
+def test_an_address_relative_to_the_image_is_translated() -> None:
     segments = [code(0, 0x200000, 0x6A0, flags=4), code(0x6A0, 0x2016A0, 0x800)]
     mapping = Mapping(path="/bin/app")
     assert list(vaddrs(segments, mapping, array("Q", [0x1800, 0x201800, 0x9999]))) == [0x201800, 0x201800, NOWHERE]

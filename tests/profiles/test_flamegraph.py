@@ -1,4 +1,4 @@
-"""The flame graph: no value is lost, nothing breaks the page, and it stays small whatever the profile says."""
+"""The flame graph: it has all values, escapes names, and its size is limited."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE_BYTES = 64_000_000  # what a page may have
 
 
 def stacks_of(found: Tree) -> dict[tuple[str, ...], list[int]]:
-    """The names from the root to each node in which values end."""
+    """Yield the names from the root to each node with values."""
     names: list[tuple[str, ...]] = [()]
     for frame, parent in zip(found.frame[1:], found.parent[1:]):
         names.append((*names[parent], found.frames[frame].name))
@@ -43,7 +43,7 @@ def stacks_of(found: Tree) -> dict[tuple[str, ...], list[int]]:
     return out
 
 
-def test_the_tree_has_equal_stacks_once_and_parents_before_children() -> None:
+def test_the_tree_merges_equal_stacks_and_has_parents_before_children() -> None:
     columns = tree(made())
     assert [column.tolist() for column in columns.values] == [[0, 0, 0, 2, 1], [0, 0, 0, 90, 10]]
     assert columns.parent.tolist() == [0, 0, 1, 2, 1]
@@ -54,7 +54,7 @@ def test_the_tree_has_equal_stacks_once_and_parents_before_children() -> None:
 
 
 @given(st.lists(st.tuples(names, st.integers(-3, 50)), max_size=30))
-def test_the_tree_holds_what_the_stacks_hold(stacks: list[tuple[list[str], int]]) -> None:
+def test_the_tree_has_the_values_of_all_stacks(stacks: list[tuple[list[str], int]]) -> None:
     found = tree(profile_of(stacks))
     expected: dict[tuple[str, ...], int] = {}
     for path, value in stacks:
@@ -64,9 +64,7 @@ def test_the_tree_holds_what_the_stacks_hold(stacks: list[tuple[list[str], int]]
 
 
 @given(st.lists(st.tuples(names, st.integers(1, 50)), min_size=1, max_size=30), st.integers(1, 12))
-def test_of_a_tree_that_is_cut_no_value_is_lost_and_the_heaviest_nodes_are_kept(
-    stacks: list[tuple[list[str], int]], nodes: int
-) -> None:
+def test_a_limited_tree_has_all_values_and_the_heaviest_nodes(stacks: list[tuple[list[str], int]], nodes: int) -> None:
     whole, cut = tree(profile_of(stacks)), tree(profile_of(stacks), nodes)
     assert sum(cut.values[0]) == sum(whole.values[0])
     kept = [at for at, one in enumerate(cut.frame) if at == 0 or cut.frames[one].name != SMALLER]
@@ -84,12 +82,12 @@ def totals(found: Tree, nodes: list[int] | None = None) -> list[int]:
     return out if nodes is None else [out[at] for at in nodes]
 
 
-def test_stacks_that_share_nothing_keep_whole_stacks_rather_than_nothing() -> None:
+def test_a_limited_tree_of_disjoint_stacks_has_complete_stacks() -> None:
     found = tree(profile_of([([f"f{one}", f"g{one}"], 1) for one in range(50)]), 31)
     assert sum(one.name != SMALLER for one in found.frames) == 30
 
 
-def test_a_frame_merged_from_several_lines_has_them_all_the_heaviest_first() -> None:
+def test_a_frame_merged_from_several_lines_has_all_lines_heaviest_first() -> None:
     profile = ProfileData([SampleType("cpu", "nanoseconds")])
     for line, value in ((22, 1), (31, 5), (25, 3), (22, 1), (0, 9)):
         profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("main", "crash.cpp", line),))], [value])
@@ -122,7 +120,7 @@ def test_a_profile_without_samples_or_values_is_a_root() -> None:
     assert tree(zeros).frame.tolist() == [-1]
 
 
-def test_a_title_and_names_that_look_like_places_of_the_page_stay_text() -> None:
+def test_a_title_and_names_that_look_like_placeholders_stay_text() -> None:
     text = page(profile_of([(["{{title}}", "{{script}}"], 1)]), "{{data}}.folded")
     assert "<title>{{data}}.folded</title>" in text
     assert "<h1>{{data}}.folded</h1>" in text
@@ -130,7 +128,7 @@ def test_a_title_and_names_that_look_like_places_of_the_page_stay_text() -> None
     assert '"{{script}}"' in text
 
 
-def test_the_page_needs_nothing_else_and_no_name_breaks_out_of_its_data() -> None:
+def test_the_page_is_self_contained_and_names_are_escaped() -> None:
     text = page(made(), "<title>")
     assert "{{" not in text.replace("${{", "")
     assert "http" not in text.split('<script id="data"')[0]
@@ -138,7 +136,7 @@ def test_the_page_needs_nothing_else_and_no_name_breaks_out_of_its_data() -> Non
     assert "&lt;title&gt;" in text
 
 
-def test_control_characters_and_bytes_that_are_no_text_reach_no_page() -> None:
+def test_the_page_has_no_control_characters_or_invalid_text() -> None:
     text = page(profile_of([(["a\x1b[31mb\r\n\x00", "\udcff"], 1)]), "t\udcff")
     assert re.search("[\x00-\x09\x0b-\x1f\x7f\ud800-\udfff]", text) is None
     assert "a\u241b[31mb" in text
@@ -147,20 +145,20 @@ def test_control_characters_and_bytes_that_are_no_text_reach_no_page() -> None:
 # Packages
 
 
-def test_packages_of_a_go_program_have_hues_of_their_own_and_so_have_other_binaries() -> None:
+def test_go_packages_and_other_binaries_have_hues() -> None:
     labels, group = grouped(tree(in_app(("main.main", "/a/main.go", 20), ("runtime.mallocgc", "/go/malloc.go", 30))))
     assert labels == ["runtime", "main", "c"]
     assert group == [1, 0, 2]
 
 
-def test_namespaces_and_crates_have_hues_of_their_own() -> None:
+def test_namespaces_and_crates_have_hues() -> None:
     labels, _ = grouped(
         tree(in_app(("void std::sort<int*>(int*)", "", 20), ("ceph::buffer::list::append(char)", "", 30)))
     )
     assert labels == ["ceph", "std", "c"]
 
 
-def test_folders_have_hues_of_their_own_where_names_tell_nothing() -> None:
+def test_folders_have_hues_if_names_have_no_package() -> None:
     labels, _ = grouped(tree(in_app(("kmalloc", "/linux/mm/slab.c", 20), ("vfs_read", "/linux/fs/read.c", 30))))
     assert labels == ["/linux/fs", "/linux/mm", "c"]
 
@@ -170,7 +168,7 @@ def test_a_binary_of_one_package_or_without_most_samples_has_one_hue() -> None:
     assert grouped(tree(in_app(("main.main", "/a/main.go", 2), ("runtime.f", "/go/f.go", 2))))[0] == ["c", "app"]
 
 
-def test_the_sum_of_smaller_frames_belongs_to_no_binary() -> None:
+def test_the_sum_of_smaller_frames_has_no_binary() -> None:
     found = tree(profile_of([(["main", f"f{one}"], one + 1) for one in range(50)]), 10)
     labels, group = grouped(found)
     smaller = next(at for at, one in enumerate(found.frames) if one.name == SMALLER)
@@ -181,7 +179,7 @@ def test_the_sum_of_smaller_frames_belongs_to_no_binary() -> None:
 # Bounds: 16 MB of text, 300,000 nodes with their values and lines
 
 
-def test_a_text_of_a_page_is_shown_once_and_long_ones_lose_their_middle() -> None:
+def test_texts_are_stored_once_and_long_texts_are_shortened() -> None:
     long = "n" * 3_000_000
     profile = ProfileData([SampleType("cpu", "nanoseconds")])
     stack = [profile.location(NO_MAPPING, 0, (Frame(long, f"file{one}"),)) for one in range(300)]
@@ -191,20 +189,20 @@ def test_a_text_of_a_page_is_shown_once_and_long_ones_lose_their_middle() -> Non
     assert "n … n" in text.decode()
 
 
-def test_many_long_names_are_cut_to_the_texts_of_a_page() -> None:
+def test_many_long_names_are_shortened_to_the_limit() -> None:
     profile = profile_of([([str(one) + "x" * 5_000], one + 1) for one in range(4_000)])  # 20 MB
     text = encoded(tree(profile))
     assert 3_000_000 < len(text) < 4_500_000
 
 
-def test_a_stack_deeper_than_a_page_draws_is_cut_and_the_page_says_so() -> None:
+def test_a_deep_stack_is_limited_with_a_note_on_the_page() -> None:
     found = tree(profile_of([(["f"] * (DEPTH + 500), 7)]))
     assert len(found.frame) == DEPTH + 2
     assert found.frames[found.frame[-1]].name == SMALLER
     assert (found.depth, sum(found.values[0])) == (DEPTH, 7)
 
 
-def test_more_sample_types_than_anyone_has_are_not_all_drawn() -> None:
+def test_the_number_of_drawn_sample_types_is_limited() -> None:
     profile = profile_of([(["f"], 7)], kinds=TYPES + 20)
     profile.default_type = TYPES + 5
     found = tree(profile)
@@ -213,7 +211,7 @@ def test_more_sample_types_than_anyone_has_are_not_all_drawn() -> None:
 
 
 def bomb(name: str) -> bytes:
-    """A pprof profile of a few kilobytes in gzip whose flame graph would be hundreds of megabytes."""
+    """Return a pprof profile of a few kilobytes whose flame graph would have hundreds of megabytes."""
     if name == "one name in many functions":
         functions = b"".join(forge.function(one, 1, 2 + one % 500) for one in range(1, 5_000))
         locations = b"".join(forge.location(one, 0, 0, (one, 1)) for one in range(1, 5_000))
@@ -264,7 +262,7 @@ def test_a_small_profile_never_makes_a_large_page(name: str, tmp_path: Path) -> 
     assert after.ru_utime - before.ru_utime < 10
 
 
-def test_stacks_that_differ_after_a_hundred_thousand_inlined_calls_are_cut() -> None:
+def test_stacks_of_a_hundred_thousand_inlined_calls_are_limited() -> None:
     profile = pprof.read(bomb("inlined calls in every stack"))
     began = time.process_time()
     found = tree(profile)
@@ -277,7 +275,7 @@ def test_stacks_that_differ_after_a_hundred_thousand_inlined_calls_are_cut() -> 
 
 
 def columns(**other: object) -> tuple[object, ...]:
-    """What Growth is given for one stack of one location with one frame, with other columns in place of some."""
+    """Return the arguments of Growth for one stack of one frame, with some columns replaced."""
     one = {
         "first": array("Q", [0, 1]), "stack": array("I", [0]), "weight": array("d", [1.0]),
         "of": array("I", [0, 1]), "place": array("I", [0]), "frame": array("I", [0]), "line": array("I", [3]),
@@ -303,7 +301,7 @@ def columns(**other: object) -> tuple[object, ...]:
     ],
     ids=str,
 )
-def test_columns_that_disagree_make_no_tree(other: dict[str, object]) -> None:
+def test_inconsistent_columns_are_a_fault(other: dict[str, object]) -> None:
     assert not tree_kernel.Growth(*columns()).fault
     growth = tree_kernel.Growth(*columns(**other))
     assert growth.fault
@@ -311,7 +309,7 @@ def test_columns_that_disagree_make_no_tree(other: dict[str, object]) -> None:
     assert growth.lay_out(array("I", [0]), wire.zeros) is None
 
 
-def test_samples_of_stacks_that_are_not_there_are_an_error() -> None:
+def test_samples_of_missing_stacks_are_an_error() -> None:
     profile = ProfileData([SampleType("cpu", "nanoseconds")])
     profile.load = lambda: Samples(array("Q", [0, 1]), array("I", [0]), array("I", [5]), [array("q", [1])], [()])
     with pytest.raises(ProfileError, match="refers to a stack"):
@@ -345,7 +343,7 @@ def test_growing_in_small_steps_gives_the_same_tree() -> None:
 
 
 @given(st.lists(st.integers(0, 1_000), max_size=20), st.integers(0, 5_000), st.integers(0, 1_000))
-def test_the_level_is_the_greatest_within_the_budget(sizes: list[int], budget: int, limit: int) -> None:
+def test_the_level_is_the_largest_within_the_budget(sizes: list[int], budget: int, limit: int) -> None:
     found = tree_kernel.level(array("I", sizes), budget, limit)
 
     def total(level: int) -> int:

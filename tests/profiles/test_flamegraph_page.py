@@ -1,4 +1,4 @@
-"""The flame graph's page in a browser: what a person sees and does on a desk and on a phone."""
+"""The flame graph's page in a browser: drawing and interaction, on a desktop and on a phone."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_browser_draws_searches_zooms_and_explains(tmp_path: Path) -> None:
     assert "app 66.67 %" in out["legend"]
 
 
-def test_the_list_has_self_and_total_and_is_sorted_by_the_header_that_is_clicked(tmp_path: Path) -> None:
+def test_a_click_on_a_header_sorts_the_list_of_functions(tmp_path: Path) -> None:
     profile = profile_of([(["b", "a"], 1), (["b", "c"], 5), (["d"], 2), (["b"], 2)])
     script = """
     press("l");
@@ -121,7 +121,7 @@ def test_the_list_of_functions_shows_their_names_on_a_phone(tmp_path: Path) -> N
     assert out["list"] > 150
 
 
-def test_a_name_too_long_for_its_frame_loses_its_middle_and_keeps_its_end(tmp_path: Path) -> None:
+def test_a_long_name_is_shortened_in_its_middle(tmp_path: Path) -> None:
     name = "github.com/example/" + "long/" * 60 + "package.(*Type).TheMethod"
     script = """
     const text = document.querySelector(".f[data-node='1'] span");
@@ -135,7 +135,7 @@ def test_a_name_too_long_for_its_frame_loses_its_middle_and_keeps_its_end(tmp_pa
     assert out["fits"]
 
 
-def test_the_tooltip_leaves_on_a_click_and_while_a_search_is_typed(tmp_path: Path) -> None:
+def test_a_click_or_a_search_hides_the_tooltip(tmp_path: Path) -> None:
     script = """
     point(box("work"), 30, 30);
     out.shown = !el("tip").hidden;
@@ -179,7 +179,7 @@ def test_packages_of_a_program_differ_in_color_and_the_legend_searches_for_them(
     assert out["hits"] == ["main.main"]
 
 
-def test_what_was_left_out_is_a_frame_of_its_own_and_said_on_the_page(
+def test_omitted_frames_are_one_frame_and_noted_on_the_page(
     tmp_path: Path,
 ) -> None:
     profile = profile_of([(["main", f"f{one:02}"], one + 1) for one in range(50)])
@@ -195,7 +195,7 @@ def test_what_was_left_out_is_a_frame_of_its_own_and_said_on_the_page(
     assert "(smaller)" in out["legend"]
 
 
-def test_a_deep_stack_is_drawn_where_it_is_looked_at(tmp_path: Path) -> None:
+def test_a_deep_stack_is_drawn_where_it_is_visible(tmp_path: Path) -> None:
     profile = profile_of([([f"f{at}" for at in range(DEPTH + 10)], 1)])
     script = """
     out.drawn = all(".f").length;

@@ -45,7 +45,7 @@ def test_lines_of_v8_begin_after_an_elf_header_and_invalid_ones_are_left_out() -
 
 
 def sampled(folder: Path, *, clock: int | None = 1, dump: Dump, name: str = "jit-7.dump") -> Profile:
-    """A recording of a process with generated code, and its dump beside it."""
+    """Record a process with generated code, and its dump."""
     forge = Forge()
     (folder / "jit-7.dump").write_bytes(dump.data)
     records = [
@@ -71,7 +71,7 @@ DUMP = Dump().load(10, AT, 32, "one", 1).load(12, AT + 0x1000, 64, "caller", 2).
 DUMP.load(20, AT, 32, "two", 3)
 
 
-def test_generated_code_is_named_by_what_was_there_then(tmp_path: Path) -> None:
+def test_generated_code_has_the_name_of_its_time(tmp_path: Path) -> None:
     profile = sampled(tmp_path, dump=DUMP)
     assert names(profile) == [[], ["one", "caller"], ["two", "caller"], ["two", "caller"], ["two", "one"]]
     assert profile.notes == []
@@ -80,25 +80,25 @@ def test_generated_code_is_named_by_what_was_there_then(tmp_path: Path) -> None:
     assert report.named_percent > 50
 
 
-def test_a_dump_with_times_of_another_clock_names_by_its_last_word(tmp_path: Path) -> None:
+def test_a_dump_with_times_of_another_clock_gives_its_latest_names(tmp_path: Path) -> None:
     profile = sampled(tmp_path, dump=DUMP, clock=None)
     assert names(profile)[0] == ["two", "caller"]
     assert any("-k mono" in note for note in profile.notes)
 
 
-def test_a_dump_of_another_process_or_none_is_told(tmp_path: Path) -> None:
+def test_a_dump_of_another_process_and_a_missing_dump_are_reported(tmp_path: Path) -> None:
     assert any("of another process (8)" in note for note in sampled(tmp_path, dump=Dump(8)).notes)
     assert any("is not found" in note for note in sampled(tmp_path, dump=DUMP, name="jit-9.dump").notes)
 
 
-def test_code_that_ends_beyond_64_bits_is_left_out_and_said() -> None:
+def test_code_past_64_bit_addresses_is_left_out_and_reported() -> None:
     last = (1 << 64) - 32
     found = jitdump.read(Dump().load(1, AT, 32, "one", 1).load(2, last, 32, "two", 2).move(3, AT, last, 32, 1).data)
     assert [one.name for one in found.code] == ["one"]
     assert [problem.partition(" at ")[0] for problem in found.problems] == ["the code of the record"] * 2
 
 
-def test_a_dump_cut_or_changed_anywhere_is_an_error_or_the_code_before() -> None:
+def test_a_truncated_or_changed_dump_is_an_error_or_gives_the_code_before() -> None:
     dice = random.Random(1)
     whole = jitdump.read(DUMP.data).code
     assert whole

@@ -110,7 +110,7 @@ def test_a_given_vmlinux_answers_wherever_the_kernel_was_moved(slide: int, offse
 
 
 def test_a_mapping_that_begins_elsewhere_counts_from_the_symbol_it_names() -> None:
-    """Old perf maps the kernel from 0; the file offset is where the symbol after the bracket lies."""
+    """Old perf maps the kernel from 0; the file offset is the address of the symbol after the bracket."""
     at = addresses(vmlinux())
     mapping = Mapping(0, (1 << 64) - 1, TEXT + SLIDE, "[kernel.kallsyms]_stext")
     assert functions(of_kernel(mapping, at["vfs_read"] + SLIDE), files=[vmlinux()]) == [""]  # it has no _stext

@@ -1,4 +1,4 @@
-"""perf.data without perf: every sample, frame and name as `perf script` prints them of the same file."""
+"""perf.data without perf: every sample, frame and name like the output of `perf script`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT = sorted(path.stem for path in DATA.glob("*.txt"))
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_a_kept_recording_has_the_samples_and_frames_that_perf_script_printed_of_it(name: str) -> None:
+def test_a_stored_recording_matches_its_output_of_perf_script(name: str) -> None:
     profile = read(DATA / f"{name}.data")
     theirs = printed((DATA / f"{name}.txt").read_text())
     assert profile.format == "perf.data"
@@ -74,9 +74,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=["plain", "compressed", "several-events", "more-records"],
 )
-def test_a_new_recording_has_the_samples_frames_and_names_of_perf_script(
-    tmp_path: Path, program: Path, options: tuple[str, ...]
-) -> None:
+def test_a_new_recording_matches_perf_script(tmp_path: Path, program: Path, options: tuple[str, ...]) -> None:
     path = recorded(tmp_path, *options, program=program)
     profile = read(path)
     profile.symbolize()
@@ -95,7 +93,7 @@ int main(void) { for (int i = 0; i < 400; i++) deep(100000, 12); return 0; }
 
 
 @pytest.mark.parametrize("options", [(), ("-z",)], ids=["plain", "compressed"])
-def test_stacks_of_registers_and_stack_bytes_are_those_of_perf_script(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_unwound_stacks_match_perf_script(tmp_path: Path, options: tuple[str, ...]) -> None:
     (tmp_path / "p.c").write_text(DWARF_PROGRAM)
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
@@ -116,7 +114,7 @@ def test_stacks_of_registers_and_stack_bytes_are_those_of_perf_script(tmp_path: 
 
 
 def cache_of(folder: Path, build_id: str, name: str) -> Path:
-    """The place of a file in perf's cache."""
+    """Return the path of a file in perf's cache."""
     place = folder / "kept" / build_id
     place.mkdir(parents=True)
     link = folder / ".build-id" / build_id[:2] / build_id[2:]
@@ -126,7 +124,7 @@ def cache_of(folder: Path, build_id: str, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", ["elf", "debug"])
-def test_perfs_cache_and_what_perf_archive_packed_are_debug_folders(tmp_path: Path, name: str) -> None:
+def test_the_cache_and_archives_of_perf_are_debug_folders(tmp_path: Path, name: str) -> None:
     profile = read(DATA / "plain.data")
     build_id = next(one.build_id for one in profile.mappings if one.path == "/opt/spin/spin")
     shutil.copy(DATA / "spin", cache_of(tmp_path, build_id, name))
@@ -140,7 +138,7 @@ KALLSYMS = "ffffffff81000000 T _text\nffffffff81000100 T handle_irq\nffffffffc00
 
 
 def of_kernel(text: int = TEXT) -> bytes:
-    """A recording of a kernel that lay at an address, and of a module of it."""
+    """Return a recording of a kernel at an address, and of a module."""
     forge = Forge()
     records = [
         forge.mmap(0xFFFFFFFF, text, 0x1000000, text, "[kernel.kallsyms]_text", misc=1),
@@ -159,7 +157,7 @@ def kernel_frames(profile: Profile, *folders: Path) -> list[str]:
 @pytest.mark.parametrize(
     "place", [f"[kernel.kallsyms]/{KERNEL_ID}/kallsyms", f"[kernel.kcore]/{KERNEL_ID}/2026112211000000/kallsyms", ""]
 )
-def test_the_kernel_is_named_by_the_kallsyms_that_perf_kept_of_its_build_id(tmp_path: Path, place: str) -> None:
+def test_the_kernel_is_named_by_kallsyms_in_the_cache_of_perf(tmp_path: Path, place: str) -> None:
     path = tmp_path / place if place else cache_of(tmp_path, KERNEL_ID, "kallsyms")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(KALLSYMS)
@@ -169,7 +167,7 @@ def test_the_kernel_is_named_by_the_kallsyms_that_perf_kept_of_its_build_id(tmp_
     assert kernel_frames(read(of_kernel(TEXT + 0x24)), tmp_path) == ["", ""]
 
 
-def test_the_kallsyms_that_was_recorded_with_kcore_names_its_kernel_before_any_other(tmp_path: Path) -> None:
+def test_kallsyms_recorded_with_kcore_take_precedence(tmp_path: Path) -> None:
     cache_of(tmp_path, KERNEL_ID, "kallsyms").write_text(KALLSYMS.replace("handle_irq", "of_another_boot"))
     folder = tmp_path / "perf.data"
     (folder / "kcore_dir").mkdir(parents=True)
@@ -180,7 +178,7 @@ def test_the_kallsyms_that_was_recorded_with_kcore_names_its_kernel_before_any_o
     assert kernel_frames(read(folder), tmp_path) == ["of_another_boot", "probe [driver]"]
 
 
-def test_what_perf_archive_packed_is_a_debug_folder_as_it_is(tmp_path: Path) -> None:
+def test_an_archive_of_perf_is_read_without_unpacking_it(tmp_path: Path) -> None:
     cache, packed = tmp_path / "cache", tmp_path / "perf.data.tar.bz2"
     build_id = next(one.build_id for one in read(DATA / "plain.data").mappings if one.path == "/opt/spin/spin")
     shutil.copy(DATA / "spin", cache_of(cache, build_id, "elf"))
@@ -195,7 +193,7 @@ def test_what_perf_archive_packed_is_a_debug_folder_as_it_is(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("fault", ["cut", "empty", "no package", "bomb"])
-def test_a_package_that_breaks_its_rules_is_an_error_that_names_it(tmp_path: Path, fault: str) -> None:
+def test_a_damaged_archive_of_perf_is_an_error_with_its_path(tmp_path: Path, fault: str) -> None:
     packed = tmp_path / "perf.data.tar.bz2"
     (tmp_path / "zeros").write_bytes(bytes(80 << 20 if fault == "bomb" else 100))
     if fault == "bomb":
@@ -209,7 +207,7 @@ def test_a_package_that_breaks_its_rules_is_an_error_that_names_it(tmp_path: Pat
         Locator(dirs=[packed])
 
 
-def test_this_machines_vdso_names_recordings_that_have_its_build_id() -> None:
+def test_a_recording_with_the_vdso_of_this_machine_is_named_by_it() -> None:
     elf = ElfFile.from_bytes(own_vdso(), "[vdso]")
     symbols = elf.symbols(".dynsym")
     index = symbols.find("__vdso_clock_gettime")
@@ -227,7 +225,7 @@ def test_this_machines_vdso_names_recordings_that_have_its_build_id() -> None:
         assert [frame.function for frame in profile.frames[0]][-1:] == names
 
 
-def test_merged_recordings_have_whole_stacks(tmp_path: Path) -> None:
+def test_merged_recordings_have_complete_stacks(tmp_path: Path) -> None:
     out = tmp_path / "out.folded"
     path = str(DATA / "dwarf.data")
     assert main(["profile", "--merge", path, path, "--binary", str(DATA / "spin"), "--no-cache", "-o", str(out)]) == 0
@@ -240,7 +238,7 @@ def folded(profile: Profile) -> str:
     return profile.to_bytes("folded").decode()
 
 
-def test_what_is_filtered_timed_or_merged_before_it_is_named_has_whole_stacks() -> None:
+def test_profiles_filtered_timed_or_merged_before_naming_have_complete_stacks() -> None:
     path = DATA / "dwarf.data"
     whole = folded(read(path))
     assert "_start;last;middle;leaf " in whole

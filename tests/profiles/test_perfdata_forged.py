@@ -1,4 +1,4 @@
-"""perf.data made from values: each record and field alone, in both byte orders and both forms."""
+"""Forged perf.data: each record and field, in both byte orders and forms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GUEST_KERNEL, GUEST_USER, HYPERVISOR, DEFERRED = ((1 << 64) - one for one in (21
 
 @pytest.mark.parametrize("big", [False, True], ids=["little-endian", "big-endian"])
 @pytest.mark.parametrize("form", ["file", "pipe"])
-def test_both_byte_orders_and_forms_say_the_same(big: bool, form: str) -> None:
+def test_byte_orders_and_forms_give_equal_profiles(big: bool, form: str) -> None:
     forge = Forge(big)
     features = {3: forge.text("host-1"), 2: forge.build_ids([("[kernel.kallsyms]", "cc" * 20)])}
     make = forge.file if form == "file" else forge.pipe
@@ -47,7 +47,7 @@ def test_both_byte_orders_and_forms_say_the_same(big: bool, form: str) -> None:
     assert profile.notes == []
 
 
-def test_a_processor_with_nothing_to_do_is_named_as_the_kernel_names_it() -> None:
+def test_an_idle_processor_is_named_swapper() -> None:
     forge = Forge()
     (labels,) = read(forge.file([forge.sample(0, 0, 5, [KERNEL, 0xFFFFFFFF81000000])])).samples.labels
     assert [one.text for one in labels if one.key == "comm"] == ["swapper"]
@@ -57,7 +57,7 @@ def of(records: Sequence[bytes], forge: Forge | None = None) -> list[tuple[int, 
     return stacks(read((forge or Forge()).file(records)))
 
 
-def test_a_sample_is_named_by_what_its_process_had_mapped_then() -> None:
+def test_a_sample_has_the_mappings_of_its_time() -> None:
     forge = Forge()
     at = 0x7F0000001000
     found = of(
@@ -74,7 +74,7 @@ def test_a_sample_is_named_by_what_its_process_had_mapped_then() -> None:
     ]  # fmt: skip
 
 
-def test_a_fork_has_its_parents_maps_until_one_of_the_two_changes_its_own() -> None:
+def test_a_fork_inherits_maps_and_later_changes_are_separate() -> None:
     forge = Forge()
     found = of(
         [
@@ -93,7 +93,7 @@ def test_a_fork_has_its_parents_maps_until_one_of_the_two_changes_its_own() -> N
     assert [files[0][0] for _, files in found] == ["/one", "/childs", "/one", "", "/parents"]
 
 
-def test_many_forks_of_a_process_with_many_maps_cost_no_copies_of_them() -> None:
+def test_forks_do_not_copy_maps() -> None:
     forge = Forge()
     records = [forge.mmap2(7, 0x10000 * (1 + at), 0x1000, 0, f"/{at}", 1) for at in range(3000)]
     for child in range(3000):
@@ -105,7 +105,7 @@ def test_many_forks_of_a_process_with_many_maps_cost_no_copies_of_them() -> None
     assert [files[0][0] for _, files in of(records)] == ["/own", "/2999"]
 
 
-def test_an_exec_drops_the_maps_of_the_program_before_it() -> None:
+def test_an_exec_removes_the_maps_of_the_old_program() -> None:
     forge = Forge()
     found = of(
         [
@@ -120,7 +120,7 @@ def test_an_exec_drops_the_maps_of_the_program_before_it() -> None:
     assert [files[-1][0] for _, files in found] == ["/old", "/new", ""]
 
 
-def test_a_pid_that_is_used_again_has_nothing_of_its_first_process() -> None:
+def test_a_reused_pid_has_no_maps_of_its_first_process() -> None:
     forge = Forge()
     profile = read(
         forge.file(
@@ -139,7 +139,7 @@ def test_a_pid_that_is_used_again_has_nothing_of_its_first_process() -> None:
     assert [labels[0].text for labels in profile.samples.labels] == ["first", "init"]
 
 
-def test_records_of_several_buffers_are_put_in_order_of_time() -> None:
+def test_records_of_several_buffers_are_sorted_by_time() -> None:
     forge = Forge()
     round = forge.record(constants.FINISHED_ROUND, b"", 0)
     one = [forge.sample(7, 7, time, [USER, 0x10000 + time], cpu=0) for time in (10, 30, 50)]
@@ -166,7 +166,7 @@ def test_each_event_is_a_sample_type_of_its_own(big: bool, id_bit: int) -> None:
         assert [list(column) for column in profile.samples.values] == [[2, 1], [150, 0], [0, 2]]
 
 
-def test_a_sample_of_a_group_has_what_came_of_each_member_since_its_last_value() -> None:
+def test_a_group_sample_has_the_increase_of_each_member() -> None:
     group = constants.READ_ID | constants.READ_GROUP
     forge = Forge(kind=KIND & ~constants.HAS_CALLCHAIN | constants.HAS_READ)
     events = [
@@ -180,8 +180,8 @@ def test_a_sample_of_a_group_has_what_came_of_each_member_since_its_last_value()
     profile = read(
         forge.file(
             [
-                forge.sample(7, 7, 1, [], ip=0x1000, behind=values((100, 1), (5, 2))),
-                forge.sample(7, 7, 2, [], ip=0x1000, behind=values((300, 1), (5, 2))),
+                forge.sample(7, 7, 1, [], ip=0x1000, tail=values((100, 1), (5, 2))),
+                forge.sample(7, 7, 2, [], ip=0x1000, tail=values((300, 1), (5, 2))),
             ],
             events,
         )
@@ -189,21 +189,21 @@ def test_a_sample_of_a_group_has_what_came_of_each_member_since_its_last_value()
     assert [list(column) for column in profile.samples.values] == [[2, 1], [300, 0], [0, 5]]
 
 
-def test_branches_that_called_make_the_users_part_of_a_stack() -> None:
+def test_branch_stacks_give_the_user_part_of_a_stack() -> None:
     forge = Forge(kind=KIND | constants.HAS_BRANCH_STACK)
     attribute = forge.attribute(branch_type=constants.BRANCH_CALL_STACK | constants.BRANCH_HW_INDEX)
     calls = [(0x2010, 0x1000), (0x3010, 0x2000)]  # from, to: the innermost first
-    behind = forge.pack("QQ", len(calls), 0) + b"".join(forge.pack("QQQ", *one, 0) for one in calls)
+    tail = forge.pack("QQ", len(calls), 0) + b"".join(forge.pack("QQQ", *one, 0) for one in calls)
     records = [
         forge.mmap2(7, 0x1000, 0x9000, 0, APP, 1),
-        forge.sample(7, 7, 2, [KERNEL, 0xFFFFFFFF81000000, USER, 0x1044, 0x9999], misc=1, behind=behind),
-        forge.sample(7, 7, 3, [KERNEL, 0xFFFFFFFF81000000], misc=1, behind=behind),
+        forge.sample(7, 7, 2, [KERNEL, 0xFFFFFFFF81000000, USER, 0x1044, 0x9999], misc=1, tail=tail),
+        forge.sample(7, 7, 3, [KERNEL, 0xFFFFFFFF81000000], misc=1, tail=tail),
     ]
     found = stacks(read(forge.file(records, [(attribute, [1])])))
     assert [[at for _, at in files[1:]] for _, files in found] == [[0x1044, 0x2010, 0x3010], [0x1000, 0x2010, 0x3010]]
 
 
-def test_user_parts_that_come_later_complete_the_samples_that_wait_for_them() -> None:
+def test_deferred_call_chains_complete_their_samples() -> None:
     forge = Forge()
     records = [
         forge.mmap2(7, 0x1000, 0x9000, 0, APP, 1),
@@ -219,7 +219,7 @@ def test_user_parts_that_come_later_complete_the_samples_that_wait_for_them() ->
     assert any("deferred call chains are missing" in note for note in profile.notes)
 
 
-def test_guests_and_hypervisors_are_told_and_no_file_of_the_host_names_them() -> None:
+def test_guests_and_hypervisors_have_mappings_of_their_own() -> None:
     forge = Forge()
     found = of(
         [
@@ -230,7 +230,7 @@ def test_guests_and_hypervisors_are_told_and_no_file_of_the_host_names_them() ->
     assert [file for file, _ in found[0][1]] == ["[hypervisor]", "[guest.kernel]", "[guest.user]", APP]
 
 
-def test_code_of_bpf_programs_is_named_as_long_as_it_is_there() -> None:
+def test_bpf_programs_are_named_until_they_are_unloaded() -> None:
     forge = Forge()
     at = 0xFFFFFFFFC0001000
 
@@ -252,7 +252,7 @@ def test_code_of_bpf_programs_is_named_as_long_as_it_is_there() -> None:
     assert [[one.function for one in chain] for chain in names] == [["bpf_prog_1234_probe"], []]
 
 
-def test_generated_code_is_of_its_own_process() -> None:
+def test_generated_code_belongs_to_one_process() -> None:
     forge = Forge()
     profile = read(
         forge.file(
@@ -279,7 +279,7 @@ def test_lost_and_skipped_records_are_reported(tmp_path: Path) -> None:
     assert any("AUX data" in note for note in profile.notes)
 
 
-def test_a_killed_recorders_file_is_read_to_its_end() -> None:
+def test_a_recording_of_a_killed_recorder_is_read_to_its_end() -> None:
     forge = Forge()
     data = bytearray(forge.file(recording(forge), data_size=0))
     data[72:104] = b"\xff" * 32  # nearly all features are claimed
@@ -288,7 +288,7 @@ def test_a_killed_recorders_file_is_read_to_its_end() -> None:
     assert any("killed" in note for note in profile.notes)
 
 
-def test_fields_that_are_not_used_are_passed_over() -> None:
+def test_unused_fields_are_skipped() -> None:
     kind = KIND
     for bit in (
         constants.HAS_ADDR, constants.HAS_STREAM_ID, constants.HAS_RAW, constants.HAS_WEIGHT, constants.HAS_DATA_SRC,
@@ -299,9 +299,9 @@ def test_fields_that_are_not_used_are_passed_over() -> None:
     for big in (False, True):
         forge = Forge(big, kind)
         raw = forge.pack("I", 12) + bytes(12)
-        behind = raw + forge.pack("QQQ", 1, 2, 3) + forge.pack("Q", 0) + forge.pack("QQQQ", 4, 5, 6, 7)
-        behind += forge.pack("Q", 16) + bytes(16)
-        sample = forge.sample(7, 7, 2, [USER, 0x1100], behind=behind)
+        tail = raw + forge.pack("QQQ", 1, 2, 3) + forge.pack("Q", 0) + forge.pack("QQQQ", 4, 5, 6, 7)
+        tail += forge.pack("Q", 16) + bytes(16)
+        sample = forge.sample(7, 7, 2, [USER, 0x1100], tail=tail)
         profile = read(forge.file([forge.mmap2(7, 0x1000, 0x1000, 0, APP, 1), sample]))
         assert stacks(profile) == [(2, [(APP, 0x1100)])]
         assert profile.notes == []
@@ -329,7 +329,7 @@ def test_attributes_of_every_version_are_read(size: int) -> None:
     assert stacks(read(forge.file(recording(forge), [(forge.attribute(size=size), [1])]))) == EXPECTED
 
 
-def test_a_recording_comes_through_a_pipe_and_an_open_file(tmp_path: Path) -> None:
+def test_a_recording_is_read_from_a_pipe_and_an_open_file(tmp_path: Path) -> None:
     forge = Forge()
     data = forge.file(recording(forge))
     (tmp_path / "perf.data").write_bytes(b"before" + data)
@@ -339,7 +339,7 @@ def test_a_recording_comes_through_a_pipe_and_an_open_file(tmp_path: Path) -> No
     assert stacks(read(io.BytesIO(data))) == EXPECTED
 
 
-def test_a_name_by_hand_stays(tmp_path: Path) -> None:
+def test_a_name_set_by_hand_is_written(tmp_path: Path) -> None:
     profile = read(Forge().file(recording(Forge())))
     profile.name(0, (Frame("mine"),))
     profile.write(tmp_path / "out.pb.gz")
@@ -348,7 +348,7 @@ def test_a_name_by_hand_stays(tmp_path: Path) -> None:
     assert {one.key for one in again.samples.labels[0]} == {"comm", "pid", "tid", "cpu"}
 
 
-def test_version_1_and_senseless_headers_are_refused() -> None:
+def test_version_1_and_invalid_headers_are_refused() -> None:
     with pytest.raises(ProfileError, match="version 1"):
         read(b"PERFFILE" + bytes(96))
     with pytest.raises(ProfileError, match="header"):
@@ -357,7 +357,7 @@ def test_version_1_and_senseless_headers_are_refused() -> None:
         read(Forge().pipe([], [])[:16])
 
 
-def test_times_become_labels_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_times_become_labels_on_request(tmp_path: Path) -> None:
     forge = Forge()
     records = [forge.comm(7, 7, "app", 1), *(forge.sample(7, 7, at, [USER, 0x1000], period=at) for at in (9, 5, 7))]
     (tmp_path / "perf.data").write_bytes(forge.file(records))
@@ -373,7 +373,7 @@ def test_times_become_labels_where_they_are_asked_for(tmp_path: Path) -> None:
 
 
 def printed_by_perf(path: Path, fields: str) -> list[list[str]]:
-    """The words of each sample that perf script prints of a recording."""
+    """Return the words of each sample in the output of perf script."""
     perf = shutil.which("perf")
     if perf is None:
         pytest.skip("perf is not installed")
@@ -384,19 +384,17 @@ def printed_by_perf(path: Path, fields: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("hardware_index", [0, constants.BRANCH_HW_INDEX])
 @pytest.mark.parametrize("calls", [0, constants.BRANCH_CALL_STACK])
-def test_stacks_beside_branches_are_those_that_perf_script_prints(
-    tmp_path: Path, hardware_index: int, calls: int
-) -> None:
+def test_stacks_with_branches_match_perf_script(tmp_path: Path, hardware_index: int, calls: int) -> None:
     """-j any keeps the call chain; --call-graph lbr makes the user's part of the branches that called, of which perf
     prints the entry of the innermost function where whence has the place in it that the sample was taken at."""
     forge = Forge(kind=KIND | constants.HAS_BRANCH_STACK)
     attribute = forge.attribute(branch_type=calls | hardware_index | 1)
     base, branches = 0x400000, [(0x510, 0x600), (0x410, 0x500), (0x310, 0x400)]
-    behind = forge.pack("Q", len(branches)) + (forge.pack("Q", 0) if hardware_index else b"")
-    behind += b"".join(forge.pack("QQQ", base + start, base + end, 0) for start, end in branches)
+    tail = forge.pack("Q", len(branches)) + (forge.pack("Q", 0) if hardware_index else b"")
+    tail += b"".join(forge.pack("QQQ", base + start, base + end, 0) for start, end in branches)
     chains: list[list[int]] = [[USER, base + 0x610, base + 0x111], [KERNEL, KERNEL_CODE, USER, base + 0x610]]
     records = [forge.mmap2(7, base, 0x10000, 0, APP, 1), forge.comm(7, 7, "app")]
-    records += [forge.sample(7, 7, 2 + at, chain, behind=behind, ip=chain[1]) for at, chain in enumerate(chains)]
+    records += [forge.sample(7, 7, 2 + at, chain, tail=tail, ip=chain[1]) for at, chain in enumerate(chains)]
     path = tmp_path / "perf.data"
     path.write_bytes(forge.file(records, [(attribute, [1])]))
 
@@ -419,7 +417,7 @@ def test_stacks_beside_branches_are_those_that_perf_script_prints(
     assert ours[1] == [KERNEL_CODE, *(base + one for one in (in_file if calls else in_file[:1]))]
 
 
-def test_a_recording_with_kcore_is_named_as_perf_script_names_it(tmp_path: Path) -> None:
+def test_a_recording_with_kcore_matches_perf_script(tmp_path: Path) -> None:
     text = 0xFFFFFFFF9A000000
     symbols = {"_stext": 0, "do_one": 0x1000, "do_two": 0x1100, "_etext": 0x2000}
     folder = tmp_path / "perf.data"

@@ -1,4 +1,4 @@
-"""Recordings of programs in C++, Rust, Go, Python and JavaScript: every frame as `perf script` has it."""
+"""Recordings of programs in C++, Rust, Go, Python and JavaScript: every frame matches `perf script`."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def named(path: Path) -> tuple[Profile, set[str]]:
     ("program", "function"),
     [("cpp", "_Z7recurseiRSt6vectorIP5ShapeSaIS1_EE"), ("rust", "p::spin"), ("go", "main.spin")],
 )
-def test_frame_pointer_stacks_are_those_of_perf_script(
+def test_frame_pointer_stacks_match_perf_script(
     tmp_path: Path, request: pytest.FixtureRequest, program: str, function: str
 ) -> None:
     path = recorded(tmp_path, "-e", "cpu-clock", "-g", program=request.getfixturevalue(program))
@@ -175,7 +175,7 @@ def test_frame_pointer_stacks_are_those_of_perf_script(
     [("-e", "cpu-clock", "-z"), ("-e", "cpu-clock,task-clock", "-a", "-k", "mono", "-z")],
     ids=["alone", "of-the-machine"],
 )
-def test_libraries_that_come_and_go_are_those_of_each_samples_time(
+def test_libraries_loaded_and_unloaded_match_perf_script(
     tmp_path: Path, loader: Path, options: tuple[str, ...]
 ) -> None:
     for one in loader.parent.iterdir():
@@ -187,7 +187,7 @@ def test_libraries_that_come_and_go_are_those_of_each_samples_time(
 
 
 @pytest.mark.parametrize("program", ["cpp", "rust"])
-def test_inlined_calls_and_lines_of_unwound_stacks_are_those_of_perf_script(
+def test_inlined_calls_and_lines_of_unwound_stacks_match_perf_script(
     tmp_path: Path, request: pytest.FixtureRequest, program: str
 ) -> None:
     file = request.getfixturevalue(program)
@@ -197,7 +197,7 @@ def test_inlined_calls_and_lines_of_unwound_stacks_are_those_of_perf_script(
     assert compare_inlined(theirs, ours, file.parent) > SOME
 
 
-def test_stacks_of_go_are_whole_where_perf_has_their_innermost_frame(tmp_path: Path, go: Path) -> None:
+def test_go_stacks_are_complete(tmp_path: Path, go: Path) -> None:
     path = recorded(tmp_path, "-e", "cpu-clock:u", "--call-graph", "dwarf,4096", program=go, rate=199)
     profile, _ = named(path)
     whole = 0
@@ -223,14 +223,14 @@ def compare_injected(theirs: list[Event], ours: list[Event]) -> int:
 
 
 def is_same_code(here: Seen, there: Seen) -> bool:
-    """Whether a frame is of generated code; AssertionError where it is of other code than perf's."""
+    """Return True if a frame is of generated code. Raise AssertionError if it differs from perf's."""
     if "jitted-" not in there.file:
         assert here.address == there.address, (here, there)
         return False
     if here.file.endswith(".dump"):
         assert here.name == there.name, (here, there)
         return True
-    # V8 lists its builtins, too, which lie in node's own text
+    # V8 lists its builtins, too, which are in node's own text
     assert here.name.startswith("Builtins_"), (here, there)
     return False
 
@@ -250,7 +250,7 @@ main()
 
 
 def python(version: tuple[int, int]) -> str:
-    """An interpreter of a version or a later one; skips where there is none."""
+    """Return an interpreter of at least a version, or skip the test."""
     found = [sys.executable] if sys.version_info >= version else []
     found += map(str, Path.home().glob(".pyenv/versions/3.*/bin/python3"))
     found += [path for minor in range(12, 20) if (path := shutil.which(f"python3.{minor}"))]
@@ -262,12 +262,12 @@ def python(version: tuple[int, int]) -> str:
 
 
 def forget(profile: Profile, names: Callable[[int], str]) -> None:
-    """Remove what interpreters wrote into /tmp, by process."""
+    """Remove the files that interpreters wrote into /tmp, by process."""
     for pid in {one.number for labels in profile.samples.labels for one in labels if one.key == "pid"}:
         Path(names(pid)).unlink(missing_ok=True)
 
 
-def test_stacks_of_python_with_a_perf_map_are_those_of_perf_script(tmp_path: Path) -> None:
+def test_python_stacks_with_a_perf_map_match_perf_script(tmp_path: Path) -> None:
     (tmp_path / "w.py").write_text(SCRIPT)
     path = recorded(tmp_path, "-e", "cpu-clock", "-g", program=[python((3, 12)), "-X", "perf", "w.py"])
     profile, names = named(path)
@@ -278,7 +278,7 @@ def test_stacks_of_python_with_a_perf_map_are_those_of_perf_script(tmp_path: Pat
     assert any("PyEval" in name for name in names)
 
 
-def test_stacks_through_pythons_generated_code_are_those_of_perf_inject(tmp_path: Path) -> None:
+def test_stacks_through_generated_code_of_python_match_perf_inject(tmp_path: Path) -> None:
     (tmp_path / "w.py").write_text(SCRIPT)
     program = [python((3, 13)), "-X", "perf_jit", "w.py"]
     path = recorded(
@@ -309,7 +309,7 @@ console.log(sum);
 
 
 @pytest.mark.parametrize("option", ["--perf-basic-prof", "--perf-prof"])
-def test_functions_of_node_are_those_of_perf_script(tmp_path: Path, option: str) -> None:
+def test_functions_of_node_match_perf_script(tmp_path: Path, option: str) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")

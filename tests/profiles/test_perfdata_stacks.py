@@ -1,4 +1,4 @@
-"""Stacks of registers and stack bytes (--call-graph dwarf): generated code, 32-bit programs, what is missing."""
+"""Unwound stacks (--call-graph dwarf): generated code, 32-bit programs, missing registers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEEPER = b"\x0e\x18"  # DW_CFA_def_cfa_offset 24
 
 
 def recording(folder: Path, dump: Dump, samples: list[tuple[int, bytes]], *, misc: int = 2) -> Profile:
-    """Samples (time, what is behind their call chain) of a process with generated code, and its dump beside it."""
+    """Record samples (time, bytes after the call chain) of a process with generated code, and its dump."""
     forge = Forge(kind=UNWOUND)
     attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
     (folder / "jit-7.dump").write_bytes(dump.data)
@@ -34,7 +34,7 @@ def recording(folder: Path, dump: Dump, samples: list[tuple[int, bytes]], *, mis
         forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
         forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
         *(
-            forge.sample(7, 7, time, chain, behind=user, misc=misc, ip=struct.unpack_from("<Q", user, 24)[0])
+            forge.sample(7, 7, time, chain, tail=user, misc=misc, ip=struct.unpack_from("<Q", user, 24)[0])
             for time, user in samples
         ),
     ]
@@ -56,7 +56,7 @@ def names(profile: Profile) -> list[list[str]]:
     return [[frame.function for at in stack for frame in profile.frames[at]] for stack in stacks]
 
 
-def test_generated_code_is_unwound_by_what_its_compiler_told_of_it(tmp_path: Path) -> None:
+def test_generated_code_is_unwound_by_its_recorded_rules(tmp_path: Path) -> None:
     dump = Dump().unwinding(beside_code(32, DEEPER)).load(10, AT, 32, "one", 1)
     dump.unwinding(beside_code(60)).load(12, AT + 0x1000, 60, "caller", 2)
     dump.move(20, AT, AT + 0x2000, 32, 1).load(30, AT + 0x40, 16, "unknown to unwinders", 3)
@@ -67,7 +67,7 @@ def test_generated_code_is_unwound_by_what_its_compiler_told_of_it(tmp_path: Pat
     assert "1 of 4 unwound stacks are incomplete" in profile.notes[-1]
 
 
-def test_code_that_takes_the_place_of_other_code_is_unwound_by_its_own_rules(tmp_path: Path) -> None:
+def test_code_that_replaces_other_code_is_unwound_by_its_own_rules(tmp_path: Path) -> None:
     dump = Dump().unwinding(beside_code(32)).load(10, AT, 32, "one", 1)
     dump.unwinding(beside_code(32)).load(12, AT + 0x1000, 32, "caller", 2)
     dump.unwinding(beside_code(32, DEEPER)).load(20, AT, 32, "two", 3)
@@ -78,7 +78,7 @@ def test_code_that_takes_the_place_of_other_code_is_unwound_by_its_own_rules(tmp
     assert addresses == [[AT + 4, AT + 0x1007], [AT + 4, AT + 0x1008]]
 
 
-def test_a_32_bit_program_among_others_is_unwound_by_its_own_registers(tmp_path: Path) -> None:
+def test_a_32_bit_program_is_unwound_by_its_own_registers(tmp_path: Path) -> None:
     code = 0x7FF00000
     dump = Dump().load(9, AT + 0x3000, 16, "of 64 bits")
     rules = beside_code(32).replace(b"\x0c\x07\x08\x90\x01", b"\x0c\x04\x04\x88\x01").replace(b"\x78\x10", b"\x7c\x08")
@@ -92,7 +92,7 @@ def test_a_32_bit_program_among_others_is_unwound_by_its_own_registers(tmp_path:
         forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
         forge.mmap2(7, code, 0x1000, code, "//anon", 2),
         forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
-        *(forge.sample(7, 7, 20 + at, [], behind=one, ip=1) for at, one in enumerate(samples)),
+        *(forge.sample(7, 7, 20 + at, [], tail=one, ip=1) for at, one in enumerate(samples)),
     ]
     path = tmp_path / "perf.data"
     path.write_bytes(forge.file(records, [(forge.attribute(clock=1, user_registers=MASK, stack=512), [1])]))
@@ -102,15 +102,15 @@ def test_a_32_bit_program_among_others_is_unwound_by_its_own_registers(tmp_path:
 @pytest.mark.parametrize("registers", [False, True])
 def test_a_sample_without_registers_keeps_its_innermost_frame(tmp_path: Path, registers: bool) -> None:
     dump = Dump().load(10, AT, 32, "one", 1)
-    behind = user(AT + 4, 0) if registers else Forge().pack("QQ", 0, 0) + Forge().pack("QQ", AT + 4, AT + 4)
-    assert names(recording(tmp_path, dump, [(15, behind)])) == [["one"]]
+    tail = user(AT + 4, 0) if registers else Forge().pack("QQ", 0, 0) + Forge().pack("QQ", AT + 4, AT + 4)
+    assert names(recording(tmp_path, dump, [(15, tail)])) == [["one"]]
 
 
 @pytest.mark.parametrize("mask", [1 << BP | 1 << IP, 1 << BP | 1 << SP, 1 << BP])
 def test_a_sample_without_pc_or_stack_pointer_keeps_its_innermost_frame(mask: int) -> None:
     forge = Forge(kind=UNWOUND)
-    behind = forge.user([AT + 4] * mask.bit_count(), bytes(16))
-    records = [forge.mmap2(7, AT, 0x4000, AT, "/opt/app", 2), forge.sample(7, 7, 15, [], behind=behind, ip=AT + 4)]
+    tail = forge.user([AT + 4] * mask.bit_count(), bytes(16))
+    records = [forge.mmap2(7, AT, 0x4000, AT, "/opt/app", 2), forge.sample(7, 7, 15, [], tail=tail, ip=AT + 4)]
     attribute = forge.attribute(clock=1, user_registers=mask, stack=512)
     profile = read(forge.file(records, [(attribute, [1])], {6: forge.text("x86_64")}))
     names(profile)
@@ -118,7 +118,7 @@ def test_a_sample_without_pc_or_stack_pointer_keeps_its_innermost_frame(mask: in
     assert "registers of an unknown machine" in profile.notes[-1]
 
 
-def test_a_chain_without_a_user_part_stays_the_kernels_alone(tmp_path: Path) -> None:
+def test_a_chain_without_a_user_part_has_kernel_frames_only(tmp_path: Path) -> None:
     profile = recording(tmp_path, Dump(), [(15, Forge().pack("QQQQ", 0, 0, 0, 0))], misc=constants.IN_KERNEL)
     names(profile)
     assert list(map(profile.address.__getitem__, profile.samples.locations(0))) == [0xFFFFFFFF81000010]
@@ -134,7 +134,7 @@ def test_a_chain_without_a_user_part_stays_the_kernels_alone(tmp_path: Path) -> 
         ([0x4, 0x1008, 0x2008], [1, 2, 0x1008, 0], ["one", "caller"], 0),  # the stack is whole
     ],
 )
-def test_where_a_copy_ends_the_stack_continues_by_the_chain_of_the_same_sample(
+def test_a_stack_continues_past_its_copy_by_the_call_chain(
     tmp_path: Path, chain: list[int], stack: list[int], expected: list[str], continued: int
 ) -> None:
     dump = Dump().unwinding(beside_code(32, DEEPER)).load(10, AT, 32, "one", 1)
@@ -146,7 +146,7 @@ def test_where_a_copy_ends_the_stack_continues_by_the_chain_of_the_same_sample(
     records = [
         forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
         forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
-        forge.sample(7, 7, 15, places, behind=user(AT + 4, *words), misc=constants.IN_KERNEL, ip=0xFFFFFFFF81000010),
+        forge.sample(7, 7, 15, places, tail=user(AT + 4, *words), misc=constants.IN_KERNEL, ip=0xFFFFFFFF81000010),
     ]
     path = tmp_path / "perf.data"
     attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
@@ -159,17 +159,17 @@ def test_where_a_copy_ends_the_stack_continues_by_the_chain_of_the_same_sample(
 
 
 def recording_of_turns(maps: int, others: list[str]) -> Profile:
-    """A process with so many maps, the first of which is mapped anew before each sample, from the next of `others`."""
+    """Return a process whose first map is replaced before each sample by the next of `others`."""
     forge = Forge(kind=UNWOUND)
     records = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(maps)]
     for at, other in enumerate(others):
         records.append(forge.mmap2(7, 0x400000, 0x1000, 0, other, 10 + at))
-        records.append(forge.sample(7, 7, 10 + at, [], behind=user(0x400010), ip=0x400010))
+        records.append(forge.sample(7, 7, 10 + at, [], tail=user(0x400010), ip=0x400010))
     attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
     return read(forge.file(records, [(attribute, [1])]))
 
 
-def test_maps_that_change_with_every_sample_have_a_bound(tmp_path: Path) -> None:
+def test_maps_that_change_with_every_sample_have_a_limit(tmp_path: Path) -> None:
     profile = recording_of_turns(600, [f"/opt/other{at}" for at in range(600)])
     with Locator(dirs=[], local=False) as locator:
         profile.symbolize(locator)
@@ -178,7 +178,7 @@ def test_maps_that_change_with_every_sample_have_a_bound(tmp_path: Path) -> None
     assert any("unwinding of stack copies stopped" in note for note in profile.notes)
 
 
-def test_damaged_rules_of_generated_code_cost_no_more_than_its_callers(tmp_path: Path) -> None:
+def test_damaged_rules_of_generated_code_lose_only_its_callers(tmp_path: Path) -> None:
     dice = random.Random(5)
     for _ in range(60):
         dump = Dump().unwinding(mutated(beside_code(32, DEEPER), dice)).load(10, AT, 32, "one", 1)
@@ -187,7 +187,7 @@ def test_damaged_rules_of_generated_code_cost_no_more_than_its_callers(tmp_path:
         assert found[0] == "one"
 
 
-def test_two_maps_that_take_turns_have_a_bound(tmp_path: Path) -> None:
+def test_two_alternating_maps_have_a_limit(tmp_path: Path) -> None:
     profile = recording_of_turns(3000, [f"/opt/other{at % 2}" for at in range(6000)])
     names(profile)
     assert any("unwinding of stack copies stopped" in note for note in profile.notes)
@@ -199,7 +199,7 @@ def test_maps_of_data_that_change_with_every_sample_cost_nothing() -> None:
     more: list[bytes] = []
     for at in range(600):
         more.append(forge.mmap2(7, 0x10000000, 0x1000 * (1 + at % 7), 0, "//anon", 10 + at, prot=3))
-        more.append(forge.sample(7, 7, 10 + at, [], behind=user(0x400010), ip=0x400010))
+        more.append(forge.sample(7, 7, 10 + at, [], tail=user(0x400010), ip=0x400010))
     attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
     profile = read(forge.file([*maps, *more], [(attribute, [1])]))
     names(profile)
@@ -207,7 +207,7 @@ def test_maps_of_data_that_change_with_every_sample_cost_nothing() -> None:
     assert not any("unwinding of stack copies stopped" in note for note in profile.notes)
 
 
-def test_events_and_processes_that_take_turns_have_their_own_registers_and_maps(tmp_path: Path) -> None:
+def test_alternating_events_and_processes_keep_their_registers_and_maps(tmp_path: Path) -> None:
     dump = Dump().unwinding(beside_code(32, DEEPER)).load(10, AT, 32, "one", 1)
     dump.unwinding(beside_code(60)).load(12, AT + 0x1000, 60, "caller", 2)
     (tmp_path / "jit-7.dump").write_bytes(dump.data)
@@ -215,22 +215,21 @@ def test_events_and_processes_that_take_turns_have_their_own_registers_and_maps(
     narrow = forge.attribute(clock=1, user_registers=MASK, stack=512)
     wide = forge.attribute(clock=1, user_registers=MASK | 1 << 0 | 1 << 20, stack=512)
     stack = struct.pack("<4Q", 1, 2, AT + 0x1008, 0)
-    behind = {1: user(AT + 4, 1, 2, AT + 0x1008, 0), 2: forge.user([5, STACK, STACK, AT + 4, 6], stack)}
+    tail = {1: user(AT + 4, 1, 2, AT + 0x1008, 0), 2: forge.user([5, STACK, STACK, AT + 4, 6], stack)}
     records = [
         forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
         forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
         forge.mmap2(8, AT, 0x4000, AT, "/not/here/either", 3),
     ]
     records += [
-        forge.sample(7 + at % 3 // 2, 7, 20 + at, [], behind=behind[1 + at % 2], ip=1, id=1 + at % 2)
-        for at in range(12)
+        forge.sample(7 + at % 3 // 2, 7, 20 + at, [], tail=tail[1 + at % 2], ip=1, id=1 + at % 2) for at in range(12)
     ]
     path = tmp_path / "perf.data"
     path.write_bytes(forge.file(records, [(narrow, [1]), (wide, [2])]))
     assert names(read(path)) == [["one", "caller"] if at % 3 != 2 else [] for at in range(12)]
 
 
-def test_a_recording_that_is_cut_before_its_stacks_are_unwound_keeps_innermost_frames(tmp_path: Path) -> None:
+def test_a_recording_truncated_before_unwinding_keeps_innermost_frames(tmp_path: Path) -> None:
     dump = Dump().unwinding(beside_code(32, DEEPER)).load(10, AT, 32, "one", 1)
     profile = recording(tmp_path, dump, [(15, user(AT + 4, 1, 2, AT + 0x1008, 0))])
     with open(tmp_path / "perf.data", "r+b") as file:

@@ -1,4 +1,4 @@
-"""Profiles recorded by perf from programs in C++, Rust and C: every address as addr2line has it."""
+"""Profiles recorded by perf from programs in C++, Rust and C: every address matches addr2line."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ BUILDS = {
 
 
 def recorded(folder: Path, language: str) -> str:
-    """perf script's text of a run of the program, with mapping events."""
+    """Return the output of perf script for a run of the program, with mapping events."""
     file, source, build, _ = BUILDS[language]
     for tool in ("perf", build[0], "addr2line"):
         if not shutil.which(tool):
@@ -107,7 +107,7 @@ def recorded(folder: Path, language: str) -> str:
 
 
 def witness(path: Path, wanted: list[int]) -> dict[int, list[tuple[str, str]]]:
-    """addr2line's chains: (function, file:line) for each vaddr."""
+    """Return the chains of addr2line: (function, file:line) for each vaddr."""
     command = ["addr2line", "-afiC", "-e", str(path), *map(hex, wanted)]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     out: dict[int, list[tuple[str, str]]] = {}
@@ -165,7 +165,7 @@ def test_a_recorded_program_is_named_as_addr2line_names_it(tmp_path: Path, langu
 
 
 def script_of(folder: Path, *record: str) -> str:
-    """perf script's text of a run recorded with these words, with mapping events."""
+    """Return the output of perf script for a run recorded with some options, with mapping events."""
     if not shutil.which("perf"):
         pytest.skip("no perf on this machine")
     command = ["perf", "record", "-q", "-F", "499", "-g", "-o", "perf.data", *record]
@@ -177,7 +177,7 @@ def script_of(folder: Path, *record: str) -> str:
 
 
 def nameless(text: str, file: str) -> str:
-    """The text as it is when perf knows no names for the frames of some files."""
+    """Return the text without names for the frames of some files."""
     return re.sub(rf"^(\t *[0-9a-f]+) .* (\({file}\))$", r"\1 [unknown] \2", text, flags=re.MULTILINE)
 
 

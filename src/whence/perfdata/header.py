@@ -103,8 +103,8 @@ def read_features(source: ByteSource, order: str, head: bytes, table: int, featu
     # the table points outside the file
     for word in ("Q", "I"):
         size = struct.calcsize(word)
-        words = struct.unpack_from(f"{order}{FEATURE_BITS // 8 // size}{word}", head, FEATURES_OFFSET)
-        bits = [bit for bit in range(FEATURE_BITS) if words[bit // (8 * size)] >> bit % (8 * size) & 1]
+        bitmap = struct.unpack_from(f"{order}{FEATURE_BITS // 8 // size}{word}", head, FEATURES_OFFSET)
+        bits = [bit for bit in range(FEATURE_BITS) if bitmap[bit // (8 * size)] >> bit % (8 * size) & 1]
         rows = bytes(source.read(table, ENTRY * len(bits)))
         if len(rows) < ENTRY * len(bits):
             continue
