@@ -1,7 +1,7 @@
-"""A program stepped instruction by instruction under ptrace, its calls and returns followed on a shadow stack.
+"""Step a program instruction by instruction under ptrace, with a shadow stack of its calls and returns.
 
-At each step the shadow stack says what unwinding has to find: the return address of the innermost call that has not
-returned, and where it lies. x86-64 Linux.
+At each step the shadow stack has the expected result of unwinding: the return address of the innermost call that has
+not returned, and its address. x86-64 Linux.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Stepper:
         return pid
 
     def learn(self) -> None:
-        """What the process has mapped by now."""
+        """Read the mappings that the process has now."""
         modules = Modules(SnapshotMappings.take(self.pid, Resolver()), None)
         self.code = CoreCode(modules, self.memory)
         self.unwinder = Unwinder(X86_64, self.code, self.memory)
@@ -147,7 +147,7 @@ class Stepper:
     def run(self, most: int) -> Report:
         """Step until the program ends, at most so often, and compare at each step."""
         report = Report()
-        shadow: list[tuple[int, int]] = []  # where a return address lies, and what it is
+        shadow: list[tuple[int, int]] = []  # (address, return address)
         libc, registers = self.libc, self.registers
         before = OTHER
         while report.steps < most:

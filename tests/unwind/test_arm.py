@@ -124,7 +124,7 @@ def test_a_stacks_explanation_uses_the_given_program(capsys: pytest.CaptureFixtu
 
 def test_a_frame_record_leads_to_what_makecontext_wrote() -> None:
     process = Process()
-    process.code[0x100:0x103] = bytes.fromhex("4889dc")  # mov %rbx, %rsp: behind no call
+    process.code[0x100:0x103] = bytes.fromhex("4889dc")  # mov %rbx, %rsp: not after a call
     process.words(STACK + 0x20, 0, CODE + 0x100)
     found = process.unwind(CODE + 0x10, STACK, r6=STACK + 0x20)
     assert [frame.pc for frame in found.frames] == [CODE + 0x10, CODE + 0x100]

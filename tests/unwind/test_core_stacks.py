@@ -61,7 +61,7 @@ def ours(core: Path) -> dict[int, list[int | None]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_frames_of_every_thread_are_gdbs(kind: str, tmp_path: Path) -> None:
+def test_the_frames_of_every_thread_match_gdb(kind: str, tmp_path: Path) -> None:
     program = compiled(tmp_path, "-pthread", *KINDS[kind], source=PROGRAM, name=kind)
     for mode in MODES.get(kind, "h"):
         core = core_of(program, mode)
@@ -94,7 +94,7 @@ def test_code_without_cfi_is_unwound_by_its_instructions(words: tuple[str, ...],
     assert all(functions(one)[-1] == "wait_here" or one.end is End.COMPLETE for one in others)  # which never returns
 
 
-def test_a_thread_is_told_with_its_signal_registers_and_inlined_calls(
+def test_a_thread_is_printed_with_its_signal_registers_and_inlined_calls(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = compiled(tmp_path, "-pthread", "-O1", source=PROGRAM)
@@ -162,7 +162,7 @@ def test_a_stack_that_overflowed_keeps_both_ends_and_counts_the_middle(tmp_path:
     assert [*functions(stack)[-4:]] == ["main", "__libc_start_call_main", "__libc_start_main_impl", "_start"]
 
 
-def test_a_cut_core_has_stacks_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_truncated_core_has_stacks_up_to_its_end(tmp_path: Path) -> None:
     program = compiled(tmp_path, "-pthread", "-O2", source=PROGRAM)
     core = core_of(program, "d")
     whole = core.read_bytes()
@@ -173,7 +173,7 @@ def test_a_cut_core_has_stacks_as_far_as_it_goes(tmp_path: Path) -> None:
             assert stack.frames
 
 
-def test_a_core_whose_place_another_file_took_is_an_error_and_not_stacks_of_that_one(tmp_path: Path) -> None:
+def test_a_replaced_core_is_an_error(tmp_path: Path) -> None:
     core = core_of(compiled(tmp_path, "-O2", source=PROGRAM), "d")
     opened = whence.Core(core)
     other = tmp_path / "other"
@@ -204,7 +204,7 @@ int main(int argc, char **argv) {
 
 
 @pytest.mark.parametrize("options", [("-O0",), ("-O2",), ("-O3", "-static")], ids=" ".join)
-def test_exceptions_in_flight_unwind_as_gdb_has_them(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_exceptions_in_flight_match_gdb(options: tuple[str, ...], tmp_path: Path) -> None:
     """Not caught, in a destructor on the way, and in their handler."""
     compiler = shutil.which("g++")
     if compiler is None:
@@ -239,7 +239,7 @@ def test_musl_without_cfi_has_its_stack_by_prologues_and_guesses(tmp_path: Path)
 def test_threads_of_musl_are_unwound_to_the_entry_of_the_program_or_the_thread(
     options: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """musl has no CFI, and what calls main or a thread's function, or aborts, never returns."""
+    """Code of musl has no CFI, and its functions that call main or abort do not return."""
     if shutil.which("musl-gcc") is None:
         pytest.skip("no musl-gcc on this machine")
     (tmp_path / "program.c").write_text(PROGRAM)

@@ -52,7 +52,7 @@ def test_an_invalid_instruction_is_refused(code: str) -> None:
         unwound(bytes.fromhex(code))
 
 
-def test_any_bytes_end_in_words_or_rules() -> None:
+def test_any_bytes_give_errors_or_rules() -> None:
     generator = random.Random(3)
     for _ in range(5000):
         code = generator.randbytes(generator.randint(0, 12))

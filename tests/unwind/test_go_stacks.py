@@ -1,4 +1,4 @@
-"""Stacks of Go programs: those that Go itself prints, with and without symbols, across its switches of stacks."""
+"""Stacks of Go programs match Go's own tracebacks, with and without symbols, across switches of stacks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def crashed(program: Path, mode: str, folder: Path) -> tuple[Path, list[tuple[int, int]]]:
-    """The core of a program, and (sp, pc) of the frames that it prints of the goroutine that crashed."""
+    """Return a program's core, and (sp, pc) of the frames that it prints for the goroutine that crashed."""
     if CORE_PATTERN.read_text().strip() not in ("core", "core.%p"):
         pytest.skip("cores do not go into the folder of the process here")
 
@@ -122,7 +122,7 @@ CALLER = 0x402050
 
 
 def after_c(machine: Machine, code: str, words: dict[int, int]) -> FrameStep | None:
-    """The caller of asmcgocall whose call of C returns to this code, with these words in memory."""
+    """Return the caller of asmcgocall, whose call of C returns to `code`, with these words in memory."""
     text = bytes.fromhex(code).ljust(64, b"\x90")
     memory = {GOROUTINE: GO_STACK, GOROUTINE + 8: GO_STACK + 0x1000, **words}
 

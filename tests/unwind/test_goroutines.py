@@ -106,7 +106,7 @@ def test_goroutines_of_a_live_program_are_those_that_go_prints(
     finally:
         child.kill()
     expected = by_go(text)
-    expected.pop(0, None)  # the thread's own stack, on which the signal came
+    expected.pop(0, None)  # the thread's own stack, which received the signal
     assert len(expected) > 205
     assert by_whence(found, system=True) == expected  # a signal shows the runtime's own, too
     assert found.problems == []
@@ -198,7 +198,7 @@ def test_texts_that_can_not_be_read_are_left_to_the_table(parked: Path) -> None:
 
 
 def of_version(parked: Path, out: Path, version: bytes) -> Path:
-    """The same program whose build info claims another release of two digits."""
+    """Write a copy of the program whose build info has another release of two digits."""
     data = parked.read_bytes()
     claimed, count = re.subn(rb"(%s.{19}go1\.)\d\d" % re.escape(MAGIC), rb"\g<1>" + version, data, flags=re.DOTALL)
     assert count == 1
@@ -390,7 +390,7 @@ def test_a_goroutine_that_is_listed_twice_counts_once() -> None:
 
 
 def reader_of(memory: Forged, changes: int = 0) -> _Reader:
-    """A reader of memory in which the goroutine is elsewhere after each of the first `changes` readings."""
+    """Make a reader of memory in which the goroutine moves after each of the first `changes` readings."""
     changed = 0
 
     def forget() -> None:

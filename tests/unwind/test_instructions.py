@@ -1,4 +1,4 @@
-"""Rows of code without CFI: those that its CFI has, where there is some, and what they are of forged instructions."""
+"""Rows of code without CFI match its CFI if it has some; rows of forged instructions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ def path_of(code: str, bits: int = 64) -> CodePath:
 
 
 @pytest.mark.parametrize("bits", LIBRARIES)
-def test_the_rows_of_libcs_code_are_those_of_its_cfi(bits: int) -> None:
-    """Nearly all, where a way leads to a return; at run time a return address must lie behind a call, too. Some
-    functions of i386 take their argument off the stack, which their callers don't show."""
+def test_rows_of_libc_code_match_its_cfi(bits: int) -> None:
+    """Nearly all match where a path leads to a return. At run time a return address must also follow a call.
+
+    Some functions of i386 pop their argument, which their callers do not show.
+    """
     if not Path(LIBRARIES[bits]).is_file():
         pytest.skip(f"no {LIBRARIES[bits]} on this machine")
     with ElfFile.open(LIBRARIES[bits]) as elf:
@@ -57,7 +59,7 @@ def test_the_rows_of_libcs_code_are_those_of_its_cfi(bits: int) -> None:
         assert wrong < right / (50 if bits == 64 else 10)
 
 
-def test_lengths_are_objdumps(tmp_path: Path) -> None:
+def test_lengths_match_objdump(tmp_path: Path) -> None:
     """Of every instruction of libc's functions with vector instructions, and of those before them."""
     if shutil.which("objdump") is None or not Path(LIBRARIES[64]).is_file():
         pytest.skip("compared with objdump, over a libc of x86-64")
@@ -83,7 +85,7 @@ def test_lengths_are_objdumps(tmp_path: Path) -> None:
 RA = {16: Rule(How.OFFSET, -8)}
 
 
-def test_what_a_function_takes_back_says_where_its_caller_is() -> None:
+def test_the_pops_of_a_function_lead_to_its_caller() -> None:
     (row,) = path_of("4883c428 5b 5d c3").to_return(START)  # add $40, %rsp; pop %rbx; pop %rbp; ret
     assert row.cfa == Cfa(7, 64)
     assert row.rules == {**RA, 3: Rule(How.OFFSET, -24), 6: Rule(How.OFFSET, -16)}
@@ -97,8 +99,8 @@ def test_what_a_function_takes_back_says_where_its_caller_is() -> None:
     assert row.cfa == Cfa(7, 16)
 
 
-def test_a_stack_pointer_that_was_saved_is_read_again() -> None:
-    """gcc's main of i386, which aligns its stack."""
+def test_a_saved_stack_pointer_is_restored() -> None:
+    """Code of gcc: main of i386, which aligns its stack."""
     (row,) = path_of("8b4dfc 5b c9 8d61fc c3", 32).to_return(
         START
     )  # mov -4(%ebp), %ecx; pop; leave; lea -4(%ecx), %esp
@@ -113,10 +115,10 @@ def test_the_code_after_a_call_that_does_not_return_is_of_another_function() -> 
     assert path_of("e800010000 0f1f4000 4883ec18 4883c418 c3").to_return(START) == []
     assert path_of("0f0b c3").to_return(START) == []  # ud2
     assert path_of("ebfe").to_return(START) == []  # a loop for ever
-    assert path_of("4829c4 c3").to_return(START) == []  # sub %rax, %rsp: nobody knows
+    assert path_of("4829c4 c3").to_return(START) == []  # sub %rax, %rsp: unknown
 
 
-def test_what_a_function_put_on_the_stack_says_so_too() -> None:
+def test_the_pushes_of_a_function_lead_to_its_caller() -> None:
     code = "55 53 4883ec18 e800010000 31c0 e800020000"  # push %rbp; push %rbx; sub $24, %rsp; call; xor; call
     row = path_of(code + "90").from_start(START, START + 11)
     assert row is not None

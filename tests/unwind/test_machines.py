@@ -38,7 +38,7 @@ def stack(machine: str) -> whence.Stack:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_a_core_of_each_machine_has_its_whole_stack(machine: str) -> None:
+def test_a_core_of_each_machine_has_its_complete_stack(machine: str) -> None:
     found = stack(machine)
     assert (found.end, found.detail) == (End.COMPLETE, "")
     assert [frame.place.frames[0].function for frame in found.frames] == CALLS
@@ -46,7 +46,7 @@ def test_a_core_of_each_machine_has_its_whole_stack(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_the_frames_of_each_machine_are_gdbs(machine: str) -> None:
+def test_the_frames_of_each_machine_match_gdb(machine: str) -> None:
     if shutil.which("gdb-multiarch") is None:
         pytest.skip("gdb-multiarch is not on this machine")
     if machine == "riscv64":
@@ -55,7 +55,9 @@ def test_the_frames_of_each_machine_are_gdbs(machine: str) -> None:
     done = subprocess.run(
         [*command, CORES / machine, CORES / f"{machine}.core"], capture_output=True, text=True, timeout=60
     )
-    _, *theirs = [int(one, 16) for one in re.findall(r"^#\d+ +0x([0-9a-f]+) in", done.stdout, re.M)]  # #0 comes twice
+    _, *theirs = [
+        int(one, 16) for one in re.findall(r"^#\d+ +0x([0-9a-f]+) in", done.stdout, re.M)
+    ]  # #0 is printed twice
     assert [frame.pc for frame in stack(machine).frames][: len(theirs)] == theirs
     assert len(theirs) >= 6
 
@@ -67,7 +69,7 @@ def test_a_program_that_does_not_fit_is_not_taken(capsys: pytest.CaptureFixture[
 
 
 def without_cfi(machine: str, folder: Path) -> Path:
-    """The program of a machine, its .eh_frame and .eh_frame_hdr as if they were something else."""
+    """Write the program of a machine with .eh_frame and .eh_frame_hdr hidden."""
     data = (CORES / machine).read_bytes().replace(b".eh_frame", b".no_frame")
     path = folder / machine
     path.write_bytes(data.replace(struct.pack("<I", PT_GNU_EH_FRAME), bytes(4)))
@@ -95,7 +97,7 @@ def test_a_back_chain_of_s390x_leads_to_return_addresses_in_the_callers_frames()
         struct.pack_into(">Q", process.stack, chain + 112 - STACK, CODE + 0x100 * (index + 1))
     machine = process.machine
     unwinder = Unwinder(machine, process, process, "big")
-    found = unwinder.unwind(CODE + 0x10, {machine.sp: STACK, 14: CODE + 0x8})  # behind a call of its own
+    found = unwinder.unwind(CODE + 0x10, {machine.sp: STACK, 14: CODE + 0x8})  # after its own call
     assert [frame.pc - CODE for frame in found.frames] == [0x10, 0x100, 0x200, 0x300]
     assert {frame.found_by for frame in found.frames[1:]} == {FoundBy.BACK_CHAIN}
     assert found.end is End.COMPLETE
@@ -103,5 +105,5 @@ def test_a_back_chain_of_s390x_leads_to_return_addresses_in_the_callers_frames()
         CODE + 0x800, {machine.sp: STACK, 14: CODE + 0x900}
     )  # at its beginning: it has no frame yet
     assert [frame.pc - CODE for frame in found.frames] == [0x800, 0x900, 0x100, 0x200, 0x300]
-    struct.pack_into(">Q", process.stack, 0x100, STACK + 0x80)  # the chain goes down again
+    struct.pack_into(">Q", process.stack, 0x100, STACK + 0x80)  # the chain turns downwards
     assert unwinder.unwind(CODE + 0x10, {machine.sp: STACK, 14: CODE + 0x8}).end is End.NO_CFI

@@ -36,7 +36,7 @@ int main(void) { return inner(0) + getpid() + getppid(); }
 
 
 def sampled(core: Path, most: int = STACK_BYTES, times: int = 1) -> tuple[list[ThreadStack], SampleStacks]:
-    """The stacks of a core's threads, and those that they have as samples, `times` of each."""
+    """Return the stacks of a core's threads, and the stacks of `times` samples of each thread."""
     with ElfFile.open(core) as elf:
         mappings = read_core(elf)
         expected = core_stacks(elf, mappings, Locator())
@@ -97,7 +97,7 @@ def test_equal_samples_have_equal_stacks(program: Path) -> None:
 
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The pcs of threads that the unwinder in Python is asked for, as it is asked."""
+    """Record the pcs of threads that the Python unwinder unwinds."""
     asked: list[int] = []
     unwind = Unwinder.unwind
 

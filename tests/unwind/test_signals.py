@@ -13,19 +13,19 @@ PID = 4242
 
 
 def siginfo(number: int, code: int, field: int) -> bytes:
-    """The beginning of struct siginfo on 64-bit machines: number, errno, code, then the union."""
+    """Return the start of struct siginfo on 64-bit machines: number, errno, code, then the union."""
     return struct.pack("<iii4xQ", number, 0, code, field)
 
 
 @pytest.mark.parametrize(("code", "sender"), [(0, PID), (-1, PID), (-3, PID), (-6, PID), (-2, None), (-4, None)])
-def test_who_sent_a_signal_is_told_where_siginfo_tells_a_process(code: int, sender: int | None) -> None:
+def test_the_sender_is_reported_if_siginfo_has_a_process(code: int, sender: int | None) -> None:
     """What a timer (-2) or asynchronous input (-4) sends has an id or a value there."""
     found = read_signal(signal.SIGUSR1, siginfo(signal.SIGUSR1, code, PID), 64, "little")
     cause = f"sent by process {sender}" if sender else ""
     assert found == Signal(signal.SIGUSR1, "SIGUSR1", cause, None, sender)
 
 
-def test_an_address_is_told_with_the_cause() -> None:
+def test_an_address_is_reported_with_its_cause() -> None:
     found = read_signal(signal.SIGSEGV, siginfo(signal.SIGSEGV, 1, 0x1234), 64, "little")
     assert str(found) == "SIGSEGV, address 0x1234 not mapped"
     assert found.address == 0x1234

@@ -1,4 +1,4 @@
-"""The caller at every instruction of a run is the one that the calls and returns before it tell."""
+"""The caller at every instruction of a run matches the calls and returns before it."""
 
 from __future__ import annotations
 

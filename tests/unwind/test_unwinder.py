@@ -36,7 +36,7 @@ def test_a_caller_is_looked_up_before_its_return_address_and_what_a_signal_inter
 
 
 def test_what_a_context_was_made_to_return_to_is_outermost() -> None:
-    """makecontext puts the address of __start_context on the stack, whose CFI in glibc 2.36 has a return address."""
+    """The CFI of __start_context, which makecontext returns to, has a return address in glibc 2.36."""
     process = Process()
     process.code[0x110:0x113] = bytes.fromhex("4889dc")  # mov %rbx, %rsp
     process.describe(0x000, 0x100, Cfa(SP_X86, 8), r16=PUSHED)
@@ -71,7 +71,7 @@ def test_each_rule_gets_its_register() -> None:
 
 
 def test_a_return_address_in_a_register_is_taken_from_it() -> None:
-    """glibc's vfork keeps it in rdi."""
+    """As vfork of glibc, which saves it in rdi."""
     process = Process()
     process.describe(0, 0x100, Cfa(SP_X86, 0), r16=Rule(How.REGISTER, 5))
     process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
@@ -95,7 +95,7 @@ def test_trampolines_are_known_by_their_bytes_where_no_cfi_is() -> None:
 
 
 def test_cfi_may_lead_to_another_stack_whose_pc_follows_a_call() -> None:
-    """gcc's __morestack runs a function on a new piece of stack."""
+    """As __morestack of gcc, which runs a function on a new stack."""
 
     class Pieces(Process):
         def region(self, address: int) -> tuple[int, int] | None:
@@ -290,7 +290,7 @@ def test_a_guessed_caller_follows_a_call_of_the_function_or_an_indirect_one_and_
 
 
 def test_the_cfa_of_a_plt_counts_by_the_pc() -> None:
-    """rsp + 8 + 8 * ((rip & 15) >= 11): what the linker writes for stubs, of the innermost frame, too."""
+    """Linkers write rsp + 8 + 8 * ((rip & 15) >= 11) for stubs."""
     process = Process()
     plt = bytes.fromhex("770880003f1a3b2a332422")
     process.describe(0, 0x100, Cfa(0, 0, plt), r16=PUSHED)
@@ -331,7 +331,7 @@ def test_a_threads_first_frame_has_no_caller_without_cfi_either() -> None:
 
 
 def test_a_register_that_was_popped_again_has_its_value_though_its_slot_is_dead() -> None:
-    """What lies below the stack pointer is in no copy of the stack; the way to the return says whether it is needed."""
+    """Copies of a stack end at the stack pointer; the code up to the return shows that the slot is not needed."""
     process = Process()
     process.describe(0x000, 0x100, Cfa(SP_X86, 8), r16=PUSHED, r6=Rule(How.OFFSET, -16))
     process.describe(0x100, 0x200, Cfa(FP_X86, 16), r16=PUSHED)

@@ -1,6 +1,6 @@
-"""Where the table lies: by section, by symbol, by its magic.
+"""Find the table: by section, by symbol, or by its magic.
 
-A section of type SHT_NOBITS (--only-keep-debug) holds no table; that of the stripped file does.
+A section of type SHT_NOBITS (--only-keep-debug) has no bytes; the stripped file has the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SYMBOLS = ("runtime.pclntab", "runtime.pcheader")
 
 
 class FoundTable(Record, frozen=True):
-    """The bytes of a table, from its header to the end of the section or segment; their vaddr; how they were found."""
+    """The bytes from a table's header to the end of its section or segment, their vaddr, and how they were found."""
 
     data: memoryview
     vaddr: int
@@ -26,7 +26,7 @@ class FoundTable(Record, frozen=True):
 
 
 def find(elf: ObjectFile) -> FoundTable | None:
-    """The table; None when the file has none."""
+    """Return the table, None if the file has none."""
     for name in SECTIONS:
         section = elf.section(name)
         if section is None or not section.in_file or not section.size:
@@ -38,7 +38,7 @@ def find(elf: ObjectFile) -> FoundTable | None:
         if name != ".data.rel.ro":
             if len(data) >= 4 and bytes(data[:4]) in MAGICS:
                 return FoundTable(data, section.vaddr, f"section {name}")
-            if len(data):  # the section's name is a promise: what is there is a table, if perhaps a damaged one
+            if len(data):  # a table, if perhaps a damaged one
                 offset = next(_headers(data), 0)
                 return FoundTable(data[offset:], section.vaddr + offset, f"section {name}")
         elif _is_go(elf):
@@ -48,12 +48,12 @@ def find(elf: ObjectFile) -> FoundTable | None:
 
 
 def _is_go(elf: ObjectFile) -> bool:
-    """Whether it has sections that only the Go linker makes; strip leaves them."""
+    """Return True if the file has sections that only the Go linker makes; strip keeps them."""
     return any(elf.section(name) is not None for name in GO_SECTIONS)
 
 
 def _headers(data: memoryview) -> Iterator[int]:
-    """Offsets of headers that obey the rules, lowest first."""
+    """Yield the offsets of valid headers, lowest first."""
     raw = bytes(data)
     hits = []
     for magic in MAGICS:
@@ -66,7 +66,7 @@ def _headers(data: memoryview) -> Iterator[int]:
         try:
             read_header(data[offset:])
         except GopclntabError:
-            continue  # eight bytes of something else, such as a program that reads tables like this one
+            continue  # other bytes, such as of a program that reads such tables
         yield offset
 
 
@@ -80,13 +80,13 @@ def _by_symbol(elf: ObjectFile) -> FoundTable | None:
 
 
 def symbol_value(elf: ObjectFile, name: str) -> int | None:
-    """The value of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
-    found = symbol_extent(elf, name)
-    return None if found is None else found[0]
+    """Return the value of a symbol in .symtab, None without the symbol or a readable .symtab."""
+    extent = symbol_extent(elf, name)
+    return None if extent is None else extent[0]
 
 
 def symbol_extent(elf: ObjectFile, name: str) -> tuple[int, int] | None:
-    """Value and size of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
+    """Return value and size of a symbol in .symtab, None without the symbol or a readable .symtab."""
     try:
         if not elf.may_have_symbol(name):
             return None
@@ -98,7 +98,7 @@ def symbol_extent(elf: ObjectFile, name: str) -> tuple[int, int] | None:
 
 
 def _by_magic(elf: ObjectFile) -> FoundTable | None:
-    """Scan what the file loads, when no section table says what is there, or it is a Go program's, renamed."""
+    """Search loaded bytes, if there is no section table or a Go program's sections are renamed."""
     if elf.sections and not _is_go(elf):
         return None
     for segment in elf.segments:

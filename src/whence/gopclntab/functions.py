@@ -1,4 +1,4 @@
-"""Functions: functab and its records as columns, read in one pass and bounded by the code they claim."""
+"""Functions: functab and its records as columns, read in one pass and bounded by the code they cover."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ SAMPLES = 256
 
 
 class Function(Record, frozen=True):
-    """One function, for people. [entry, end) are vaddrs; the end is the next function's entry, padding included."""
+    """A function: [entry, end) in vaddrs. The end is the next function's entry, so padding is included."""
 
     entry: int
     end: int
     name: str
 
 
-class Functions(Record, frozen=True):
-    """Functions in the table's order, as columns of vaddrs and of names (references)."""
+class FunctionExtents(Record, frozen=True):
+    """The extents of all functions in the table's order, as columns: vaddrs, and names as references."""
 
     entry: array[int]
     end: array[int]
@@ -33,12 +33,12 @@ class Functions(Record, frozen=True):
 ROW_COLUMNS = ("entry", "end", "tree", "name", "pcsp", "pcfile", "pcln", "cu", "pcinl", "start")
 
 
-class FunctionColumns:
-    """What the records say, a row per row of functab.
+class PclntabFunctions:
+    """The records of functions as columns, a row per row of functab.
 
-    `name` is an offset, NO_FUNCTION in a damaged row; `start` the line the function starts on, 0 where records have
-    none. `tree` is where the inline tree lies, as funcdata has it, NO_TREE where there is none.
-    `longest` and `together` are bytes of code: of the longest function, and of all. `damaged` counts rows.
+    `name` is an offset, NO_FUNCTION in a damaged row. `start` is the line that the function starts on, 0 if not
+    recorded. `tree` is the inline tree's position as in funcdata, NO_TREE without one. `longest` and `total` are bytes
+    of code: of the longest function and of all. `damaged` counts rows.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class FunctionColumns:
         "pcln",
         "pcsp",
         "start",
-        "together",
+        "total",
         "tree",
     )
 
@@ -62,60 +62,67 @@ class FunctionColumns:
         self.name, self.pcsp, self.pcfile, self.pcln, self.cu, self.pcinl, self.start = (
             array("I", bytes(4 * rows)) for _ in range(7)
         )
-        self.damaged = self.longest = self.together = 0
+        self.damaged = self.longest = self.total = 0
 
-    def holding(self, vaddrs: Iterable[int]) -> FunctionColumns:
-        """The rows whose code holds any of the vaddrs, in the same order."""
+    def holding(self, vaddrs: Iterable[int]) -> PclntabFunctions:
+        """Return the rows whose code contains any of the vaddrs, in the same order."""
         rows = array("I", bytes(4 * len(self.entry)))
         del rows[functions_kernel.rows_holding(self, array("Q", sorted(vaddrs)), rows) :]
-        some = FunctionColumns(0)
+        some = PclntabFunctions(0)
         for name in ROW_COLUMNS:
             column: array[int] = getattr(self, name)
             setattr(some, name, array(column.typecode, [column[row] for row in rows]))
         spans = [end - entry for entry, end, name in zip(some.entry, some.end, some.name) if name != NO_FUNCTION]
-        some.longest, some.together = max(spans, default=0), sum(spans)
+        some.longest, some.total = max(spans, default=0), sum(spans)
         return some
 
 
 def field(data: memoryview, header: PclntabHeader, index: int) -> int:
-    """A field of functab: entries have even indexes, offsets of records odd ones."""
+    """Return a field of functab: entries have even indexes, offsets of records odd ones."""
     offset = header.functab_at + index * header.field
     return int.from_bytes(data[offset : offset + header.field], header.order)
 
 
 def sample_offsets(data: memoryview, header: PclntabHeader) -> list[int]:
-    """functab's first entry, samples of the others, and its last, which ends the table."""
+    """Return functab's first entry, samples of the others, and its last entry, which ends the table."""
     count = header.functions
     if not count:
-        raise GopclntabError("functab", 0, "it holds at least one function", 0)
+        raise GopclntabError("functab", 0, "the table has no functions")
     sampled = range(0, count, max(1, count // SAMPLES))
     return [field(data, header, 2 * index) for index in sampled] + [field(data, header, 2 * count)]
 
 
 class RecordLayout(Record, frozen=True):
-    """Where functab and the fields of its records lie, as the kernel reads them. Offsets in a record count from the
-    field behind its entry; -1 is a field that the version does not have."""
+    """Offsets in functab and its records, for the kernel.
+
+    Offsets in a record count from the field after its entry; -1: the version has no such field.
+    """
 
     big: bool
     functab: int  # offset in the table
     count: int
-    field: int  # the width of a field of functab, and of a record's entry
-    records: int  # what offsets of records count from
+    field: int  # width of a field of functab, and of a record's entry
+    records: int  # base of record offsets
     cu_at: int
     last_at: int
     start_at: int
-    wide_last: bool  # the number of funcdata is all of the last word, not its last byte
-    pcdata: int  # which of the pcdata and funcdata describe inlined calls
+    wide_last: bool  # the number of funcdata is the last word, not its last byte
+    pcdata: int  # indexes of the pcdata and funcdata of inlined calls
     funcdata: int
-    pointer: int  # the width of a funcdata pointer; 0 where funcdata are 32-bit offsets
+    pointer: int  # width of a funcdata pointer; 0: funcdata are 32-bit offsets
 
 
 def read_functions(
     data: memoryview, header: PclntabHeader, inlined_in: tuple[int, int], base: int, code: int
-) -> FunctionColumns:
-    """The columns. `inlined_in` are the indexes of the pcdata and the funcdata of inlined calls. `base` is
-    added to entries; the functions may claim at most twice `code` bytes of code."""
-    columns = FunctionColumns(header.functions)
+) -> PclntabFunctions:
+    """Read the records of all functions.
+
+    Args:
+        inlined_in: the indexes of the pcdata and the funcdata of inlined calls.
+        base: added to entries.
+        code: bytes of code in the file; the functions may cover at most twice as much.
+    """
+    columns = PclntabFunctions(header.functions)
     version = header.version
     layout = RecordLayout(
         header.order == "big",
@@ -130,19 +137,20 @@ def read_functions(
         *inlined_in,
         0 if version.relative else header.pointer,
     )
-    columns.damaged, first, columns.longest, columns.together = functions_kernel.read(data, layout, base, columns)
+    columns.damaged, first, columns.longest, columns.total = functions_kernel.read(data, layout, base, columns)
     if columns.damaged == header.functions:
-        rule = "its rows lead to records that repeat their entries"
-        raise GopclntabError("functab", 2 * first * header.field, rule, "none that does")
-    if columns.together > 2 * code:
-        raise GopclntabError("functab", 0, f"its functions share {code} bytes of code", f"{columns.together} bytes")
+        raise GopclntabError("functab", 2 * first * header.field, "no row refers to a record with the same entry")
+    if columns.total > 2 * code:
+        raise GopclntabError(
+            "functab", 0, f"functions cover {columns.total} bytes, but the file has {code} bytes of code"
+        )
     return columns
 
 
 def _counts_are_words(data: memoryview, header: PclntabHeader) -> bool:
-    """Whether a record's number of funcdata is a word (1.2 to 1.11) or the word's last byte (1.12 to 1.15).
+    """Return True if a record's number of funcdata is a word (1.2 to 1.11), not its last byte (1.12 to 1.15).
 
-    The word's other bytes are a function id and zeros then. In big-endian files both are read alike.
+    In the second case the word's other bytes are a function id and zeros. In big-endian files both have the same value.
     """
     if header.order == "big":
         return False
@@ -153,10 +161,10 @@ def _counts_are_words(data: memoryview, header: PclntabHeader) -> bool:
     return True
 
 
-def move(columns: FunctionColumns, base: int, pieces: list[tuple[int, int, int]]) -> None:
-    """Put entries where the linker moved their piece of text, and rows in order of entry again.
+def move(columns: PclntabFunctions, base: int, pieces: list[tuple[int, int, int]]) -> None:
+    """Move entries to where the linker put their piece of text, and sort the rows by entry again.
 
-    Offsets count as if the pieces lay together.
+    The offsets in `pieces` (start, end, vaddr) count as if the pieces were contiguous.
     """
     for column, is_end in ((columns.entry, 0), (columns.end, 1)):
         for index, value in enumerate(column):
@@ -167,5 +175,5 @@ def move(columns: FunctionColumns, base: int, pieces: list[tuple[int, int, int]]
                     break
     order = sorted(range(len(columns.entry)), key=columns.entry.__getitem__)
     for name in ROW_COLUMNS:
-        before: array[int] = getattr(columns, name)
-        setattr(columns, name, array(before.typecode, [before[index] for index in order]))
+        unsorted: array[int] = getattr(columns, name)
+        setattr(columns, name, array(unsorted.typecode, [unsorted[index] for index in order]))

@@ -1,18 +1,18 @@
-"""The header: 8 bytes that are alike in every version, then words, which a table per magic names.
+"""The header: 8 bytes that are the same in every version, then words, which a table per magic names.
 
     0  u32  magic
     4  u16  zero
-    6  u8   quantum: pc deltas count in it (1, 2 or 4)
-    7  u8   pointer size (4 or 8): the width of the words that follow
+    6  u8   quantum: the unit of pc deltas (1, 2 or 4)
+    7  u8   pointer size (4 or 8): the width of the following words
     8  words
 
-The magics read differently in the other byte order, so the magic says the order. Offsets in the words count from the
+The magics differ in the other byte order, so that the magic determines the order. Offsets in the words count from the
 header's first byte.
 """
 
 from __future__ import annotations
 
-from whence._base.errors import GopclntabError
+from whence._base.errors import GopclntabError, shown
 from whence._base.records import Record
 from whence._base.window import ByteOrder, Window
 from whence.gopclntab.kernels import constants
@@ -22,19 +22,19 @@ QUANTA, POINTERS = (1, 2, 4), (4, 8)
 
 
 class PclntabVersion(Record, frozen=True):
-    """One layout of the table. Offsets in a function's record count from the field behind its entry."""
+    """A layout of the table. Offsets in a function's record count from the field after its entry."""
 
     since: str  # the first Go release that writes it
     magic: int
     words: tuple[str, ...]
-    relative: bool  # entries are 32-bit offsets from the text base; before, addresses
-    cu_at: int  # in the record: which unit's files its file numbers count in; -1: there are no units
+    relative: bool  # entries are 32-bit offsets from the text base, otherwise addresses
+    cu_at: int  # in the record: the unit of its file numbers; -1: there are no units
     last_at: int  # in the record: the word whose last byte is the number of funcdata
-    start_at: int = -1  # in the record: the line the function starts on; -1: it is not recorded
+    start_at: int = -1  # in the record: the line the function starts on; -1: not recorded
 
     @property
     def has_units(self) -> bool:
-        """Whether file numbers count in a unit of files; before, in the files of the program."""
+        """True if file numbers count in a unit of files, False if in the files of the program."""
         return self.cu_at >= 0
 
 
@@ -70,7 +70,7 @@ MAGICS = {version.magic.to_bytes(4, order): (version, order) for version in VERS
 
 
 class PclntabHeader(Record, frozen=True):
-    """What the header says. Offsets are into the table; a version that has no such word leaves it 0."""
+    """The header's values. Offsets are into the table; 0 if the version has no such word."""
 
     version: PclntabVersion
     order: ByteOrder
@@ -96,13 +96,13 @@ class PclntabHeader(Record, frozen=True):
         return HEADER_START + 2 * self.pointer
 
     def end_of(self, start: int, size: int) -> int:
-        """Where the part that starts at `start` can reach: the next part, or the table's end."""
+        """Return where the part that starts at `start` must end: the next part, or the table's end."""
         starts = (self.names_at, self.units_at, self.texts_at, self.pctab_at, self.functab_at)
         return min((offset for offset in starts if offset > start), default=size)
 
 
 def looks_like_header(data: memoryview, offset: int = 0) -> bool:
-    """Whether the first eight bytes obey the rules: cheap enough for a scan."""
+    """Return True if the first eight bytes are valid: cheap enough for a search."""
     head = bytes(data[offset : offset + HEADER_START])
     if len(head) < HEADER_START or head[:4] not in MAGICS:
         return False
@@ -110,20 +110,24 @@ def looks_like_header(data: memoryview, offset: int = 0) -> bool:
 
 
 def read_header(data: memoryview) -> PclntabHeader:
-    """Read and check the header: every part starts inside the table, functab lies inside whole."""
+    """Read and check the header: every part starts inside the table, and functab is inside it completely."""
     window = Window(data, "header", error=GopclntabError)
-    known = MAGICS.get(window.raw(0, 4))
-    if known is None:
-        raise GopclntabError("header", 0, "the magic is one that Go 1.2, 1.16, 1.18 or 1.20 writes", window.raw(0, 4))
-    version, order = known
+    entry = MAGICS.get(window.raw(0, 4))
+    if entry is None:
+        raise GopclntabError(
+            "header", 0, f"unknown magic {shown(window.raw(0, 4))}; known are those of Go 1.2, 1.16, 1.18 and 1.20"
+        )
+    version, order = entry
     window = Window(data, "header", order, GopclntabError)
     if window.raw(ZERO_AT, 2) != b"\0\0":
-        raise GopclntabError("header", ZERO_AT, "two bytes behind the magic are zero", window.raw(ZERO_AT, 2))
+        raise GopclntabError(
+            "header", ZERO_AT, f"the bytes after the magic are {shown(window.raw(ZERO_AT, 2))}, expected 00 00"
+        )
     quantum, pointer = window.u8(QUANTUM_AT), window.u8(POINTER_AT)
     if quantum not in QUANTA:
-        raise GopclntabError("header", QUANTUM_AT, "the quantum is 1, 2 or 4", quantum)
+        raise GopclntabError("header", QUANTUM_AT, f"the quantum is {quantum}, expected 1, 2 or 4")
     if pointer not in POINTERS:
-        raise GopclntabError("header", POINTER_AT, "the pointer size is 4 or 8", pointer)
+        raise GopclntabError("header", POINTER_AT, f"the pointer size is {pointer}, expected 4 or 8")
     words = window.unpack(("I" if pointer == 4 else "Q") * len(version.words), HEADER_START)
     header = PclntabHeader(version, order, quantum, pointer, **dict(zip(version.words, words)))
     if not header.functab_at:  # 1.2: functab follows the header, and every offset counts from the table's start
@@ -131,9 +135,11 @@ def read_header(data: memoryview) -> PclntabHeader:
     for word, position in zip(version.words, words):
         if word.endswith("_at") and position > len(data):
             offset = HEADER_START + version.words.index(word) * pointer
-            raise GopclntabError("header", offset, f"{word[:-3]} starts inside the table's {len(data)} bytes", position)
-    room = (len(data) - header.functab_at) // header.field
-    if 2 * header.functions + 1 > room:
-        rule = f"twice the functions and one field fit in functab's {room}"
-        raise GopclntabError("header", HEADER_START, rule, f"{header.functions} functions")
+            raise GopclntabError(
+                "header", offset, f"{word[:-3]} starts at {position:#x}, past the end of the table ({len(data):#x})"
+            )
+    fields = (len(data) - header.functab_at) // header.field
+    if 2 * header.functions + 1 > fields:
+        problem = f"{header.functions} functions do not fit into functab, which has {fields} fields"
+        raise GopclntabError("header", HEADER_START, problem)
     return header

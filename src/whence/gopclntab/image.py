@@ -1,8 +1,8 @@
-"""Words of the image as the loader leaves them: bytes of the file, with dynamic relocations laid over.
+"""Words of the image as the loader leaves them: bytes of the file with dynamic relocations applied.
 
-In a position-independent executable an address in data may stand in .rela.dyn only (the addend), with zeros in place.
-REL and RELR relocations keep it in place. Relocations are searched, not read into tables: of hundreds of thousands
-three or four are asked for.
+In a position-independent executable an address in data may be only in .rela.dyn (the addend), with zeros in its place;
+REL and RELR relocations have it in place. Relocations are searched, not parsed into tables: of hundreds of thousands,
+three or four are needed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Image:
 
     @cached_property
     def _relocations(self) -> list[bytes]:
-        """The bytes of every loaded table of relocations: (offset, info, addend), a word each."""
+        """Return the loaded tables of relocations, as bytes: rows of (offset, info, addend), a word each."""
         return self.elf.relocation_tables()
 
     def pack(self, value: int) -> bytes:
         return struct.pack(self._word, value & (1 << 8 * self.pointer) - 1)
 
     def _with_addend(self, value: int) -> Iterator[int]:
-        """The vaddrs of words whose relocation has that addend."""
+        """Yield the vaddrs of words whose relocation has this addend."""
         row = 3 * self.pointer
         pattern = self.pack(value)
         for table in self._relocations:
@@ -44,15 +44,15 @@ class Image:
                 offset = table.find(pattern, offset + 1)
 
     def _within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The vaddrs in [start, end) of words that are relocated, and the addends.
+        """Yield (vaddr, addend) of relocated words in [start, end).
 
-        A search for the upper bytes that all vaddrs in a stretch of 64 KiB share, one for all of them.
+        The vaddrs of a stretch of 64 KiB share their upper bytes: one search finds them all.
         """
         row, little = 3 * self.pointer, self.elf.order == "little"
         shared_at = 2 if little else 0
         for stretch in range(start >> 16, (end - 1 >> 16) + 1):
-            whole = self.pack(stretch << 16)
-            shared = whole[2:] if little else whole[:-2]
+            packed = self.pack(stretch << 16)
+            shared = packed[2:] if little else packed[:-2]
             for table in self._relocations:
                 offset = table.find(shared)
                 while offset >= 0:
@@ -63,7 +63,7 @@ class Image:
                     offset = table.find(shared, offset + 1)
 
     def words(self, vaddr: int, count: int) -> tuple[int, ...] | None:
-        """`count` words at a vaddr, relocated; None where the file loads nothing."""
+        """Return `count` relocated words at a vaddr, None if the file does not load that memory."""
         try:
             data = self.elf.read_vaddr(vaddr, count * self.pointer)
         except ObjectError:
@@ -80,7 +80,7 @@ class Image:
         return words[0] if words else None
 
     def vaddrs_of(self, value: int) -> Iterator[int]:
-        """The vaddrs in loaded data where a word has that value, in place or by relocation; none for 0."""
+        """Yield the vaddrs in loaded data of words with this value, in place or by relocation; none for 0."""
         if not value:
             return
         yield from self._with_addend(value)
@@ -97,11 +97,11 @@ class Image:
                 offset = data.find(pattern, offset + 1)
 
     def relocated(self, data: memoryview, vaddr: int) -> memoryview:
-        """The bytes at a vaddr with every relocation that falls into them applied; the same bytes when none does."""
+        """Return the bytes at a vaddr with the relocations in them applied."""
         patched: bytearray | None = None
         for table in self._relocations:
-            whole = len(table) - len(table) % (3 * self.pointer)
-            for slot, _, addend in struct.iter_unpack(self._mark + self._word[1] * 3, table[:whole]):
+            size = len(table) - len(table) % (3 * self.pointer)
+            for slot, _, addend in struct.iter_unpack(self._mark + self._word[1] * 3, table[:size]):
                 if vaddr <= slot <= vaddr + len(data) - self.pointer:
                     if patched is None:
                         patched = bytearray(data)

@@ -1,7 +1,7 @@
-"""Inline trees: which layout a table has, and where its trees lie.
+"""Inline trees: the layout of their nodes, and where they are.
 
-A function's PCDATA_InlTreeIndex table says, per pc, which node of its FUNCDATA_InlTree is inlined there. A node says
-what was inlined, and where in the function that encloses it the call stood:
+A function's PCDATA_InlTreeIndex table has, per pc, the node of its FUNCDATA_InlTree that is inlined there. A node has
+the inlined function and the position of the call in the enclosing function:
 
     shape     node                                             written by    pcdata, funcdata
     position  parent i32 · file · line · name                  1.9 - 1.11    1, 2
@@ -11,9 +11,8 @@ what was inlined, and where in the function that encloses it the call stood:
     pc        id u8 · name · pc · start line                   1.20 -        2, 3
 
 Since 1.20 the position of a call is looked up in the function's own tables at the node's pc, and so is its parent.
-Several shapes share a magic, and nothing in the file names the shape, nor the place that funcdata count from: a
-guess is tried on the trees of many functions, and without one that fits there are no inlined calls, rather than
-wrong ones.
+Several shapes share a magic, and the file names neither the shape nor the base of funcdata: each guess is tried on the
+trees of many functions, and if none fits there are no inlined calls, rather than wrong ones.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from whence.gopclntab.moduledata import GOFUNC, ModuleData
 from whence.objects.interface import ObjectFile
 
 if TYPE_CHECKING:
-    from whence.gopclntab.functions import FunctionColumns
+    from whence.gopclntab.functions import PclntabFunctions
 
 SAMPLES = 128
 ENOUGH = 0.9
@@ -50,9 +49,9 @@ class Shape(Record, frozen=True):
     funcdata: int
     size: int
     name_at: int
-    parent_width: int  # of the parent's index at the node's start; 0: found through the pc
+    parent_width: int  # of the parent's index at the node's start; 0: the parent is found by the pc
     pc_at: int = 0
-    start_at: int = -1  # of the line the inlined function starts on; -1: it is not recorded
+    start_at: int = -1  # of the line the inlined function starts on; -1: not recorded
 
 
 # size, name_at, parent_width of a node
@@ -70,7 +69,7 @@ SHAPES = {
 
 
 class Trees(Record, frozen=True):
-    """Bytes that hold every tree; a function's tree starts at its funcdata value minus `base`."""
+    """The bytes of all trees; a function's tree starts at its funcdata value minus `base`."""
 
     shape: Shape
     data: memoryview
@@ -79,7 +78,7 @@ class Trees(Record, frozen=True):
 
 
 def _bases(elf: ObjectFile, since: str, module: ModuleData | None) -> Iterator[tuple[int, str]]:
-    """What 32-bit funcdata offsets may count from."""
+    """Yield candidates for the base of 32-bit funcdata offsets."""
     if module is not None:
         for index in GOFUNC[since]:
             if index < len(module.words) and module.words[index]:
@@ -97,17 +96,17 @@ def find_trees(
     module: ModuleData | None,
     shape: Shape,
     names: memoryview,
-    columns: FunctionColumns,
+    columns: PclntabFunctions,
 ) -> Trees | None:
-    """Where the trees lie, if this shape fits those of the sampled functions; None when it does not. No data when no
-    function has a tree in this shape's place.
+    """Return the trees, if this shape fits those of the sampled functions, otherwise None.
 
-    The column `tree` holds offsets since 1.18, addresses before.
+    Without trees in this shape's tables the result has no data. The column `tree` has offsets since 1.18, addresses
+    before.
     """
     tree, entry, end = columns.tree, columns.entry, columns.end
     having = [index for index, value in enumerate(tree) if value != NO_TREE]
     if not having:
-        return Trees(shape, memoryview(b""), 0, "there are none")
+        return Trees(shape, memoryview(b""), 0, "no inlined calls")
     sample = having[:: max(1, len(having) // SAMPLES)]
     if since in GOFUNC:
         guesses = []
@@ -125,7 +124,7 @@ def find_trees(
 
 
 def _fits(trees: Trees, order: ByteOrder, names: memoryview, offset: int, span: int) -> bool:
-    """Whether a tree's first node obeys the rules: it names a function, and lies in no other node."""
+    """Return True if a tree's first node is valid: it names a function and has no parent."""
     shape = trees.shape
     if offset < 0 or offset + shape.size > len(trees.data):
         return False
@@ -135,7 +134,7 @@ def _fits(trees: Trees, order: ByteOrder, names: memoryview, offset: int, span: 
         return False
     if shape.parent_width:
         parent = int.from_bytes(node[: shape.parent_width], order, signed=True)
-        if shape.parent_width == 2 and node[3]:  # padding; a 32-bit -1 has ones here
+        if shape.parent_width == 2 and node[3]:  # padding; a 32-bit -1 has 0xff here
             return False
         return parent == -1 and int.from_bytes(node[NODE_file : NODE_file + 4], order, signed=True) >= 0
     return int.from_bytes(node[shape.pc_at : shape.pc_at + 4], order) < span

@@ -1,7 +1,7 @@
-"""runtime.moduledata: where a Go program keeps the addresses that its tables count from.
+"""runtime.moduledata: the addresses that a Go program's tables count from.
 
-The linker writes it as words; the first ones point into the table this room has already found, so a moduledata is
-known by its content, not by its name. Layouts only differ behind `etext`:
+The linker writes it as words; the first ones point into the table, so that a moduledata is recognized by its content,
+not by its name. Layouts differ only after `etext`:
 
     word   0  the header          19  findfunctab          22  text
            1  names (slice)       20  minpc                23  etext
@@ -11,7 +11,7 @@ known by its content, not by its name. Layouts only differ behind `etext`:
           13  records (slice)
           16  functab (slice; its length is functions + 1)
 
-The word of `gofunc` (what funcdata offsets count from) and, next to it, the map of text sections wander with the
+The positions of `gofunc` (the base of funcdata offsets) and of the following map of text sections depend on the
 release.
 """
 
@@ -28,14 +28,16 @@ from whence.objects.interface import ObjectFile
 # words of runtime.moduledata, by the names of its fields; a slice is a pointer, a length and a capacity
 PCHEADER, FUNCNAMETAB, CUTAB, FILETAB, PCTAB, PCLNTABLE, FTAB, FTAB_LENGTH = 0, 1, 4, 7, 10, 13, 16, 17
 MINPC, MAXPC, TEXT, ETEXT = 20, 21, 22, 23
-WORDS = 52  # as many as are read: past the section map in every release
+WORDS = 52  # words to read: past the section map in every release
 GOFUNC = {"1.18": (38,), "1.20": (40, 43)}  # by the table's version: 1.18-1.19; 1.20-1.26 and 1.27
-SECTION_MAP = {38: 39, 40: 41, 43: 45}  # by gofunc's word: the slice behind it (1.27 has epclntab between)
+SECTION_MAP = {38: 39, 40: 41, 43: 45}  # by gofunc's word: the slice after it (1.27 has epclntab between)
 MAX_SECTIONS = 4096
-MAX_CANDIDATES = 256  # words that point at the table and are tried
+MAX_CANDIDATES = 256  # words that point at the table
 
 
 class ModuleData(Record, frozen=True):
+    """The words of a moduledata."""
+
     vaddr: int
     words: tuple[int, ...]
 
@@ -45,7 +47,7 @@ class ModuleData(Record, frozen=True):
 
 
 def find_moduledata(elf: ObjectFile, image: Image, header: PclntabHeader, vaddr: int) -> ModuleData | None:
-    """The moduledata that points at the table at `vaddr`; None when there is none to be seen."""
+    """Return the moduledata that points at the table at `vaddr`, None if it is not found."""
     candidates = []
     named = symbol_value(elf, "runtime.firstmoduledata")
     if named is not None:
@@ -54,15 +56,15 @@ def find_moduledata(elf: ObjectFile, image: Image, header: PclntabHeader, vaddr:
     if section is not None:
         candidates.append(section.vaddr)
     for candidate in chain(candidates, islice(image.vaddrs_of(vaddr), MAX_CANDIDATES)):
-        if (found := _read(image, header, vaddr, candidate)) is not None:
-            return found
+        if (module := _read(image, header, vaddr, candidate)) is not None:
+            return module
     return None
 
 
 def _read(image: Image, header: PclntabHeader, vaddr: int, candidate: int) -> ModuleData | None:
-    """The moduledata at a vaddr, if its words agree with the header of the table at `vaddr`."""
-    known = image.words(candidate, TEXT + 2)
-    if known is None:
+    """Return the moduledata at `candidate`, if its words agree with the table at `vaddr`."""
+    words = image.words(candidate, TEXT + 2)
+    if words is None:
         return None
     expected = {
         PCHEADER: vaddr,
@@ -73,18 +75,18 @@ def _read(image: Image, header: PclntabHeader, vaddr: int, candidate: int) -> Mo
         PCLNTABLE: vaddr + header.functab_at,
         FTAB_LENGTH: header.functions + 1,
     }
-    if any(known[index] != value for index, value in expected.items()):
+    if any(words[index] != value for index, value in expected.items()):
         return None
-    return ModuleData(candidate, image.words(candidate, WORDS) or known)
+    return ModuleData(candidate, image.words(candidate, WORDS) or words)
 
 
 def text_sections(
     image: Image, module: ModuleData, gofunc_word: int, executable: list[tuple[int, int]]
 ) -> list[tuple[int, int, int]]:
-    """The map of text sections, (offset, end, vaddr) each; [] when the text is one piece, or this is no such map.
+    """Return the map of text sections, (offset, end, vaddr) each; [] if the text is one piece or the map is invalid.
 
     Very large programs on ppc64 and arm64 are linked in several pieces, which an external linker may move apart. The
-    first piece is where the text starts, offsets ascend, and every piece lies in executable bytes.
+    first piece starts at the start of the text, offsets ascend, and every piece is in executable bytes.
     """
     index = SECTION_MAP[gofunc_word]
     if len(module.words) < index + 2:
@@ -96,11 +98,11 @@ def text_sections(
     if words is None or (words[0], words[2]) != (0, module.text):
         return []
     pieces = [(words[i], words[i + 1], words[i + 2]) for i in range(0, 3 * count, 3)]
-    before = 0
+    previous = 0
     for start, end, vaddr in pieces:
-        if not before <= start < end:
+        if not previous <= start < end:
             return []
         if not any(low <= vaddr and vaddr + end - start <= high for low, high in executable):
             return []
-        before = end
+        previous = end
     return pieces

@@ -1,4 +1,4 @@
-"""Functions into ranges: what the kernel gets to read, how much it may make of it, and what came out."""
+"""Functions into ranges: the kernel's input, its bounds, and the resulting table."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from whence.gopclntab.kernels.constants import MAX_DEPTH, MAX_STANDSTILL
 from whence.ranges import Ranges, Starts, StringSpace
 
 if TYPE_CHECKING:
-    from whence.gopclntab.functions import FunctionColumns
+    from whence.gopclntab.functions import PclntabFunctions
     from whence.gopclntab.header import PclntabHeader
     from whence.gopclntab.inlining import Trees
 
-HOPS_PER_BYTE = 8  # steps up the inline trees that are spent per byte of code; real programs need under 0.1
-RANGES_PER_FUNCTION = 7  # room at first; real programs have 4 to 7
-BYTES_PER_ROW = 19  # of code, room at first; real programs have 18 to 30
+HOPS_PER_BYTE = 8  # limit of steps up the inline trees per byte of code; real programs need under 0.1
+RANGES_PER_FUNCTION = 7  # initial capacity; real programs have 4 to 7
+BYTES_PER_ROW = 19  # of code, for the initial capacity; real programs have 18 to 30
 SLACK = 64  # ranges and rows that any table may have
 
 COLUMNS = (
@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 class FunctionTables(Record, frozen=True):
-    """The parts of the table that ranges are made of, as the kernel reads them. Names are references."""
+    """The parts of the table that ranges are made of, for the kernel. Names are references."""
 
     big: bool
     quantum: int
@@ -51,7 +51,7 @@ def make_tables(
     texts: memoryview,
     file_table: memoryview,
 ) -> FunctionTables:
-    """The parts, with names and file names made sources of `strings`."""
+    """Collect the parts, and add names and file names to `strings`."""
     names_base = strings.ref(strings.add(names), 0)
     texts_base = names_base if texts is names else strings.ref(strings.add(texts), 0)
     return FunctionTables(
@@ -70,29 +70,30 @@ def make_tables(
 def function_ranges(
     strings: StringSpace,
     tables: FunctionTables,
-    functions: FunctionColumns,
+    functions: PclntabFunctions,
     trees: Trees | None,
     *,
     lines: bool,
     files: bool,
 ) -> tuple[Ranges, int, int]:
-    """The ranges of every function, how many functions lost their lines to damage, and how many their inlined calls.
+    """Return the ranges of all functions, and how many functions lost their lines and their inlined calls to damage.
 
-    Raises GopclntabError when there are more ranges than twice the instructions: that is no code.
+    Raises:
+        GopclntabError: there are more ranges than twice the instructions, so the table is not about code.
     """
     count = len(functions.entry)
-    most = count + functions.together // tables.quantum
-    # a run takes two bytes of pctab and a quantum of code, or stands still
+    limit = count + functions.total // tables.quantum
+    # a run needs two bytes of pctab and a quantum of code, or does not move the pc
     runs = min(functions.longest // tables.quantum, len(tables.pctab) // 2) + MAX_STANDSTILL + 1
     columns = ranges_kernel.RangeColumns(
-        min(most, RANGES_PER_FUNCTION * count),
-        functions.together // BYTES_PER_ROW + SLACK if lines else 0,
-        2 * most + SLACK,
+        min(limit, RANGES_PER_FUNCTION * count),
+        functions.total // BYTES_PER_ROW + SLACK if lines else 0,
+        2 * limit + SLACK,
     )
-    hops = HOPS_PER_BYTE * functions.together + MAX_DEPTH
+    hops = HOPS_PER_BYTE * functions.total + MAX_DEPTH
     builder = ranges_kernel.RangeBuilder(functions, tables, trees, lines, files, runs, hops)
     if not builder.run(columns):
-        raise GopclntabError("functions", None, "their ranges are fewer than their instructions", f"over {most}")
+        raise GopclntabError("functions", None, f"more ranges than twice the {limit} instructions")
     out = Ranges(strings)
     for name in COLUMNS:
         getattr(out, name).frombytes(getattr(columns, name))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from whence.gopclntab.find import FoundTable, find
 from whence.gopclntab.frames import GoFrames
-from whence.gopclntab.functions import Function, FunctionColumns, Functions, move, read_functions, sample_offsets
+from whence.gopclntab.functions import Function, FunctionExtents, PclntabFunctions, move, read_functions, sample_offsets
 from whence.gopclntab.header import read_header
 from whence.gopclntab.image import Image
 from whence.gopclntab.inlining import SHAPES, Trees, find_trees
@@ -24,29 +24,29 @@ LONGEST_NAME = 1 << 16
 class Pclntab:
     """The function table of a Go program.
 
-    version             the release that introduced this layout: "1.2", "1.16", "1.18" or "1.20"
+    version             the first release with this layout: "1.2", "1.16", "1.18" or "1.20"
     found_by            how the table was found
-    text_base           the vaddr that entries count from; 0 when they are addresses
-    text_base_found_by  who said so
-    trees_found_by      who said where inline trees lie; "" when nobody did, and no inlined calls are known
-    skipped             functions by what damage left them without: "record" (all of it), "lines", "inlined calls"
+    text_base           the vaddr that entries count from; 0 if they are addresses
+    text_base_found_by  the source of the text base
+    trees_found_by      how the inline trees were found; "" without inlined calls
+    skipped             functions by what they lost to damage: "record" (everything), "lines", "inlined calls"
     """
 
-    def __init__(self, elf: ObjectFile, found: FoundTable) -> None:
+    def __init__(self, elf: ObjectFile, table: FoundTable) -> None:
         self._elf = elf
-        self.vaddr, self.found_by = found.vaddr, found.found_by
-        self.header = read_header(found.data)
+        self.vaddr, self.found_by = table.vaddr, table.found_by
+        self.header = read_header(table.data)
         self.version = self.header.version.since
         relative = self.header.version.relative
         image = Image(elf, self.header.pointer)
-        self._data = found.data if relative else image.relocated(found.data, found.vaddr)
-        self._module = find_moduledata(elf, image, self.header, found.vaddr) if relative else None
+        self._data = table.data if relative else image.relocated(table.data, table.vaddr)
+        self._module = find_moduledata(elf, image, self.header, table.vaddr) if relative else None
         pieces: list[tuple[int, int, int]] = []
         if self._module is not None:
             for word in GOFUNC[self.version]:
                 pieces = pieces or text_sections(image, self._module, word, executable_extents(elf))
         offsets = sample_offsets(self._data, self.header)
-        base = choose(elf, image, self.header, found.vaddr, self._module, offsets, in_pieces=bool(pieces))
+        base = choose(elf, image, self.header, table.vaddr, self._module, offsets, in_pieces=bool(pieces))
         self.text_base, self.text_base_found_by = base.vaddr, base.found_by
         self._names, self._texts, self._file_table = self._strings()
         self._columns, self._trees = self._read()
@@ -58,19 +58,23 @@ class Pclntab:
 
     @classmethod
     def find(cls, elf: ObjectFile) -> Pclntab | None:
-        """The table of a Go program; None when the file has none. Raises GopclntabError for a damaged one."""
-        found = find(elf)
-        return None if found is None else cls(elf, found)
+        """Return the table of a Go program, None if the file has none.
+
+        Raises:
+            GopclntabError: the table is damaged.
+        """
+        table = find(elf)
+        return None if table is None else cls(elf, table)
 
     def __len__(self) -> int:
         return self.header.functions
 
     def __repr__(self) -> str:
-        where = f"text at {self.text_base:#x} ({self.text_base_found_by})"
-        return f"<Pclntab {self.version}: {len(self)} functions, {where}>"
+        text = f"text at {self.text_base:#x} ({self.text_base_found_by})"
+        return f"<Pclntab {self.version}: {len(self)} functions, {text}>"
 
     def _strings(self) -> tuple[memoryview, memoryview, memoryview]:
-        """The bytes of function names, of file names, and of the table from file numbers to file names."""
+        """Return the bytes of function names, of file names, and of the table of file numbers."""
         header, data = self.header, self._data
         if header.version.has_units:
             starts = (header.names_at, header.texts_at, header.units_at)
@@ -81,8 +85,8 @@ class Pclntab:
         count = int.from_bytes(data[start : start + 4], header.order)
         return data, data, data[start : start + 4 * min(count, len(data) // 4)]
 
-    def _read(self) -> tuple[FunctionColumns, Trees | None]:
-        """The functions, and their inline trees by the first shape that fits."""
+    def _read(self) -> tuple[PclntabFunctions, Trees | None]:
+        """Return the functions, and their inline trees by the first shape that fits."""
         code = min(self._elf.size, sum(end - start for start, end in executable_extents(self._elf)))
         for shape in SHAPES[self.version]:
             columns = read_functions(self._data, self.header, (shape.pcdata, shape.funcdata), self.text_base, code)
@@ -93,23 +97,23 @@ class Pclntab:
         return columns, trees
 
     def frames(self) -> GoFrames:
-        """What unwinding needs of the functions."""
+        """Return the functions for an unwinder."""
         return GoFrames(self._data, self.header, self._columns, self._names, self._is_moved)
 
     def functions(self) -> Iterator[Function]:
-        """Every function in the table's order; damaged records are left out."""
+        """Yield every function in the table's order; damaged records are left out."""
         names = bytes(self._names)
         for entry, end, name in zip(self._columns.entry, self._columns.end, self._columns.name):
             if name != NO_FUNCTION:
                 stop = names.find(b"\0", name, name + LONGEST_NAME)
                 yield Function(entry, end, names[name : max(name, stop)].decode("utf-8", "surrogateescape"))
 
-    def function_columns(self, strings: StringSpace) -> Functions:
-        """The same as columns, without a Python object per function: what an archive in Go's manner holds."""
+    def function_columns(self, strings: StringSpace) -> FunctionExtents:
+        """Return all functions as columns, for archives compatible with Go's. Adds their names to `strings`."""
         base = strings.ref(strings.add(self._names), 0)
         columns = self._columns
         rows = [row for row in zip(columns.entry, columns.end, columns.name) if row[2] != NO_FUNCTION]
-        return Functions(
+        return FunctionExtents(
             array("Q", [entry for entry, _, _ in rows]),
             array("Q", [end for _, end, _ in rows]),
             array("Q", [base | name for _, _, name in rows]),
@@ -124,11 +128,20 @@ class Pclntab:
         inlines: bool = True,
         near: Iterable[int] | None = None,
     ) -> Ranges:
-        """The table as ranges in (vaddr, depth) order, of source GOPCLNTAB; names are references into `strings`. With
-        `near` only of the functions that hold one of those vaddrs.
+        """Return the table as ranges in (vaddr, depth) order, of source GOPCLNTAB. Counts damage in `skipped`.
 
-        A function's range ends where its code does: padding up to the next function is nobody's. Without `lines`
-        (or `files`) call lines (or call files) are left out as well. Counts damage in `skipped`.
+        Args:
+            strings: names are references into it.
+            lines: read lines, and call lines.
+            files: read file names, and call files.
+            inlines: read inlined calls.
+            near: only functions that contain one of these vaddrs.
+
+        Returns:
+            Ranges that end where code ends: padding up to the next function belongs to no range.
+
+        Raises:
+            GopclntabError: there are more ranges than twice the instructions.
         """
         header = self.header
         pctab = self._data if not header.version.has_units else self._data[header.pctab_at :]

@@ -1,12 +1,12 @@
-"""The text base, which entries count from: every source that states it is tried, and checked before it is believed.
+"""The text base, which entries count from: every source is tried, and checked before it is used.
 
     1.2 .. 1.17    entries are addresses; there is no base
     1.18 .. 1.25   the header has it (in position-independent executables through a relocation)
     1.26 ..        the header's word is 0; moduledata has it
 
-The symbol runtime.text has it in all of them, but is gone from stripped files. `.text` is no substitute: C code may
-lie before Go's. A wrong base gives every function another one's name, so a base must put the functions where
-the file has code, must agree with moduledata's first and last pc, and must hit the symbol table's functions.
+The symbol runtime.text has it in all releases, but not in stripped files. `.text` is not a substitute: C code may come
+before Go's. A wrong base gives every function another name, so a base must put the functions where the file has code,
+must agree with moduledata's first and last pc, and must match the symbol table's functions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from whence.gopclntab.image import Image
 from whence.gopclntab.moduledata import MAXPC, MINPC, ModuleData
 from whence.objects.interface import ObjectFile
 
-ENOUGH = 0.75  # of the sampled functions must be among the symbols
+ENOUGH = 0.75  # share of the sampled functions that must be among the symbols
 
 
 class TextBase(Record, frozen=True):
-    vaddr: int  # 0: entries are addresses already
+    """A vaddr that entries may count from, and its source."""
+
+    vaddr: int  # 0: entries are addresses
     found_by: str
 
 
@@ -41,17 +43,19 @@ def _candidates(
     if symbol is not None:
         yield TextBase(symbol, "symbol runtime.text")
     for word in dict.fromkeys((image.word(vaddr + header.text_word_at), header.text)):
-        if word:  # the segments of a debug file may lead to other bytes than the section does
+        if word:  # segments of a debug file may have other bytes than the section
             yield TextBase(word, "header")
 
 
 def executable_extents(elf: ObjectFile) -> list[tuple[int, int]]:
-    """[start, end) in vaddrs of what is executed, by segments and by sections.
+    """Return [start, end) in vaddrs of executable memory, by segments and by sections.
 
-    Also where the file has no bytes for it: debug files keep the table and cut the code away, and then a segment may be
-    gone or empty while the section still says where the code was.
+    Code that the file has no bytes for counts, too: debug files keep the table and drop the code, and then a segment
+    may be missing or empty while the section still has the extent.
     """
-    segments = [(one.vaddr, one.vaddr + max(one.file_size, one.memory_size)) for one in elf.code_segments()]
+    segments = [
+        (segment.vaddr, segment.vaddr + max(segment.file_size, segment.memory_size)) for segment in elf.code_segments()
+    ]
     return [(start, end) for start, end in segments if start < end] + elf.code_ranges()
 
 
@@ -65,11 +69,15 @@ def choose(
     *,
     in_pieces: bool,
 ) -> TextBase:
-    """The base that stands every check. `offsets` are entries from functab: its first, samples, its last.
+    """Return the base that passes every check.
 
-    Raises GopclntabError with what spoke against each candidate when none stands.
+    Args:
+        offsets: entries from functab: its first, samples, its last.
+
+    Raises:
+        GopclntabError: no candidate passes; the message has the objection to each.
     """
-    against = []
+    objections = []
     first, last = offsets[0], offsets[-1]
     symbols = _function_values(elf)
     for base in _candidates(elf, image, header, vaddr, module):
@@ -77,13 +85,11 @@ def choose(
         reason = reason or ("" if in_pieces else _missing(symbols, header.functions, base.vaddr, offsets))
         if not reason:
             return base
-        against.append(f"{base.vaddr:#x} from {base.found_by}: {reason}")
-    if not against:
-        against.append("neither header, nor moduledata, nor symbol runtime.text")
+        objections.append(f"{base.vaddr:#x} from {base.found_by}: {reason}")
+    if not objections:
+        objections.append("neither the header, nor moduledata, nor the symbol runtime.text has it")
     offset = header.text_word_at if header.version.relative else None
-    raise GopclntabError(
-        "text base", offset, "something says where the text starts, and it is right", "; ".join(against)
-    )
+    raise GopclntabError("text base", offset, f"the start of the text is unknown: {'; '.join(objections)}")
 
 
 def _objection(elf: ObjectFile, base: int, module: ModuleData | None, first: int, last: int) -> str:
@@ -104,9 +110,9 @@ def _function_values(elf: ObjectFile) -> set[int]:
 
 
 def _missing(symbols: set[int], functions: int, base: int, offsets: Sequence[int]) -> str:
-    """Why the symbol table contradicts a base; "" where it does not, or has too few of the functions."""
-    known = sum(base + offsets[0] <= value < base + offsets[-1] for value in symbols)
-    if 2 * known < functions:
+    """Return why the symbol table contradicts a base; "" if it does not, or has too few of the functions."""
+    inside = sum(base + offsets[0] <= value < base + offsets[-1] for value in symbols)
+    if 2 * inside < functions:
         return ""
     hits = sum(base + offset in symbols for offset in offsets[:-1])
     return "" if hits >= ENOUGH * (len(offsets) - 1) else f"{hits} of {len(offsets) - 1} functions start at a symbol"

@@ -1,14 +1,14 @@
-# The numbers of Go's function table, as Go's sources name them (internal/abi/symtab.go, runtime/runtime2.go). Kernels
-# cimport them as constants of C; Python imports them from the module of the same name. Magics are in header.py's table.
+# Numbers of Go's function table, by the names in Go's sources (internal/abi/symtab.go, runtime/runtime2.go). Kernels
+# cimport them as C constants; Python imports them from the module of the same name. Magics are in header.py.
 
-cpdef enum:  # tables of a function, by index, that tell of inlined calls
+cpdef enum:  # indexes of a function's tables of inlined calls
     PCDATA_InlTreeIndex = 2  # since Go 1.13
     PCDATA_InlTreeIndex_go1_9 = 1
     FUNCDATA_InlTree = 3  # since Go 1.16
     FUNCDATA_InlTree_go1_9 = 2
     FUNCDATA_InlTree_go1_13 = 4
 
-cpdef enum:  # offsets in a _func, from the field behind its entry
+cpdef enum:  # offsets in a _func, after its entry
     FUNC_nameOff = 0
     FUNC_pcsp = 12
     FUNC_pcfile = 16
@@ -20,13 +20,11 @@ cpdef enum:  # offsets in a _func, from the field behind its entry
     FUNC_last_go1_16 = 32
     FUNC_last_go1_20 = 36
 
-cpdef enum:  # offsets in a node of an inline tree before Go 1.20: where the call stood
+cpdef enum:  # offsets of the call's position in a node of an inline tree, before Go 1.20
     NODE_file = 4
     NODE_line = 8
     NODE_FIELD = 4  # bytes of each field but the parent's
 
-# What follows is this package's own.
-
 cpdef enum:
     MAX_DEPTH = 256  # calls inlined into each other
-    MAX_STANDSTILL = 64  # pairs of one pc-value table that move no pc
+    MAX_STANDSTILL = 64  # pairs of a pc-value table that do not move the pc

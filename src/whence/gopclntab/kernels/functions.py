@@ -1,7 +1,7 @@
-"""The function table into columns: one pass over functab and the _func record each row points at.
+"""Kernel: the function table into columns, in one pass over functab and the _func record of each row.
 
-A row of functab is (entry, record offset), and one last entry ends the table. A record repeats its entry, so a row and
-a record that disagree are damage of that function alone. What a record's fields mean is in header.py.
+A row of functab is (entry, record offset); a last entry ends the table. A record repeats its entry, so that a row and a
+record that disagree are damage of that function alone. header.py describes the fields of a record.
 """
 
 import cython
@@ -10,13 +10,13 @@ from cython.cimports.whence.kernels.bytes import number, u32
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.signals import handle_signals
 
-NO_FUNCTION = 0xFFFFFFFF  # in `name`: a row that names no function; in `cu`: one that has no unit
-NO_TREE = 0xFFFFFFFFFFFFFFFF  # in `tree`: nothing inlined here
-MOST_OF_RECORD = cython.declare(cython.int, 1 << 10)  # bytes of a _func before its pcdata: all versions have fewer
+NO_FUNCTION = 0xFFFFFFFF  # in `name`: no function; in `cu`: no unit
+NO_TREE = 0xFFFFFFFFFFFFFFFF  # in `tree`: no inlined calls
+MOST_OF_RECORD = cython.declare(cython.int, 1 << 10)  # bytes of a _func before its pcdata; all versions have fewer
 NONE = cython.declare(cython.uint, NO_FUNCTION)
 WITHOUT_TREE = cython.declare(cython.ulonglong, NO_TREE)
 
-Record = cython.struct(  # where the fields of a _func lie: as functions.RecordLayout, whose words the names are
+FuncRecord = cython.struct(  # offsets in a _func, as in functions.RecordLayout
     entry_width=cython.int,
     cu_at=cython.int,
     last_at=cython.int,
@@ -29,12 +29,16 @@ Record = cython.struct(  # where the fields of a _func lie: as functions.RecordL
 
 
 def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, columns) -> tuple[int, int, int, int]:
-    """Fill the columns, one row per row of functab. Returns (damaged rows, the first of them or -1, longest, together):
-    the bytes of code of the longest function, and of all.
+    """Fill the columns, one row per row of functab.
 
-    `layout` is a functions.RecordLayout; the caller has checked that functab lies inside `data`. `base` is added to
-    entries. `columns` is a functions.FunctionColumns with room for all rows. A damaged row and a row that only
-    separates text sections have the name NO_FUNCTION; the second kind is not counted.
+    Args:
+        layout: a functions.RecordLayout; the caller has checked that functab is inside `data`.
+        base: added to entries.
+        columns: a functions.PclntabFunctions with capacity for all rows. A damaged row, and a row that only separates
+            text sections, gets the name NO_FUNCTION; the second kind is not counted as damaged.
+
+    Returns:
+        The number of damaged rows, the first of them or -1, and bytes of code of the longest function and of all.
     """
     entry: cython.ulonglong[::1] = columns.entry
     end: cython.ulonglong[::1] = columns.end
@@ -51,7 +55,7 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
     count: cython.Py_ssize_t = layout.count
     field: cython.int = layout.field
     records: cython.Py_ssize_t = layout.records
-    record: Record
+    record: FuncRecord
     size: cython.Py_ssize_t = data.shape[0]
     p: cython.p_const_uchar
     row: cython.p_const_uchar
@@ -60,7 +64,7 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
     bad: cython.Py_ssize_t = 0
     last: cython.ulonglong
     longest: cython.ulonglong = 0
-    together: cython.ulonglong = 0
+    total: cython.ulonglong = 0
     start: cython.ulonglong
     stop: cython.ulonglong
     offset: cython.ulonglong
@@ -116,7 +120,7 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
                 continue
             row = p + records + offset + record.entry_width
             name[i] = u32(row + c.FUNC_nameOff, big)
-            together += stop - start
+            total += stop - start
             if stop - start > longest:
                 longest = stop - start
             pcsp[i] = u32(row + c.FUNC_pcsp, big)
@@ -126,7 +130,7 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
             if record.start_at >= 0:
                 start_line[i] = u32(row + record.start_at, big)
             pcinl[i] = tree_index(p, size, row - p, cython.address(record), big, cython.address(tree[i]))
-    return bad, first_bad, longest, together
+    return bad, first_bad, longest, total
 
 
 @cython.cfunc
@@ -137,15 +141,14 @@ def tree_index(
     data: cython.p_const_uchar,
     size: cython.Py_ssize_t,
     offset: cython.Py_ssize_t,
-    record: cython.pointer(Record),
+    record: cython.pointer(FuncRecord),
     big: cython.bint,
     tree: cython.p_ulonglong,
 ) -> cython.uint:
-    """Where the table of inlined calls of the record at `offset` lies, 0 where it has none; `tree` becomes its funcdata
-    value.
+    """Return the offset of the inline table of the record at `offset`, 0 without one.
 
-    The record's pcdata (32 bits each) follow its last word, and its funcdata those: pointers, aligned in the table, or
-    32-bit offsets.
+    `tree` becomes its funcdata value. The record's pcdata (32 bits each) follow its last word, then its funcdata:
+    pointers, aligned in the table, or 32-bit offsets.
     """
     npcdata: cython.uint = u32(data + offset + c.FUNC_npcdata, big)
     last: cython.p_const_uchar = data + offset + record.last_at
@@ -177,8 +180,10 @@ def tree_index(
 
 
 def rows_holding(columns, vaddrs: cython.const[cython.ulonglong][::1], rows: cython.uint[::1]) -> int:
-    """Write the numbers of the rows whose code holds any of the vaddrs, which ascend. Returns how many. In a damaged
-    table entries need not ascend, so every row is looked at."""
+    """Write the rows whose code contains any of `vaddrs`, which are sorted, and return how many.
+
+    All rows are checked, since entries need not ascend in a damaged table.
+    """
     entry: cython.const[cython.ulonglong][::1] = columns.entry
     end: cython.const[cython.ulonglong][::1] = columns.end
     count: cython.Py_ssize_t = 0

@@ -1,23 +1,22 @@
-"""Functions into ranges: pc-value tables stepped once each, side by side, and the inline tree climbed at each change.
+"""Kernel: functions into ranges, by their pc-value tables and inline trees.
 
-A pc-value table is pairs of varints, (zigzag value delta, pc delta in quanta), from value -1 at the function's entry;
-a value delta of 0 ends it, except in the first pair. The tables of inline index, file and line are unpacked into runs
-(PcValues) and merged; at each boundary the chain of inlined calls (InlineTrees) is compared with the one before,
-ranges that ended are closed and new ones opened, so that ranges come out (RangeColumns) in (vaddr, depth) order. A
-range's rows need not lie together in pc order (inlined calls come between), so a function's rows are gathered and dealt
-out to its ranges at its end.
+A pc-value table is pairs of varints, (zigzag value delta, pc delta in quanta), from value -1 at the function's entry; a
+value delta of 0 ends it, except in the first pair. The tables of inline index, file and line are unpacked into runs
+(PcValues) and merged. At each boundary the chain of inlined calls (InlineTrees) is compared with the previous one:
+ended ranges are closed and new ones opened, so that ranges are in (vaddr, depth) order (RangeColumns). The rows of a
+range need not be contiguous in pc order, since inlined calls interrupt them: a function's rows are collected and
+assigned to its ranges at its end.
 
-Faults stay with their function: a damaged inline tree leaves it without inlined calls, a damaged line table without
-lines. Both are counted.
+Damage is local to a function: a damaged inline tree costs its inlined calls, a damaged line table its lines. Both are
+counted.
 """
 
 import cython
 from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.gopclntab.kernels import constants as c
-from cython.cimports.whence.kernels.bytes import MORE, u16, u32
+from cython.cimports.whence.kernels.bytes import LONGEST_ULEB_32, MORE, checked_uleb, u16, u32
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.signals import handle_signals
 
 from whence.gopclntab.kernels.functions import NO_FUNCTION, NO_TREE
@@ -26,7 +25,7 @@ from whence.kernels.columns import Column as new_column
 WITHOUT_TREE = cython.declare(cython.ulonglong, NO_TREE)
 NO_UNIT = cython.declare(cython.uint, NO_FUNCTION)
 
-# what became of a function, and of all
+# results
 DONE = cython.declare(cython.int, 0)
 DAMAGED = cython.declare(cython.int, 1)
 TOO_MANY = cython.declare(cython.int, 2)
@@ -37,47 +36,33 @@ NO_MEMORY = cython.declare(cython.int, 3)
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def varint(table: cython.p_const_uchar, size: cython.Py_ssize_t, at: cython.p_Py_ssize_t) -> cython.longlong:
-    """The 32-bit varint at at[0], which moves behind it; -1 when it does not end in the table, or in five bytes."""
-    byte: cython.uint
-    shift: cython.uint = 7
-    value: cython.uint
-    if at[0] >= size:
+def varint(table: cython.p_const_uchar, size: cython.Py_ssize_t, offset: cython.p_Py_ssize_t) -> cython.longlong:
+    """Read the 32-bit varint at offset[0], which moves to its end; -1 if it is cut off or longer than five bytes."""
+    value: cython.ulonglong = 0
+    length: cython.int
+    if offset[0] < size and table[offset[0]] < MORE:
+        offset[0] += 1
+        return table[offset[0] - 1]
+    length = checked_uleb(table + offset[0], table + size, cython.address(value))
+    if not 0 < length <= LONGEST_ULEB_32:
         return -1
-    value = table[at[0]]
-    at[0] += 1
-    if value < MORE:
-        return value
-    value &= 0x7F
-    while at[0] < size and shift < 35:
-        byte = table[at[0]]
-        at[0] += 1
-        value |= (byte & 0x7F) << shift
-        if byte < MORE:
-            return value
-        shift += 7
-    return -1
+    offset[0] += length
+    return cython.cast(cython.uint, value)
 
 
 @cython.final
 @cython.cclass
 class PcValues:
-    """One pc-value table as runs: values[i] holds for [starts[i], starts[i + 1]), in bytes from the function's entry.
+    """A pc-value table as runs: values[i] applies in [starts[i], starts[i + 1]), in bytes from the function's entry.
 
     `cursor` is the run that a walk over the function has reached.
     """
 
-    starts: cython.p_uint
-    values: cython.p_int
-    room: cython.Py_ssize_t
-    count: cython.Py_ssize_t
-    cursor: cython.Py_ssize_t
-
-    def __cinit__(self, room: cython.Py_ssize_t):
-        belong(0 <= room <= UINT_MAX)
-        self.starts = cython.cast(cython.p_uint, malloc(4 * (room + 1)))
-        self.values = cython.cast(cython.p_int, malloc(4 * (room + 1)))
-        self.room = room
+    def __cinit__(self, capacity: cython.Py_ssize_t):
+        belong(0 <= capacity <= UINT_MAX)
+        self.starts = cython.cast(cython.p_uint, malloc(4 * (capacity + 1)))
+        self.values = cython.cast(cython.p_int, malloc(4 * (capacity + 1)))
+        self.capacity = capacity
         if self.starts == cython.NULL or self.values == cython.NULL:
             raise MemoryError
         self.clear()
@@ -86,26 +71,12 @@ class PcValues:
         free(self.starts)
         free(self.values)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def clear(self) -> cython.void:
+    def clear(self):
         self.count = self.cursor = 0
         self.starts[0] = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def unpack(
-        self,
-        table: cython.p_const_uchar,
-        size: cython.Py_ssize_t,
-        offset: cython.Py_ssize_t,
-        quantum: cython.uint,
-        span: cython.ulonglong,
-    ) -> cython.bint:
-        """Read the table at `at` (0: there is none) of a function of `span` bytes; False, and no runs, for damage."""
+    def unpack(self, table, size, offset, quantum, span):
+        """Read the table at `offset` (0: none) of a function of `span` bytes; False, and no runs, for damage."""
         count: cython.Py_ssize_t = 0
         pc: cython.ulonglong = 0
         value: cython.uint = 0xFFFFFFFF
@@ -133,7 +104,7 @@ class PcValues:
                 if still > c.MAX_STANDSTILL:
                     return False
                 continue
-            if count >= self.room:
+            if count >= self.capacity:
                 return False
             self.starts[count] = cython.cast(cython.uint, pc)
             self.values[count] = cython.cast(cython.int, value)
@@ -146,40 +117,25 @@ class PcValues:
         self.count = count
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def end(self) -> cython.uint:
-        """Where the last run ends; 0 without runs."""
+    def end(self):
+        """Return the end of the last run, 0 without runs."""
         return self.starts[self.count] if self.count else 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def current(self, until: cython.p_uint) -> cython.int:
-        """The value of the run that was reached, whose end until[0] does not pass; -1 behind the last one."""
+    def current(self, until):
+        """Return the value of the current run and limit until[0] to its end; -1 after the last run."""
         if self.cursor >= self.count:
             return -1
         if self.starts[self.cursor + 1] < until[0]:
             until[0] = self.starts[self.cursor + 1]
         return self.values[self.cursor]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def advance(self, pc: cython.uint) -> cython.void:
-        """Go to the next run if this one ends at `pc`."""
+    def advance(self, pc):
+        """Move to the next run if this run ends at `pc`."""
         if self.cursor < self.count and self.starts[self.cursor + 1] == pc:
             self.cursor += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def value_at(self, pc: cython.uint) -> cython.int:
-        """The value at a pc; -1 outside the table, as the runtime has it."""
+    def value_at(self, pc):
+        """Return the value at a pc, -1 outside the table as in Go's runtime."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.count
         middle: cython.Py_ssize_t
@@ -194,32 +150,13 @@ class PcValues:
         return self.values[low]
 
 
-Open = cython.struct(  # a range that is open, by depth
-    node=cython.int,  # of the inline tree; not that of depth 0
-    range=cython.Py_ssize_t,
-    has_file=cython.bint,
-    line=cython.int,  # the last one given to it, -1 before the first
-)
-
-
 @cython.final
 @cython.cclass
 class InlineTrees:
-    """The inline trees of a program, one of which (`select`) is the function's at hand. `inlined` is that function's
-    table of which node is inlined at each pc; `trees` is an inlining.Trees."""
+    """The inline trees of a program; `select` chooses that of a function.
 
-    inlined: PcValues
-    data: cython.const[cython.uchar][::1]
-    base: cython.ulonglong
-    node_size: cython.int
-    name_at: cython.int
-    parent_width: cython.int
-    pc_at: cython.int
-    start_at: cython.int
-    big: cython.bint
-    tree: cython.p_const_uchar
-    nodes: cython.ulonglong
-    chain: cython.int[257]  # MAX_DEPTH + 1: nodes to be opened, innermost first
+    `inlined` is the function's table of the node at each pc; `trees` is an inlining.Trees.
+    """
 
     def __cinit__(self, trees, inlined: PcValues, big):
         self.inlined = inlined
@@ -235,11 +172,8 @@ class InlineTrees:
         last: cython.longlong = max(self.name_at, self.start_at, c.NODE_line if self.parent_width else self.pc_at)
         belong(self.node_size >= last + c.NODE_FIELD)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def select(self, tree: cython.ulonglong) -> cython.bint:
-        """Turn to the tree of a function by its funcdata value; False when it lies outside the trees."""
+    def select(self, tree):
+        """Choose the tree of a function by its funcdata value; False if it is outside the trees."""
         size: cython.ulonglong = self.data.shape[0]
         offset: cython.ulonglong = tree - self.base
         self.nodes = 0
@@ -249,21 +183,14 @@ class InlineTrees:
         self.nodes = (size - offset) // self.node_size
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def node(self, index: cython.int) -> cython.p_const_uchar:
+    def node(self, index):
         return self.tree + cython.cast(cython.Py_ssize_t, index) * self.node_size
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def climb(self, index: cython.int, opened: cython.pointer(Open), level: cython.p_int) -> cython.int:
-        """The inlined calls from a node outwards to one that is open already. Returns how many are new, -1 for damage.
+    def climb(self, index, opened, level):
+        """Follow the inlined calls from a node outwards to an open one. Returns how many are new, -1 for damage.
 
-        `opened[1]` to `opened[level[0]]` are the ranges that are open, outermost first; level[0] becomes how many of
-        them stay open. `chain` takes the new nodes.
+        `opened[1]` to `opened[level[0]]` are the open ranges, outermost first; level[0] becomes how many of them stay
+        open. `chain` receives the new nodes.
         """
         depth: cython.int = 0
         shared: cython.int = 0
@@ -279,7 +206,7 @@ class InlineTrees:
             self.chain[depth] = index
             depth += 1
             node = self.node(index)
-            if self.parent_width == 0:  # since 1.20: the parent is whatever is inlined at the call's pc
+            if self.parent_width == 0:  # since 1.20: the parent is what is inlined at the call's pc
                 index = self.inlined.value_at(u32(node + self.pc_at, self.big))
             elif self.parent_width == 2:
                 index = cython.cast(cython.short, cython.cast(cython.ushort, u16(node, self.big)))
@@ -294,41 +221,12 @@ class InlineTrees:
 @cython.final
 @cython.cclass
 class RangeColumns:
-    """The ranges and their rows, as columns of ranges.Ranges; `start_line` is that of the first range of a function or
-    call. At most `most` ranges, and as many rows."""
+    """Ranges and their rows, as columns of ranges.Ranges: at most `limit` ranges, and as many rows.
 
-    vaddr = cython.declare(Column, visibility="readonly")
-    length = cython.declare(Column, visibility="readonly")
-    depth = cython.declare(Column, visibility="readonly")
-    function = cython.declare(Column, visibility="readonly")
-    file = cython.declare(Column, visibility="readonly")
-    line_index = cython.declare(Column, visibility="readonly")
-    line_count = cython.declare(Column, visibility="readonly")
-    call_file = cython.declare(Column, visibility="readonly")
-    call_line = cython.declare(Column, visibility="readonly")
-    start_line = cython.declare(Column, visibility="readonly")
-    line_offset = cython.declare(Column, visibility="readonly")
-    line_number = cython.declare(Column, visibility="readonly")
-    most: cython.Py_ssize_t
-    room: cython.Py_ssize_t
-    row_room: cython.Py_ssize_t
-    count: cython.Py_ssize_t
-    rows: cython.Py_ssize_t
-    # where the columns lie now
-    vaddrs: cython.p_ulonglong
-    lengths: cython.p_ulonglong
-    depths: cython.p_uint
-    functions: cython.p_ulonglong
-    files: cython.p_ulonglong
-    line_indexes: cython.p_uint
-    line_counts: cython.p_uint
-    call_files: cython.p_ulonglong
-    call_lines: cython.p_uint
-    start_lines: cython.p_uint
-    line_offsets: cython.p_uint
-    line_numbers: cython.p_uint
+    `start_line` is set in the first range of a function or call.
+    """
 
-    def __cinit__(self, room: cython.Py_ssize_t, row_room: cython.Py_ssize_t, most: cython.Py_ssize_t):
+    def __cinit__(self, capacity: cython.Py_ssize_t, row_capacity: cython.Py_ssize_t, limit: cython.Py_ssize_t):
         self.vaddr, self.length, self.function = new_column("Q", True), new_column("Q", True), new_column("Q", True)
         self.file, self.call_file = new_column("Q", True), new_column("Q", True)
         self.depth, self.line_index, self.line_count = (
@@ -338,30 +236,27 @@ class RangeColumns:
         )
         self.call_line, self.start_line = new_column("I", True), new_column("I", True)
         self.line_offset, self.line_number = new_column("I", True), new_column("I", True)
-        self.most = most
-        if self.make_room(room) or self.make_row_room(row_room):
+        self.limit = limit
+        if self.grow(capacity) or self.grow_rows(row_capacity):
             raise MemoryError
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def make_room(self, room: cython.Py_ssize_t) -> cython.int:
-        """Room for so many ranges, or the most that there may be; DONE, NO_MEMORY, or TOO_MANY."""
-        if room > self.most:
-            room = self.most
-        if room <= self.room:
-            return TOO_MANY if self.room >= self.most else DONE
-        whole: cython.bint = (
-            self.vaddr.reserve(room)
-            and self.length.reserve(room)
-            and self.depth.reserve(room)
-            and self.function.reserve(room)
-            and self.file.reserve(room)
-            and self.line_index.reserve(room)
-            and self.line_count.reserve(room)
-            and self.call_file.reserve(room)
-            and self.call_line.reserve(room)
-            and self.start_line.reserve(room)
+    def grow(self, capacity):
+        """Make capacity for ranges, up to the limit: DONE, NO_MEMORY or TOO_MANY."""
+        if capacity > self.limit:
+            capacity = self.limit
+        if capacity <= self.capacity:
+            return TOO_MANY if self.capacity >= self.limit else DONE
+        complete: cython.bint = (
+            self.vaddr.reserve(capacity)
+            and self.length.reserve(capacity)
+            and self.depth.reserve(capacity)
+            and self.function.reserve(capacity)
+            and self.file.reserve(capacity)
+            and self.line_index.reserve(capacity)
+            and self.line_count.reserve(capacity)
+            and self.call_file.reserve(capacity)
+            and self.call_line.reserve(capacity)
+            and self.start_line.reserve(capacity)
         )
         self.vaddrs = cython.cast(cython.p_ulonglong, self.vaddr.vector.items)
         self.lengths = cython.cast(cython.p_ulonglong, self.length.vector.items)
@@ -373,40 +268,31 @@ class RangeColumns:
         self.call_files = cython.cast(cython.p_ulonglong, self.call_file.vector.items)
         self.call_lines = cython.cast(cython.p_uint, self.call_line.vector.items)
         self.start_lines = cython.cast(cython.p_uint, self.start_line.vector.items)
-        if not whole:  # those before the one that has no room lie elsewhere now
+        if not complete:  # columns before the failed one may have moved
             return NO_MEMORY
-        self.room = room
+        self.capacity = capacity
         return DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def make_row_room(self, room: cython.Py_ssize_t) -> cython.int:
-        """The same of rows."""
-        if room > self.most:
-            room = self.most
-        if room <= self.row_room:
-            return TOO_MANY if self.row_room >= self.most else DONE
-        whole: cython.bint = self.line_offset.reserve(room) and self.line_number.reserve(room)
+    def grow_rows(self, capacity):
+        """Make capacity for rows, up to the limit: DONE, NO_MEMORY or TOO_MANY."""
+        if capacity > self.limit:
+            capacity = self.limit
+        if capacity <= self.row_capacity:
+            return TOO_MANY if self.row_capacity >= self.limit else DONE
+        complete: cython.bint = self.line_offset.reserve(capacity) and self.line_number.reserve(capacity)
         self.line_offsets = cython.cast(cython.p_uint, self.line_offset.vector.items)
         self.line_numbers = cython.cast(cython.p_uint, self.line_number.vector.items)
-        if not whole:
+        if not complete:
             return NO_MEMORY
-        self.row_room = room
+        self.row_capacity = capacity
         return DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def open_range(
-        self, vaddr: cython.ulonglong, depth: cython.int, function: cython.ulonglong, start_line: cython.uint
-    ) -> cython.int:
-        """Append a range without file, rows and call; DONE, or the fault."""
+    def open_range(self, vaddr, depth, function, start_line):
+        """Append a range without file, rows and call: DONE, NO_MEMORY or TOO_MANY."""
         i: cython.Py_ssize_t = self.count
         fault: cython.int
-        if i >= self.room:
-            fault = self.make_room(2 * self.room + 64)
+        if i >= self.capacity:
+            fault = self.grow(2 * self.capacity + 64)
             if fault:
                 return fault
         self.vaddrs[i] = vaddr
@@ -422,11 +308,8 @@ class RangeColumns:
         self.count = i + 1
         return DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def publish(self) -> cython.void:
-        """Let the columns have as many numbers as were written."""
+    def publish(self):
+        """Set the columns' lengths to what was written."""
         self.vaddr.vector.count = self.length.vector.count = self.depth.vector.count = self.count
         self.function.vector.count = self.file.vector.count = self.line_index.vector.count = self.count
         self.line_count.vector.count = self.call_file.vector.count = self.call_line.vector.count = self.count
@@ -434,55 +317,15 @@ class RangeColumns:
         self.line_offset.vector.count = self.line_number.vector.count = self.rows
 
 
-# a row of a function, not yet dealt out to its range
-LineRow = cython.struct(range=cython.Py_ssize_t, offset=cython.uint, line=cython.uint)
-
-
 @cython.final
 @cython.cclass
 class RangeBuilder:
-    """Lays functions into ranges.
+    """Makes ranges of functions.
 
-    `functions` is a functions.FunctionColumns, `tables` a ranges.FunctionTables, `trees` an inlining.Trees or None.
-    `runs` is how many runs a pc-value table may have, `hops` how many steps up the inline trees may be spent.
-    Without `lines` (`files`) no line (file) is read.
+    `functions` is a functions.PclntabFunctions, `tables` a ranges.FunctionTables, `trees` an inlining.Trees or None.
+    `runs` limits the runs of a pc-value table, `hops` the steps up the inline trees. Without `lines` (`files`) no line
+    (file) is read.
     """
-
-    damaged_lines = cython.declare(cython.Py_ssize_t, visibility="readonly")  # functions that have lost their lines
-    damaged_trees = cython.declare(cython.Py_ssize_t, visibility="readonly")  # and those that lost inlined calls
-    trees: InlineTrees
-    with_lines: cython.bint
-    with_files: cython.bint
-    big: cython.bint
-    quantum: cython.uint
-    entry: cython.const[cython.ulonglong][::1]
-    end: cython.const[cython.ulonglong][::1]
-    tree: cython.const[cython.ulonglong][::1]
-    name: cython.const[cython.uint][::1]
-    pcsp: cython.const[cython.uint][::1]
-    pcfile: cython.const[cython.uint][::1]
-    pcln: cython.const[cython.uint][::1]
-    cu: cython.const[cython.uint][::1]
-    pcinl: cython.const[cython.uint][::1]
-    start: cython.const[cython.uint][::1]
-    pctab_bytes: cython.const[cython.uchar][::1]
-    pctab: cython.p_const_uchar
-    pctab_size: cython.Py_ssize_t
-    file_table: cython.const[cython.uchar][::1]
-    lowest_file: cython.int
-    names_size: cython.ulonglong
-    names_base: cython.ulonglong
-    texts_size: cython.ulonglong
-    texts_base: cython.ulonglong
-    inlined: PcValues
-    file_numbers: PcValues
-    line_numbers: PcValues
-    hops: cython.ulonglong
-    level: cython.int
-    opened: Open[257]  # MAX_DEPTH + 1
-    rows: cython.pointer(LineRow)
-    row_room: cython.Py_ssize_t
-    row_count: cython.Py_ssize_t
 
     def __cinit__(self, functions, tables, trees, lines, files, runs, hops):
         self.with_lines = lines
@@ -518,9 +361,9 @@ class RangeBuilder:
         self.file_numbers = PcValues(runs)
         self.line_numbers = PcValues(runs)
         self.hops = hops
-        self.row_room = 3 * (runs + 1)
+        self.row_capacity = 3 * (runs + 1)
         self.rows = cython.cast(
-            cython.pointer(LineRow), malloc(self.row_room * cython.cast(cython.Py_ssize_t, cython.sizeof(LineRow)))
+            cython.pointer(LineRow), malloc(self.row_capacity * cython.cast(cython.Py_ssize_t, cython.sizeof(LineRow)))
         )
         if self.rows == cython.NULL:
             raise MemoryError
@@ -529,8 +372,7 @@ class RangeBuilder:
         free(self.rows)
 
     def run(self, out: RangeColumns):
-        """Append the ranges of every function. Returns whether that is all: not when there are more than `out` may
-        have. Raises MemoryError."""
+        """Append the ranges of all functions. False if `out` has reached its limit. Raises MemoryError."""
         f: cython.Py_ssize_t
         fault: cython.int = DONE
         work: cython.Py_ssize_t = 0
@@ -547,15 +389,12 @@ class RangeBuilder:
             raise MemoryError
         return fault == DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def lay_function(self, out: RangeColumns, f: cython.Py_ssize_t) -> cython.int:
-        """Append the ranges of a function; DONE, or why not."""
+    def lay_function(self, out, f):
+        """Append the ranges of a function: DONE, NO_MEMORY or TOO_MANY."""
         base: cython.Py_ssize_t = out.count
         stop: cython.uint = self.read_tables(f)
         fault: cython.int = self.walk(out, f, stop)
-        if fault == DAMAGED and self.inlined.count:  # once more, without inlined calls
+        if fault == DAMAGED and self.inlined.count:  # again, without inlined calls
             self.damaged_trees += 1
             self.inlined.clear()
             out.count = base
@@ -567,22 +406,21 @@ class RangeBuilder:
             self.level -= 1
         return self.deal_rows(out, base)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def read_tables(self, f: cython.Py_ssize_t) -> cython.uint:
-        """Unpack a function's tables and turn to its inline tree. Returns where its code ends: before the padding."""
+    def read_tables(self, f):
+        """Unpack a function's tables and select its inline tree. Returns where its code ends, without padding."""
         span: cython.ulonglong = self.end[f] - self.entry[f]
         stop: cython.uint
-        whole: cython.bint = True
+        complete: cython.bint = True
         self.inlined.clear()
         self.file_numbers.clear()
         self.line_numbers.clear()
         if self.with_files:
-            whole = self.file_numbers.unpack(self.pctab, self.pctab_size, self.pcfile[f], self.quantum, span)
+            complete = self.file_numbers.unpack(self.pctab, self.pctab_size, self.pcfile[f], self.quantum, span)
         if self.with_lines:
-            whole = self.line_numbers.unpack(self.pctab, self.pctab_size, self.pcln[f], self.quantum, span) and whole
-        if not whole:
+            complete = (
+                self.line_numbers.unpack(self.pctab, self.pctab_size, self.pcln[f], self.quantum, span) and complete
+            )
+        if not complete:
             self.damaged_lines += 1
             self.file_numbers.clear()
             self.line_numbers.clear()
@@ -594,19 +432,16 @@ class RangeBuilder:
             stop = self.inlined.end() if self.inlined.count else cython.cast(cython.uint, span)
             self.inlined.clear()
         if self.trees is not None and self.tree[f] != WITHOUT_TREE:
-            whole = self.trees.select(self.tree[f]) and self.inlined.unpack(
+            complete = self.trees.select(self.tree[f]) and self.inlined.unpack(
                 self.pctab, self.pctab_size, self.pcinl[f], self.quantum, span
             )
-            if not whole:
+            if not complete:
                 self.damaged_trees += 1
         return stop
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def walk(self, out: RangeColumns, f: cython.Py_ssize_t, stop: cython.uint) -> cython.int:
-        """Step through a function's tables, [0, stop) bytes from its entry; leaves the last ranges open."""
-        top: cython.pointer(Open) = cython.address(self.opened[0])
+    def walk(self, out, f, stop):
+        """Step through [0, stop) of a function, in bytes from its entry; the last ranges stay open."""
+        top: cython.pointer(OpenRange) = cython.address(self.opened[0])
         pc: cython.uint = 0
         until: cython.uint
         index: cython.int
@@ -653,7 +488,7 @@ class RangeBuilder:
                 if line < 0:
                     line = 0
                 if line != top.line:
-                    if self.row_count >= self.row_room:
+                    if self.row_count >= self.row_capacity:
                         return DAMAGED
                     top.line = line
                     self.rows[self.row_count].range = top.range
@@ -670,15 +505,9 @@ class RangeBuilder:
             self.line_numbers.advance(pc)
         return DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def open_range(
-        self, out: RangeColumns, vaddr: cython.ulonglong, function: cython.ulonglong, start_line: cython.uint
-    ) -> cython.int:
-        """Append a range inside the innermost one, and make it the innermost one."""
-        top: cython.pointer(Open)
+    def open_range(self, out, vaddr, function, start_line):
+        """Append a range inside the innermost open range, and make it the innermost."""
+        top: cython.pointer(OpenRange)
         fault: cython.int = out.open_range(vaddr, self.level + 1, function, start_line)
         if fault:
             return fault
@@ -689,22 +518,13 @@ class RangeBuilder:
         top.line = -1
         return DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def close_range(self, out: RangeColumns, f: cython.Py_ssize_t, pc: cython.uint) -> cython.void:
+    def close_range(self, out, f, pc):
         """End the innermost range at a pc."""
         i: cython.Py_ssize_t = self.opened[self.level].range
         out.lengths[i] = self.entry[f] + pc - out.vaddrs[i]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def split_range(
-        self, out: RangeColumns, f: cython.Py_ssize_t, pc: cython.uint, file: cython.ulonglong
-    ) -> cython.int:
-        """End the innermost range at a pc, where its code goes on in another file."""
+    def split_range(self, out, f, pc, file):
+        """End the innermost range at a pc where its code continues in another file."""
         before: cython.Py_ssize_t = self.opened[self.level].range
         fault: cython.int
         self.close_range(out, f, pc)
@@ -718,13 +538,10 @@ class RangeBuilder:
         self.opened[self.level].has_file = True
         return DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def change_calls(self, out: RangeColumns, f: cython.Py_ssize_t, pc: cython.uint, index: cython.int) -> cython.int:
-        """Close the inlined calls that end at a pc, and open those that begin: `index` is the innermost node there."""
-        kept: cython.int = self.level
-        found: cython.int
+    def change_calls(self, out, f, pc, index):
+        """Close the inlined calls that end at a pc and open new ones; `index` is the innermost node."""
+        shared: cython.int = self.level
+        opened: cython.int
         level: cython.int
         name: cython.uint
         start_line: cython.uint
@@ -733,15 +550,15 @@ class RangeBuilder:
         line: cython.int
         call_pc: cython.uint
         fault: cython.int
-        found = self.trees.climb(index, cython.address(self.opened[0]), cython.address(kept))
-        if found < 0 or cython.cast(cython.ulonglong, found) > self.hops:
+        opened = self.trees.climb(index, cython.address(self.opened[0]), cython.address(shared))
+        if opened < 0 or cython.cast(cython.ulonglong, opened) > self.hops:
             return DAMAGED
-        self.hops -= found
-        while self.level > kept:
+        self.hops -= opened
+        while self.level > shared:
             self.close_range(out, f, pc)
             self.level -= 1
-        for level in range(kept + 1, kept + found + 1):
-            index = self.trees.chain[kept + found - level]
+        for level in range(shared + 1, shared + opened + 1):
+            index = self.trees.chain[shared + opened - level]
             node = self.trees.node(index)
             name = u32(node + self.trees.name_at, self.big)
             if name >= self.names_size:
@@ -762,12 +579,8 @@ class RangeBuilder:
             out.call_lines[out.count - 1] = cython.cast(cython.uint, line) if line > 0 else 0
         return DONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def file_name(self, cu: cython.uint, number: cython.int) -> cython.ulonglong:
-        """The name reference of a file number in a unit; 0 when it names none."""
+    def file_name(self, cu, number):
+        """Return the name reference of a file number in a unit, 0 for an unknown file."""
         index: cython.ulonglong
         offset: cython.uint
         if number < self.lowest_file or cu == NO_UNIT:
@@ -780,21 +593,17 @@ class RangeBuilder:
             return 0
         return self.texts_base | offset
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def deal_rows(self, out: RangeColumns, base: cython.Py_ssize_t) -> cython.int:
-        """Deal the function's rows out to its ranges, which begin at `base`: each range's lie together, in order of
-        offset."""
+    def deal_rows(self, out, base):
+        """Assign the function's rows to its ranges, which start at `base`: contiguous, in order of offset."""
         i: cython.Py_ssize_t
         row: cython.pointer(LineRow)
         index: cython.uint
         fault: cython.int
-        if out.rows + self.row_count > out.row_room:
-            fault = out.make_row_room(2 * out.row_room + self.row_count)
+        if out.rows + self.row_count > out.row_capacity:
+            fault = out.grow_rows(2 * out.row_capacity + self.row_count)
             if fault:
                 return fault
-            if out.rows + self.row_count > out.row_room:
+            if out.rows + self.row_count > out.row_capacity:
                 return TOO_MANY
         for i in range(base, out.count):
             out.line_indexes[i] = cython.cast(cython.uint, out.rows) if out.line_counts[i] else 0
