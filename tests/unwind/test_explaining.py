@@ -35,7 +35,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> tuple[bool, list[tuple[str, str]
     return found["answered"], [(step["what"], step["outcome"]) for step in found["steps"]]
 
 
-def test_each_frame_of_a_live_thread_has_its_rule_the_signals_too(
+def test_each_frame_of_a_live_thread_has_its_rule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = compiled(tmp_path, source=PROGRAM)
@@ -43,7 +43,7 @@ def test_each_frame_of_a_live_thread_has_its_rule_the_signals_too(
         assert main(["explain", str(pid), "--stack", str(pid), "--json"]) == 0
         answered, steps = told(capsys)
         assert main(["explain", str(pid), "--stack", "1"]) == 2
-        assert f"has no thread 1 (it has {pid})" in capsys.readouterr().err
+        assert f"has no thread 1 (threads: {pid})" in capsys.readouterr().err
     assert answered
     frames = [outcome for what, outcome in steps if what.startswith("#")]
     rules = [outcome for what, outcome in steps if what == "caller by"]
@@ -57,7 +57,7 @@ def test_each_frame_of_a_live_thread_has_its_rule_the_signals_too(
     assert steps[-1] == ("answer", "complete: the outermost frame is reached")
 
 
-def test_a_thread_of_a_core_is_explained_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_frame_of_a_thread_of_a_core_has_its_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = compiled(tmp_path, source=PROGRAM)
     core = core_of(program, "crash")
     assert main(["core", str(core), "--json"]) == 0
@@ -69,8 +69,7 @@ def test_a_thread_of_a_core_is_explained_alike(tmp_path: Path, capsys: pytest.Ca
     assert functions == [frame["function"] for frame in stack["frames"]]
 
 
-def test_an_address_or_a_stack_is_explained_not_both() -> None:
-    assert main(["explain", "/bin/true"]) == 2
+def test_an_address_and_a_stack_exclude_each_other() -> None:
     assert main(["explain", "/bin/true", "0x1000", "--stack", "1"]) == 2
 
 
@@ -85,7 +84,7 @@ def test_rules_are_written_with_names() -> None:
     assert rule_text(X86_64, Rule(How.EXPRESSION, 0, bytes.fromhex("7600"))) == "= [(breg6+0)]"
 
 
-def test_expressions_are_written_an_operation_after_another_and_damaged_ones_in_hex() -> None:
+def test_expressions_are_lists_of_operations_and_damaged_bytes_are_hex() -> None:
     plt = bytes.fromhex("77088000 3f1a 3b 2a 33 24 22".replace(" ", ""))
     assert expression_text(plt) == "breg7+8, breg16+0, lit15, and, lit11, ge, lit3, shl, plus"
     operands = bytes.fromhex("0a0102 0bffff 2ffeff 10e807 92e80705".replace(" ", ""))
