@@ -35,45 +35,45 @@ ORDER = (
 RIP, RSP = ORDER.index("rip"), ORDER.index("rsp")
 AT = [(number, ORDER.index(name)) for number, name in X86_64.names.items()]
 PREFIXES = b"\xf2\xf3\x2e\x36\x3e\x26\x64\x65\x66\x67"
-WHOLE_EVERY = 97  # steps between looks at the whole stack
-STACK_BYTES = 1 << 16  # of it that such a look copies
+COMPLETE_EVERY = 97  # steps between comparisons of the complete stack
+STACK_BYTES = 1 << 16  # copied for such a comparison
 SHOWN = 40
 CALL, RET, OTHER = "call", "ret", "other"
 
 
 @dataclass
 class Report:
-    """Steps taken, callers that were wrong, whole stacks compared, and how callers were found."""
+    """Counts of steps, wrong callers and complete stacks compared, and how callers were found."""
 
     steps: int = 0
     wrong: int = 0
-    whole: int = 0
+    complete: int = 0
     walked: int = 0
-    places: set[str] = field(default_factory=set)
+    locations: set[str] = field(default_factory=set)
     shown: list[str] = field(default_factory=list)
     found_by: Counter[str] = field(default_factory=Counter)
 
-    def tell(self, place: str, line: str) -> None:
+    def add_wrong(self, location: str, line: str) -> None:
         self.wrong += 1
-        if place not in self.places and len(self.shown) < SHOWN:
-            self.shown.append(f"{place}: {line}")
-        self.places.add(place)
+        if location not in self.locations and len(self.shown) < SHOWN:
+            self.shown.append(f"{location}: {line}")
+        self.locations.add(location)
 
 
 class Memory:
-    """Memory of a stopped process (unwind.memory.Memory). Code is kept: it does not change."""
+    """Memory of a stopped process (unwind.memory.Memory)."""
 
     def __init__(self, pid: int) -> None:
         self._file = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
 
     def read(self, address: int, size: int) -> bytes:
         try:
-            found = os.pread(self._file, size, address)
+            data = os.pread(self._file, size, address)
         except (OSError, OverflowError):
-            found = b""
-        if len(found) < size:
+            data = b""
+        if len(data) < size:
             raise Unreadable(address, "in the process")
-        return found
+        return data
 
     def region(self, address: int) -> tuple[int, int] | None:
         return address & -STACK_BYTES, (address & -STACK_BYTES) + (1 << 23)
@@ -83,34 +83,34 @@ class Memory:
 
 
 def kind_of(code: bytes) -> str:
-    """Whether an instruction is a call or a return."""
-    at = 0
-    while at < len(code) and code[at] in PREFIXES:
-        at += 1
-    if at < len(code) and code[at] & 0xF0 == 0x40:  # REX
-        at += 1
-    rest = code[at:]
+    """Return CALL, RET or OTHER for an instruction."""
+    index = 0
+    while index < len(code) and code[index] in PREFIXES:
+        index += 1
+    if index < len(code) and code[index] & 0xF0 == 0x40:  # REX
+        index += 1
+    rest = code[index:]
     if rest[:1] == b"\xe8" or (rest[:1] == b"\xff" and len(rest) > 1 and rest[1] >> 3 & 7 == 2):
         return CALL
     return RET if rest[:1] in (b"\xc3", b"\xc2") else OTHER
 
 
 class Stepper:
-    """A program under ptrace, and what unwinds it."""
+    """A program under ptrace, and its unwinders."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, arguments: list[str]) -> None:
         if sys.platform != "linux" or platform.machine() != "x86_64":
             pytest.skip("single steps are compared on x86-64 Linux")
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
         self.libc.ptrace.restype = ctypes.c_long
-        self.pid = self.start(words)
+        self.pid = self.start(arguments)
         self.memory = Memory(self.pid)
         self.registers = (ctypes.c_uint64 * len(ORDER))()
         self.kinds: dict[int, str] = {}
         self.learn()
 
-    def start(self, words: list[str]) -> int:
+    def start(self, arguments: list[str]) -> int:
         pid = os.fork()
         if not pid:
             try:
@@ -118,7 +118,7 @@ class Stepper:
                 for descriptor in range(3):
                     os.dup2(nowhere, descriptor)
                 self.libc.ptrace(TRACEME, 0, None, None)
-                os.execv(words[0], words)
+                os.execv(arguments[0], arguments)
             finally:
                 os._exit(127)
         _, status = os.waitpid(pid, 0)
@@ -145,7 +145,7 @@ class Stepper:
         return int.from_bytes(self.memory.read(address, 8), "little")
 
     def run(self, most: int) -> Report:
-        """Step until the program ends, at most so often, and compare at each step."""
+        """Step until the program ends, at most `most` times, and compare at each step."""
         report = Report()
         shadow: list[tuple[int, int]] = []  # (address, return address)
         libc, registers = self.libc, self.registers
@@ -177,21 +177,21 @@ class Stepper:
         if not self.code.is_code(rip):
             self.learn()
         registers = self.registers
-        values = {number: registers[at] for number, at in AT}
+        values = {number: registers[offset] for number, offset in AT}
         frame = StackFrame(rip, rsp, FoundBy.REGISTERS, exact=True)
         self.unwinder.steps_left = self.walking.steps_left = 1 << 20
         try:
             step = self.unwinder.step(frame, values)
-            found, by = (step.pc, step.cfa), str(step.found_by)
+            result, by = (step.pc, step.cfa), str(step.found_by)
         except Ended as ended:
-            found, by = (0, 0), str(ended.end)
+            result, by = (0, 0), str(ended.end)
         report.found_by[by] += 1
         expected = (shadow[-1][1], shadow[-1][0] + 8) if shadow else (0, 0)
-        if found != expected and not (not shadow and found[0] == 0):
-            seen, meant = ([hex(one) for one in pair] for pair in (found, expected))
-            report.tell(self.place(rip), f"{by} {seen}, expected {meant}")
-        elif report.steps % WHOLE_EVERY == 0:
-            report.whole += 1
+        if result != expected and not (not shadow and result[0] == 0):
+            seen, meant = ([hex(item) for item in pair] for pair in (result, expected))
+            report.add_wrong(self.location(rip), f"{by} {seen}, expected {meant}")
+        elif report.steps % COMPLETE_EVERY == 0:
+            report.complete += 1
             bottom = max(0, rsp - 128)
             stack = b""
             for size in (STACK_BYTES, STACK_BYTES >> 4, 4096 - bottom % 4096):
@@ -203,23 +203,23 @@ class Stepper:
             assert self.walking.walker is not None
             self.walking.walker.set_stack(bottom, stack)
             unwound = self.walking.unwind(rip, values)
-            whole = [rip, *(pc for _, pc in reversed(shadow))]
-            if [one.pc for one in unwound.frames] != whole or unwound.end is not End.COMPLETE:
-                report.tell(self.place(rip), f"the whole stack ends with {unwound.end} {unwound.detail}")
+            complete = [rip, *(pc for _, pc in reversed(shadow))]
+            if [item.pc for item in unwound.frames] != complete or unwound.end is not End.COMPLETE:
+                report.add_wrong(self.location(rip), f"the complete stack ends with {unwound.end} {unwound.detail}")
 
-    def place(self, address: int) -> str:
+    def location(self, address: int) -> str:
         for mapping in self.code._mappings:
             if mapping.start <= address < mapping.limit:
                 return f"{Path(mapping.path).name}+{mapping.file_offset_of(address):#x}"
         return "nowhere"
 
 
-def step_through(words: list[str], most: int) -> Report:
-    """Every caller of a program's run, at most `most` instructions."""
+def step_through(arguments: list[str], most: int) -> Report:
+    """Compare every caller in a program's run, for at most `most` instructions."""
     allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})  # both on one processor: each waits for the other anyway
+    os.sched_setaffinity(0, {min(allowed)})  # on one processor, since the processes alternate
     try:
-        stepper = Stepper(words)
+        stepper = Stepper(arguments)
         try:
             return stepper.run(most)
         finally:

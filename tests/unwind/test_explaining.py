@@ -35,9 +35,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> tuple[bool, list[tuple[str, str]
     return found["answered"], [(step["what"], step["outcome"]) for step in found["steps"]]
 
 
-def test_each_frame_of_a_live_thread_has_its_rule(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_frame_of_a_live_thread_has_its_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = compiled(tmp_path, source=PROGRAM)
     with running([program], rests=True) as (pid, _):
         assert main(["explain", str(pid), "--stack", str(pid), "--json"]) == 0

@@ -37,7 +37,7 @@ STEPS, MANY = 12_000, 1_000_000
 def assert_right(report: Report, least: int) -> None:
     assert (report.wrong, report.shown) == (0, [])
     assert report.steps >= least
-    assert report.whole >= report.steps // 200
+    assert report.complete >= report.steps // 200
     assert report.found_by["cfi"] > report.steps * 0.95
 
 

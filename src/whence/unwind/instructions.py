@@ -245,7 +245,7 @@ class CodePath:
     def __init__(self, bits: int, read: Read) -> None:
         self.bits, self.word, self.read = bits, bits // 8, read
         self.dwarf = DWARF_64 if bits == 64 else DWARF_32
-        self.kept = CALLEE_SAVED if bits == 64 else CALLEE_SAVED_32
+        self.callee_saved = CALLEE_SAVED if bits == 64 else CALLEE_SAVED_32
         self.return_column = RETURN_COLUMNS[bits]
 
     def to_return(self, start: int) -> list[CfiRow]:
@@ -267,7 +267,7 @@ class CodePath:
             return None
         rules = {self.return_column: Rule(How.OFFSET, -self.word)}
         for address, value in reached.stack.items():
-            if address.base == SP and value is not None and value.base in self.kept and not value.offset:
+            if address.base == SP and value is not None and value.base in self.callee_saved and not value.offset:
                 rules.setdefault(self.dwarf[value.base], Rule(How.OFFSET, address.offset - self.word))
         return CfiRow(goal, Cfa(self.dwarf[SP], self.word - sp.offset), rules)
 
@@ -282,7 +282,7 @@ class CodePath:
             return None
         cfa = sp.plus(self.word + (instruction.number & 0xFFFF if instruction.opcode == RETURN_NEAR else 0))
         values = {self.return_column: state.load(sp)}
-        values |= {self.dwarf[register]: state.registers.get(register) for register in sorted(self.kept)}
+        values |= {self.dwarf[register]: state.registers.get(register) for register in sorted(self.callee_saved)}
         rules = {}
         for register, value in values.items():
             if value is None or value.offset:
@@ -359,7 +359,7 @@ class CodePath:
         """Return True if code after a call starts another function, so that the call does not return."""
         if not after_call or instruction.map:
             return after_call and code.startswith(ENDBR)
-        pushes = instruction.opcode in PUSH and instruction.reg in self.kept and self.bits == 64
+        pushes = instruction.opcode in PUSH and instruction.reg in self.callee_saved and self.bits == 64
         return pushes or (self.is_on_sp(instruction, SUB) and self.bits == 64)
 
     @staticmethod
@@ -425,7 +425,7 @@ class CodePath:
                 state.stack[address] = registers.get(reg)
         elif opcode == LOAD:
             address = state.address_of(base, displacement) if base >= 0 else None
-            if address is not None or reg not in self.kept:
+            if address is not None or reg not in self.callee_saved:
                 registers[reg] = state.load(address)
         elif opcode == ADDRESS_OF:
             address = state.address_of(base, displacement) if base >= 0 else None
@@ -435,7 +435,7 @@ class CodePath:
             state.push(None, word)
         elif opcode == CALL or (opcode == GROUP_5 and reg & 7 == CALL_INDIRECT):
             for register in registers:
-                if register not in self.kept and register != SP:
+                if register not in self.callee_saved and register != SP:
                     registers[register] = None
             return True
         elif mod == 3:

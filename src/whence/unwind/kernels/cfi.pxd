@@ -78,6 +78,9 @@ cdef class CfiTable:
     cdef unsigned long long scratch[515]
 
     cdef bint fail(self, unsigned int code, unsigned long long offset, unsigned long long value) noexcept nogil
+    cdef unsigned int reject(
+        self, unsigned int code, unsigned long long offset, unsigned long long value
+    ) noexcept nogil
     cdef unsigned long long read(self, int size) noexcept nogil
     cdef unsigned long long read_uleb(self) noexcept nogil
     cdef long long read_sleb(self) noexcept nogil

@@ -167,6 +167,11 @@ class CfiTable:
             self.fault.value = value
         return False
 
+    def reject(self, code, offset, value):
+        """Record a fault unless one is pending. Always returns NONE."""
+        self.fail(code, offset, value)
+        return NONE
+
     def read(self, size):
         """Return the next number of `size` bytes; 0 and a fault if it is cut off."""
         value: cython.ulonglong
@@ -270,8 +275,7 @@ class CfiTable:
         before: cython.ulonglong = self.position
         end: cython.ulonglong = self.end
         if offset >= self.size:
-            self.fail(c.FAULT_CIE_OUTSIDE, offset, 0)
-            return NONE
+            return self.reject(c.FAULT_CIE_OUTSIDE, offset, 0)
         if self.cies.count:  # usually the last one
             index = self.cies.count - 1
             if cies[index].offset == offset and cies[index].fault == 0:
@@ -282,14 +286,12 @@ class CfiTable:
             if index >= 0:
                 if cies[index].fault:
                     fault = cython.cast(cython.pointer[Fault], self.faults.items) + (cies[index].fault - 1)
-                    self.fail(fault.code, fault.offset, fault.value)
-                    return NONE
+                    return self.reject(fault.code, fault.offset, fault.value)
                 return index
         new = cython.cast(cython.pointer[Cie], push(cython.address(self.cies), cython.sizeof(Cie)))
         index = self.cies.count - 1
         if new == cython.NULL or not insert(cython.address(self.cie_by_offset), mix(offset, self.seed), index):
-            self.fail(c.FAULT_NO_MEMORY, 0, 0)
-            return NONE
+            return self.reject(c.FAULT_NO_MEMORY, 0, 0)
         memset(new, 0, cython.sizeof(Cie))
         new.offset = cython.cast(cython.uint, offset)
         new.initial = NONE
@@ -416,8 +418,7 @@ class CfiTable:
         cie: cython.pointer[Cie]
         entry: cython.pointer[Entry]
         if offset >= self.size:
-            self.fail(c.FAULT_RECORD_OUTSIDE, offset, 0)
-            return NONE
+            return self.reject(c.FAULT_RECORD_OUTSIDE, offset, 0)
         if not self.open_record(offset, cython.address(start), cython.address(end), cython.address(size)):
             return NONE
         next_offset[0] = end
@@ -443,14 +444,11 @@ class CfiTable:
         if self.fault.code:
             return NONE
         if omitted or omitted_size:
-            self.fail(c.FAULT_OMITTED, offset, 0)
-            return NONE
+            return self.reject(c.FAULT_OMITTED, offset, 0)
         if covered >> (self.bits - 1):
-            self.fail(c.FAULT_RANGE, offset, covered)
-            return NONE
+            return self.reject(c.FAULT_RANGE, offset, covered)
         if covered > NONE:
-            self.fail(c.FAULT_LONG_RANGE, offset, covered)
-            return NONE
+            return self.reject(c.FAULT_LONG_RANGE, offset, covered)
         if cie.is_augmented:
             length = self.read_uleb()
             if self.fault.code == 0 and length > self.end - self.position:
@@ -460,8 +458,7 @@ class CfiTable:
             self.position += length
         entry = cython.cast(cython.pointer[Entry], push(cython.address(self.entries), cython.sizeof(Entry)))
         if entry == cython.NULL:
-            self.fail(c.FAULT_NO_MEMORY, 0, 0)
-            return NONE
+            return self.reject(c.FAULT_NO_MEMORY, 0, 0)
         entry.start = first
         entry.end = first + covered
         entry.offset = cython.cast(cython.uint, offset)
@@ -629,8 +626,7 @@ class CfiTable:
             index = self.find_by_header(vaddr)
         if index == NONE:
             if not self.scan():
-                self.fail(c.FAULT_NO_MEMORY, 0, 0)
-                return NONE
+                return self.reject(c.FAULT_NO_MEMORY, 0, 0)
             index = self.find_by_scan(vaddr)
         return index
 
@@ -744,8 +740,7 @@ class CfiTable:
         end: cython.ulonglong = self.end
         self.run_left -= cython.cast(cython.longlong, end - position)
         if self.run_left < 0:
-            self.fail(c.FAULT_COSTLY_RUN, position, 0)
-            return NONE
+            return self.reject(c.FAULT_COSTLY_RUN, position, 0)
         while position < end:
             # fast path: most instructions, with operands of one byte
             code = data[position]
@@ -757,8 +752,7 @@ class CfiTable:
                         return NONE
                     location += low * code_align
                     if location > NONE or code_align > NONE:
-                        self.fail(c.FAULT_ORDER, position, location)
-                        return NONE
+                        return self.reject(c.FAULT_ORDER, position, location)
                 continue
             if code == c.DW_CFA_def_cfa_offset and position < end and data[position] < MORE:
                 state = self.step(state, TO_CFA_OFFSET, data[position])
@@ -776,14 +770,12 @@ class CfiTable:
                 continue
             elif code == c.DW_CFA_remember_state:
                 if depth >= _STATES:
-                    self.fail(c.FAULT_MANY_STATES, position - 1, 0)
-                    return NONE
+                    return self.reject(c.FAULT_MANY_STATES, position - 1, 0)
                 states[depth] = state
                 depth += 1
             elif code == c.DW_CFA_restore_state:
                 if depth == 0:
-                    self.fail(c.FAULT_NO_STATE, position - 1, 0)
-                    return NONE
+                    return self.reject(c.FAULT_NO_STATE, position - 1, 0)
                 depth -= 1
                 state = states[depth]
             else:
@@ -995,8 +987,7 @@ class CfiTable:
         initial: cython.p_ulonglong
         self.work_left -= STATE_HEAD + 2 * count
         if self.work_left < 0:
-            self.fail(c.FAULT_COSTLY_RULES, self.position, 0)
-            return NONE
+            return self.reject(c.FAULT_COSTLY_RULES, self.position, 0)
         memcpy(cython.address(self.scratch[0]), words, 8 * (STATE_HEAD + 2 * count))
         if kind < RESTORE:
             how = words[0] >> HOW_SHIFT & 0xFF
@@ -1004,8 +995,7 @@ class CfiTable:
             if (kind == TO_CFA_OFFSET and how != c.CFA_REGISTER) or (
                 kind == TO_CFA_REGISTER and how == c.CFA_EXPRESSION
             ):
-                self.fail(c.FAULT_CFA_PART, self.position - 1, 0)
-                return NONE
+                return self.reject(c.FAULT_CFA_PART, self.position - 1, 0)
             how = c.CFA_EXPRESSION if kind == TO_CFA_EXPRESSION else c.CFA_REGISTER
             self.scratch[0] = self.scratch[0] & ~(cython.cast(cython.ulonglong, 0xFF) << HOW_SHIFT) | how << HOW_SHIFT
             if kind != TO_CFA_OFFSET:
@@ -1033,8 +1023,7 @@ class CfiTable:
                 self.scratch[0] -= 1
         elif is_set:
             if count >= _REGISTERS:
-                self.fail(c.FAULT_MANY_RULES, self.position, 0)
-                return NONE
+                return self.reject(c.FAULT_MANY_RULES, self.position, 0)
             other = 2 * count
             while other > 2 * index:
                 other -= 1
@@ -1065,15 +1054,13 @@ class CfiTable:
                 return probe.item
         self.words_left -= size
         if self.words_left < 0:
-            self.fail(c.FAULT_COSTLY_RULES, self.position, 0)
-            return NONE
+            return self.reject(c.FAULT_COSTLY_RULES, self.position, 0)
         if (
             not reserve(cython.address(self.words), size, 8)
             or not push_u32(cython.address(self.state_offset), cython.cast(cython.uint, self.words.count))
             or not insert(cython.address(self.state_by_words), hash, self.state_offset.count - 1)
         ):
-            self.fail(c.FAULT_NO_MEMORY, 0, 0)
-            return NONE
+            return self.reject(c.FAULT_NO_MEMORY, 0, 0)
         for index in range(size):
             append_u64(cython.address(self.words), self.scratch[index])
         return cython.cast(cython.uint, self.state_offset.count - 1)
