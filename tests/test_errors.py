@@ -134,7 +134,7 @@ def test_an_error_raised_late_names_the_file_too(tmp_path: Path) -> None:
     with lidia.open(path) as table, pytest.raises(LidiaError) as caught:
         table.lookup(0x1000)
     assert str(caught.value).startswith(
-        f"{path}: range 0 has a name outside the strings (range table+0x0): function 0x7fffffff"
+        f"{path}: lidia range table+0x0: range 0 has a name outside the 26 bytes of strings: function 0x7fffffff"
     )
 
 

@@ -24,7 +24,7 @@ from whence.kernels.rows import ascending
 from whence.lidia.compressed import codec_of
 from whence.lidia.compressed import is_archive as is_archive_file
 from whence.lidia.layout import MAGICS
-from whence.lidia.table import Table, as_words, demangler, from_bytes
+from whence.lidia.table import Table, demangler, from_bytes, u64_column
 from whence.lidia.table import open as open_table
 
 TYPE_CHECKING = False
@@ -280,7 +280,7 @@ class Binary(Closing):
             return_address: the addresses follow calls, so the bytes before them are looked up.
             last: there will be no other query, so less of an ELF file is kept in memory.
         """
-        asked = as_words(vaddrs)
+        asked = u64_column(vaddrs)
         table = self.table_for(asked, return_address=return_address, last=last)
         return table.lookup_many(asked, return_address=return_address)
 

@@ -132,7 +132,7 @@ def test_ranges_without_a_length_are_a_note_and_the_archive_is_whole(tmp_path: P
     archive.write_bytes(Forged(rows, strings).bytes())
     done = run("verify", archive)
     assert done.returncode == 0
-    note = "2 ranges have no length, so no address lies there (first range 1): the Go package keeps such symbols"
+    note = "2 ranges have no length and cover no address (first range 1): the Go package keeps such symbols"
     assert done.stdout == f"{archive}: note: {note}\n{archive}: whole; structure and checksums hold\n"
     told = json.loads(run("verify", archive, "--json").stdout)
     assert (told["ok"], told["problems"], told["notes"]) == (True, [], [note])

@@ -110,7 +110,7 @@ def test_a_table_is_sliced_into_lists() -> None:
         assert opened[::-2] == every[::-2]
         assert opened[9:] == []
         assert opened[-1] == every[-1]
-        with pytest.raises(IndexError, match="no range 6 among 6"):
+        with pytest.raises(IndexError, match="range index 6 is out of bounds: there are 6 ranges"):
             opened[6]
 
 

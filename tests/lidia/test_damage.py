@@ -97,18 +97,18 @@ def test_each_section_has_its_own_check() -> None:
             b"ELF!",
             'not an archive: the magic at 0x0 is 45 4c 46 21, expected 2e 64 69 61 (".dia")',
         ),
-        (0x04, "<I", 2, "an archive of version 2 (header+0x4), expected 1"),
-        (0x08, "<Q", 5, "an entry of the VA table has 5 bytes (header+0x8), expected 4 or 8"),
-        (0x28, "<Q", 0, "a field of the range table has 0 bytes (header+0x28), expected 4 or 8"),
-        (0x60, "<Q", 8, "a field of the line tables has 8 bytes (header+0x60), expected 2 or 4"),
-        (0x30, "<Q", 7, "there are 7 ranges (header+0x30), expected 6, as many as VAs"),
-        (0x18, "<Q", 0x81, "the VA table begins at 0x81 (header+0x18), expected 0x80"),
-        (0x38, "<Q", 0x80, "the range table begins at 0x80 (header+0x38), expected 0x98"),
-        (0x50, "<Q", 1 << 63, "the strings begin at 0x8000000000000000 (header+0x50), expected 0x"),
+        (0x04, "<I", 2, "header+0x4: archive version 2, expected 1"),
+        (0x08, "<Q", 5, "header+0x8: an entry of the VA table has 5 bytes, expected 4 or 8"),
+        (0x28, "<Q", 0, "header+0x28: a field of the range table has 0 bytes, expected 4 or 8"),
+        (0x60, "<Q", 8, "header+0x60: a field of the line tables has 8 bytes, expected 2 or 4"),
+        (0x30, "<Q", 7, "header+0x30: there are 7 ranges, expected 6, the number of VAs"),
+        (0x18, "<Q", 0x81, "header+0x18: the offset of the VA table is 0x81, expected 0x80"),
+        (0x38, "<Q", 0x80, "header+0x38: the offset of the range table is 0x80, expected 0x98"),
+        (0x50, "<Q", 1 << 63, "header+0x50: the offset of the strings is 0x8000000000000000, expected 0x"),
         (0x68, "<Q", 1 << 60, "line tables+0x0: cut off: 4611686018427387904 bytes are needed, "),
     ],
 )
-def test_an_error_names_part_offset_and_rule(offset: int, layout: str, value: object, says: str) -> None:
+def test_an_error_names_part_offset_and_fault(offset: int, layout: str, value: object, says: str) -> None:
     data = bytearray(WHOLE)
     struct.pack_into(layout, data, offset, value)
     with pytest.raises(LidiaError) as caught:
@@ -134,14 +134,14 @@ def test_a_name_outside_the_strings_is_an_error_for_its_address_only(make) -> No
         for address, row in ((25, 1), (33, 2)):
             with pytest.raises(
                 LidiaError,
-                match=f"^range {row} has a name outside the strings \\(range table\\+{row * 32:#x}\\): function .*; "
-                f"names lie in the {len(strings)} bytes of the strings$",
+                match=f"^lidia range table\\+{row * 32:#x}: range {row} has a name outside the {len(strings)} bytes of "
+                "strings: function 0x.*, file 0x0, call file 0x0$",
             ):
                 opened.lookup(address)
         assert opened.lookup_many([17, 25, 33]).function == ["good", "", ""]
         assert render_many(opened, [17, 25]) == b"good\n??:0:0\n\n??\n??:0:0\n\n"
         assert opened.verify() == [
-            f"range 1 has a name outside the strings (range table+0x20): there are {len(strings)} bytes"
+            f"lidia range table+0x20: range 1 has a name outside the {len(strings)} bytes of strings"
         ]
 
 
@@ -164,9 +164,7 @@ def test_line_entries_outside_the_tables_are_an_error_for_their_address_only() -
     with lidia.from_bytes(Forged(rows, strings, [(0, 7)]).bytes()) as opened:
         assert opened.lookup(1)[0].line == 7
         for address in (9, 17, 25):
-            with pytest.raises(
-                LidiaError, match=r"has line entries outside the line tables .*; line entries are among the 1 there are"
-            ):
+            with pytest.raises(LidiaError, match=r"range [123] has line entries \[.*\), but the line tables have 1"):
                 opened.lookup(address)
         found = opened.lookup_many([1, 9, 17, 25])
         assert (found.line.tolist(), found.faults) == ([7, 0, 0, 0], 3)
@@ -176,7 +174,7 @@ def test_ranges_out_of_order_are_reported_by_verify_and_still_safe() -> None:
     strings, at = prefixed(b"f")
     rows = [(vaddr, 8, 0, at[b"f"], *[0] * 5) for vaddr in (64, 8, 32, 0)]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
-        assert opened.verify() == ["range 1 is out of order (VA table+0x4): ranges are in order of (vaddr, depth)"]
+        assert opened.verify() == ["lidia VA table+0x4: range 1 is not in order of (vaddr, depth)"]
         list(opened.lookup_many(range(100)))
 
 

@@ -40,7 +40,7 @@ def test_it_is_a_sequence_of_chains_that_can_be_sliced(archive: lidia.Table) -> 
     assert chains[0] in found
     assert (found[:3].unknown, found[3:].unknown, found.index(chains[2])) == (1, 1, 2)
     for outside in (5, -6):
-        with pytest.raises(IndexError, match="among 5"):
+        with pytest.raises(IndexError, match="there are 5 addresses"):
             found[outside]
 
 

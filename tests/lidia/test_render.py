@@ -159,7 +159,7 @@ def test_a_renderer_refuses_other_styles_and_answers_vaddrs_of_any_size() -> Non
     builder = lidia.Builder()
     builder.add(vaddr=0x1000, length=16, function="main")
     with lidia.from_bytes(builder.to_bytes()) as table:
-        with pytest.raises(ValueError, match="no style 'xml'"):
+        with pytest.raises(ValueError, match="unknown style 'xml'"):
             render_many(table, [1], "xml")  # type: ignore[arg-type]
         assert render_many(table, [0x1000, -1, 1 << 64]) == b"main\n??:0:0\n\n" + b"??\n??:0:0\n\n" * 2
         assert repr(Renderer(table, "gnu")) == "<lidia.Renderer of <lidia.Table in memory: 1 ranges>: gnu>"

@@ -228,8 +228,8 @@ def test_damaged_starts_are_reported_and_lookups_go_on() -> None:
     at = data.index(b"STRT") + 16
     first, second = data[at : at + 12], data[at + 12 : at + 24]
     for damage, says in (
-        (second + first, "rows are in order"),
-        (first + struct.pack("<3I", 1 << 30, 18, 20), "names lie in the"),
+        (second + first, "is out of order or a duplicate"),
+        (first + struct.pack("<3I", 1 << 30, 18, 20), "has a name outside the"),
     ):
         broken = data[:at] + damage + data[at + 24 :]
         archive = lidia.from_bytes(broken)
@@ -238,7 +238,7 @@ def test_damaged_starts_are_reported_and_lookups_go_on() -> None:
     offset, size, *rest = FOOTER.unpack(data[-FOOTER.size :])
     struct.pack_into("<Q", data, at - 8, 20)  # the chunk's size: a row and a half
     archive = lidia.from_bytes(data[: at + 20] + FOOTER.pack(offset, size - 4, *rest))
-    assert any("a whole number of rows" in problem for problem in archive.verify())
+    assert any("20 bytes are not a multiple of 12" in problem for problem in archive.verify())
 
 
 def test_go_records_say_where_functions_and_inlined_calls_start() -> None:

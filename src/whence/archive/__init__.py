@@ -1,4 +1,4 @@
-"""From a binary to an archive: `create` gathers the ranges of all sources of names and writes them.
+"""Create archives of binaries: gather the ranges of all sources of names and write them.
 
 create    the functions create and create_from_elf
 """

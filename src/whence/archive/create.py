@@ -1,8 +1,9 @@
-"""From a binary to an archive: gather every source of names, merge, write.
+"""Create an archive of a binary: gather every source of names, merge, write.
 
-`create` takes paths, `create_from_elf` an open ElfFile and a writable; the options are the Go package's, spelled out.
-With `compat="go"` the archive is what the Go package writes, byte for byte: functions of the symbol table and of
-.gopclntab, duplicates and all; of the other options only `symtab` and `gopclntab` count then.
+`create` takes paths, `create_from_elf` an open ElfFile. With `compat="go"` the archive has the bytes that the Go
+package
+writes: functions of the symbol table and of .gopclntab, including duplicates. The only other options that apply then
+are `symtab` and `gopclntab`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from whence._base.options import ReadOptions
 from whence._base.records import Record, replaced
 from whence._base.source import Source
 from whence._version import __version__
+from whence.demangle import demangle as readable
 from whence.dwarf.ahead import decompress_ahead
+from whence.gopclntab import Pclntab
 from whence.lidia.compressed import ZSTD, codec_named, compressed, zstd_module
 from whence.lidia.layout import Extra
+from whence.lidia.unwind import NAMES, UnwindTable, pack_unwind
 from whence.lidia.writer import Written, names_budget, write
 from whence.locate.debug_files import DebugFiles
 from whence.objects.elf import ElfFile
@@ -54,14 +58,15 @@ PRODUCER = f"whence {__version__}"
 
 
 class CreateOptions(ReadOptions, frozen=True):
-    """What an archive is to hold, besides what is read (ReadOptions).
+    """What an archive contains, in addition to what is read (ReadOptions).
 
     demangle: store readable names in place of linkage names.
     lines, files: store line tables, and the paths of source files.
     crc: store checksums.
     strings: how names are delimited, "length" or "nul".
-    unwind: store what unwinds the file's code.
-    compat: "go" writes the bytes of Pyroscope's Go package; of the others, only `symtab` and `gopclntab` count then.
+    unwind: store unwind tables.
+    compat: "go" writes the bytes of Pyroscope's Go package; the only other options that apply then are `symtab` and
+        `gopclntab`.
     """
 
     lines: bool = True
@@ -76,10 +81,13 @@ CREATE_DEFAULTS = CreateOptions()
 
 
 class Created(Record, frozen=True):
-    """What went into an archive and what it cost.
+    """The result of creating an archive.
 
-    `sources` counts the ranges of each source by its word; `problems` says what of the debug info was skipped and why;
-    `seconds` is the time from opened ELF file to written archive.
+    written: counts and sizes.
+    sources: the number of ranges of each source, by its word.
+    seconds: the time from the open ELF file to the written archive.
+    debug_file: the path of the separate debug file; "" if the names are from the file itself.
+    problems: the parts of the debug info that were skipped, and why.
     """
 
     written: Written
@@ -102,9 +110,9 @@ def create(
     The archive is written to a temporary file next to `output`, which is then renamed.
 
     Args:
-        output: a path; one that ends in .gz or .zst is compressed by gzip or zstd.
-        debug_files: finds the separate debug file (`Locator.debug_files`); by default, it is looked for in
-            /usr/lib/debug and next to the file.
+        output: a path; the archive is compressed if the path ends in .gz or .zst.
+        debug_files: finds the separate debug file (`Locator.debug_files`); by default, /usr/lib/debug and the folder of
+            the file are searched.
         options: what to read and what to store.
         changes: fields of CreateOptions by name, which replace those of `options`: lines, files, crc, strings, unwind,
             compat, dwarf, symtab, gopclntab, names, paths, columns, skip_line_zero, demangle, jobs.
@@ -139,10 +147,10 @@ def create_from_elf(
     if options.dwarf and options.compat is None and options.jobs != 1:
         decompress_ahead(elf)
         if options.crc:
-            import google_crc32c  # noqa: F401  # while sections are unpacked: in the end everything would wait for it
+            import google_crc32c  # noqa: F401  # import it while sections are decompressed on other threads
     if options.compat == "go":
         table = go_table(elf, symtab=options.symtab, gopclntab=options.gopclntab)
-        _refuse_remains(table, elf.problems)
+        _raise_if_empty(table, elf.problems)
         plain = CreateOptions(lines=False, files=False, compat="go")
         written = _write(table, output, elf.reading, plain)
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
@@ -157,10 +165,10 @@ def archive_producers(
     *,
     began: float | None = None,
 ) -> Created:
-    """Write the archive of everything that `producers` name to a path or a binary file object."""
+    """Write the archive of all ranges of `producers` to a path or a binary file object."""
     began = time.perf_counter() if began is None else began
     table = producers.ranges(lines=options.lines, files=options.files)
-    _refuse_remains(table, producers.errors())
+    _raise_if_empty(table, producers.errors())
     if options.files:
         table = caller_files(table)
     if options.demangle:
@@ -174,15 +182,15 @@ def archive_producers(
     return Created(written, _sources(table), time.perf_counter() - began, debug_file, problems)
 
 
-def _refuse_remains(table: Ranges, errors: Iterable[WhenceError]) -> None:
-    """Raise the first error of a file that was cut off or damaged so that nothing in it names an address any more."""
+def _raise_if_empty(table: Ranges, errors: Iterable[WhenceError]) -> None:
+    """Raise the first error of a file that is so damaged that no range is left."""
     if not len(table):
         for error in errors:
             raise error
 
 
 def _unnamed(table: Ranges, written: Written) -> tuple[str, ...]:
-    """The problem of names that were left out."""
+    """Return the problem of names that were left out, if any."""
     return (f"{written.unnamed} names left out: {names_budget(table).reached()}",) if written.unnamed else ()
 
 
@@ -193,7 +201,7 @@ def _write(
     options: CreateOptions,
     extra: Extra | None = None,
 ) -> Written:
-    """Write an archive whose names are still in the files; raise instead of renaming if a file was cut meanwhile."""
+    """Write an archive whose names are read from the files; raise without renaming if a file has changed."""
 
     def write_to(out: BinaryIO) -> Written:
         with reading():
@@ -209,19 +217,16 @@ def _write(
 
 
 def extra_of(elf: ElfFile) -> Extra:
-    """What an archive says of its origin."""
+    """Return the origin of an archive of this file."""
     segments = tuple((segment.file_offset, segment.vaddr, segment.file_size) for segment in elf.code_segments())
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 
 def unwind_of(elf: ElfFile, debug_elf: ElfFile) -> bytes:
-    """What unwinds the code of a file, by its own sections and, for .debug_frame, those of its debug file; b"" where
-    there is nothing."""
-    from whence.lidia.unwind import NAMES, UnwindTable, pack_unwind
-
+    """Return the unwind tables of a file, with .debug_frame possibly of its debug file; b"" without any."""
     tables = []
     for name in NAMES.values():
-        holder = next((one for one in (elf, debug_elf) if _has_content(one, name)), None)
+        holder = next((file for file in (elf, debug_elf) if _has_content(file, name)), None)
         section = None if holder is None else holder.section(name)
         if holder is not None and section is not None and (holder is elf or name == ".debug_frame"):
             with suppress(ElfError):
@@ -237,19 +242,17 @@ def _has_content(elf: ElfFile, name: str) -> bool:
 
 
 def _sources(table: Ranges) -> dict[str, int]:
-    """Ranges per source word."""
+    """Count the ranges of each source, by its word."""
     counts: dict[str, int] = {}
     stored = bytes(table.source)
     for source in Source:
-        if source.number in stored:  # which is found out sooner than how often
+        if source.number in stored:  # faster than counting
             counts[source or "unknown"] = stored.count(source.number)
     return counts
 
 
 def _demangle(table: Ranges) -> None:
     """Replace each linkage name by its readable form."""
-    from whence.demangle import demangle as readable
-
     arena = Arena(table.strings)
     names = {
         ref: arena.add(readable(table.strings.text(ref)).encode("utf-8", "surrogateescape"))
@@ -260,27 +263,26 @@ def _demangle(table: Ranges) -> None:
 
 
 def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
-    """The ranges the Go package would write, in the order it visits them: its names are stored in that order, before it
-    sorts.
+    """Return the ranges that the Go package writes, in the order in which it numbers their names, before sorting.
 
-    `.symtab` functions (STT_FUNC with a name, undefined ones too), `.dynsym` only where there is no `.symtab`; sizes
-    cut to 32 bits; then every .gopclntab function once more.
+    These are the functions of `.symtab` (STT_FUNC with a name, even undefined), or of `.dynsym` without `.symtab`, with
+    sizes cut to 32 bits; then every function of .gopclntab again.
     """
     strings = StringSpace()
-    found: list[tuple[int, int, int, Source]] = []
+    rows: list[tuple[int, int, int, Source]] = []
     if symtab:
         for name, source in ((".symtab", Source.SYMTAB), (".dynsym", Source.DYNSYM)):
             if elf.section(name) is not None:
-                found += _go_symbols(elf, name, source, strings)
+                rows += _go_symbols(elf, name, source, strings)
                 break
     if gopclntab:
-        found += _go_functions(elf, strings)
+        rows += _go_functions(elf, strings)
     table = Ranges(strings)
-    count = len(found)
-    table.vaddr = array("Q", [row[0] for row in found])
-    table.length = array("Q", [row[1] & 0xFFFFFFFF for row in found])
-    table.function = array("Q", [row[2] for row in found])
-    table.source = array("B", [row[3].number for row in found])
+    count = len(rows)
+    table.vaddr = array("Q", [row[0] for row in rows])
+    table.length = array("Q", [row[1] & 0xFFFFFFFF for row in rows])
+    table.function = array("Q", [row[2] for row in rows])
+    table.source = array("B", [row[3].number for row in rows])
     for name in ("depth", "line_index", "line_count", "call_line"):
         setattr(table, name, array("I", bytes(4 * count)))
     for name in ("file", "call_file"):
@@ -299,10 +301,8 @@ def _go_symbols(elf: ElfFile, name: str, source: Source, strings: StringSpace) -
 
 
 def _go_functions(elf: ElfFile, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
-    from whence.gopclntab import Pclntab
-
-    # The Go package looks nowhere else. It takes .text's address for the text base where the header has none (Go 1.26
-    # on), which shifts every function of a program with C in it: in that, and in that alone, this departs from it.
+    # The Go package reads no other section. If the header has no text base (Go 1.26 and later), it uses the address of
+    # .text, which shifts every function of a program with C code; only in this the result differs.
     table = Pclntab.find(elf) if elf.section(".gopclntab") is not None else None
     if table is None:
         return []

@@ -1,7 +1,7 @@
-"""Lidia archives: which function, file and line a vaddr belongs to, in one mapped file.
+"""Lidia archives: the function, file and line of each vaddr of a binary, in one mapped file.
 
-In: a table of ranges (whence.ranges), or an archive that whence or the Go package wrote. Out: frames for addresses.
-The format is docs/formats/lidia.md's; the header and the four sections are the documented ones to the byte.
+Archives are written from a table of ranges (whence.ranges) and return frames for addresses. The format is that of
+docs/formats/lidia.md; archives of Pyroscope's Go package can be read, and written byte for byte with compat="go".
 
     layout.py      header, sections, extra section and checksums as bytes
     writer.py      writes ranges as an archive
@@ -9,12 +9,12 @@ The format is docs/formats/lidia.md's; the header and the four sections are the 
     compressed.py  archives inside gzip and zstd
     table.py       an open archive: lookups, iteration, metadata
     results.py     ranges and frame tables that readers return
-    chains.py      frames of many addresses in columns, equal ones once
+    chains.py      frames of many addresses in columns, equal chains once
     render.py      answers as text, for the command line
     verify.py      checksums and structure
     unwind.py      the UNWD chunk: unwind tables inside an archive
 
-What the Go package's documentation names, and what it is called here:
+The names of the Go package, and their counterparts here:
 
     CreateLidia, CreateLidiaFromELF    create, create_from_elf
     OpenReader                         open (a path), from_bytes
@@ -27,8 +27,8 @@ What the Go package's documentation names, and what it is called here:
     LineTable, LineTableEntry          LineTable, LineTableEntry: offset, line_number
     SourceInfoFrame                    Frame: line, function, file
 
-It refuses: a header whose sections do not follow each other inside the file, and any name or line entry outside its
-section, with a LidiaError that says which.
+A header whose sections are not adjacent or extend past the end of the file raises LidiaError, and so does a lookup that
+meets a name or line entry outside its section.
 
 >>> from whence import lidia
 >>> builder = lidia.Builder()
@@ -77,7 +77,7 @@ __all__ = [
     "write",
 ]
 
-# Imported when asked for: to look an address up, none of it is needed.
+# Loaded on first use, as opening and looking up need none of these.
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(

@@ -1,6 +1,7 @@
-"""Chains of frames as columns: each chain once, each text once, objects only for who asks for them.
+"""Chains of frames in columns: each chain once, each text once.
 
-What names the addresses of a whole profile takes no objects on the way from the archive to the file it writes.
+A profile's addresses are named in columns, from the archive to the file that is written; Frame objects are made only
+when they are requested.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from whence._base.model import SOURCES, Frame, Frames, Source
 from whence._base.records import Record, field
-from whence.kernels import rows
+from whence.kernels.rows import taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,18 +24,18 @@ SOURCE_OF_BYTE = SOURCES + (Source.UNKNOWN,) * (256 - len(SOURCES))
 NO_CHAIN = 0  # the chain without frames
 COLUMNS = ("function", "file", "line", "start_line", "column", "discriminator", "inlined", "source")
 FIELD = {name: itemgetter(Frame._fields.index(name)) for name in COLUMNS}
-NUMBER_LIMIT = 1 << 32  # of a line or column; what does not fit is not known
+NUMBER_LIMIT = 1 << 32  # of lines and columns; larger numbers become 0, unknown
 
 
-def words(numbers: Buffer) -> array[int]:
-    """A column of 32-bit numbers, copied."""
+def u32_array(numbers: Buffer = b"") -> array[int]:
+    """Return a copy of a column of 32-bit numbers."""
     out = array("I")
     out.frombytes(memoryview(numbers).cast("B"))
     return out
 
 
-def longs(numbers: Buffer) -> array[int]:
-    """A column of 64-bit numbers, copied."""
+def u64_array(numbers: Buffer = b"") -> array[int]:
+    """Return a copy of a column of 64-bit numbers."""
     out = array("Q")
     out.frombytes(memoryview(numbers).cast("B"))
     return out
@@ -44,34 +45,32 @@ def empty_first() -> array[int]:
     return array("I", (0, 0))
 
 
-def words_column() -> array[int]:
-    return array("I")
-
-
 class ChainTable(Record):
-    """Chain c has the frames in rows [first[c], first[c + 1]) of the columns, innermost first. Chain 0 has none.
+    """Distinct chains of frames in columns.
 
-    `function` and `file` say which of `functions` and `files` a frame has; `source` counts those of whence.SOURCES;
-    the other columns are those of Frame.
+    Chain c has the frames in rows [first[c], first[c + 1]), innermost first; chain 0 is empty.
+
+    `function` and `file` are indexes of `functions` and `files`; `source` is an index of whence.SOURCES; the other
+    columns are the fields of Frame.
     """
 
     functions: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     first: array[int] = field(default_factory=empty_first)
-    function: array[int] = field(default_factory=words_column)
-    file: array[int] = field(default_factory=words_column)
-    line: array[int] = field(default_factory=words_column)
-    start_line: array[int] = field(default_factory=words_column)
-    column: array[int] = field(default_factory=words_column)
-    discriminator: array[int] = field(default_factory=words_column)
+    function: array[int] = field(default_factory=u32_array)
+    file: array[int] = field(default_factory=u32_array)
+    line: array[int] = field(default_factory=u32_array)
+    start_line: array[int] = field(default_factory=u32_array)
+    column: array[int] = field(default_factory=u32_array)
+    discriminator: array[int] = field(default_factory=u32_array)
     inlined: bytearray = field(default_factory=bytearray)
     source: bytearray = field(default_factory=bytearray)
-    _numbers: dict[str, int] = field(default_factory=dict)  # of functions, once another table was added
+    _numbers: dict[str, int] = field(default_factory=dict)  # indexes of functions, filled by the first `add`
     _file_numbers: dict[str, int] = field(default_factory=dict)
-    _made: list[Frames] = field(default_factory=list)  # the chains as objects, as far as they were asked for
+    _made: list[Frames] = field(default_factory=list)  # chains as objects, as far as requested
 
     def __len__(self) -> int:
-        """How many chains there are."""
+        """Return the number of chains."""
         return len(self.first) - 1
 
     def __repr__(self) -> str:
@@ -79,26 +78,25 @@ class ChainTable(Record):
 
     @classmethod
     def of(cls, chains: Iterable[Frames]) -> ChainTable:
-        """The table that has the chain without frames, and then these."""
+        """Return the table with the empty chain, followed by these."""
         out = cls()
-        kept = [(), *chains]
-        frames = list(chain.from_iterable(kept))
-        out.first = array("I", accumulate(map(len, kept), initial=0))
+        rows = [(), *chains]
+        frames = list(chain.from_iterable(rows))
+        out.first = array("I", accumulate(map(len, rows), initial=0))
         functions: dict[str, int] = {}
         files: dict[str, int] = {}
-        out.function = array("I", [functions.setdefault(one.function, len(functions)) for one in frames])
-        out.file = array("I", [files.setdefault(one.file, len(files)) for one in frames])
+        out.function = array("I", [functions.setdefault(frame.function, len(functions)) for frame in frames])
+        out.file = array("I", [files.setdefault(frame.file, len(files)) for frame in frames])
         for name in ("line", "start_line", "column", "discriminator"):
             numbers = map(FIELD[name], frames)
-            setattr(out, name, array("I", [one if 0 <= one < NUMBER_LIMIT else 0 for one in numbers]))
+            setattr(out, name, array("I", [number if 0 <= number < NUMBER_LIMIT else 0 for number in numbers]))
         out.inlined = bytearray(map(FIELD["inlined"], frames))
-        out.source = bytearray(SOURCES.index(one.source) for one in frames)
+        out.source = bytearray(SOURCES.index(frame.source) for frame in frames)
         out.functions, out.files = list(functions), list(files)
         return out
 
     def add(self, more: ChainTable) -> int:
-        """Append the chains of another table, all but the one without frames: chain c becomes c plus what is returned,
-        for c > 0."""
+        """Append the chains of another table except the empty one; return what to add to its chain numbers > 0."""
         base, row = len(self) - 1, len(self.line)
         for texts, numbers, new, column, added in (
             (self.functions, self._numbers, more.functions, self.function, more.function),
@@ -109,8 +107,8 @@ class ChainTable(Record):
             fresh = [text for text in dict.fromkeys(new) if text not in numbers]
             numbers.update(zip(fresh, count(len(texts))))
             texts += fresh
-            place = array("I", map(numbers.__getitem__, new))
-            column += words(rows.taken(place, "I", added))
+            renumbered = array("I", map(numbers.__getitem__, new))
+            column += u32_array(taken(renumbered, "I", added))
         for name in COLUMNS[2:]:
             column = getattr(self, name)
             column += getattr(more, name)
@@ -118,7 +116,7 @@ class ChainTable(Record):
         return base
 
     def chains(self) -> list[Frames]:
-        """Every chain as a tuple of Frame. Those that were made once are the same objects again."""
+        """Return every chain as a tuple of Frame. Later calls return the same objects."""
         done = len(self._made)
         if done < len(self):
             start = self.first[done]

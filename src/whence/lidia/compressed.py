@@ -1,7 +1,8 @@
-"""Archives compressed by gzip or zstd (.lidia.gz, .lidia.zst), recognized by their first bytes and not by their name.
+"""Read and write archives compressed by gzip or zstd (.lidia.gz, .lidia.zst).
 
-A compressed archive is decompressed into memory when it is opened. Its size there is at most TIMES the compressed size
-plus ALLOWANCE. Archives of programs need 3 to 10 times.
+Compressed archives are recognized by their first bytes, not by their names, and decompressed into memory when they are
+opened. The decompressed size is limited to TIMES the compressed size plus ALLOWANCE; archives of programs are 3 to 10
+times larger.
 
 >>> codec_of(b"\\x28\\xb5\\x2f\\xfd")
 'zstd'
@@ -40,18 +41,18 @@ SUFFIX_OF: Final = {GZIP: ".gz", ZSTD: ".zst"}
 TIMES: Final = 100
 ALLOWANCE: Final = 16 << 20
 GZIP_LEVEL, ZSTD_LEVEL = 6, 3
-GZIP_WBITS = 31  # of zlib: with the header and the checksum of gzip
+GZIP_WBITS = 31  # tells zlib to write gzip's header and checksum
 CHUNK = 1 << 20
 
 
 def codec_of(head: Buffer) -> str:
-    """The codec of a file that begins with these bytes; "" if they are not compressed."""
+    """Return the codec of a file that begins with these bytes; "" for an uncompressed file."""
     start = bytes(memoryview(head)[:4])
     return next((codec for codec, magic in MAGIC_OF.items() if start.startswith(magic)), "")
 
 
 def codec_named(path: str) -> str:
-    """The codec that a file's name asks for; "" for none."""
+    """Return the codec for the ending of a file's name; "" for other endings."""
     return next((codec for codec, suffix in SUFFIX_OF.items() if path.endswith(suffix)), "")
 
 
@@ -86,17 +87,15 @@ def decompress(file: BinaryIO, stored: int) -> bytearray:
             budget.charge(len(chunk))
             data += chunk
     except EOFError:
-        fault = f"the {codec} data is cut off after {stored} bytes"
-        raise LidiaError("file", stored, f"the {codec} data is complete", stored, fault=fault) from None
+        raise LidiaError("", None, f"the {codec} data is cut off after {stored} bytes") from None
     except _errors(codec) as error:
-        fault = f"the {codec} data is damaged: {error}"
-        raise LidiaError("file", None, f"the {codec} data is valid", str(error), fault=fault) from error
+        raise LidiaError("", None, f"the {codec} data is damaged: {error}") from error
     return data
 
 
 @contextmanager
 def compressed(out: BinaryIO, codec: str) -> Iterator[BinaryIO]:
-    """A file object whose content is written to `out`, compressed unless `codec` is "".
+    """Yield a file object that writes to `out`, compressed unless `codec` is "".
 
     Equal content gives equal bytes: neither a time nor a name is stored.
     """
@@ -130,8 +129,9 @@ def _compressor(codec: str) -> Compressor:
         return zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_WBITS)
     zstd = zstd_module()
     option = zstd.CompressionParameter
-    made: Compressor = zstd.ZstdCompressor(options={option.compression_level: ZSTD_LEVEL, option.checksum_flag: 1})
-    return made
+    options = {option.compression_level: ZSTD_LEVEL, option.checksum_flag: 1}
+    compressor: Compressor = zstd.ZstdCompressor(options=options)
+    return compressor
 
 
 def _reader(file: BinaryIO, codec: str) -> Any:
@@ -143,7 +143,7 @@ def _reader(file: BinaryIO, codec: str) -> Any:
 
 
 def _errors(codec: str) -> tuple[type[Exception], ...]:
-    """The errors of data that is cut off or damaged."""
+    """Return the exceptions that a codec raises for data that is cut off or damaged."""
     if codec == GZIP:
         import zlib
         from gzip import BadGzipFile
@@ -153,7 +153,7 @@ def _errors(codec: str) -> tuple[type[Exception], ...]:
 
 
 def zstd_module() -> Any:
-    """Python's own zstd, or the backport of it. Raises Unsupported if neither is installed."""
+    """Return the zstd module of Python 3.14 or its backport. Raises Unsupported if neither is installed."""
     try:
         if sys.version_info >= (3, 14):
             from compression import zstd

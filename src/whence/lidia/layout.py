@@ -12,31 +12,31 @@ A range is eight fields: length, depth, function, file, line index, line count, 
 into the strings; a line entry is two fields, the offset from the range's vaddr and the line. The numbers that kernels
 need too are in kernels/queries.pxd.
 
-What stands behind the line tables is an extra section that readers of the documented format do not see:
+After the line tables there may be an extra section, which readers of the documented format ignore:
 
-    chunks, one after the other: tag (4 ASCII letters) · u32 0 · u64 size · that many bytes
+    chunks: tag (4 ASCII letters) · u32 0 · u64 size · content
     footer, the last 32 bytes of the file:
       0x00  8  file offset of the first chunk, which is the end of the line tables
       0x08  8  size of all chunks
-      0x10  4  CRC32C of all chunks; 0: none was made
+      0x10  4  CRC32C of all chunks; 0: no checksum
       0x14  4  version, 1
       0x18  8  magic "\\0whence+"
 
     tag   content
     BLID  the build-id, raw
     MACH  the machine, text
-    PROD  what wrote the archive, text
-    FROM  the files it was made from, text, one a line
-    SEGS  where the code of the file lies: for each executable segment u64 file offset, u64 vaddr, u64 bytes in the file
-    FLAG  u32; bit 0: functions do not overlap and none is empty, so a walk back may end at the first function
-    SRCB  a byte per range: which table named it (model.Source)
-    SRCR  the same as runs: u32 count, so many u32 first ranges, so many bytes
+    PROD  the program that wrote the archive, text
+    FROM  the files that the archive was made from, text, one line each
+    SEGS  the executable segments of the file: u64 file offset, u64 vaddr, u64 size in the file
+    FLAG  u32; bit 0: functions do not overlap and none is empty, so a search backwards may end at the first function
+    SRCB  a byte per range: the table that named it (model.Source)
+    SRCR  runs of equal bytes of SRCB: u32 count, the u32 first range of each run, the byte of each run
     STRT  where functions start: rows of u32 function, u32 file (offsets in the strings), u32 line, in that order
-    COLS  columns, where they were asked for: u32 bytes of a column (1, 2 or 4), u32 0, then the column of each line
-          entry, then that of each range's call; 0 is unknown
-    DISC  discriminators, where there are any: u32 count of line entries that have one, u32 0, then for each of them u32
-          line entry, u32 discriminator, then for each range whose call has one u32 range, u32 discriminator, in order
-    UNWD  what unwinds the file's code, where it was asked for: unwind.py
+    COLS  columns, if requested: u32 size of a column in bytes (1, 2 or 4), u32 0, then the column of each line entry,
+          then that of each range's call; 0 is unknown
+    DISC  discriminators, if there are any: u32 count of line entries with one, u32 0, then for each of them u32 line
+          entry, u32 discriminator, then for each range whose call has one u32 range, u32 discriminator, in order
+    UNWD  unwind tables, if requested: unwind.py
 
 Chunks with other tags are skipped. A damaged extra section never stops a lookup: `Table.info` and `verify` report it.
 """
@@ -48,7 +48,7 @@ import sys
 
 from whence._base.budget import Budget
 from whence._base.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
-from whence._base.records import Record, values_of
+from whence._base.records import Record, replaced
 from whence.lidia.kernels.queries import (
     COLUMNS_HEAD,
     DISCRIMINATOR_SIZE,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b".dia"
 COMPACT_MAGIC: Final = b".dic"  # a form that earlier versions wrote on request
-MAGICS: Final = (MAGIC, COMPACT_MAGIC)  # of what is opened as an archive (and refused, if compact)
+MAGICS: Final = (MAGIC, COMPACT_MAGIC)  # of files recognized as archives; compact ones are refused
 VERSION: Final = 1
 HEADER_SIZE: Final = 0x80
 
@@ -92,8 +92,9 @@ COLUMN_WIDTHS: Final = (1, 2, 4)
 # Length-prefixed strings as the Go package and whence write them: "" and then this.
 LENGTH_PREFIXED_START: Final = b"\0\0\0\0\x0a\0\0\0[overflow]"
 
-# What names and line entries that ranges share may add up to, in bytes, where all of them are asked for: so many times
-# the bytes that are stored, plus an allowance. Archives of real programs need 4 times at most.
+# Limits of the bytes of all names and line entries, which ranges may share, when all of them are requested: a multiple
+# of
+# the stored bytes plus an allowance. Archives of real programs need at most 4 times the stored bytes.
 NAMES_TIMES: Final = 8
 NAMES_ALLOWANCE: Final = 1 << 24
 LINES_TIMES: Final = 4
@@ -104,8 +105,7 @@ _FIELDS: Final[dict[str, int]] = {RANGE_TABLE: RANGE_FIELDS, LINE_TABLES: LINE_F
 
 
 class ArchiveSection(Record, frozen=True):
-    """One of the four: `width` is the size of an entry or field in bytes (1 for strings), `entries` how many there are;
-    `offset` is in the file."""
+    """One of the four sections. `width` is the size of an entry or field in bytes, 1 for strings."""
 
     name: str
     width: int
@@ -115,29 +115,29 @@ class ArchiveSection(Record, frozen=True):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return self.entries * self.width * _FIELDS.get(self.name, 1)
 
     @property
     def start(self) -> int:
-        """The offset; 0 of an empty section, whose offset nothing checks."""
+        """The offset; 0 for an empty section, whose offset is not checked."""
         return self.offset if self.size else 0
 
     @property
     def end(self) -> int:
-        """The offset behind the section."""
+        """The offset of the end of the section."""
         return self.offset + self.size
 
     def with_crc(self, crc: int) -> ArchiveSection:
         return ArchiveSection(self.name, self.width, self.entries, self.offset, crc)
 
     def row_offset(self, index: int) -> int:
-        """Where a row lies in the section."""
+        """Return the offset of a row in the section."""
         return index * self.width * _FIELDS.get(self.name, 1)
 
 
 class ArchiveHeader(Record, frozen=True):
-    """The four sections, in the order in which they lie; iteration returns them."""
+    """The four sections in file order, which is the order of iteration."""
 
     va_table: ArchiveSection
     ranges: ArchiveSection
@@ -149,7 +149,7 @@ class ArchiveHeader(Record, frozen=True):
 
     @property
     def end(self) -> int:
-        """Where the line tables end: the documented archive ends here."""
+        """The end of the line tables and of the documented archive."""
         return max(HEADER_SIZE, *(section.end for section in self if section.size))
 
     def with_crcs(self, crcs: Iterable[int]) -> ArchiveHeader:
@@ -168,12 +168,12 @@ class ArchiveHeader(Record, frozen=True):
 
     @classmethod
     def unpack(cls, data: bytes, file_size: int) -> ArchiveHeader:
-        """The header in the first 128 bytes, checked against the file's size. LidiaError says what does not hold."""
+        """Parse the first 128 bytes, and check the sections against the file's size. Raises LidiaError."""
         if not data:
             raise empty_file(LidiaError)
         if data[:4] == COMPACT_MAGIC:
-            fault = "a compact archive, which this version does not read (the magic at 0x0 is .dic)"
-            error = LidiaError("header", 0, "the magic is .dia", data[:4], fault=fault, code=UNSUPPORTED)
+            fault = "a compact archive (magic .dic), which this version does not read"
+            error = LidiaError("header", 0, fault, code=UNSUPPORTED)
             raise error.with_hint("create it again: whence lidia create BINARY")
         if data[:4] != MAGIC:
             hint = "whence lidia create makes an archive of an ELF file" if data[:4] == b"\x7fELF" else ""
@@ -190,8 +190,8 @@ class ArchiveHeader(Record, frozen=True):
             ArchiveSection(LINE_TABLES, line_width, line_count, line_offset, line_crc),
         )
         if version != VERSION:
-            fault = f"an archive of version {version} (header+0x4), expected {VERSION}"
-            raise LidiaError("header", 4, f"the version is {VERSION}", version, fault=fault, code=UNSUPPORTED)
+            fault = f"archive version {version}, expected {VERSION}"
+            raise LidiaError("header", 4, fault, found=version, code=UNSUPPORTED)
         header._check_widths()
         header._check_order(file_size)
         return header
@@ -203,33 +203,36 @@ class ArchiveHeader(Record, frozen=True):
             (self.lines, 0x60, "a field of the line tables", (2, 4)),
         ):
             if section.width not in widths:
-                expected = f"{widths[0]} or {widths[1]}"
-                fault = f"{what} has {section.width} bytes (header+{offset:#x}), expected {expected}"
-                raise LidiaError("header", offset, f"{what} has {expected} bytes", section.width, fault=fault)
+                fault = f"{what} has {section.width} bytes, expected {widths[0]} or {widths[1]}"
+                raise LidiaError("header", offset, fault, found=section.width)
         if self.ranges.entries != self.va_table.entries:
-            vaddrs = self.va_table.entries
-            fault = f"there are {self.ranges.entries} ranges (header+0x30), expected {vaddrs}, as many as VAs"
-            rule = f"there are as many ranges as VAs, {vaddrs}"
-            raise LidiaError("header", 0x30, rule, self.ranges.entries, fault=fault)
+            fault = f"there are {self.ranges.entries} ranges, expected {self.va_table.entries}, the number of VAs"
+            raise LidiaError("header", 0x30, fault, found=self.ranges.entries)
 
     def _check_order(self, file_size: int) -> None:
-        """Every section that has bytes begins where the one before it ends, and all are inside the file."""
+        """Check that each non-empty section begins at the end of the previous one, and that all are inside the file."""
         end = HEADER_SIZE
         for section, field in zip(self, (0x18, 0x38, 0x50, 0x70), strict=True):
             if section.size == 0:
                 continue
             if section.offset != end:
-                begins = f"the {section.name} {'begin' if section.name.endswith('s') else 'begins'} at"
-                fault = f"{begins} {section.offset:#x} (header+{field:#x}), expected {end:#x}"
-                raise LidiaError("header", field, f"{begins} {end:#x}", f"{section.offset:#x}", fault=fault)
+                fault = f"the offset of the {section.name} is {section.offset:#x}, expected {end:#x}"
+                raise LidiaError("header", field, fault, found=section.offset)
             end = section.end
             if end > file_size:
                 raise cut_off(LidiaError, section.name, 0, section.size, max(0, file_size - section.offset))
 
 
 class Extra(Record, frozen=True):
-    """What an archive says about itself. Absent text is ""; `build_id` is hex; `segments` are (file offset, vaddr,
-    bytes in the file) of the executable segments; `tidy`: functions lie apart, none is empty."""
+    """The origin of an archive, from its extra section.
+
+    `build_id` is in hex; a missing text is "". `made_from` has the paths of the files that the archive was made from.
+    `segments` are (file offset, vaddr, size in the file) of the executable segments, in bytes. `tidy` is True if
+    functions do not overlap and none is empty.
+
+    >>> Extra(build_id="00ff", machine="x86-64").replaced(producer="me").producer
+    'me'
+    """
 
     build_id: str = ""
     machine: str = ""
@@ -237,11 +240,11 @@ class Extra(Record, frozen=True):
     made_from: tuple[str, ...] = ()
     tidy: bool = False
     segments: tuple[tuple[int, int, int], ...] = ()
-    unwind: bytes = b""  # UNWD, to be written; readers ask Table.unwind
+    unwind: bytes = b""  # the content of UNWD when writing; when reading, see Table.unwind
 
     def replaced(self, **changes: object) -> Extra:
-        """A copy with other values of some fields."""
-        return Extra(**{**dict(zip(type(self)._fields, values_of(self), strict=True)), **changes})  # type: ignore[arg-type]
+        """Return a copy with other values of some fields."""
+        return replaced(self, **changes)
 
 
 def pack_extra(
@@ -254,9 +257,16 @@ def pack_extra(
     columns: Iterable[tuple[bytes, bytes]] = (),
     crc: bool = True,
 ) -> bytes:
-    """The chunks and the footer. `sources`: a byte per range; `runs` (first ranges, values): the same in short;
-    `declared`: the rows of STRT; `columns`: the chunks of columns (tag, content). Without
-    `crc` the checksum is 0, as those of the sections are then."""
+    """Return the bytes of the chunks and the footer.
+
+    Args:
+        sources: the bytes of SRCB, one per range.
+        runs: the first ranges and values of SRCR, which is written if it is shorter than SRCB.
+        offset: the end of the line tables.
+        declared: the rows of STRT.
+        columns: (tag, content) of the chunks of columns.
+        crc: store a checksum, else 0.
+    """
     chunks = []
     for tag, content in (
         (BUILD_ID, bytes.fromhex(extra.build_id)),
@@ -282,7 +292,7 @@ def pack_extra(
 
 
 def little_endian(numbers: array[int]) -> bytes:
-    """The numbers' bytes as the format wants them, whatever the machine."""
+    """Return the little-endian bytes of numbers."""
     if sys.byteorder == "big":
         numbers = numbers[:]
         numbers.byteswap()
@@ -290,10 +300,10 @@ def little_endian(numbers: array[int]) -> bytes:
 
 
 class ExtraSection:
-    """An extra section as a reader found it, in an archive whose line tables end at `end`; one that is not there has no
-    chunks. Reads the footer and the heads of the chunks, no content.
+    """The extra section of an archive whose line tables end at `end`; without a section there are no chunks.
 
-    `chunks` maps tags to (file offset, size); `problem` is what is wrong with the section, or None.
+    Only the footer and the heads of the chunks are read. `chunks` maps tags to (file offset, size); `problem` is the
+    error in the section, or None.
     """
 
     __slots__ = ("_crc", "_data", "_end", "_start", "chunks", "problem")
@@ -309,57 +319,53 @@ class ExtraSection:
         if magic != FOOTER_MAGIC:
             return
         if offset > position or offset + size != position:
-            self._refuse(
-                "footer",
-                position + 8,
-                f"{size} bytes of chunks from {offset:#x} on",
-                f"the chunks end at {position:#x}",
-            )
+            fault = f"{size} bytes of chunks begin at {offset:#x}, but must end at {position:#x}"
+            self.problem = LidiaError("footer", position + 8, fault)
             return
         if version != FOOTER_VERSION:
-            self._refuse("footer", position + 0x14, f"version {version}", f"the version is {FOOTER_VERSION}")
+            fault = f"version {version} of the extra section, expected {FOOTER_VERSION}"
+            self.problem = LidiaError("footer", position + 0x14, fault)
             return
         chunks: dict[bytes, tuple[int, int]] = {}
         cursor = offset
         while cursor < position:
             if position - cursor < CHUNK_HEAD.size:
-                self._refuse("extra", cursor, f"{position - cursor} bytes", f"a chunk has at least {CHUNK_HEAD.size}")
+                fault = f"a chunk has {position - cursor} bytes, fewer than the {CHUNK_HEAD.size} of its head"
+                self.problem = LidiaError("extra", cursor, fault)
                 return
             tag, _, length = CHUNK_HEAD.unpack_from(data, cursor)
             cursor += CHUNK_HEAD.size
             if length > position - cursor:
-                self._refuse("extra", cursor, f"a chunk of {length} bytes", f"{position - cursor} are left")
+                fault = f"a chunk has {length} bytes, but {position - cursor} are left"
+                self.problem = LidiaError("extra", cursor, fault)
                 return
             chunks.setdefault(tag, (cursor, length))
             cursor += length
         self.chunks, self._crc, self._start, self._end = chunks, crc, offset, position
         if offset != end:
-            rule = f"they begin where the line tables end, at {end:#x}"
-            self._refuse("footer", position, f"the chunks begin at {offset:#x}", rule)
-
-    def _refuse(self, part: str, offset: int, fault: str, rule: str) -> None:
-        self.problem = LidiaError(part, offset, rule, fault, fault=f"{fault} ({part}+{offset:#x}): {rule}")
+            fault = f"the chunks begin at {offset:#x}, expected {end:#x}, the end of the line tables"
+            self.problem = LidiaError("footer", position, fault)
 
     def check(self) -> None:
-        """Raise LidiaError when the section is broken, ChecksumError when its bytes have another checksum."""
+        """Raise LidiaError if the section is malformed, ChecksumError if its checksum is wrong."""
         if self.problem is not None:
             raise self.problem
-        found = crc32c_of(self._data[self._start : self._end]) if self._crc else 0
-        if found != self._crc:
-            raise wrong_crc("extra section", self._crc, found)
+        computed = crc32c_of(self._data[self._start : self._end]) if self._crc else 0
+        if computed != self._crc:
+            raise wrong_crc("extra section", self._crc, computed)
 
     def content(self, tag: bytes) -> bytes:
-        """The bytes of a chunk; b"" of one that is not there."""
+        """Return the bytes of a chunk; b"" without the chunk."""
         offset, size = self.chunks.get(tag, (0, 0))
         return bytes(self._data[offset : offset + size])
 
     def view(self, tag: bytes) -> memoryview:
-        """The same without a copy."""
+        """Return a view of a chunk; empty without the chunk."""
         offset, size = self.chunks.get(tag, (0, 0))
         return self._data[offset : offset + size]
 
     def read(self) -> Extra:
-        """What the chunks say. What cannot be read is left out."""
+        """Decode the chunks that Extra has. Malformed chunks are left out."""
         flags, segments = self.content(FLAGS), self.content(SEGMENTS)
         machine, producer, files = (
             self.content(tag).decode("utf-8", "surrogateescape") for tag in (MACHINE, PRODUCER, MADE_FROM)
@@ -375,11 +381,10 @@ class ExtraSection:
 
 
 class ArchiveSections:
-    """Where everything lies in an archive's bytes: the kernels read this object's attributes by name.
+    """Offsets (in the file), widths (in bytes) and counts of an archive's sections and chunks, all inside its bytes.
 
-    Offsets are in the file, widths in bytes, the rest are counts; all of it lies inside the bytes. `sources` counts the
-    bytes that say which table named each range, `runs` those of the other form; at most one of them is not 0.
-    `column_width` is 0 where columns were not stored.
+    Kernels read the attributes by name. `sources` is the count of SRCB, `runs` that of SRCR; at most one is not 0.
+    `column_width` is 0 without columns.
     """
 
     __slots__ = (
@@ -424,7 +429,7 @@ class ArchiveSections:
 
 
 def too_many_names(part: str, what: str, stored: int) -> FormatError:
-    """The error of names that overlap: more is asked for than the bytes that are stored justify."""
+    """Return the error for names that overlap so much that they exceed the limit of the stored bytes."""
     return Budget(part, what, stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError).reached()
 
 
@@ -432,7 +437,7 @@ _STEP: Final = 1 << 20
 
 
 def crc32c(parts: Iterable[bytes]) -> int:
-    """CRC32C (Castagnoli), as the sections carry it, of several parts one after the other."""
+    """Return the CRC32C (Castagnoli) of the concatenation of parts."""
     import google_crc32c
 
     value: int = 0
@@ -442,7 +447,7 @@ def crc32c(parts: Iterable[bytes]) -> int:
 
 
 def crc32c_of(data: Buffer) -> int:
-    """The same of one buffer, a piece at a time.
+    """Return the CRC32C of a buffer.
 
     >>> hex(crc32c_of(b"123456789"))
     '0xe3069283'
@@ -451,8 +456,6 @@ def crc32c_of(data: Buffer) -> int:
     return crc32c(bytes(view[offset : offset + _STEP]) for offset in range(0, len(view), _STEP))
 
 
-def wrong_crc(section: str, stored: int, found: int) -> ChecksumError:
-    """The error of a section whose bytes are not those its checksum was made of."""
-    rule = f"its bytes have the CRC32C {stored:#010x}"
-    fault = f"the CRC32C of the {section} is {found:#010x}, expected {stored:#010x}"
-    return ChecksumError(f"lidia {section}", 0, rule, f"{found:#010x}", fault=fault)
+def wrong_crc(section: str, stored: int, computed: int) -> ChecksumError:
+    """Return the error for a section with a wrong checksum."""
+    return ChecksumError("", None, f"the CRC32C of the {section} is {computed:#010x}, expected {stored:#010x}")

@@ -1,13 +1,16 @@
-"""Whole answers as text, in the three forms of `whence addr`, many at once.
+"""Render the frames of many addresses as text, in the three styles of `whence addr`.
 
-    llvm   llvm-symbolizer's: function, file:line:column for each frame, an empty line after each address. What is not
-           an address is given back as it came
-    gnu    `addr2line -a -f -i`'s: the address, then function, file:line for each frame. What is not an address is 0
+    llvm   like llvm-symbolizer: function, file:line:column for each frame, an empty line after each address. A line
+    that
+           is not an address is repeated
+    gnu    like `addr2line -a -f -i`: the address, then function, file:line for each frame. A line that is not an
+    address
+           is 0
     json   a line per address: {"address": "0x...", "frames": [{"function": "...", "file": "...", "line": 0,
            "column": 0, "start_line": 0, "inlined": false, "source": "symtab"}], "reason": null}; the reason is a word
-           where there are no frames
+           if there are no frames
 
-Unknown functions and files are ?? in the first two; an unknown line or column is 0.
+Unknown functions and files are ?? in the first two styles; an unknown line or column is 0.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from whence._base.reasons import Reason
 from whence.lidia.kernels.queries import Queries, ReadableNames
 from whence.lidia.kernels.render import FrameWriter
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, STRINGS, too_many_names
-from whence.lidia.table import as_words
+from whence.lidia.table import u64_column
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,20 +36,23 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES_EACH", "Queries", "Renderer", "render_many"]
 
-_CACHED = 1 << 18
+_CACHED_NAMES = 1 << 18
 _CACHED_BYTES = 1 << 26
-NAMES_EACH = 1 << 12  # bytes of names that each answer may have beyond what the archive justifies
+NAMES_EACH = 1 << 12  # bytes of names for each answer, added to the limit of the archive's size
 
 
 class Renderer:
-    """Renders answers of one archive, for one thread; demangled names are kept from call to call.
+    """Renders answers from one archive, for one thread. Demangled names are cached.
 
-    `demangle` turns a linkage name into a readable one (None: names as they are stored). It is called once for each
-    name that begins like a linkage name. With `return_address` each address is one past a call. The JSON form's reasons
-    are words of _base.reasons. `width` is the number of hex digits of the gnu form's address. ValueError for another
-    style than those of the module's docstring.
+    Args:
+        table: the archive.
+        style: "llvm", "gnu" or "json"; ValueError for any other.
+        demangle: a function from a linkage name to a readable one, called once for each name that begins like a linkage
+            name. None for stored names.
+        return_address: each address is one past a call, so the byte before it is looked up.
+        width: the number of hex digits of addresses in the gnu style.
 
-    `unknown` counts the addresses without an answer so far.
+    `unknown` is the number of addresses without frames so far.
     """
 
     def __init__(
@@ -54,18 +60,18 @@ class Renderer:
         return_address: bool = False, width: int = 16,
     ) -> None:  # fmt: skip
         if style not in ("llvm", "gnu", "json"):
-            raise ValueError(f"no style {style!r}: it is llvm, gnu or json")
+            raise ValueError(f"unknown style {style!r}: use llvm, gnu or json")
         self._table, self._style, self._demangle = table, style, demangle
-        self._back, self._width = return_address, width
-        self._lock = allocate_lock()  # of the names
-        self._names = ReadableNames(int.from_bytes(os.urandom(8), "little"), _CACHED, _CACHED_BYTES)
+        self._return_address, self._width = return_address, width
+        self._lock = allocate_lock()  # for the names
+        self._names = ReadableNames(int.from_bytes(os.urandom(8), "little"), _CACHED_NAMES, _CACHED_BYTES)
         self._writer = _json_writer() if style == "json" else FrameWriter()
         self.unknown = 0
 
     def another(self) -> Renderer:
-        """One that renders the same, for another thread: the two share the demangled names."""
+        """Return an equal renderer for another thread; the two share the demangled names."""
         other = Renderer(
-            self._table, self._style, demangle=self._demangle, return_address=self._back, width=self._width
+            self._table, self._style, demangle=self._demangle, return_address=self._return_address, width=self._width
         )
         other._names, other._lock = self._names, self._lock
         return other
@@ -74,20 +80,19 @@ class Renderer:
         return f"<lidia.Renderer of {self._table!r}: {self._style}>"
 
     def lines(self, text: bytes) -> bytes:
-        """The answers to lines of text: an address each, in hex with or without 0x."""
+        """Return the answers to lines of text with an address each, in hex with or without 0x."""
         return self.answers(Queries(text))
 
     def vaddrs(self, vaddrs: Iterable[int]) -> bytes:
-        """The answers to vaddrs; one that has no 64 bits has none."""
-        return self.answers(Queries(b"", as_words(vaddrs)))
+        """Return the answers to vaddrs. Addresses outside of 64 bits have no frames."""
+        return self.answers(Queries(b"", u64_column(vaddrs)))
 
     def answers(self, queries: Queries) -> bytes:
-        """The answers to lines that were parsed already.
+        """Return the answers to parsed lines.
 
-        LidiaError when the names of the answers overlap beyond what the archive's size justifies, or when its file was
-        changed meanwhile; MemoryError.
+        Raises LidiaError if the names exceed the limit of the archive's size, or if the file has changed.
         """
-        frames = self._table.find_frames(queries.vaddrs, return_address=self._back, discriminators=False)
+        frames = self._table.find_frames(queries.vaddrs, return_address=self._return_address, discriminators=False)
         self.unknown += frames.unknown
         texts = self._table.texts_of(frames)
         stored = self._table.header.strings.size
@@ -111,13 +116,12 @@ def render_many(
     table: Table, addresses: bytes | Iterable[int], style: Style = "llvm", *,
     demangle: Callable[[str], str] | None = None, return_address: bool = False,
 ) -> bytes:  # fmt: skip
-    """The answers to addresses, or to lines of text with one each; see Renderer, which keeps names between calls."""
+    """Return the answers to vaddrs, or to lines of text with an address each. See Renderer for the other arguments."""
     renderer = Renderer(table, style, demangle=demangle, return_address=return_address)
     return renderer.lines(addresses) if isinstance(addresses, bytes) else renderer.vaddrs(addresses)
 
 
 def _json_writer() -> FrameWriter:
-    """A writer that knows the names of sources, and the reasons of an address that nothing covers and of what is no
-    address. Only JSON has them, and an enum of reasons is noticed at start-up."""
+    """Return a writer with the names of sources, and the reasons of unknown and of invalid addresses."""
     reasons = (f'"{reason.word}"'.encode() for reason in (Reason.NOT_IN_ARCHIVE, Reason.NOT_AN_ADDRESS))
     return FrameWriter(tuple(source.encode() for source in SOURCES), *reasons)

@@ -1,24 +1,22 @@
-"""What the readers of archives return: the frames of many addresses as a table, and ranges as they are stored.
-
-Loaded when one of these is made: the command that renders answers as text needs none of them.
-"""
+"""Results of reading archives: the frames of many addresses as a table, and stored ranges."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from whence._base.model import Frame, Frames, Source
+from whence._base.records import NamedTuple
 from whence.kernels.rows import numbered, taken
-from whence.lidia.chains import SOURCE_OF_BYTE, ChainTable, words
+from whence.lidia.chains import SOURCE_OF_BYTE, ChainTable, u32_array
 from whence.lidia.kernels import chains as chains_kernel
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Self
+    from typing import Any, Self, TypedDict, overload
 
     import pandas
     import pyarrow
@@ -27,16 +25,31 @@ if TYPE_CHECKING:
     from whence.kernels.columns import Column
     from whence.lidia.kernels.queries import Archive, FrameColumns
 
+    class RangeFields(TypedDict, total=False):
+        """The fields of a Range as keyword arguments."""
+
+        vaddr: int
+        va: int
+        length: int
+        function: str
+        file: str
+        call_file: str
+        call_line: int
+        depth: int
+        line_table: Iterable[tuple[int, int]]
+        source: Source | str
+        start_line: int
+
 
 class LineTableEntry(NamedTuple):
-    """From `offset` bytes after its range's vaddr on, the code comes from line `line_number`."""
+    """The code of a range is from line `line_number`, starting `offset` bytes after the range's vaddr."""
 
     offset: int
     line_number: int
 
 
 class SourceColumns(NamedTuple):
-    """The columns and discriminators of a range's line entries, in their order, and of its call; 0 is unknown."""
+    """The columns and discriminators of a range's line entries, in order, and of its call; 0 is unknown."""
 
     columns: tuple[int, ...]
     discriminators: tuple[int, ...]
@@ -62,12 +75,17 @@ class _RangeFields(NamedTuple):
 
 
 class Range(_RangeFields):
-    """[vaddr, end) of one function, or of one inlined call (depth > 0), of one file.
+    """The addresses [vaddr, end) of one function, or of one inlined call (depth > 0), in one file.
 
-    `length` is in bytes. `call_file` and `call_line` say where an inlined call was made. `line_table` holds
-    LineTableEntry, and may be given as pairs of (offset, line), offsets in bytes from `vaddr`. `source` is the table
-    that named the range. `start_line` is the line of `file` the function starts on, 0 where it is not known. `va` is
-    the Go package's name for `vaddr`, and is taken in its place.
+    vaddr: the first address; `va`, the Go package's name, is accepted instead.
+    length: in bytes.
+    function, file: names; "" if unknown.
+    call_file, call_line: where an inlined call is made.
+    depth: the number of calls inlined around the range, 0 for a function.
+    line_table: LineTableEntry tuples, which may be given as pairs of (offset, line), with offsets in bytes from
+        `vaddr`.
+    source: the table that named the range.
+    start_line: the line of `file` on which the function is declared; 0 if unknown.
 
     >>> Range(0x1000, 0x20, "main", "main.c", line_table=[(0, 3)]).end == 0x1020
     True
@@ -90,9 +108,9 @@ class Range(_RangeFields):
         *,
         va: int | None = None,
     ) -> Self:
-        """TypeError unless one of `vaddr` and `va` is given; ValueError for a source that there is not."""
+        """Raise TypeError unless exactly one of `vaddr` and `va` is given, ValueError for an unknown source."""
         if (vaddr is None) == (va is None):
-            raise TypeError("a Range has a vaddr (or va, the same)")
+            raise TypeError("a Range has a vaddr: give either vaddr or va")
         start = (va if vaddr is None else vaddr) or 0
         lines = tuple(LineTableEntry(offset, line) for offset, line in line_table)
         return super().__new__(
@@ -101,41 +119,44 @@ class Range(_RangeFields):
 
     @property
     def va(self) -> int:
-        """The vaddr."""
+        """The vaddr, by the Go package's name."""
         return self.vaddr
 
     @property
     def end(self) -> int:
-        """The first vaddr behind the range."""
+        """The end of the range: vaddr + length."""
         return self.vaddr + self.length
 
 
 class FrameTable(Sequence[Frames]):
-    """The frames of many addresses, in the order asked.
+    """The frames of many addresses, in the order of the addresses.
 
-    It is a sequence with a chain of frames for each address: `table[i]` is a tuple of Frame, innermost first, () where
-    nothing covers the address; a slice is a FrameTable. And it is columns with an item for each frame, those of
-    address i in [starts[i], starts[i + 1]):
+    As a sequence, the table has an item for each address: `table[i]` is a tuple of Frame, innermost first, () if the
+    archive does not cover the address; a slice is a FrameTable. As columns, it has an item for each frame; those of
+    address i are [starts[i], starts[i + 1]):
 
-        function, file            texts; "" where a name lies outside the archive's strings
+        function, file            str; "" for a name outside the archive's strings
         line, start_line, column, discriminator
-                                  numbers of 32 bits, 0 where not known; the last two are known where columns were
-                                  asked for
-        inlined                   bools
+                                  unsigned 32-bit numbers, 0 if unknown; the last two need an archive with columns
+        inlined                   bool
         source                    members of whence.Source
-        range_index               which range of the archive it is: `archive[range_index[k]]`
+        range_index               index of the range in the archive: `archive[range_index[k]]`
 
-    Texts are made when they are first asked for, each distinct one once; numbers are memoryviews, which numpy takes
-    without a copy. Asking for texts raises LidiaError where names overlap beyond what the archive's size justifies, or
-    where the archive's file was changed meanwhile. A pickled table, or one sent to another process, needs no archive.
+    Texts are made on first use, each distinct text once; numbers are memoryviews, which numpy uses without a copy.
+    Reading texts raises LidiaError if names overlap beyond the limit of the archive's size, or if the archive's file
+    has changed. A pickled table does not need the archive.
 
-    `unknown` counts the addresses that nothing covers, `faults` those whose line entries lie outside the line tables
-    (they have line 0).
+    >>> from whence import lidia
+    >>> builder = lidia.Builder()
+    >>> builder.add(vaddr=0x1000, length=4, function="f", file="f.c", line_table=[(0, 3)])
+    >>> table = lidia.from_bytes(builder.to_bytes()).lookup_many([0x1001, 0x2000])
+    >>> list(table.line), table.function, table[1], table.unknown
+    ([3], ['f'], (), 1)
     """
 
     __slots__ = (
-        "_archive", "_faulty", "_file", "_file_at", "_function", "_function_at", "_mapped", "_source", "_start_line",
-        "column", "discriminator", "inlined", "line", "range_index", "starts",
+        "_archive", "_faulty", "_file", "_file_offset", "_function", "_function_offset", "_mapped", "_source",
+        "_start_line", "column", "discriminator", "inlined", "line", "range_index", "starts",
     )  # fmt: skip
 
     starts: memoryview
@@ -147,7 +168,7 @@ class FrameTable(Sequence[Frames]):
     _faulty: Sequence[int]
 
     def __init__(self, archive: Archive, columns: FrameColumns, mapped: MappedFile | None) -> None:
-        """Made by `Table.lookup_many` and `Binary.lookup_many`."""
+        """Wrap the result of a kernel; use `Table.lookup_many` or `Binary.lookup_many`."""
         self._archive, self._mapped = archive, mapped
         self.starts, self.range_index = _read_only(columns.starts), _read_only(columns.range_index)
         self.line, self.inlined = _read_only(columns.line), memoryview(columns.inlined).toreadonly().cast("?")
@@ -155,7 +176,7 @@ class FrameTable(Sequence[Frames]):
         self.column, self.discriminator = (
             unknown or _read_only(column) for column in (columns.column, columns.discriminator)
         )
-        self._function_at, self._file_at = _read_only(columns.function), _read_only(columns.file)
+        self._function_offset, self._file_offset = _read_only(columns.function), _read_only(columns.file)
         self._source, self._faulty = _read_only(columns.source), _read_only(columns.faulty)
         self._function: list[str] | None = None
         self._file: list[str] | None = None
@@ -165,23 +186,23 @@ class FrameTable(Sequence[Frames]):
         return f"<lidia.FrameTable: {self.frames} frames of {len(self)} addresses, {self.unknown} unknown>"
 
     def __len__(self) -> int:
-        """How many addresses were asked for."""
+        """Return the number of addresses."""
         return len(self.starts) - 1
 
     @property
     def frames(self) -> int:
-        """How many frames there are in all."""
+        """The number of frames of all addresses."""
         return len(self.line)
 
     @property
     def unknown(self) -> int:
-        """How many addresses nothing covers."""
+        """The number of addresses without frames."""
         starts = self.starts
         return sum(map(int.__eq__, starts[:-1], starts[1:]))
 
     @property
     def faults(self) -> int:
-        """How many addresses have line entries outside the line tables."""
+        """The number of addresses with line entries outside the line tables; their line is 0."""
         return len(self._faulty)
 
     # Columns
@@ -190,26 +211,26 @@ class FrameTable(Sequence[Frames]):
     def function(self) -> list[str]:
         """The function of every frame."""
         if self._function is None:
-            self._function = self._texts(self._function_at, True)
+            self._function = self._texts(self._function_offset, True)
         return self._function
 
     @property
     def file(self) -> list[str]:
         """The file of every frame."""
         if self._file is None:
-            self._file = self._texts(self._file_at, False)
+            self._file = self._texts(self._file_offset, False)
         return self._file
 
     @property
     def source(self) -> list[Source]:
-        """Which table named every frame."""
+        """The table that named every frame."""
         return list(map(SOURCE_OF_BYTE.__getitem__, self._source))
 
     @property
     def start_line(self) -> memoryview:
-        """The line that every frame's function starts on, in the frame's file; 0 where it is not known."""
+        """The line of the frame's file on which its function is declared, for every frame; 0 if unknown."""
         if self._start_line is None:
-            self._start_line = self._starts(self._function_at, self._file_at, self.line)
+            self._start_line = self._starts(self._function_offset, self._file_offset, self.line)
         return self._start_line
 
     def _texts(self, offsets: memoryview, function: bool) -> list[str]:
@@ -229,10 +250,10 @@ class FrameTable(Sequence[Frames]):
         return memoryview(out).toreadonly()
 
     def to_arrow(self) -> pyarrow.Table:
-        """A pyarrow Table with a row for each frame.
+        """Return a pyarrow Table with a row for each frame.
 
-        `row` says which of the addresses it is of (from 0), then come the columns of Frame; texts are dictionaries.
-        ImportError where pyarrow is not installed.
+        The column `row` is the index of the address, from 0; the other columns are the fields of Frame. Texts are
+        dictionaries. Raises ImportError without pyarrow, LidiaError as reading texts does.
         """
         pa = imported("pyarrow", "FrameTable.to_arrow", "arrow")
         columns = {
@@ -249,9 +270,9 @@ class FrameTable(Sequence[Frames]):
         return pa.table(columns)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas DataFrame with a row for each frame; the columns are those of `to_arrow`.
+        """Return a pandas DataFrame with a row for each frame; the columns are those of `to_arrow`.
 
-        ImportError where pandas is not installed.
+        Raises ImportError without pandas, LidiaError as reading texts does.
         """
         pd = imported("pandas", "FrameTable.to_pandas", "pandas")
         columns = {
@@ -268,7 +289,7 @@ class FrameTable(Sequence[Frames]):
         return pd.DataFrame(columns)
 
     def _rows(self) -> array[int]:
-        """Which address each frame is of."""
+        """Return the index of the address of each frame."""
         out, starts = array("I"), self.starts
         for row in range(len(self)):
             out.extend([row] * (starts[row + 1] - starts[row]))
@@ -276,21 +297,24 @@ class FrameTable(Sequence[Frames]):
 
     # Chains
 
-    @overload
-    def __getitem__(self, index: int) -> Frames: ...
-    @overload
-    def __getitem__(self, index: slice) -> FrameTable: ...
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, index: int) -> Frames: ...
+        @overload
+        def __getitem__(self, index: slice) -> FrameTable: ...
+
     def __getitem__(self, index: int | slice) -> Frames | FrameTable:
         if isinstance(index, slice):
             return self._slice(range(*index.indices(len(self))))
         if index < 0:
             index += len(self)
         if not 0 <= index < len(self):
-            raise IndexError(f"no address {index} among {len(self)}")
+            raise IndexError(f"address index {index} is out of bounds: there are {len(self)} addresses")
         low, high = self.starts[index], self.starts[index + 1]
         if low == high:
             return ()
-        function, file, line = self._function_at[low:high], self._file_at[low:high], self.line[low:high]
+        function, file, line = self._function_offset[low:high], self._file_offset[low:high], self.line[low:high]
         functions = self._function[low:high] if self._function is not None else self._texts(function, True)
         files = self._file[low:high] if self._file is not None else self._texts(file, False)
         starts = self._start_line[low:high] if self._start_line is not None else self._starts(function, file, line)
@@ -304,10 +328,13 @@ class FrameTable(Sequence[Frames]):
     def chains(
         self, *, function: Callable[[str], str] | None = None, file: Callable[[str], str] | None = None
     ) -> list[Frames]:
-        """The chain of each address, as a list.
+        """Return the chain of each address, a tuple of Frame.
 
-        `function` and `file`, where given, make another text of each function and of each file; each distinct one is
-        asked once. Equal chains of addresses asked one behind the other are one object.
+        Args:
+            function: called once for each distinct function; returns the text to use instead.
+            file: called once for each distinct file; returns the text to use instead.
+
+        Equal chains of consecutive addresses are one object.
         """
         table, which = self.distinct(function=function, file=file)
         return list(map(table.chains().__getitem__, which))
@@ -315,31 +342,30 @@ class FrameTable(Sequence[Frames]):
     def distinct(
         self, *, function: Callable[[str], str] | None = None, file: Callable[[str], str] | None = None
     ) -> tuple[ChainTable, memoryview]:
-        """The chains as a table of columns, and which of its chains each address has; the options are those of
-        `chains`."""
+        """Return the chains in columns, and the number of each address's chain; the arguments are those of `chains`."""
         columns = self.starts, self.range_index, self.line, self.column, self.discriminator
-        run_of, kept, starts = (column.numbers() for column in chains_kernel.runs(*columns))
+        run_of, rows, starts = (column.numbers() for column in chains_kernel.runs(*columns))
 
-        def of_kept(numbers: memoryview) -> memoryview:
-            return taken(numbers, numbers.format, kept).numbers()  # type: ignore[no-any-return]
+        def chosen(numbers: memoryview) -> memoryview:
+            return taken(numbers, numbers.format, rows).numbers()  # type: ignore[no-any-return]
 
-        offsets = of_kept(self._function_at), of_kept(self._file_at)
-        line = of_kept(self.line)
-        starting = self._starts(*offsets, line) if self._start_line is None else of_kept(self._start_line)
-        functions, function_numbers = self._distinct_texts(self._function, offsets[0], kept, True)
-        files, file_numbers = self._distinct_texts(self._file, offsets[1], kept, False)
+        offsets = chosen(self._function_offset), chosen(self._file_offset)
+        line = chosen(self.line)
+        starting = self._starts(*offsets, line) if self._start_line is None else chosen(self._start_line)
+        functions, function_numbers = self._distinct_texts(self._function, offsets[0], rows, True)
+        files, file_numbers = self._distinct_texts(self._file, offsets[1], rows, False)
         table = ChainTable(
-            _through(function, functions), _through(file, files), words(starts), words(function_numbers),
-            words(file_numbers), words(line), words(starting), words(of_kept(self.column)),
-            words(of_kept(self.discriminator)), bytearray(of_kept(self.inlined.cast("B"))),
-            bytearray(of_kept(self._source)),
+            _through(function, functions), _through(file, files), u32_array(starts), u32_array(function_numbers),
+            u32_array(file_numbers), u32_array(line), u32_array(starting), u32_array(chosen(self.column)),
+            u32_array(chosen(self.discriminator)), bytearray(chosen(self.inlined.cast("B"))),
+            bytearray(chosen(self._source)),
         )  # fmt: skip
         return table, run_of
 
     def _distinct_texts(
         self, made: list[str] | None, offsets: memoryview, rows: memoryview, function: bool
     ) -> tuple[list[str], memoryview]:
-        """The distinct texts of some rows, whose offsets are given, and which of them each row has."""
+        """Return the distinct texts of some rows, whose offsets are given, and the index of each row's text."""
         if made is not None:
             texts, numbers = _numbered(list(map(made.__getitem__, rows)))
             return texts, memoryview(numbers).cast("I")
@@ -350,7 +376,7 @@ class FrameTable(Sequence[Frames]):
         return map(SOURCE_OF_BYTE.__getitem__, self._source[low:high])
 
     def _slice(self, rows: range) -> FrameTable:
-        """The table of some of the addresses."""
+        """Return the table of some of the addresses."""
         starts, chosen = array("I", [0]), array("I")
         for row in rows:
             chosen.extend(range(self.starts[row], min(self.starts[row + 1], self.frames)))
@@ -361,7 +387,8 @@ class FrameTable(Sequence[Frames]):
         out._faulty = [new[row] for row in self._faulty if row in new]
         out.starts = memoryview(starts).toreadonly()
         for name in (
-            "range_index", "_function_at", "_file_at", "line", "column", "discriminator", "_source", "_start_line",
+            "range_index", "_function_offset", "_file_offset", "line", "column", "discriminator", "_source",
+            "_start_line",
         ):  # fmt: skip
             column = getattr(self, name)
             setattr(
@@ -394,7 +421,7 @@ def _read_only(column: Column) -> memoryview:
 def _restored(
     numbers: dict[str, bytes], function: tuple[list[str], bytes], file: tuple[list[str], bytes], faulty: tuple[int, ...]
 ) -> FrameTable:
-    """A table that was pickled: it has all texts already, and no archive."""
+    """Unpickle a table, which has all texts and no archive."""
     out = object.__new__(FrameTable)
     out._archive, out._mapped, out._faulty = None, None, faulty
     for name in ("starts", "range_index", "line", "column", "discriminator"):
@@ -403,12 +430,12 @@ def _restored(
     out.inlined = memoryview(numbers["inlined"]).cast("?")
     out._source = memoryview(numbers["_source"])
     out._function, out._file = _texts_of(*function), _texts_of(*file)
-    out._function_at = out._file_at = memoryview(bytes(8 * len(out.line))).cast("Q")
+    out._function_offset = out._file_offset = memoryview(bytes(8 * len(out.line))).cast("Q")
     return out
 
 
 def _numbered(texts: list[str]) -> tuple[list[str], bytes]:
-    """The distinct texts, and which of them each is."""
+    """Return the distinct texts, and the index of each text among them."""
     numbers: dict[str, int] = {}
     rows = array("I", [numbers.setdefault(text, len(numbers)) for text in texts])
     return list(numbers), rows.tobytes()
@@ -419,15 +446,15 @@ def _texts_of(distinct: list[str], rows: bytes) -> list[str]:
 
 
 def _through(make: Callable[[str], str] | None, texts: list[str]) -> list[str]:
-    """The texts put through a function, each distinct one once."""
+    """Return the texts after a function was applied, called once for each distinct text."""
     if make is None:
         return texts
-    made = {text: make(text) for text in dict.fromkeys(texts)}  # in order: what is made may be noted
+    made = {text: make(text) for text in dict.fromkeys(texts)}  # in order, as the function may have side effects
     return list(map(made.__getitem__, texts))
 
 
 def imported(module: str, what: str, extra: str) -> Any:
-    """A module that whence does not require."""
+    """Import an optional dependency. Raises ImportError that says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

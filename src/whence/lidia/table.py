@@ -1,6 +1,6 @@
-"""An archive opened: lookups, iteration, what it says about itself.
+"""An open archive: lookups, iteration, metadata.
 
-Opening reads the header, the first bytes of the strings and the footer: its cost does not depend on the archive's size.
+Opening reads the header, the first bytes of the strings and the footer, so its cost does not depend on the size.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from _operator import index as integer
 from array import array
 from contextlib import contextmanager
+from traceback import clear_frames
 
 from whence._base.budget import Budget
 from whence._base.closing import Closing
@@ -20,7 +21,9 @@ from whence._base.files import open_regular
 from whence._base.mapped import MappedFile
 from whence._base.model import SOURCES, Frame
 from whence._base.source import Source
+from whence.lidia import verify
 from whence.lidia.compressed import codec_of, decompress
+from whence.lidia.kernels.inspect import StoredRows, count_strings
 from whence.lidia.kernels.queries import (
     CALL_FILE,
     FILE,
@@ -33,6 +36,7 @@ from whence.lidia.kernels.queries import (
     FrameColumns,
     Texts,
 )
+from whence.lidia.kernels.render import Replies
 from whence.lidia.layout import (
     HEADER_SIZE,
     LENGTH_PREFIXED_START,
@@ -46,34 +50,43 @@ from whence.lidia.layout import (
     ArchiveSections,
     ExtraSection,
 )
+from whence.lidia.results import FrameTable, LineTableEntry, Range, SourceColumns
+from whence.lidia.unwind import read_unwind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import overload
 
     from typing_extensions import Buffer
 
     from whence._base.model import Frames
-    from whence.lidia.kernels import inspect as inspect_kernel
-    from whence.lidia.kernels.render import Replies
     from whence.lidia.layout import ArchiveSection
-    from whence.lidia.results import FrameTable, Range, SourceColumns
     from whence.lidia.unwind import UnwindTables
     from whence.lidia.verify import ArchiveInfo
 
 
 class Table(Closing):
-    """An archive: a sequence of its ranges in order of (vaddr, depth), and frames for vaddrs.
+    """An open archive: looks up vaddrs, and is a sequence of its ranges in order of (vaddr, depth).
 
-    A context manager: leaving it (or `close`) lets the mapped file go. `path` is "" in memory; `header` has the four
-    sections (offsets and sizes in bytes); `encoding` says how strings are delimited, "length" or "nul"; `about` is what
-    the archive says of itself. Indexing and iteration return Range, slices lists of them.
+    Use `lidia.open` or `lidia.from_bytes` to make one. A context manager; leaving it, or `close`, unmaps the file.
+    Indexing and iteration return Range objects, slices lists of them.
 
-    Lookups are safe from many threads at once. Archives written by whence are replaced, never rewritten; when another
-    program cuts or overwrites the file, what is asked next raises LidiaError. An archive that was opened with
-    `copy=True`, or from bytes, is in memory and does not depend on a file.
+    path: the path of the file; "" in memory.
+    header: the four sections, with offsets and sizes in bytes.
+    encoding: how strings are delimited, "length" or "nul".
+    about: the origin of the archive, an Extra.
+
+    Lookups are safe from many threads at a time. whence replaces archives and never rewrites them; if another program
+    truncates or overwrites the file, later calls raise LidiaError. An archive opened with `copy=True`, or from bytes,
+    does not depend on a file.
+
+    >>> from whence import lidia
+    >>> builder = lidia.Builder()
+    >>> builder.add(vaddr=0x1000, length=0x20, function="main", file="main.c", line_table=[(0, 3)])
+    >>> with lidia.from_bytes(builder.to_bytes()) as table:
+    ...     table.lookup(0x1004)[0].function, table[0].end == 0x1020, table.verify()
+    ('main', True, [])
     """
 
     def __init__(self, data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False,
@@ -93,7 +106,7 @@ class Table(Closing):
         self._archive = self._archive_of(self._data)
         if mapped is not None:
             self._archive.watch(mapped.fault)
-        self._inspected: inspect_kernel.StoredRows | None = None
+        self._stored: StoredRows | None = None
         if crc:
             self.check_crc()
         self.check()
@@ -103,14 +116,22 @@ class Table(Closing):
         archive.set_frame_factory(_frame_factory, self._demangle)
         return archive
 
-    # Looking up
+    # Lookups
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
-        """The frames of an address, innermost first; () when nothing covers it.
+        """Return the frames at `vaddr`, innermost first.
 
-        Nothing covers addresses below 0 and from 2^64 on: they have no frames, and are no error.
-        With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
-        integer; LidiaError when the archive's names or line entries for this address lie outside their sections.
+        Args:
+            vaddr: an address of the binary. Addresses outside of 64 bits have no frames.
+            return_address: `vaddr` is one past a call, so the byte before it is looked up.
+
+        Returns:
+            A tuple of Frame; () if the archive does not cover the address.
+
+        Raises:
+            TypeError: `vaddr` is not an integer.
+            LidiaError: a name or line entry for this address is outside its section, or the file has changed.
+            ValueError: the archive is closed.
         """
         frames: Frames | None
         try:
@@ -123,22 +144,30 @@ class Table(Closing):
         return frames
 
     def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> FrameTable:
-        """The frames of many vaddrs, in the order asked: a chain for each, and columns.
+        """Return the frames at each of `vaddrs`, in their order.
 
-        `vaddrs` may be anything that holds integers; an array of unsigned 64-bit ones is taken as it lies. Those
-        outside of 64 bits have no frames. With `return_address` each is one past a call. The lock of the interpreter is
-        not held while it works: some 0.2 microseconds for each. What lies outside its section is "" or line 0 here
-        (`FrameTable.faults`), no error. LidiaError when the file changed meanwhile.
+        Takes about 0.2 microseconds for each address, without the interpreter's lock.
+
+        Args:
+            vaddrs: integers; an array of unsigned 64-bit numbers is used without a copy. Addresses outside of 64 bits
+                have no frames.
+            return_address: each address is one past a call, so the byte before it is looked up.
+
+        Returns:
+            A FrameTable with an item for each address. A name outside its section is "", a line entry line 0 (counted
+            by `FrameTable.faults`).
+
+        Raises:
+            LidiaError: the file has changed.
+            ValueError: the archive is closed.
         """
-        from whence.lidia.results import FrameTable
-
-        columns = self.find_frames(as_words(vaddrs), return_address=return_address)
+        columns = self.find_frames(u64_column(vaddrs), return_address=return_address)
         return FrameTable(self._still_open(), columns, self._mapped)
 
     def find_frames(
         self, vaddrs: memoryview | array[int], *, return_address: bool = False, discriminators: bool = True
     ) -> FrameColumns:
-        """The same as numbers alone, for a renderer; without `discriminators` those are left out."""
+        """Return the frames at each of `vaddrs` as columns of numbers, for a renderer."""
         archive, mapped = self._still_open(), self._mapped
         columns = archive.find_frames(vaddrs, 1 if return_address else 0, discriminators)
         if mapped is not None:
@@ -146,27 +175,25 @@ class Table(Closing):
         return columns
 
     def texts_of(self, frames: FrameColumns) -> Texts:
-        """The texts that such frames show, for a renderer."""
+        """Return the texts of frames from `find_frames`, for a renderer."""
         return Texts(self._still_open(), frames)
 
     def replies(
         self, module: bytes, symbol_starts: array[int], symbol_at: Callable[[int], tuple[int, bytes, bytes]],
         readable: Callable[[bytes], bytes], gap: bytes, between: bytes,
     ) -> Replies:  # fmt: skip
-        """What replies to the usual questions of llvm-symbolizer's callers from a table in memory."""
-        from whence.lidia.kernels.render import Replies
-
+        """Return an object that answers llvm-symbolizer's usual questions from this archive; see Replies."""
         form = gap, between, Source.DWARF.number
         return Replies(self._still_open(), module, symbol_starts, symbol_at, readable, form)
 
     def start_lines(self, frames: FrameColumns) -> array[int]:
-        """The line that each such frame's function starts on, in the frame's file; 0 where it is not known."""
+        """Return the line on which the function of each frame is declared, in the frame's file; 0 if unknown."""
         out = array("I", bytes(4 * len(frames.line)))
         self._still_open().starts(frames.function.numbers(), frames.file.numbers(), frames.line.numbers(), out)
         return out
 
     def _fault(self) -> LidiaError:
-        """Why the last lookup has no answer."""
+        """Return the error of the last lookup."""
         self.check()
         index = self._archive.fault_index
         row = self._rows().row(index)
@@ -176,23 +203,19 @@ class Table(Closing):
 
     def _name_outside(self, index: int, row: Sequence[int]) -> LidiaError:
         function, file, call_file = row[1 + FUNCTION], row[1 + FILE], row[1 + CALL_FILE]
-        found = f"function {function:#x}, file {file:#x}, call file {call_file:#x}"
-        strings = self.header.strings.size
-        rule = f"names lie in the {strings} bytes of the strings"
-        return self._broken(index, f"range {index} has a name outside the strings", rule, found)
+        names = f"function {function:#x}, file {file:#x}, call file {call_file:#x}"
+        return self._malformed(index, f"a name outside the {self.header.strings.size} bytes of strings: {names}")
 
     def _lines_outside(self, index: int, row: Sequence[int]) -> LidiaError:
-        found = f"{row[1 + LINE_COUNT]} from {row[1 + LINE_INDEX]} on"
-        rule = f"line entries are among the {self.header.lines.entries} there are"
-        return self._broken(index, f"range {index} has line entries outside the line tables", rule, found)
+        first, count = row[1 + LINE_INDEX], row[1 + LINE_COUNT]
+        entries = self.header.lines.entries
+        return self._malformed(index, f"line entries [{first}, {first + count}), but the line tables have {entries}")
 
-    def _broken(self, index: int, fault: str, rule: str, found: str) -> LidiaError:
-        """The error of a range."""
+    def _malformed(self, index: int, fault: str) -> LidiaError:
         offset = self.header.ranges.row_offset(index)
-        fault = f"{fault} ({RANGE_TABLE}+{offset:#x}): {found}; {rule}"
-        return LidiaError(RANGE_TABLE, offset, rule, found, fault=fault, path=self.path)
+        return LidiaError(RANGE_TABLE, offset, f"range {index} has {fault}", path=self.path)
 
-    # What is in it
+    # Ranges and metadata
 
     @property
     def strings(self) -> memoryview:
@@ -200,7 +223,7 @@ class Table(Closing):
         return self._data[self.header.strings.offset : self.header.strings.end]
 
     def vaddrs(self) -> array[int]:
-        """The vaddr that each range starts with, in order."""
+        """Return the vaddr of each range, in ascending order."""
         section = self.header.va_table
         self._still_open()
         with self._reading():
@@ -210,17 +233,14 @@ class Table(Closing):
         return starts if starts.typecode == "Q" else array("Q", starts)
 
     def __len__(self) -> int:
-        """How many ranges there are."""
+        """Return the number of ranges."""
         return self.header.va_table.entries
 
-    def _rows(self) -> inspect_kernel.StoredRows:
-        """Its rows as they are stored; lookups need none of this, so it is loaded late."""
+    def _rows(self) -> StoredRows:
         self._still_open()
-        if self._inspected is None:
-            from whence.lidia.kernels.inspect import StoredRows
-
-            self._inspected = StoredRows(self._data, self._sections)
-        return self._inspected
+        if self._stored is None:
+            self._stored = StoredRows(self._data, self._sections)
+        return self._stored
 
     if TYPE_CHECKING:
 
@@ -230,24 +250,24 @@ class Table(Closing):
         def __getitem__(self, index: slice) -> list[Range]: ...
 
     def __getitem__(self, index: int | slice) -> Range | list[Range]:
-        """The range of this index in the order of (vaddr, depth), or a list of those of a slice.
+        """Return the range at an index in order of (vaddr, depth), or the list of ranges of a slice.
 
-        IndexError; LidiaError when its names or line entries lie outside their sections, or when those of a slice
-        together are more than the archive's size justifies.
+        Raises:
+            IndexError: the index is out of bounds.
+            LidiaError: a name or line entry is outside its section, the names or line entries of a slice exceed the
+                limit of the archive's size, or the file has changed.
         """
         if isinstance(index, slice):
             return list(self._ranges(range(*index.indices(len(self)))))
-        found = self._range(index + len(self) if index < 0 else index)
-        return found if self._demangle is None else found._replace(function=self._demangle(found.function))
+        stored = self._range(index + len(self) if index < 0 else index)
+        return stored if self._demangle is None else stored._replace(function=self._demangle(stored.function))
 
     def _range(self, index: int) -> Range:
-        """A range with its name as it is stored."""
-        from whence.lidia.results import LineTableEntry, Range
-
+        """Return a range with its stored name."""
         rows, mapped = self._rows(), self._mapped
         row = rows.row(index)
         if row is None:
-            raise IndexError(f"no range {index} among {len(self)}")
+            raise IndexError(f"range index {index} is out of bounds: there are {len(self)} ranges")
         vaddr, length, depth, function, file, first, count, call_file, call_line, source = row
         texts = [rows.text(function), *(rows.text(offset) if offset else b"" for offset in (file, call_file))]
         lines = rows.lines(first, count, LineTableEntry)
@@ -263,57 +283,54 @@ class Table(Closing):
         return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, lines, named_by, start_line)
 
     def unwind(self) -> UnwindTables | None:
-        """What unwinds the file's code (`lidia create --unwind`), as views; None where the archive has none of it.
-        Raises LidiaError where that is damaged."""
-        from whence.lidia.unwind import read_unwind
+        """Return the unwind tables (`lidia create --unwind`) as views; None if the archive has none.
 
+        Raises LidiaError if they are damaged.
+        """
         data = self._extra.view(UNWIND)
         return read_unwind(data) if len(data) else None
 
     def source_columns(self, index: int) -> SourceColumns | None:
-        """The columns of the range of this index; None in an archive without columns. IndexError."""
-        from whence.lidia.results import SourceColumns
-
+        """Return the columns of the range at an index; None in an archive without columns. Raises IndexError."""
         if not 0 <= index < len(self):
-            raise IndexError(f"no range {index} among {len(self)}")
+            raise IndexError(f"range index {index} is out of bounds: there are {len(self)} ranges")
         if not self._sections.column_width:
             return None
-        found = self._rows().columns(index)
+        columns = self._rows().columns(index)
         self.check()
-        return SourceColumns(*found)
+        return SourceColumns(*columns)
 
     def __iter__(self) -> Iterator[Range]:
-        """Every range, in order of (vaddr, depth).
+        """Yield every range, in order of (vaddr, depth).
 
-        LidiaError when their names or line entries together are more than the archive's size justifies.
+        Raises LidiaError if the names or line entries together exceed the limit of the archive's size.
         """
         return self._ranges(range(len(self)))
 
     def _ranges(self, indexes: range) -> Iterator[Range]:
-        stored, entry = len(self._data), LINE_FIELDS * self.header.lines.width
+        size, entry = len(self._data), LINE_FIELDS * self.header.lines.width
         names = Budget(
-            RANGE_TABLE, "names of ranges", stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
+            RANGE_TABLE, "names of ranges", size, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
         )
         lines = Budget(
-            RANGE_TABLE, "line entries of ranges", stored, times=LINES_TIMES, allowance=LINES_ALLOWANCE,
+            RANGE_TABLE, "line entries of ranges", size, times=LINES_TIMES, allowance=LINES_ALLOWANCE,
             error=LidiaError,
         )  # fmt: skip
-        readable: dict[str, str] = {}  # names, by those that are stored
+        readable: dict[str, str] = {}  # by stored name
         for index in indexes:
-            found = self._range(index)
-            names.charge(len(found.function) + len(found.file) + len(found.call_file))
-            lines.charge(entry * len(found.line_table))
-            if self._demangle is not None:
-                name = readable.get(found.function)
-                if name is None:
-                    name = readable[found.function] = self._demangle(found.function)
-                found = found._replace(function=name)
-            yield found
+            stored = self._range(index)
+            names.charge(len(stored.function) + len(stored.file) + len(stored.call_file))
+            lines.charge(entry * len(stored.line_table))
+            if self._demangle is None:
+                yield stored
+                continue
+            name = readable.get(stored.function)
+            if name is None:
+                name = readable[stored.function] = self._demangle(stored.function)
+            yield stored._replace(function=name)
 
     def info(self) -> ArchiveInfo:
-        """What is in the archive: counts, and sizes in bytes. Reads all of it once."""
-        from whence.lidia import verify
-
+        """Return counts and sizes in bytes. Reads the complete archive."""
         self._still_open()
         with self._reading():
             return verify.info(self._data, self._sections, self.header, self._extra, self.path)
@@ -321,59 +338,52 @@ class Table(Closing):
     # Checking
 
     def verify(self) -> list[str]:
-        """Everything that is wrong, a sentence each: checksums, order, names and lines outside their sections."""
-        from whence.lidia import verify
-
+        """Return every problem, a sentence each: checksums, order, names and lines outside their sections."""
         self._still_open()
         with self._reading():
             return verify.problems(self._data, self._sections, self.header, self._extra)
 
     def notes(self) -> list[str]:
-        """What is worth knowing and breaks no rule, a sentence each: ranges without a length, as the Go package writes
-        them."""
-        from whence.lidia import verify
-
+        """Return remarks that are not errors, a sentence each: ranges without a length, as the Go package writes."""
         self._still_open()
         return verify.notes(self._data, self._sections)
 
     def _check(self, section: ArchiveSection) -> None:
-        from whence.lidia.verify import check_crc
-
         self._still_open()
         with self._reading():
-            check_crc(self._data, section)
+            verify.check_crc(self._data, section)
 
     def check_crc(self) -> None:
-        """Compare all four checksums: reads the whole archive once. ChecksumError names the first that differs."""
+        """Verify all four checksums, reading the complete archive. Raises ChecksumError for the first that is wrong."""
         for section in self.header:
             self._check(section)
 
     def check_crc_va(self) -> None:
-        """Compare the checksum of the VA table. ChecksumError; LidiaError when the file changed meanwhile."""
+        """Verify the checksum of the VA table. Raises ChecksumError, or LidiaError if the file has changed."""
         self._check(self.header.va_table)
 
     def check_crc_fields(self) -> None:
-        """Compare the checksum of the range table, as `check_crc_va` does."""
+        """Verify the checksum of the range table. Raises the errors of `check_crc_va`."""
         self._check(self.header.ranges)
 
     def check_crc_strings(self) -> None:
-        """Compare the checksum of the strings, as `check_crc_va` does."""
+        """Verify the checksum of the strings. Raises the errors of `check_crc_va`."""
         self._check(self.header.strings)
 
     def check_crc_line_tables(self) -> None:
-        """Compare the checksum of the line tables, as `check_crc_va` does."""
+        """Verify the checksum of the line tables. Raises the errors of `check_crc_va`."""
         self._check(self.header.lines)
 
     # Opening and closing
 
     def check(self) -> None:
-        """Raise LidiaError when the archive's file was cut or overwritten since it was mapped."""
+        """Raise LidiaError if the archive's file was truncated or overwritten since it was mapped."""
         if self._mapped is not None:
             self._mapped.check()
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """A block that reads the archive: what it got holds if it ends well."""
+        """Check at the end of the block that the file did not change while it was read; add the path to errors."""
         mapped = self._mapped
         with naming(self.path):
             try:
@@ -383,10 +393,10 @@ class Table(Closing):
                     mapped.check()
 
     def close(self) -> None:
-        """Let the file go. Lookups that still run in other threads end well; later ones raise ValueError."""
-        self._archive = self._inspected = None
+        """Unmap the file. Lookups running in other threads finish; later calls raise ValueError."""
+        self._archive = self._stored = None
         self._data = memoryview(b"")
-        self._mapped = None  # a lookup or a FrameTable may still read it: the last of them lets it go
+        self._mapped = None  # lookups and FrameTables may still read the file; the last reference unmaps it
 
     def _still_open(self) -> Archive:
         archive = self._archive
@@ -399,14 +409,14 @@ class Table(Closing):
 
 
 def _frame_factory() -> tuple[type[Frame], tuple[Source, ...]]:
-    """What frames are made of, imported when the first is."""
+    """Return the class of frames, and the sources by number."""
     return Frame, SOURCES
 
 
 def demangler(demangle: bool | Callable[[str], str] | None) -> Callable[[str], str] | None:
-    """What makes names readable, None for names as they are stored. True stands for whence.demangle.demangle."""
+    """Return the function that makes names readable, or None. True means whence.demangle.demangle."""
     if demangle is True:
-        from whence.demangle import demangle as readable
+        from whence.demangle import demangle as readable  # compiled code that only some callers need
 
         return readable
     return demangle or None
@@ -416,15 +426,26 @@ def open(
     path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False,
     copy: bool = False,
 ) -> Table:  # fmt: skip
-    """Map an archive. The cost does not depend on the archive's size, unless `crc` compares its checksums now.
+    """Open an archive file by mapping it. The cost does not depend on its size.
 
-    An archive compressed by gzip or zstd is decompressed into memory first.
+    An archive compressed by gzip or zstd is decompressed into memory.
 
-    With `copy` the whole archive is read into memory now. `lookup` then does not ask the system each time whether the
-    file has changed, which saves 0.3 microseconds of a lookup, and later changes of the file have no effect. With
-    `demangle` the names of functions are readable ones: True, or a function that makes one of a linkage name.
-    LidiaError for what is no archive of version 1, or has a section outside its bytes;
-    ChecksumError; OSError.
+    Args:
+        path: the path of the archive.
+        crc: verify the checksums, reading the complete archive.
+        demangle: make function names readable: True, or a function from a linkage name to a readable one.
+        copy: read the archive into memory. Lookups then do not check whether the file has changed, which saves 0.3
+            microseconds each, and later changes of the file have no effect.
+
+    Raises:
+        LidiaError: the file is not an archive of version 1, or a section extends past its end.
+        ChecksumError: `crc`, and a checksum is wrong.
+        Unsupported: a zstd archive without zstd support.
+        OSError: the file can't be read.
+
+    >>> open("missing.lidia")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'missing.lidia'
     """
     with open_regular(path, LidiaError) as (descriptor, size):
         head = os.read(descriptor, HEADER_SIZE)
@@ -433,7 +454,7 @@ def open(
             with builtins.open(descriptor, "rb", closefd=False) as file:
                 return Table(decompress(file, size), crc=crc, demangle=demangle, path=os.fspath(path))
         if size < HEADER_SIZE:
-            return Table(head)  # raises: the header says what is missing
+            return Table(head)  # raises the error of the header
         mapped = MappedFile(descriptor, os.fspath(path), LidiaError)
     try:
         if copy:
@@ -445,14 +466,12 @@ def open(
         mapped.check()
         if isinstance(error, WhenceError):
             error.in_file(os.fspath(path))
-        from traceback import clear_frames
-
-        clear_frames(error.__traceback__)  # they hold views of the mapping
+        clear_frames(error.__traceback__)  # they have views of the mapping
         raise
 
 
 def from_bytes(data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False) -> Table:
-    """An archive in memory, any buffer of bytes, which is not copied. The options and errors are those of `open`.
+    """Open an archive in memory, a buffer of bytes that is not copied. The options and errors are those of `open`.
 
     An archive compressed by gzip or zstd is decompressed.
     """
@@ -462,24 +481,25 @@ def from_bytes(data: Buffer, *, crc: bool = False, demangle: bool | Callable[[st
 
 
 def _encoding(strings: memoryview) -> str:
-    """`length` or `nul`. Archives begin with a known string; others are length-prefixed if they parse to their end."""
+    """Return how strings are delimited, "length" or "nul".
+
+    Length-prefixed strings begin as whence and the Go package write them, or else parse up to their end.
+    """
     if bytes(strings[: len(LENGTH_PREFIXED_START)]) == LENGTH_PREFIXED_START or not len(strings):
         return "length"
     if len(strings) < 4:
         return "nul"
-    from whence.lidia.kernels.inspect import count_strings
-
     return "length" if count_strings(strings)[1] == len(strings) else "nul"
 
 
-def as_words(vaddrs: Iterable[int]) -> memoryview | array[int]:
-    """Addresses as an array of 64-bit words: as they lie where they are such, all ones for one that has no 64 bits."""
+def u64_column(vaddrs: Iterable[int]) -> memoryview | array[int]:
+    """Return addresses as unsigned 64-bit numbers, without a copy if possible; others become 2^64 - 1."""
     if isinstance(vaddrs, (array, memoryview)) or hasattr(vaddrs, "__array_interface__"):
         view = memoryview(vaddrs)  # type: ignore[arg-type]
         if view.itemsize == 8 and view.format in ("Q", "L") and view.c_contiguous and view.ndim == 1:
             return view.cast("B").cast("Q")
     if not hasattr(vaddrs, "__len__"):
-        vaddrs = list(vaddrs)  # it may be needed once more
+        vaddrs = list(vaddrs)  # they may be iterated twice
     try:
         return array("Q", vaddrs)
     except OverflowError:

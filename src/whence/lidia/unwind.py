@@ -1,11 +1,11 @@
-"""The chunk UNWD of an archive: what unwinds the file's code, so that stacks can be unwound without the file.
+"""The chunk UNWD of an archive: unwind tables, so that stacks can be unwound without the binary.
 
     u16 ELF machine · u8 bits (32, 64) · u8 1 for big-endian · u32 number of tables · u64 vaddr of .text
-    for each table: u32 which (1 .eh_frame, 2 .debug_frame, 3 .sframe) · u32 0 · u64 vaddr · u64 size
-    the bytes of the tables, one after the other
+    for each table: u32 kind (1 .eh_frame, 2 .debug_frame, 3 .sframe) · u32 0 · u64 vaddr · u64 size
+    the bytes of the tables in order
 
-Tables are the file's own sections, uncompressed, .debug_frame perhaps of its debug file. They take no more than rows
-made of them would (6 bytes of .eh_frame a row in libraries), and keep all that those lack.
+The tables are sections of the binary, uncompressed; .debug_frame may be from its debug file. They need as much
+space as the rows that they describe (6 bytes of .eh_frame a row in libraries), or less, and lose nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PART: Final = "UNWD"
 
 
 class UnwindTable(Record, frozen=True):
-    """A section: its name, its vaddr, its bytes."""
+    """A section with unwind information."""
 
     name: str
     vaddr: int
@@ -36,7 +36,7 @@ class UnwindTable(Record, frozen=True):
 
 
 class UnwindTables(Record, frozen=True):
-    """What a chunk holds. `machine` is ELF's number; `text_vaddr` what DW_EH_PE_textrel counts from."""
+    """The content of the chunk. `machine` is ELF's number; `text_vaddr` is the base of DW_EH_PE_textrel."""
 
     machine: int
     bits: int
@@ -46,29 +46,29 @@ class UnwindTables(Record, frozen=True):
 
 
 def pack_unwind(machine: int, bits: int, big: bool, text_vaddr: int, tables: Iterable[UnwindTable]) -> bytes:
-    """The content of a chunk."""
-    kept = list(tables)
-    out = [HEAD.pack(machine, bits, big, len(kept), text_vaddr)]
-    out += [TABLE.pack(NUMBERS[table.name], 0, table.vaddr, len(table.data)) for table in kept]
-    return b"".join((*out, *(table.data for table in kept)))
+    """Return the bytes of the chunk."""
+    tables = list(tables)
+    out = [HEAD.pack(machine, bits, big, len(tables), text_vaddr)]
+    out += [TABLE.pack(NUMBERS[table.name], 0, table.vaddr, len(table.data)) for table in tables]
+    return b"".join((*out, *(table.data for table in tables)))
 
 
 def read_unwind(data: memoryview) -> UnwindTables:
-    """What a chunk holds, without a copy; tables of unknown kinds are left out. Raises LidiaError for a damaged one."""
+    """Parse the chunk without a copy; tables of unknown kinds are skipped. Raises LidiaError for a damaged chunk."""
     if len(data) < HEAD.size:
         raise cut_off(LidiaError, PART, 0, HEAD.size, len(data))
     machine, bits, big, count, text_vaddr = HEAD.unpack_from(data)
     if bits not in (32, 64) or big > 1:
-        raise LidiaError(PART, 2, "a machine has 32 or 64 bits, and is big-endian or not", f"{bits} and {big}")
-    at = HEAD.size + count * TABLE.size
-    if at > len(data):
+        raise LidiaError(PART, 2, f"{bits} bits and byte order {big}, expected 32 or 64 bits and byte order 0 or 1")
+    offset = HEAD.size + count * TABLE.size
+    if offset > len(data):
         raise cut_off(LidiaError, PART, HEAD.size, count * TABLE.size, len(data) - HEAD.size)
     tables = []
     for index in range(count):
         number, _, vaddr, size = TABLE.unpack_from(data, HEAD.size + index * TABLE.size)
-        if size > len(data) - at:
-            raise cut_off(LidiaError, PART, at, size, len(data) - at)
+        if size > len(data) - offset:
+            raise cut_off(LidiaError, PART, offset, size, len(data) - offset)
         if number in NAMES:
-            tables.append(UnwindTable(NAMES[number], vaddr, data[at : at + size]))
-        at += size
+            tables.append(UnwindTable(NAMES[number], vaddr, data[offset : offset + size]))
+        offset += size
     return UnwindTables(machine, bits, bool(big), text_vaddr, tuple(tables))

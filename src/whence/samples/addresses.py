@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 
 from whence.kernels import rows
-from whence.lidia.chains import longs
+from whence.lidia.chains import u64_array
 from whence.objects.elf.kernels.constants import PT_LOAD
 from whence.objects.elf.segments import SMALLEST_PAGE as PAGE
 from whence.objects.elf.segments import Segment, Translation
@@ -60,7 +60,7 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
     if addresses and is_runtime(mapping, min(addresses)) and is_runtime(mapping, max(addresses)):
         segment = _only_segment(mapped, mapping, min(addresses) + to_file, max(addresses) + to_file)
         if segment is not None:
-            return longs(rows.moved(addresses, to_file + segment.vaddr - segment.file_offset & MASK))
+            return u64_array(rows.moved(addresses, to_file + segment.vaddr - segment.file_offset & MASK))
     runtime = [is_runtime(mapping, address) for address in addresses]
     moved = mapped.mapped_vaddrs_of(
         (address + to_file for address in compress(addresses, runtime)), _known_extent(mapping)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from whence._base.records import Record, field
 from whence.kernels.rows import SEED, numbered, put, raised, spans, taken
-from whence.lidia.chains import empty_first, longs, words, words_column
+from whence.lidia.chains import empty_first, u32_array, u64_array
 from whence.samples.kernels import lines as lines_kernel
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ class Chains(Record):
     `function` and `file` are numbers in `texts`, which are distinct. Chain 0 has no frames. An unknown line is 0.
     """
 
-    chain: array[int] = field(default_factory=words_column)
+    chain: array[int] = field(default_factory=u32_array)
     first: array[int] = field(default_factory=empty_first)
-    function: array[int] = field(default_factory=words_column)
-    file: array[int] = field(default_factory=words_column)
+    function: array[int] = field(default_factory=u32_array)
+    file: array[int] = field(default_factory=u32_array)
     line: array[int] = field(default_factory=lambda: array("Q"))
     start_line: array[int] = field(default_factory=lambda: array("Q"))
     inlined: bytearray = field(default_factory=bytearray)
@@ -82,16 +82,16 @@ class Chains(Record):
         of_locations, used = numbered(named.chains, "I")
         starts, rows = (column.numbers() for column in spans(table.first, used.numbers()))
         put(self.chain, "I", raised(named.locations, skip).numbers(), raised(of_locations.numbers(), base))
-        self.first += words(raised(starts[1:], begin))
+        self.first += u32_array(raised(starts[1:], begin))
         for texts, column, out in (
             (table.functions, table.function, self.function),
             (table.files, table.file, self.file),
         ):
             of_rows, distinct = numbered(taken(column, "I", rows), "I")
             numbers = self._numbers([texts[number] for number in distinct.numbers()])
-            out += words(taken(numbers, "I", of_rows.numbers()))
-        self.line += longs(taken(table.line, "I", rows, "Q"))
-        self.start_line += longs(taken(table.start_line, "I", rows, "Q"))
+            out += u32_array(taken(numbers, "I", of_rows.numbers()))
+        self.line += u64_array(taken(table.line, "I", rows, "Q"))
+        self.start_line += u64_array(taken(table.start_line, "I", rows, "Q"))
         self.inlined += memoryview(taken(table.inlined, "B", rows))
 
     def _numbers(self, texts: list[str]) -> array[int]:
@@ -109,8 +109,8 @@ class Chains(Record):
         """Return the number of each frame's function, and the functions, in order of their first location."""
         columns = self.chain, self.first, self.function, self.file, self.start_line
         numbers, rows = (column.numbers() for column in lines_kernel.functions_of(*columns, SEED))
-        names, files = (words(taken(column, "I", rows)) for column in (self.function, self.file))
-        return numbers, FunctionColumns(self.texts, names, files, longs(taken(self.start_line, "Q", rows)))
+        names, files = (u32_array(taken(column, "I", rows)) for column in (self.function, self.file))
+        return numbers, FunctionColumns(self.texts, names, files, u64_array(taken(self.start_line, "Q", rows)))
 
     def lines(self, functions: array[int], numbers: memoryview) -> tuple[memoryview, memoryview, memoryview]:
         """Return the index of each location's first line (one more at the end), and function and number of every line.

@@ -1,4 +1,4 @@
-"""The compiled hot loops of whence.lidia: one file per state machine or section of the standard."""
+"""Kernels of whence.lidia: reading, writing and rendering archives."""
 
 from whence.kernels import __path__
 

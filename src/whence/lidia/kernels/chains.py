@@ -1,4 +1,4 @@
-"""Chains of frames that equal the one before: addresses in order ask for the same lines again and again."""
+"""Merge equal consecutive chains of frames: sorted addresses often have the same lines."""
 
 import cython
 from cython.cimports.whence.kernels.checks import are_ends, belong
@@ -13,26 +13,26 @@ def runs(
     column: cython.const[cython.uint][::1],
     discriminator: cython.const[cython.uint][::1],
 ) -> tuple[Column, Column, Column]:
-    """Which run of equal chains each address is in, the rows of each run's frames, and where each run's begin there.
+    """Return the run of each address, the rows of the runs' frames, and the start of each run among these rows.
 
-    The frames of address i are rows [starts[i], starts[i + 1]); a run has those of its first address. Run 0 has none,
-    and addresses without frames are in it. The last of the starts is the number of rows. ValueError for columns that
-    do not belong together, MemoryError.
+    The frames of address i are rows [starts[i], starts[i + 1]). A run of equal consecutive chains has the frames of its
+    first address. Run 0 is empty and has all addresses without frames. The last start is the number of rows. Raises
+    ValueError for columns of different lengths.
     """
     run_of: Column = Column("I")
-    kept: Column = Column("I")
+    rows: Column = Column("I")
     run_starts: Column = Column("I")
     frames: cython.Py_ssize_t = line.shape[0]
     count: cython.Py_ssize_t = starts.shape[0] - 1
     address: cython.Py_ssize_t
     size: cython.Py_ssize_t
     first: cython.Py_ssize_t = 0  # of the run's frames
-    at: cython.Py_ssize_t
+    level: cython.Py_ssize_t
     row: cython.Py_ssize_t
     frame: cython.Py_ssize_t = 0
-    before: cython.Py_ssize_t = -1  # how many frames the run's chain has
+    run_size: cython.Py_ssize_t = -1  # frames of the run's chain
     same: cython.bint
-    room: cython.bint = run_of.reserve(count + 1) and run_starts.reserve(count + 3) and kept.reserve(frames + 1)
+    reserved: cython.bint = run_of.reserve(count + 1) and run_starts.reserve(count + 3) and rows.reserve(frames + 1)
     belong(
         count >= 0
         and starts[0] == 0
@@ -42,7 +42,7 @@ def runs(
         and column.shape[0] == frames
         and discriminator.shape[0] == frames
     )
-    if not room:
+    if not reserved:
         raise MemoryError
     work: cython.Py_ssize_t = 0
     with cython.nogil:
@@ -54,21 +54,21 @@ def runs(
             if size == 0:
                 run_of.push_u32(0)
                 continue
-            same = size == before
-            at = 0
-            while same and at < size:
+            same = size == run_size
+            level = 0
+            while same and level < size:
                 same = (
-                    range_index[row + at] == range_index[first + at]
-                    and line[row + at] == line[first + at]
-                    and column[row + at] == column[first + at]
-                    and discriminator[row + at] == discriminator[first + at]
+                    range_index[row + level] == range_index[first + level]
+                    and line[row + level] == line[first + level]
+                    and column[row + level] == column[first + level]
+                    and discriminator[row + level] == discriminator[first + level]
                 )
-                at += 1
+                level += 1
             if not same:
-                run_starts.push_u32(cython.cast(cython.uint, kept.vector.count))
+                run_starts.push_u32(cython.cast(cython.uint, rows.vector.count))
                 for frame in range(row, row + size):
-                    kept.push_u32(cython.cast(cython.uint, frame))
-                first, before = row, size
+                    rows.push_u32(cython.cast(cython.uint, frame))
+                first, run_size = row, size
             run_of.push_u32(cython.cast(cython.uint, run_starts.vector.count - 1))
-        run_starts.push_u32(cython.cast(cython.uint, kept.vector.count))
-    return run_of, kept, run_starts
+        run_starts.push_u32(cython.cast(cython.uint, rows.vector.count))
+    return run_of, rows, run_starts

@@ -1,6 +1,6 @@
-"""Columns to the archive's bytes: the VA table, the range table, the line tables, where functions start. Little-endian.
+"""Encode columns as the archive's bytes: VA table, range table, line tables, start lines. Little-endian.
 
-Ranges come as one object of columns (writer.Columns), whose attributes are read by name.
+The columns of ranges are attributes of one object (writer.EncodedColumns), read by name.
 """
 
 import cython
@@ -9,33 +9,32 @@ from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.whence.kernels.checks import all_below, belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
+    HashIndex,
+    Probe,
+    first_match,
+    insert,
     mix,
-    next_slot,
-    put_item,
-    release_slots,
+    next_match,
+    release_index,
+    reserve_index,
 )
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import Bytes, U32s, push_u32, release, reserve
 from cython.cimports.whence.lidia.kernels.queries import LINE_FIELDS, RANGE_FIELDS, START_FIELDS
 from cython.cimports.whence.lidia.kernels.store import store
 
-SINGLES = cython.declare(cython.uint, 65536)  # lines whose runs of one entry are found by the line
+SINGLES = cython.declare(cython.uint, 65536)  # lines below this have an entry in a table of runs of one entry
 MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 0xFFFFFFFE)
 
 
 @cython.final
 @cython.cclass
 class Survey:
-    """What widths and flags depend on.
+    """Properties of all ranges on which widths and flags depend.
 
-    `ordered`: by (vaddr, depth). `tidy`: ordered, functions lie apart, none is empty, and what is inlined lies in them.
-    `most_line` is the greatest field of a line entry. `fault` is the first range whose line rows are not rows of the
-    table, or -1.
+    `ordered`: ranges are in order of (vaddr, depth). `tidy`: also, functions do not overlap, none is empty, and they
+    enclose their inlined calls. `most_line` is the greatest field of a line entry. `fault` is the first range with line
+    rows outside the table, or -1.
     """
 
     ordered = cython.declare(cython.bint, visibility="readonly")
@@ -47,7 +46,7 @@ class Survey:
     fault = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
     def __cinit__(self, columns: object, lines: cython.bint):
-        """`lines`: whether line rows are stored. Reads every range and, where `lines`, every row of each."""
+        """Read every range and, if `lines`, every line row of each."""
         vaddr: cython.const[cython.ulonglong][::1] = columns.vaddr
         length: cython.const[cython.ulonglong][::1] = columns.length
         depth: cython.const[cython.uint][::1] = columns.depth
@@ -101,7 +100,7 @@ class Survey:
 @cython.final
 @cython.cclass
 class RangeEncoder:
-    """The VA table and the range table of columns whose names are numbers of strings, a piece at a time."""
+    """Encodes the VA table and the range table, a piece at a time. Names are numbers of strings."""
 
     _vaddr: cython.const[cython.ulonglong][::1]
     _length: cython.const[cython.ulonglong][::1]
@@ -116,7 +115,7 @@ class RangeEncoder:
     _lines: cython.bint
 
     def __cinit__(self, columns: object, string: cython.const[cython.ulonglong][::1], lines: cython.bint):
-        """`string` says at which offset each string lies; without `lines` no range has line entries."""
+        """Read columns. `string` has the offset of each string; without `lines` no range has line entries."""
         self._vaddr, self._length, self._depth = columns.vaddr, columns.length, columns.depth
         self._function, self._file = columns.function, columns.file
         self._line_index, self._line_count = columns.line_index, columns.line_count
@@ -135,23 +134,23 @@ class RangeEncoder:
         return self._vaddr.shape[0]
 
     def va_table(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t, width: cython.int):
-        """Bytes of the VA table, of ranges [low, high)."""
+        """Return the bytes of the VA table for ranges [low, high)."""
         belong(0 <= low <= high <= len(self) and width in (2, 4, 8))
-        room = bytearray((high - low) * width)
+        out_bytes = bytearray((high - low) * width)
         index: cython.Py_ssize_t
-        view: cython.uchar[::1] = room
+        view: cython.uchar[::1] = out_bytes
         out: cython.p_uchar = cython.address(view[0])
         with cython.nogil:
             for index in range(low, high):
                 out = store(out, self._vaddr[index], width)
-        return bytes(room)
+        return bytes(out_bytes)
 
     def range_table(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t, width: cython.int):
-        """Bytes of the range table, of ranges [low, high)."""
+        """Return the bytes of the range table for ranges [low, high)."""
         belong(0 <= low <= high <= len(self) and width in (2, 4, 8))
-        room = bytearray((high - low) * width * RANGE_FIELDS)
+        out_bytes = bytearray((high - low) * width * RANGE_FIELDS)
         index: cython.Py_ssize_t
-        view: cython.uchar[::1] = room
+        view: cython.uchar[::1] = out_bytes
         out: cython.p_uchar = cython.address(view[0])
         with cython.nogil:
             for index in range(low, high):
@@ -163,50 +162,50 @@ class RangeEncoder:
                 out = store(out, self._line_count[index] if self._lines else 0, width)
                 out = store(out, self._string[self._call_file[index]], width)
                 out = store(out, self._call_line[index], width)
-        return bytes(room)
+        return bytes(out_bytes)
 
 
 @cython.final
 @cython.cclass
 class LineTables:
-    """The line tables being written: an entry is two fields of `width` bytes.
+    """Builds the line tables. An entry is two fields of `width` bytes.
 
-    Equal runs of entries are stored once. A run of one entry at offset 0, the most frequent by far, is found by its
-    line and shared with the first entry of a longer run; the others are found by hash.
+    Equal runs of entries are stored once. A run of one entry at offset 0, by far the most frequent kind, is found by
+    its line and may share the first entry of a longer run; other runs are found by hash.
     """
 
     entries = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    _entry: cython.Py_ssize_t  # bytes of one
+    _entry: cython.Py_ssize_t  # bytes of an entry
     _width: cython.int
     _seed: cython.ulonglong
     _out: Bytes
-    _runs: HashTable
-    _run_first: U32s  # the first entry of each run that is found by hash
+    _runs: HashIndex
+    _run_first: U32s  # the first entry of each run in `_runs`
     _run_count: U32s
-    _single: cython.p_uint  # by line: 1 + the index of an entry (0, line)
+    _single: cython.p_uint  # by line: 1 + the number of an entry (0, line)
 
     def __cinit__(self, width: cython.int, seed: cython.ulonglong, runs: cython.Py_ssize_t):
-        """`seed` is random, so that a file cannot choose runs that collide; about `runs` of them are expected."""
+        """Start empty. `seed` is random, so that a file cannot choose runs that collide; `runs` is an estimate."""
         belong(width in (2, 4) and 0 <= runs <= MOST_ENTRIES)
         self._width = width
         self._entry = LINE_FIELDS * width
         self._seed = seed
         self._single = cython.cast(cython.p_uint, calloc(SINGLES, cython.sizeof(cython.uint)))
-        if self._single == cython.NULL or not make_slots(cython.address(self._runs), runs // 2):
+        if self._single == cython.NULL or not reserve_index(cython.address(self._runs), runs // 2):
             raise MemoryError
 
     def __dealloc__(self):
         release(cython.address(self._out))
         release(cython.address(self._run_first))
         release(cython.address(self._run_count))
-        release_slots(cython.address(self._runs))
+        release_index(cython.address(self._runs))
         free(self._single)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _hash(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.ulonglong:
-        """The hash of a run of entries."""
+        """Hash a run of entries."""
         entry: cython.p_uchar = self._out.items + first * self._entry
         value: cython.ulonglong = self._seed ^ cython.cast(cython.ulonglong, count)
         word: cython.ulonglong = 0
@@ -221,50 +220,30 @@ class LineTables:
     @cython.nogil
     @cython.exceptval(check=False)
     def _find_run(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The first entry of a run equal to this one, which is remembered when there was none; -1: no memory."""
-        slot: cython.ulonglong
+        """Return the first entry of an equal run, or `first` after storing this run; -1 without memory."""
         run: cython.Py_ssize_t
-        if is_crowded(cython.address(self._runs)) and not self._grow():
-            return -1
-        slot = first_slot(cython.address(self._runs), self._hash(first, count))
-        while self._runs.slots[slot]:
-            run = self._runs.slots[slot] - 1
+        hash: cython.ulonglong = self._hash(first, count)
+        probe: Probe = first_match(cython.address(self._runs), hash)
+        entries: cython.p_uchar = self._out.items + first * self._entry
+        while next_match(cython.address(self._runs), cython.address(probe)):
+            run = self._run_first.items[probe.item]
             if (
-                self._run_count.items[run] == count
-                and memcmp(
-                    self._out.items + self._run_first.items[run] * self._entry,
-                    self._out.items + first * self._entry,
-                    count * self._entry,
-                )
-                == 0
+                self._run_count.items[probe.item] == count
+                and memcmp(self._out.items + run * self._entry, entries, count * self._entry) == 0
             ):
-                return self._run_first.items[run]
-            slot = next_slot(cython.address(self._runs), slot)
-        fill_slot(cython.address(self._runs), slot, self._run_first.count)
-        if not push_u32(cython.address(self._run_first), cython.cast(cython.uint, first)):
-            return -1
-        if not push_u32(cython.address(self._run_count), cython.cast(cython.uint, count)):
+                return run
+        if not (
+            push_u32(cython.address(self._run_first), cython.cast(cython.uint, first))
+            and push_u32(cython.address(self._run_count), cython.cast(cython.uint, count))
+            and insert(cython.address(self._runs), hash, self._run_first.count - 1)
+        ):
             return -1
         return first
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _grow(self) -> cython.bint:
-        """Put all runs into more slots. False when there is no memory."""
-        run: cython.Py_ssize_t
-        if not make_slots(cython.address(self._runs), 2 * self._run_first.count + 1):
-            return False
-        for run in range(self._run_first.count):
-            put_item(
-                cython.address(self._runs), self._hash(self._run_first.items[run], self._run_count.items[run]), run
-            )
-        return True
-
     def add(self, columns: object, share: cython.bint):
-        """Store the line rows of ranges in turn. Returns at which entry those of each range begin, a Column.
+        """Store the line rows of all ranges; return the first entry of each range, a Column of u32.
 
-        Without `share` each range has entries of its own. MemoryError, also beyond 2^32 entries.
+        Without `share` each range gets separate entries. Raises MemoryError without memory, or for 2^32 entries.
         """
         first: cython.const[cython.uint][::1] = columns.line_index
         count: cython.const[cython.uint][::1] = columns.line_count
@@ -273,8 +252,8 @@ class LineTables:
         begins = Column("I")
         out: cython.p_uint
         belong(count.shape[0] >= first.shape[0] and number.shape[0] == offset.shape[0])
-        room: cython.bint = begins.reserve(first.shape[0])
-        if not room:
+        ok: cython.bint = begins.reserve(first.shape[0])
+        if not ok:
             raise MemoryError
         begins.vector.count = first.shape[0]
         out = cython.cast(cython.p_uint, begins.vector.items)
@@ -282,7 +261,7 @@ class LineTables:
         row: cython.Py_ssize_t
         size: cython.Py_ssize_t
         to: cython.p_uchar
-        found: cython.Py_ssize_t
+        entry: cython.Py_ssize_t
         single: cython.bint
         work: cython.Py_ssize_t = 0
         with cython.nogil:
@@ -301,32 +280,32 @@ class LineTables:
                     out[index] = self._single[number[row]] - 1
                     continue
                 if not reserve(cython.address(self._out), size * self._entry, 1):
-                    room = False
+                    ok = False
                     break
                 to = self._out.items + self.entries * self._entry
                 for row in range(first[index], first[index] + size):
                     to = store(store(to, offset[row], self._width), number[row], self._width)
-                found = self.entries
+                entry = self.entries
                 if share and not (single and size == 1):
-                    found = self._find_run(self.entries, size)
-                    if found < 0:
-                        room = False
+                    entry = self._find_run(self.entries, size)
+                    if entry < 0:
+                        ok = False
                         break
-                out[index] = cython.cast(cython.uint, found)
-                if found == self.entries:
+                out[index] = cython.cast(cython.uint, entry)
+                if entry == self.entries:
                     if single and self._single[number[first[index]]] == 0:
-                        self._single[number[first[index]]] = cython.cast(cython.uint, found + 1)
+                        self._single[number[first[index]]] = cython.cast(cython.uint, entry + 1)
                     self.entries += size
                     self._out.count += size * self._entry
                     if self.entries > MOST_ENTRIES:
-                        room = False
+                        ok = False
                         break
-        if not room:
+        if not ok:
             raise MemoryError
         return begins
 
     def part(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
-        """Bytes [start, stop) of the tables."""
+        """Return bytes [start, stop) of the tables."""
         if start < 0 or stop > self._out.count or start >= stop:
             return b""
         return cython.cast(cython.p_char, self._out.items)[start:stop]
@@ -335,9 +314,9 @@ class LineTables:
 @cython.final
 @cython.cclass
 class SourceRuns:
-    """Equal neighbours of a column of bytes as runs: the row where each begins (`first`) and its `value`.
+    """The runs of equal adjacent bytes of a column: the first row (`first`) and the `value` of each.
 
-    `few` is false where they would be more than a fifth of the rows: then they are not all here.
+    `few` is False, and the runs are incomplete, if they are more than a fifth of the rows.
     """
 
     first = cython.declare(Column, visibility="readonly")
@@ -346,7 +325,7 @@ class SourceRuns:
 
     def __cinit__(self, source: cython.const[cython.uchar][::1]):
         row: cython.Py_ssize_t
-        found: cython.Py_ssize_t = 0
+        runs: cython.Py_ssize_t = 0
         most: cython.Py_ssize_t = source.shape[0] // 5
         first: cython.p_uint
         value: cython.p_uchar
@@ -359,27 +338,26 @@ class SourceRuns:
             for row in range(source.shape[0]):
                 if row and source[row] == source[row - 1]:
                     continue
-                if found >= most:
+                if runs >= most:
                     self.few = False
                     break
-                first[found] = cython.cast(cython.uint, row)
-                value[found] = source[row]
-                found += 1
-        self.first.vector.count = self.value.vector.count = found
+                first[runs] = cython.cast(cython.uint, row)
+                value[runs] = source[row]
+                runs += 1
+        self.first.vector.count = self.value.vector.count = runs
 
 
-# Where functions start. Strings are numbered in the order they lie in the archive: rows in order of numbers are in
-# order of offsets.
+# Start lines. Strings are numbered in the order of their offsets, so rows sorted by number are sorted by offset.
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def ascending(
-    one: cython.pointer[cython.const[cython.void]], two: cython.pointer[cython.const[cython.void]]
+    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
 ) -> cython.int:
-    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], one)[0]
-    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], two)[0]
+    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)[0]
+    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)[0]
     return 1 if first > second else -1 if first < second else 0
 
 
@@ -388,7 +366,7 @@ def ascending(
 @cython.exceptval(check=False)
 @cython.inline
 def is_stored(function: cython.uint, file: cython.uint, line: cython.uint, strings: cython.Py_ssize_t) -> cython.bint:
-    """Whether both names are strings of the archive, and not empty ones."""
+    """Return True if the line is known and both names are non-empty strings of the archive."""
     return line != 0 and 0 < function < strings and 0 < file < strings
 
 
@@ -398,22 +376,24 @@ def start_rows(
     line: cython.const[cython.uint][::1],
     string: cython.const[cython.ulonglong][::1],
 ):
-    """The rows of STRT whose function, file and line are known, in order, each once: a Column of three numbers a row.
+    """Return the rows of STRT, sorted and distinct: a Column of three numbers a row.
 
-    `function` and `file` are numbers of strings (a number that no string has: it is not in the archive), `string` says
-    at which offset each string lies. MemoryError.
+    Rows whose function, file or line is unknown are left out.
+
+    `function` and `file` are numbers of strings, or another number for a name that is not in the archive; `string` has
+    the offset of each string.
     """
     strings: cython.Py_ssize_t = string.shape[0]
     index: cython.Py_ssize_t
     low: cython.Py_ssize_t
     high: cython.Py_ssize_t = 0
-    kept: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t = 0
     total: cython.Py_ssize_t = 0
-    held: cython.Py_ssize_t
+    row: cython.Py_ssize_t
     column = Column("I")
     out: cython.p_uint
     belong(min(function.shape[0], file.shape[0]) >= line.shape[0])
-    # by function: where its rows end so far, counted from 0
+    # by function: the end of its rows so far
     end: cython.pointer(cython.Py_ssize_t) = cython.cast(
         cython.pointer(cython.Py_ssize_t), calloc(strings + 1, cython.sizeof(cython.Py_ssize_t))
     )
@@ -428,9 +408,9 @@ def start_rows(
             if is_stored(function[index], file[index], line[index], strings):
                 end[function[index]] += 1
         for index in range(strings):
-            held = end[index]
+            row = end[index]
             end[index] = total
-            total += held
+            total += row
         for index in range(line.shape[0]):
             if is_stored(function[index], file[index], line[index], strings):
                 rows[end[function[index]]] = cython.cast(cython.ulonglong, file[index]) << 32 | line[index]
@@ -440,13 +420,13 @@ def start_rows(
             high = end[index]
             if high - low > 1:
                 qsort(rows + low, high - low, 8, ascending)
-            for held in range(low, high):
-                if held == low or rows[held] != rows[held - 1]:
-                    out[START_FIELDS * kept] = cython.cast(cython.uint, string[index])
-                    out[START_FIELDS * kept + 1] = cython.cast(cython.uint, string[rows[held] >> 32])
-                    out[START_FIELDS * kept + 2] = cython.cast(cython.uint, rows[held])
-                    kept += 1
+            for row in range(low, high):
+                if row == low or rows[row] != rows[row - 1]:
+                    out[START_FIELDS * count] = cython.cast(cython.uint, string[index])
+                    out[START_FIELDS * count + 1] = cython.cast(cython.uint, string[rows[row] >> 32])
+                    out[START_FIELDS * count + 2] = cython.cast(cython.uint, rows[row])
+                    count += 1
     free(end)
     free(rows)
-    column.vector.count = START_FIELDS * kept
+    column.vector.count = START_FIELDS * count
     return column

@@ -1,4 +1,4 @@
-"""What is in an archive: one row after the other, and walks over all of it that find the rules it breaks."""
+"""Read stored rows of an archive, and walk over all of them to find the rules that they break."""
 
 import cython
 from cython.cimports.libc.string import memset
@@ -34,29 +34,33 @@ from cython.cimports.whence.lidia.kernels.queries import (
 @cython.final
 @cython.cclass
 class StoredRows:
-    """The rows of an archive as they are stored. A name or line entry outside its section is None."""
+    """The stored rows of an archive. For a name or line entry outside its section, methods return None."""
 
     _bytes: cython.const[cython.uchar][::1]
     _view: View
     _v: cython.pointer(View)
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object):
-        """`sections` (layout.ArchiveSections) says where everything lies in the data."""
+        """Read an archive in `data`, whose parts `sections` (layout.ArchiveSections) describes."""
         self._bytes = data
         self._v = cython.address(self._view)
         view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, data.shape[0], sections)
 
     def row(self, index: cython.Py_ssize_t):
-        """(vaddr, length, depth, function, file, line index, line count, call file, call line, source) of a range; None
-        when there is no such range."""
+        """Return the stored numbers of a range; None for an index out of bounds.
+
+        They are vaddr, length, depth, function, file, line index, line count, call file, call line and source.
+        """
         if index < 0 or index >= self._view.count:
             return None
         fields: list = [field(self._v, index, number) for number in range(RANGE_FIELDS)]
         return (vaddr_of(self._v, index), *fields, source_of(self._v, index))
 
     def columns(self, index: cython.Py_ssize_t):
-        """The columns and the discriminators of a range's line entries, and those of its call. The range and its
-        entries are there; columns that were not stored are 0."""
+        """Return the columns and the discriminators of a range's line entries, then those of its call; 0 if unknown.
+
+        Raises ValueError for an index out of bounds.
+        """
         belong(0 <= index < self._view.count)
         first: cython.ulonglong = field(self._v, index, LINE_INDEX)
         count: cython.ulonglong = field(self._v, index, LINE_COUNT)
@@ -72,7 +76,7 @@ class StoredRows:
         return tuple(columns), tuple(discriminators), *call
 
     def text(self, offset: cython.ulonglong):
-        """The text at an offset of the strings as it is stored; None when it does not lie inside."""
+        """Return the stored text at an offset of the strings; None for an offset outside."""
         size: cython.longlong = size_of(self._v, offset)
         if size < 0:
             return None
@@ -82,7 +86,7 @@ class StoredRows:
         return cython.cast(cython.p_char, self._view.string)[start : start + size]
 
     def lines(self, index: cython.ulonglong, count: cython.ulonglong, make: object):
-        """Line entries, each made by `make` of (offset, line); None when they are not in the tables."""
+        """Return line entries, each made by make(offset, line); None if they are outside the tables."""
         number: cython.ulonglong
         if count == 0:
             return ()
@@ -94,19 +98,20 @@ class StoredRows:
         return tuple(out)
 
     def start(self, function: cython.ulonglong, file: cython.ulonglong, line: cython.ulonglong):
-        """On which line a function starts; 0 where it is not known."""
+        """Return the line on which a function is declared; 0 if unknown."""
         return start_of(self._v, function, file, line)
 
 
 @cython.final
 @cython.cclass
 class Inspection:
-    """What a walk over all ranges finds.
+    """Counts and faults of all ranges.
 
     Counts: `functions` (of depth 0), `inlined`, `deepest` (the greatest depth), `with_file`, `with_lines`,
-    `without_length`, and `sources`, a number for each of the 256 values of a source's byte. The first range that is
-    empty, and the first that breaks each rule, -1 when none does: `empty`, `unordered`, `name_outside`,
-    `lines_outside`, `untidy` (functions overlap, are empty, or do not hold what is inlined into them).
+    `without_length`, and `sources`, a number for each of the 256 values of a source's byte.
+
+    Indexes of the first range of a kind, -1 without one: `empty`, `unordered`, `name_outside`,
+    `lines_outside`, `untidy` (functions overlap, are empty, or do not enclose their inlined calls).
     """
 
     functions = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -123,18 +128,18 @@ class Inspection:
     _counts: cython.Py_ssize_t[256]
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object):
-        """`sections` (layout.ArchiveSections) says where everything lies in the data. Reads every range once."""
-        v: View
+        """Read every range of the archive in `data`, whose parts `sections` (layout.ArchiveSections) describes."""
+        view: View
         number: cython.int
-        memset(cython.address(v), 0, cython.sizeof(View))
+        memset(cython.address(view), 0, cython.sizeof(View))
         for number in range(256):
             self._counts[number] = 0
         self.empty = self.unordered = self.name_outside = self.lines_outside = self.untidy = -1
         if data.shape[0]:
-            view_of(cython.address(v), cython.address(data[0]), data.shape[0], sections)
+            view_of(cython.address(view), cython.address(data[0]), data.shape[0], sections)
         with cython.nogil:
-            self._walk(cython.address(v))
-        self.inlined = v.count - self.functions
+            self._walk(cython.address(view))
+        self.inlined = view.count - self.functions
 
     @property
     def sources(self):
@@ -143,7 +148,7 @@ class Inspection:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
-    def _walk(self, v: cython.pointer(View)) -> cython.int:
+    def _walk(self, view: cython.pointer(View)) -> cython.int:
         index: cython.Py_ssize_t
         number: cython.int
         first: cython.ulonglong
@@ -153,64 +158,64 @@ class Inspection:
         vaddr: cython.ulonglong
         name: cython.ulonglong
         missing: cython.bint
-        closed: cython.ulonglong = v.string_size  # names that NULs end begin before the last NUL
+        closed: cython.ulonglong = view.string_size  # NUL-terminated names begin before the last NUL
         until: cython.ulonglong = 0
         work: cython.Py_ssize_t = 0
-        while v.nul and closed and v.string[closed - 1]:
+        while view.nul and closed and view.string[closed - 1]:
             closed -= 1
-        for index in range(v.count):
+        for index in range(view.count):
             handle_signals(cython.address(work), 4)
-            vaddr = vaddr_of(v, index)
-            length = field(v, index, LENGTH)
-            depth = field(v, index, DEPTH)
-            if v.source != cython.NULL or v.runs:
-                self._counts[source_of(v, index)] += 1
+            vaddr = vaddr_of(view, index)
+            length = field(view, index, LENGTH)
+            depth = field(view, index, DEPTH)
+            if view.source != cython.NULL or view.runs:
+                self._counts[source_of(view, index)] += 1
             if depth == 0:
                 self.functions += 1
                 if self.untidy < 0 and (length == 0 or vaddr < until):
                     self.untidy = index
-                until = end_of(v, index)
-            elif self.untidy < 0 and (self.functions == 0 or end_of(v, index) > until):
+                until = end_of(view, index)
+            elif self.untidy < 0 and (self.functions == 0 or end_of(view, index) > until):
                 self.untidy = index
             if depth > self.deepest:
                 self.deepest = depth
-            if field(v, index, FILE):
+            if field(view, index, FILE):
                 self.with_file += 1
-            first = field(v, index, LINE_INDEX)
-            count = field(v, index, LINE_COUNT)
+            first = field(view, index, LINE_INDEX)
+            count = field(view, index, LINE_COUNT)
             if count:
                 self.with_lines += 1
-                if self.lines_outside < 0 and (first > v.lines or count > v.lines - first):
+                if self.lines_outside < 0 and (first > view.lines or count > view.lines - first):
                     self.lines_outside = index
             if length == 0:
                 self.without_length += 1
                 if self.empty < 0:
                     self.empty = index
             if index and self.unordered < 0:
-                if vaddr < vaddr_of(v, index - 1) or (
-                    vaddr == vaddr_of(v, index - 1) and depth < field(v, index - 1, DEPTH)
+                if vaddr < vaddr_of(view, index - 1) or (
+                    vaddr == vaddr_of(view, index - 1) and depth < field(view, index - 1, DEPTH)
                 ):
                     self.unordered = index
             if self.name_outside < 0:
                 for number in range(RANGE_FIELDS):
                     if number != FUNCTION and number != FILE and number != CALL_FILE:
                         continue
-                    name = field(v, index, number)
-                    if v.nul:
-                        missing = name >= closed and (name > 0 or v.string_size > 0)
+                    name = field(view, index, number)
+                    if view.nul:
+                        missing = name >= closed and (name > 0 or view.string_size > 0)
                     else:
-                        missing = size_of(v, name) < 0
+                        missing = size_of(view, name) < 0
                     if missing:
                         self.name_outside = index
         return 0
 
 
 def count_strings(data: cython.const[cython.uchar][::1]):
-    """(strings, where the table stops parsing) of a length-prefixed table; it parses whole when that is its size."""
+    """Return the number of strings of a length-prefixed table, and the offset where parsing stops."""
     offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]
     length: cython.ulonglong
-    found: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t = 0
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         while size - offset >= LENGTH_PREFIX:
@@ -219,5 +224,5 @@ def count_strings(data: cython.const[cython.uchar][::1]):
             if length > size - offset - LENGTH_PREFIX:
                 break
             offset += LENGTH_PREFIX + length
-            found += 1
-    return found, offset
+            count += 1
+    return count, offset

@@ -1,7 +1,7 @@
-"""Line tables with columns: entries of offset, line, column and discriminator, equal runs of them stored once.
+"""Line tables with columns: entries of offset, line, column and discriminator; equal runs are stored once.
 
-The line tables get offsets and lines, as in archives without columns; the columns and discriminators of the same
-entries, and of the calls of ranges, go to chunks of their own (see layout.py).
+The line tables have offsets and lines, as in archives without columns. Columns and discriminators of the same entries,
+and of the calls of ranges, are in separate chunks (see layout.py).
 """
 
 import cython
@@ -9,20 +9,18 @@ from cython.cimports.libc.string import memcmp, memset
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
+    HashIndex,
+    Probe,
+    first_match,
+    insert,
     mix_bytes,
-    next_slot,
-    put_item,
-    release_slots,
+    next_match,
+    release_index,
 )
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import Bytes, Vector, push, release, reserve
 
-MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF)  # their numbers have 32 bits
+MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF)  # as numbers of entries have 32 bits
 
 Entry = cython.struct(
     offset=cython.uint, line=cython.uint, column=cython.uint, discriminator=cython.uint
@@ -35,7 +33,7 @@ Run = cython.struct(first=cython.Py_ssize_t, count=cython.Py_ssize_t)
 @cython.exceptval(check=False)
 @cython.inline
 def put(out: cython.pointer[Bytes], value: cython.uint, width: cython.int) -> cython.void:
-    """A little-endian number of `width` bytes, for which there is room."""
+    """Append a little-endian number of `width` bytes; the memory is reserved."""
     index: cython.int
     for index in range(width):
         out.items[out.count] = cython.cast(cython.uchar, value >> (8 * index))
@@ -45,17 +43,17 @@ def put(out: cython.pointer[Bytes], value: cython.uint, width: cython.int) -> cy
 @cython.final
 @cython.cclass
 class LocatedLines:
-    """The line entries of a table with columns. `entries` of them are stored; a field of the line tables has `width`
-    bytes."""
+    """The line entries of a table with columns. `entries` is the number of stored entries."""
 
     entries = cython.declare(cython.Py_ssize_t, visibility="readonly")
     _width: cython.int
     _seed: cython.ulonglong
     _entries: Vector
     _runs: Vector
-    _table: HashTable
+    _index: HashIndex  # of runs
 
     def __cinit__(self, width: cython.int, seed: cython.ulonglong):
+        """Start empty. `width` is the size of a field of the line tables in bytes; `seed` is random."""
         belong(width in (2, 4))
         self._width = width
         self._seed = seed
@@ -63,7 +61,7 @@ class LocatedLines:
     def __dealloc__(self):
         release(cython.address(self._entries))
         release(cython.address(self._runs))
-        release_slots(cython.address(self._table))
+        release_index(cython.address(self._index))
 
     @cython.cfunc
     @cython.nogil
@@ -76,35 +74,27 @@ class LocatedLines:
     @cython.nogil
     @cython.exceptval(check=False)
     def _shared(self, run: cython.pointer[Run]) -> cython.Py_ssize_t:
-        """Where a run that equals this one, the last of the entries, begins; this one is remembered when there is none.
-        -1 when there is no memory."""
-        slot: cython.ulonglong
-        index: cython.Py_ssize_t
+        """Return the first entry of an equal run; store `run`, the last entries, if it is new. -1 without memory."""
+        hash: cython.ulonglong = self._hash(run)
+        probe: Probe = first_match(cython.address(self._index), hash)
         entries = cython.cast(cython.pointer[Entry], self._entries.items)
-        table = cython.address(self._table)
-        if is_crowded(table):
-            if not make_slots(table, 2 * self._runs.count + 1):
-                return -1
-            for index in range(self._runs.count):
-                put_item(table, self._hash(cython.cast(cython.pointer[Run], self._runs.items) + index), index)
-        slot = first_slot(table, self._hash(run))
-        while table.slots[slot]:
-            known = cython.cast(cython.pointer[Run], self._runs.items) + (table.slots[slot] - 1)
-            if known.count == run.count and (
-                memcmp(entries + known.first, entries + run.first, run.count * cython.sizeof(Entry)) == 0
+        while next_match(cython.address(self._index), cython.address(probe)):
+            stored = cython.cast(cython.pointer[Run], self._runs.items) + probe.item
+            if stored.count == run.count and (
+                memcmp(entries + stored.first, entries + run.first, run.count * cython.sizeof(Entry)) == 0
             ):
-                return known.first
-            slot = next_slot(table, slot)
+                return stored.first
         item = cython.cast(cython.pointer[Run], push(cython.address(self._runs), cython.sizeof(Run)))
         if item == cython.NULL:
             return -1
         item[0] = run[0]
-        fill_slot(table, slot, self._runs.count - 1)
-        return run.first
+        return run.first if insert(cython.address(self._index), hash, self._runs.count - 1) else -1
 
     def add(self, ranges):
-        """Store the line rows of a table with columns, range by range; returns the number of the first entry of each
-        range's. MemoryError, also for 2^32 entries."""
+        """Store the line rows of all ranges; return the first entry of each range, a Column of u32.
+
+        Raises MemoryError without memory, or for 2^32 entries.
+        """
         numbers: Column = Column("I")
         index: cython.const[cython.uint][::1] = ranges.line_index
         count: cython.const[cython.uint][::1] = ranges.line_count
@@ -125,13 +115,13 @@ class LocatedLines:
             )
         if not numbers.reserve(index.shape[0]):
             raise MemoryError
-        found = cython.cast(cython.p_uint, numbers.vector.items)
+        out = cython.cast(cython.p_uint, numbers.vector.items)
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             for number in range(index.shape[0]):
                 handle_signals(cython.address(work), 4 + count[number])
                 if count[number] == 0:
-                    found[number] = 0
+                    out[number] = 0
                     continue
                 run.first = self._entries.count
                 run.count = count[number]
@@ -153,7 +143,7 @@ class LocatedLines:
                     break
                 if first != run.first:
                     self._entries.count = run.first
-                found[number] = cython.cast(cython.uint, first)
+                out[number] = cython.cast(cython.uint, first)
                 if self._entries.count >= MOST_ENTRIES:
                     first = -1
                     break
@@ -164,7 +154,7 @@ class LocatedLines:
         return numbers
 
     def part(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
-        """Bytes of the line tables, whole entries."""
+        """Return bytes [start, stop) of the line tables, as complete entries."""
         size: cython.Py_ssize_t = 2 * self._width
         index: cython.Py_ssize_t
         out: Bytes
@@ -189,7 +179,7 @@ class LocatedLines:
             release(cython.address(out))
 
     def line_columns(self):
-        """The columns and the discriminators of the entries."""
+        """Return the columns and the discriminators of all entries: Columns of u32."""
         columns: Column = Column("I")
         discriminators: Column = Column("I")
         index: cython.Py_ssize_t
@@ -207,7 +197,7 @@ class LocatedLines:
 
 
 def numbered(column: cython.const[cython.uint][::1]):
-    """The numbers that are not 0, each behind its index, as little-endian ones of 32 bits."""
+    """Return (index, number) of all numbers that are not 0, as little-endian 32-bit numbers."""
     index: cython.Py_ssize_t
     count: cython.Py_ssize_t = 0
     out: Bytes
@@ -228,7 +218,7 @@ def numbered(column: cython.const[cython.uint][::1]):
 
 
 def packed(column: cython.const[cython.uint][::1], width: cython.int):
-    """Numbers of 32 bits as little-endian ones of `width` bytes, which hold them."""
+    """Return numbers as little-endian ones of `width` bytes, which must be sufficient."""
     index: cython.Py_ssize_t
     out: Bytes
     belong(1 <= width <= 4)
@@ -249,10 +239,10 @@ def packed(column: cython.const[cython.uint][::1], width: cython.int):
 
 
 def highest(column: cython.const[cython.uint][::1]) -> cython.uint:
-    """The highest of the numbers; 0 of none."""
+    """Return the highest number; 0 for an empty column."""
     index: cython.Py_ssize_t
-    found: cython.uint = 0
+    out: cython.uint = 0
     with cython.nogil:
         for index in range(column.shape[0]):
-            found = max(found, column[index])
-    return found
+            out = max(out, column[index])
+    return out

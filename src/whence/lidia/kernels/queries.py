@@ -1,14 +1,14 @@
-"""Queries to an archive's bytes, as they lie: vaddrs, or lines of text with one each; their frames, and the texts that
-answers in text need.
+"""Look up vaddrs in an archive: given vaddrs or lines of text, return frames, and the texts for rendering them.
 
-The rule, which for archives of whence is plain nesting and for others is never less than the Go package's answer: from
-the last range whose vaddr is at or below the address go to the ranges before it; those that cover the address, each of
-a smaller depth than the last, are the frames, up to the first one of depth 0.
+The frames of an address are found by one rule, which for archives of whence means plain nesting, and for others never
+gives less than the Go package's answer: start at the last range whose vaddr is at or below the address and go
+backwards; the ranges that cover the address, each of a smaller depth than the previous, are the frames, up to the first
+of depth 0.
 
-To find them either step back range by range (one address), or climb `up` links (many): up[i] is the nearest range
-before i that still covers i's vaddr, found for all ranges in one pass. A range that covers an address is always among
-the links of the last range at or below that address, so both give the same frames. Steps are counted; once they have
-cost more than the pass would, the links are made.
+To find them, either step back range by range (for one address), or follow `up` links (for many): up[i] is the nearest
+range before i that still covers i's vaddr. One pass finds the links of all ranges. A range that covers an address is
+always among the links of the last range at or below the address, so both ways give the same frames. Steps are counted;
+when they have cost more than the pass would, the links are made.
 
 Everything read from the archive is checked where it is used.
 """
@@ -20,28 +20,25 @@ from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memchr
 from cython.cimports.whence.kernels.bytes import hex_digit
 from cython.cimports.whence.kernels.checks import belong
-from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.columns import Column, append_u64
 from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
+    HashIndex,
+    clear_index,
+    find_u64,
+    insert,
     mix,
-    next_slot,
-    put_item,
-    release_slots,
+    release_index,
 )
 from cython.cimports.whence.kernels.signals import handle_signals
-from cython.cimports.whence.kernels.vector import U64s, push_bytes, release, reserve
+from cython.cimports.whence.kernels.vector import U64s, append_bytes, push_bytes, release, reserve
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
-NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the vaddr of a line that is none
-MOST_ROWS = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF - MOST_FRAMES)  # of all frames: starts are numbers of 32 bits
-MOST_KEPT = cython.declare(cython.Py_ssize_t, 1 << 30)  # readable names: they are numbered by 32 bits
+NO_ADDRESS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the vaddr of an invalid line
+MOST_ROWS = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF - MOST_FRAMES)  # of all frames, as starts have 32 bits
+MOST_NAMES = cython.declare(cython.Py_ssize_t, 1 << 30)  # cached readable names, as their numbers have 32 bits
 CACHED_TEXTS = cython.declare(cython.int, 131072)
 CACHED_CHARACTERS = cython.declare(cython.Py_ssize_t, 1 << 26)
-CACHED_FRAMES = cython.declare(cython.int, 65536)  # 13 MB; twice as many gain a twentieth more
+CACHED_FRAMES = cython.declare(cython.int, 65536)  # 13 MB
 FIRST_CACHED = cython.declare(cython.ulonglong, 256)
 FRAME_FIELDS = cython.declare(cython.Py_ssize_t, 8)  # of whence._base.model.Frame
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
@@ -52,7 +49,7 @@ GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 @cython.exceptval(check=False)
 @cython.inline
 def slots_of(key: cython.ulonglong, more: cython.ulonglong, mask: cython.ulonglong) -> cython.ulonglong:
-    """The first of a key's slots."""
+    """Return the first slot of a key's set."""
     key = (key ^ more * GOLDEN) * GOLDEN
     return (key ^ key >> 32) & mask & ~cython.cast(cython.ulonglong, WAYS - 1)
 
@@ -60,16 +57,14 @@ def slots_of(key: cython.ulonglong, more: cython.ulonglong, mask: cython.ulonglo
 @cython.final
 @cython.cclass
 class ObjectCache:
-    """A bounded, set-associative cache from keys, two u64 each, to Python objects other than None.
+    """A bounded, set-associative cache from keys of two u64 to Python objects other than None.
 
-    Each key has WAYS adjacent slots; a new key takes a free one. Where there is none, one of so many new keys evicts
-    one of them, and the others are not kept: of more keys than there are slots, those that are kept are found again
-    all the same, and an object that nobody has looked at for long is slow to release. There is no int object for a key,
-    as a dict would have.
+    A set has WAYS adjacent slots. When a set is full, only every EVICTED_BY-th new key evicts an object, so that a scan
+    over more keys than slots does not flush the cache. Unlike in a dict, keys are not int objects.
     """
 
     def __cinit__(self, most: cython.ulonglong):
-        """`most` slots, a power of two."""
+        """Make a cache of at most `most` slots, a power of two."""
         self._most = most
         if not self._make_slots(FIRST_CACHED):
             raise MemoryError
@@ -77,7 +72,7 @@ class ObjectCache:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _make_slots(self, count: cython.ulonglong) -> cython.bint:
-        """Take empty slots in place of the ones there are; False, and nothing is changed, without memory."""
+        """Replace the slots by empty ones; return False and change nothing without memory."""
         line: cython.size_t = WAYS * cython.sizeof(Slot)
         memory: cython.p_void = calloc(count // WAYS + 1, line)
         if memory == cython.NULL:
@@ -97,7 +92,7 @@ class ObjectCache:
 
     @cython.cfunc
     def get(self, key: cython.ulonglong, more: cython.ulonglong):
-        """The object of a key, or None."""
+        """Return the object of a key, or None."""
         slot: cython.pointer(Slot) = self._slots + slots_of(key, more, self._mask)
         way: cython.int
         for way in range(WAYS):
@@ -108,13 +103,13 @@ class ObjectCache:
     @cython.cfunc
     @cython.exceptval(check=False)
     def expect(self, key: cython.ulonglong, more: cython.ulonglong) -> cython.void:
-        """Have the processor fetch the slots of a key that is asked for soon."""
+        """Prefetch the slots of a key."""
         whence_prefetch(self._slots + slots_of(key, more, self._mask))
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def put(self, key: cython.ulonglong, more: cython.ulonglong, value: object) -> cython.int:
-        """Set the object of a key that has none, if it is to be kept."""
+        """Cache the object of a new key, unless the set is full."""
         slot: cython.pointer(Slot)
         way: cython.int
         if cython.cast(cython.ulonglong, self._count) > self._mask >> 1 and self._mask + 1 < self._most:
@@ -139,7 +134,7 @@ class ObjectCache:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _grow(self) -> cython.int:
-        """Make eight times as many slots, or the most. A key has all slots that it had, and more."""
+        """Make eight times as many slots, at most the limit. Sets are split, so every object still has a slot."""
         memory: cython.p_void = self._memory
         slots: cython.pointer(Slot) = self._slots
         to: cython.pointer(Slot)
@@ -151,7 +146,7 @@ class ObjectCache:
             if slots[slot].value == cython.NULL:
                 continue
             to = self._slots + slots_of(slots[slot].key, slots[slot].more, self._mask)
-            while to.value != cython.NULL:  # those of one key before go to one key's or several'
+            while to.value != cython.NULL:
                 to += 1
             to[0] = slots[slot]
             self._count += 1
@@ -162,12 +157,12 @@ class ObjectCache:
 @cython.final
 @cython.cclass
 class FrameColumns:
-    """The frames of many addresses, in the order asked.
+    """The frames of many addresses, in the order of the addresses.
 
-    Those of address i are rows [starts[i], starts[i + 1]) of `range_index` (which range of the archive), `function` and
-    `file` (offsets in the strings), `line`, `inlined` (0, 1) and `source` (its number), innermost first; of archives
-    with columns `column` and `discriminator` have them, too. `unknown`
-    counts the addresses without a frame; `faulty` has those whose line entries lie outside the line tables.
+    Those of address i are rows [starts[i], starts[i + 1]), innermost first, of `range_index` (index in the archive),
+    `function` and `file` (offsets in the strings), `line`, `inlined` (0, 1), `source` (its number) and, in archives
+    with columns, `column` and `discriminator`. `unknown` counts the addresses without frames; `faulty` has the
+    addresses with line entries outside the line tables.
     """
 
     def __cinit__(self):
@@ -180,7 +175,7 @@ class FrameColumns:
 
 @cython.cfunc
 def sized(column: Column, count: cython.Py_ssize_t) -> cython.p_char:
-    """The items of an empty column that now has `count` of them, not yet filled in. MemoryError."""
+    """Make a column of `count` uninitialized items; return the items. Raises MemoryError."""
     if count and not column.reserve(count):
         raise MemoryError
     column.vector.count = count
@@ -191,8 +186,10 @@ def sized(column: Column, count: cython.Py_ssize_t) -> cython.p_char:
 @cython.nogil
 @cython.exceptval(check=False)
 def find_links(v: cython.pointer(View), ends: cython.pointer(U64s)) -> cython.bint:
-    """Fill `up` and `sample`. `ends` is where the ranges end that hold the last one: that one, and up its links. False
-    when there is no memory for them."""
+    """Fill `up` and `sample`; return False without memory.
+
+    `ends` is a stack of the ends of the last range and its enclosing ranges, along the links.
+    """
     top: cython.uint = NONE
     end: cython.ulonglong = 0  # of range `top`
     index: cython.Py_ssize_t
@@ -226,7 +223,7 @@ def find_links(v: cython.pointer(View), ends: cython.pointer(U64s)) -> cython.bi
 @cython.nogil
 @cython.exceptval(check=False)
 def forget(v: cython.pointer(View)) -> cython.void:
-    """Release what `Archive.link` learnt."""
+    """Free the links and samples of `Archive.link`."""
     free(v.up)
     free(v.sample)
 
@@ -236,22 +233,22 @@ def forget(v: cython.pointer(View)) -> cython.void:
 @cython.exceptval(check=False)
 @cython.inline
 def set_key(content: cython.pointer(Content)) -> cython.void:
-    """The key that content has in a cache, where its numbers have room in one."""
+    """Set the cache key of a frame's content, if its numbers fit."""
     content.key = content.function << 32 | content.file
     content.more = content.column
     content.more = content.more << 41 | cython.cast(cython.ulonglong, content.source) << 33
     content.more |= cython.cast(cython.ulonglong, content.inlined) << 32 | content.line
-    content.kept = (content.function | content.file) >> 32 == 0 and content.column >> 23 == 0
-    content.kept = content.kept and content.discriminator == 0
+    content.cacheable = (content.function | content.file) >> 32 == 0 and content.column >> 23 == 0
+    content.cacheable = content.cacheable and content.discriminator == 0
 
 
 @cython.final
 @cython.cclass
 class Archive:
-    """The four sections of one archive, and what was learnt about them."""
+    """The sections of an archive, with links for searching and caches of texts and frames."""
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object, seed: cython.ulonglong):
-        """`sections` (layout.ArchiveSections) says where everything lies in the data. `seed` is random."""
+        """Read an archive in `data`, whose parts `sections` (layout.ArchiveSections) describes. `seed` is random."""
         base: cython.pointer(cython.const[cython.uchar]) = cython.NULL
         self._bytes = data
         if data.shape[0]:
@@ -274,60 +271,63 @@ class Archive:
         forget(cython.address(self._linked))
 
     def set_frame_factory(self, load: object, demangle: object):
-        """What frames are made of: `load` returns their class and the sources by number when the first is made; and
-        what a function's name is put through."""
+        """Set how frames are made.
+
+        `load` returns the class of frames and the sources by number, and is called when the first frame is made;
+        `demangle` makes function names readable; without it they are returned as stored.
+        """
         self._load = load
         self._demangle = demangle
 
     def link(self):
-        """Find the up links of all ranges and sample the VAs; once. MemoryError."""
+        """Find the up links of all ranges and sample the VAs, once. Raises MemoryError."""
         linked: View = self._view
         ends: U64s = U64s(cython.NULL, 0, 0)
-        room: cython.bint
+        ok: cython.bint
         if self.view != cython.address(self._view):
             return
         linked.samples = (self.count + SAMPLED - 1) // SAMPLED
         linked.up = cython.cast(cython.p_uint, malloc((self.count + 1) * 4))
         linked.sample = cython.cast(cython.p_ulonglong, malloc((linked.samples + 1) * 8))
-        room = linked.up != cython.NULL and linked.sample != cython.NULL
+        ok = linked.up != cython.NULL and linked.sample != cython.NULL
         with cython.nogil:
-            room = room and find_links(cython.address(linked), cython.address(ends))
+            ok = ok and find_links(cython.address(linked), cython.address(ends))
         release(cython.address(ends))
-        if not room or self.view != cython.address(self._view):  # no memory; or another thread was first
+        if not ok or self.view != cython.address(self._view):  # no memory, or another thread was faster
             forget(cython.address(linked))
         else:
             self._linked = linked
             self.view = cython.address(self._linked)
-        if not room:
+        if not ok:
             raise MemoryError
 
     # One address
 
     @cython.cfunc
     def _text(self, offset: cython.ulonglong, function: cython.bint):
-        """The text at an offset; None when it does not lie in the strings."""
+        """Return the text at an offset; None for an offset outside the strings."""
         cache: ObjectCache = self._functions if function else self._texts
         if offset == 0 and not function:
-            return ""  # no file, also where the strings begin with another text
-        found = cache.get(offset, 0)
-        if found is not None:
-            return found
-        found = self._decoded(offset)
-        if not found:
-            return found
+            return ""  # no file, even if the strings begin with another text
+        result = cache.get(offset, 0)
+        if result is not None:
+            return result
+        result = self._decoded(offset)
+        if not result:
+            return result
         if function and self._demangle is not None:
-            found = self._demangle(found)
-        self._characters += len(found)
+            result = self._demangle(result)
+        self._characters += len(result)
         if self._characters > CACHED_CHARACTERS:
             self._empty_caches()
-            self._characters = len(found)
+            self._characters = len(result)
             cache = self._functions if function else self._texts
-        cache.put(offset, 0, found)
-        return found
+        cache.put(offset, 0, result)
+        return result
 
     @cython.cfunc
     def _decoded(self, offset: cython.ulonglong):
-        """The text at an offset as it is stored; None when it does not lie in the strings."""
+        """Return the stored text at an offset; None for an offset outside the strings."""
         size: cython.longlong = size_of(self.view, offset)
         if size < 0:
             return None
@@ -339,11 +339,11 @@ class Archive:
 
     @cython.cfunc
     def _frame_of(self, content: cython.pointer(Content)):
-        """The frame of such content; None on a fault."""
-        if content.kept:
-            found = self._frames.get(content.key, content.more)
-            if found is not None:
-                return found
+        """Return the frame with this content; None on a fault."""
+        if content.cacheable:
+            result = self._frames.get(content.key, content.more)
+            if result is not None:
+                return result
         self._functions.expect(content.function, 0)
         self._texts.expect(content.file, 0)
         function, file = self._text(content.function, True), self._text(content.file, False)
@@ -351,19 +351,19 @@ class Archive:
             return None
         if self._frame is None:
             self._load_frames()
-        found = PyType_GenericAlloc(self._frame, FRAME_FIELDS)
-        put(found, 0, function)
-        put(found, 1, file)
-        put(found, 2, content.line)
-        put(found, 3, content.inlined)
-        put(found, 4, self._sources[content.source if content.source < len(self._sources) else 0])
-        put(found, 5, start_of(self.view, content.function, content.file, content.line))
-        put(found, 6, content.column)
-        put(found, 7, content.discriminator)
-        untrack(found)
-        if content.kept:
-            self._frames.put(content.key, content.more, found)
-        return found
+        result = PyType_GenericAlloc(self._frame, FRAME_FIELDS)
+        put(result, 0, function)
+        put(result, 1, file)
+        put(result, 2, content.line)
+        put(result, 3, content.inlined)
+        put(result, 4, self._sources[content.source if content.source < len(self._sources) else 0])
+        put(result, 5, start_of(self.view, content.function, content.file, content.line))
+        put(result, 6, content.column)
+        put(result, 7, content.discriminator)
+        untrack(result)
+        if content.cacheable:
+            self._frames.put(content.key, content.more, result)
+        return result
 
     @cython.cfunc
     def _load_frames(self):
@@ -376,8 +376,10 @@ class Archive:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find_chain(self, vaddr: cython.ulonglong, chain: cython.p_uint) -> cython.int:
-        """The ranges that are the frames of one address, innermost first, into `chain` (room for MOST_FRAMES); returns
-        how many. MemoryError."""
+        """Write the ranges of the frames of an address to `chain`, innermost first; return their number.
+
+        `chain` has memory for MOST_FRAMES.
+        """
         count: cython.int
         index: cython.Py_ssize_t
         self._lookups += 1
@@ -391,18 +393,18 @@ class Archive:
         return count if count > 0 else 0
 
     def watch(self, changed: object):
-        """Have `lookup` ask what is called without arguments, and gives 0 while the bytes are those of the file."""
+        """Make `lookup` call `changed`, which returns 0 while the file is unchanged."""
         self._changed = changed
 
     @cython.always_allow_keywords(False)
     def lookup(self, vaddr: object):
-        """The frames of an address, a tuple; () of one that does not have 64 bits.
+        """Return the frames of an address, a tuple; () for an address outside of 64 bits.
 
-        None on a fault, which `fault` and `fault_index` then describe, and when the bytes are not those of the file.
-        TypeError for what is no integer.
+        Returns None on a fault, which `fault` and `fault_index` describe, or if the file has changed. Raises TypeError
+        for other objects than integers.
         """
         number: cython.ulonglong = PyLong_AsUnsignedLongLong(PyNumber_Index(vaddr))
-        if number == NEVER and PyErr_Occurred() != cython.NULL:
+        if number == NO_ADDRESS and PyErr_Occurred() != cython.NULL:
             PyErr_Clear()  # OverflowError
             return ()
         frames = self._lookup(number)
@@ -433,7 +435,7 @@ class Archive:
                     return None
                 content.file, content.line = field(view, index, FILE), line_of(view, entry)
                 content.column, content.discriminator = line_column(view, entry), line_discriminator(view, entry)
-            if level + 1 < count:  # the frame around it is at its call
+            if level + 1 < count:  # the next frame is at the call
                 around = content + 1
                 around.file = field(view, index, CALL_FILE)
                 around.line = cython.cast(cython.uint, field(view, index, CALL_LINE))
@@ -458,28 +460,30 @@ class Archive:
     def find_frames(
         self, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong, discriminators: cython.bint = True
     ):
-        """The frames of each address (less `back`), as FrameColumns, with discriminators or without. MemoryError, also
-        beyond 2^32 frames."""
-        found: FrameColumns = FrameColumns()
+        """Return the frames of each address (minus `back`) as FrameColumns, with or without discriminators.
+
+        Raises MemoryError without memory, or for more than 2^32 frames.
+        """
+        frames: FrameColumns = FrameColumns()
         if vaddrs.shape[0] > self.count // 256:
             self.link()
-        self._find_chains(found, vaddrs, back)
-        self._describe(found, vaddrs, back, discriminators)
-        return found
+        self._find_chains(frames, vaddrs, back)
+        self._describe(frames, vaddrs, back, discriminators)
+        return frames
 
     @cython.cfunc
-    def _find_chains(self, found: FrameColumns, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
+    def _find_chains(self, frames: FrameColumns, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
         """Find the ranges of each address: `starts`, `range_index` and `unknown`."""
         view: cython.pointer(View)
-        ranges: Column = found.range_index
-        starts: cython.p_uint = cython.cast(cython.p_uint, sized(found.starts, vaddrs.shape[0] + 1))
+        ranges: Column = frames.range_index
+        starts: cython.p_uint = cython.cast(cython.p_uint, sized(frames.starts, vaddrs.shape[0] + 1))
         index: cython.Py_ssize_t = 0
         count: cython.int = 0
         unknown: cython.Py_ssize_t = 0
         vaddr: cython.ulonglong
-        room: cython.bint = ranges.reserve(2 * vaddrs.shape[0] + MOST_FRAMES)
+        ok: cython.bint = ranges.reserve(2 * vaddrs.shape[0] + MOST_FRAMES)
         starts[0] = 0
-        while room and index < vaddrs.shape[0]:
+        while ok and index < vaddrs.shape[0]:
             if count < 0:
                 self.link()
             view = self.view
@@ -490,8 +494,8 @@ class Archive:
                     vaddr = vaddrs[index]
                     count = 0
                     if vaddr >= back:
-                        room = ranges.reserve(MOST_FRAMES) and ranges.vector.count <= MOST_ROWS
-                        if not room:
+                        ok = ranges.reserve(MOST_FRAMES) and ranges.vector.count <= MOST_ROWS
+                        if not ok:
                             break
                         vaddr -= back
                         chain = cython.cast(cython.p_uint, ranges.vector.items) + ranges.vector.count
@@ -502,71 +506,71 @@ class Archive:
                     unknown += count == 0
                     index += 1
                     starts[index] = cython.cast(cython.uint, ranges.vector.count)
-        if not room:
+        if not ok:
             raise MemoryError
-        found.unknown = unknown
+        frames.unknown = unknown
 
     @cython.cfunc
     def _describe(
         self,
-        found: FrameColumns,
+        frames: FrameColumns,
         vaddrs: cython.const[cython.ulonglong][::1],
         back: cython.ulonglong,
         discriminators: cython.bint,
     ):
-        """Fill in the columns of the ranges that were found."""
+        """Fill the other columns."""
         view: cython.pointer(View) = self.view
-        frames: cython.Py_ssize_t = found.range_index.vector.count
-        ranges: cython.p_uint = cython.cast(cython.p_uint, found.range_index.vector.items)
-        starts: cython.p_uint = cython.cast(cython.p_uint, found.starts.vector.items)
-        function: cython.p_ulonglong = cython.cast(cython.p_ulonglong, sized(found.function, frames))
-        file: cython.p_ulonglong = cython.cast(cython.p_ulonglong, sized(found.file, frames))
-        lines: cython.p_uint = cython.cast(cython.p_uint, sized(found.line, frames))
-        inlined: cython.p_uchar = cython.cast(cython.p_uchar, sized(found.inlined, frames))
-        source: cython.p_uchar = cython.cast(cython.p_uchar, sized(found.source, frames))
-        faulty: Column = found.faulty
+        total: cython.Py_ssize_t = frames.range_index.vector.count
+        ranges: cython.p_uint = cython.cast(cython.p_uint, frames.range_index.vector.items)
+        starts: cython.p_uint = cython.cast(cython.p_uint, frames.starts.vector.items)
+        function: cython.p_ulonglong = cython.cast(cython.p_ulonglong, sized(frames.function, total))
+        file: cython.p_ulonglong = cython.cast(cython.p_ulonglong, sized(frames.file, total))
+        lines: cython.p_uint = cython.cast(cython.p_uint, sized(frames.line, total))
+        inlined: cython.p_uchar = cython.cast(cython.p_uchar, sized(frames.inlined, total))
+        source: cython.p_uchar = cython.cast(cython.p_uchar, sized(frames.source, total))
+        faulty: Column = frames.faulty
         row: cython.Py_ssize_t
-        to: cython.Py_ssize_t
+        frame: cython.Py_ssize_t
         index: cython.uint
         entry: cython.longlong
-        call_line: cython.uint = 0  # of the frame before
+        call_line: cython.uint = 0  # of the previous frame
         call_file: cython.ulonglong = 0
-        room: cython.bint = True
+        ok: cython.bint = True
         column: cython.p_uint = cython.NULL
         discriminator: cython.p_uint = cython.NULL
         if view.column != cython.NULL:
-            column = cython.cast(cython.p_uint, sized(found.column, frames))
+            column = cython.cast(cython.p_uint, sized(frames.column, total))
             if discriminators:
-                discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
+                discriminator = cython.cast(cython.p_uint, sized(frames.discriminator, total))
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             for row in range(vaddrs.shape[0]):
                 handle_signals(cython.address(work), 16)
-                for to in range(starts[row], starts[row + 1]):
-                    index = ranges[to]
-                    if to == starts[row]:
+                for frame in range(starts[row], starts[row + 1]):
+                    index = ranges[frame]
+                    if frame == starts[row]:
                         entry = entry_of(view, index, vaddrs[row] - back - vaddr_of(view, index))
                         if entry == ENTRY_OUTSIDE:
-                            room = faulty.push_u32(cython.cast(cython.uint, row)) and room
-                        lines[to] = line_of(view, entry)
-                        file[to] = field(view, index, FILE)
+                            ok = faulty.push_u32(cython.cast(cython.uint, row)) and ok
+                        lines[frame] = line_of(view, entry)
+                        file[frame] = field(view, index, FILE)
                         if column != cython.NULL:
-                            column[to] = line_column(view, entry)
+                            column[frame] = line_column(view, entry)
                         if discriminator != cython.NULL:
-                            discriminator[to] = line_discriminator(view, entry)
+                            discriminator[frame] = line_discriminator(view, entry)
                     else:
-                        lines[to], file[to] = call_line, call_file
+                        lines[frame], file[frame] = call_line, call_file
                         if column != cython.NULL:
-                            column[to] = call_column(view, ranges[to - 1])
+                            column[frame] = call_column(view, ranges[frame - 1])
                         if discriminator != cython.NULL:
-                            discriminator[to] = call_discriminator(view, ranges[to - 1])
-                    function[to] = field(view, index, FUNCTION)
-                    inlined[to] = field(view, index, DEPTH) != 0
-                    source[to] = cython.cast(cython.uchar, source_of(view, index))
-                    if to + 1 < starts[row + 1]:
+                            discriminator[frame] = call_discriminator(view, ranges[frame - 1])
+                    function[frame] = field(view, index, FUNCTION)
+                    inlined[frame] = field(view, index, DEPTH) != 0
+                    source[frame] = cython.cast(cython.uchar, source_of(view, index))
+                    if frame + 1 < starts[row + 1]:
                         call_file = field(view, index, CALL_FILE)
                         call_line = cython.cast(cython.uint, field(view, index, CALL_LINE))
-        if not room:
+        if not ok:
             raise MemoryError
 
     def starts(
@@ -576,10 +580,10 @@ class Archive:
         line: cython.const[cython.uint][::1],
         out: cython.uint[::1],
     ):
-        """On which line the function of each frame starts; 0 where it is not known."""
+        """Set the line on which the function of each frame is declared; 0 if unknown."""
         index: cython.Py_ssize_t
         if not line.shape[0] == function.shape[0] == file.shape[0] == out.shape[0]:
-            raise ValueError("function, file and line have a row each for every frame")
+            raise ValueError("function, file, line and out must have equal lengths")
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(line.shape[0]):
@@ -587,29 +591,29 @@ class Archive:
                 out[index] = start_of(self.view, function[index], file[index], line[index])
 
     def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint, most: cython.longlong):
-        """The texts at offsets, a list; "" for one that does not lie in the strings. Each distinct one is made once.
+        """Return the texts at offsets, "" for an offset outside the strings. Each distinct text is made once.
 
-        Returns None where the distinct ones take more than `most` bytes.
+        Returns None if the distinct texts take more than `most` bytes.
         """
         count: cython.Py_ssize_t = offsets.shape[0]
         row: cython.Py_ssize_t
-        slot: cython.ulonglong
-        table: HashTable = HashTable(cython.NULL, 0, 0)
+        number: cython.Py_ssize_t
+        index: HashIndex = HashIndex(cython.NULL, 0, 0)
         distinct: list = []
         out: list = []
         plain: cython.bint = not function or self._demangle is None
         size: cython.longlong
-        known: cython.p_ulonglong = cython.cast(cython.p_ulonglong, malloc((count + 1) * 8))
+        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, malloc((count + 1) * 8))
         try:
-            if known == cython.NULL or not make_slots(cython.address(table), count):
+            if keys == cython.NULL:
                 raise MemoryError
             for row in range(count):
-                slot = first_slot(cython.address(table), mix(offsets[row], self.seed))
-                while table.slots[slot] and known[table.slots[slot] - 1] != offsets[row]:
-                    slot = next_slot(cython.address(table), slot)
-                if table.slots[slot] == 0:
-                    known[table.count] = offsets[row]
-                    fill_slot(cython.address(table), slot, table.count)
+                number = find_u64(cython.address(index), keys, 8, offsets[row], self.seed)
+                if number < 0:
+                    number = index.count
+                    keys[number] = offsets[row]
+                    if not insert(cython.address(index), mix(offsets[row], self.seed), number):
+                        raise MemoryError
                     size = size_of(self.view, offsets[row])
                     if size > 0:
                         most -= size
@@ -617,10 +621,10 @@ class Archive:
                         return None
                     text = self._decoded(offsets[row]) if plain and offsets[row] else self._text(offsets[row], function)
                     distinct.append("" if text is None else text)
-                out.append(distinct[table.slots[slot] - 1])
+                out.append(distinct[number])
         finally:
-            release_slots(cython.address(table))
-            free(known)
+            release_index(cython.address(index))
+            free(keys)
         return out
 
 
@@ -630,13 +634,13 @@ class Archive:
 @cython.final
 @cython.cclass
 class Queries:
-    """Lines of text, an address in hex each, with or without 0x, with blanks around it; or vaddrs without a text.
+    """Lines of text with an address each, in hex with or without 0x, with optional blanks around; or vaddrs.
 
-    `vaddrs` has 2^64 - 1 and `bad` 1 for a line that is no address, or one of more than 64 bits.
+    For a line that is not an address of at most 64 bits, `vaddrs` has 2^64 - 1 and `bad` has 1.
     """
 
     def __cinit__(self, text: bytes, vaddrs: cython.const[cython.ulonglong][::1] = None):
-        """`vaddrs`: what is asked instead of lines. MemoryError."""
+        """Parse lines or, if `vaddrs` are given, use those instead."""
         count: cython.Py_ssize_t = 0
         row: cython.Py_ssize_t
         data: cython.p_char = text
@@ -668,11 +672,11 @@ class Queries:
 
     @property
     def is_bad(self):
-        """For each line 1 when it is no address, else 0: a memoryview of bytes."""
+        """1 for each line that is not an address, else 0: a memoryview of bytes."""
         return self.bad.numbers()
 
     def bad_lines(self):
-        """The lines that are no addresses, without blanks around them: a list of bytes."""
+        """Return the invalid lines, stripped of blanks: a list of bytes."""
         start, size = self.start.numbers(), self.size.numbers()
         return [self.text[start[row] : start[row] + size[row]] for row, bad in enumerate(self.is_bad) if bad]
 
@@ -695,7 +699,7 @@ def parse_lines(
     start: cython.p_uint,
     size: cython.p_uint,
 ) -> cython.void:
-    """Fill the columns of `count` lines; `start` and `size` are of a line without the blanks around it."""
+    """Fill the columns of `count` lines; `start` and `size` are those of a line stripped of blanks."""
     cursor: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
     stop: cython.Py_ssize_t
@@ -726,18 +730,18 @@ def parse_lines(
             digits += 1
             cursor += 1
         bad[row] = cursor < stop or digits == 0
-        vaddr[row] = NEVER if bad[row] else value
+        vaddr[row] = NO_ADDRESS if bad[row] else value
         cursor = end + 1
 
 
 @cython.final
 @cython.cclass
 class Texts:
-    """The distinct texts that frames show, a row each: those of functions, and behind them those of files.
+    """The distinct texts of frames, a row each: first those of functions, then those of files.
 
-    `functions` counts the first kind, `written` the bytes that the texts of all frames have together. `linkage` has the
-    rows of functions that begin like linkage names. A text lies in the archive's strings (MOST_TEXT bytes of it at
-    most; one outside is empty) or, once `replace` was called, in `readable`.
+    `functions` is the number of texts of functions, `written` the number of bytes of the texts of all frames. `linkage`
+    has the rows of functions that begin like linkage names. A text is in the archive's strings (at most MOST_TEXT
+    bytes; "" for an offset outside) or, after `ReadableNames.replace`, in `readable`.
     """
 
     def __cinit__(self, archive: Archive, frames: FrameColumns):
@@ -757,33 +761,34 @@ class Texts:
 
     @cython.cfunc
     def _number(self, offsets: Column, rows: Column):
-        """Give each distinct offset a row of its own, in order of first visit, and say which row each frame has."""
+        """Give each distinct offset a row, in order of first use, and set the row of each frame."""
         count: cython.Py_ssize_t = offsets.vector.count
         first: cython.Py_ssize_t = self.offset.vector.count
-        found: cython.p_ulonglong = cython.cast(cython.p_ulonglong, offsets.vector.items)
+        offset: cython.p_ulonglong = cython.cast(cython.p_ulonglong, offsets.vector.items)
         out: cython.p_uint = cython.cast(cython.p_uint, sized(rows, count))
         distinct: cython.p_ulonglong
+        frame: cython.Py_ssize_t
         row: cython.Py_ssize_t
-        slot: cython.ulonglong
-        table: HashTable = HashTable(cython.NULL, 0, 0)
-        if not self.offset.reserve(count) or not make_slots(cython.address(table), count):
-            release_slots(cython.address(table))
-            raise MemoryError
+        index: HashIndex = HashIndex(cython.NULL, 0, 0)
+        ok: cython.bint = self.offset.reserve(count)
         distinct = cython.cast(cython.p_ulonglong, self.offset.vector.items) + first
         with cython.nogil:
-            for row in range(count):
-                if row and found[row] == found[row - 1]:
-                    out[row] = out[row - 1]
+            for frame in range(count if ok else 0):
+                if frame and offset[frame] == offset[frame - 1]:
+                    out[frame] = out[frame - 1]
                     continue
-                slot = first_slot(cython.address(table), mix(found[row], self.archive.seed))
-                while table.slots[slot] and distinct[table.slots[slot] - 1] != found[row]:
-                    slot = next_slot(cython.address(table), slot)
-                if table.slots[slot] == 0:
-                    distinct[table.count] = found[row]
-                    fill_slot(cython.address(table), slot, table.count)
-                out[row] = cython.cast(cython.uint, first + table.slots[slot] - 1)
-        self.offset.vector.count += table.count
-        release_slots(cython.address(table))
+                row = find_u64(cython.address(index), distinct, 8, offset[frame], self.archive.seed)
+                if row < 0:
+                    row = index.count
+                    distinct[row] = offset[frame]
+                    ok = insert(cython.address(index), mix(offset[frame], self.archive.seed), row)
+                    if not ok:
+                        break
+                out[frame] = cython.cast(cython.uint, first + row)
+        self.offset.vector.count += index.count
+        release_index(cython.address(index))
+        if not ok:
+            raise MemoryError
 
     @cython.cfunc
     def _find_texts(self):
@@ -795,18 +800,18 @@ class Texts:
         size: cython.p_uint = cython.cast(cython.p_uint, sized(self.size, count))
         linkage: cython.p_uint = cython.cast(cython.p_uint, sized(self.linkage, self.functions))
         row: cython.Py_ssize_t
-        found: cython.Py_ssize_t = 0
+        result: cython.Py_ssize_t = 0
         length: cython.longlong
         for row in range(count):
             length = size_of(view, offset[row])
             if length < 0 or (row >= self.functions and offset[row] == 0):
-                length = 0  # outside; no file, also where the strings begin with another text
+                length = 0  # outside; or no file, even if the strings begin with another text
             start[row] = offset[row] + (0 if view.nul else LENGTH_PREFIX)
             size[row] = cython.cast(cython.uint, length)
             if row < self.functions and length > 2 and is_linkage_name(view.string + start[row]):
-                linkage[found] = cython.cast(cython.uint, row)
-                found += 1
-        self.linkage.vector.count = found
+                linkage[result] = cython.cast(cython.uint, row)
+                result += 1
+        self.linkage.vector.count = result
 
     @cython.cfunc
     def _add_up(self, rows: Column):
@@ -827,7 +832,7 @@ class Texts:
         return self.offset.vector.count
 
     def text(self, row: cython.Py_ssize_t):
-        """The text of a row, bytes: as it is stored, until it is replaced."""
+        """Return the text of a row as bytes."""
         size: cython.ulonglong = 0
         self._check_row(row)
         text = cython.cast(cython.p_char, self.text_at(row, cython.address(size)))
@@ -837,7 +842,7 @@ class Texts:
     @cython.nogil
     @cython.exceptval(check=False)
     def text_at(self, row: cython.Py_ssize_t, size: cython.p_ulonglong) -> cython.pointer(cython.const[cython.uchar]):
-        """The same for another kernel, which asks for a row that there is: where the text lies, and its size."""
+        """Return the address and size of the text of an existing row, for other kernels."""
         start: cython.ulonglong = cython.cast(cython.p_ulonglong, self.start.vector.items)[row]
         size[0] = cython.cast(cython.p_uint, self.size.vector.items)[row]
         if start & WHENCE_READABLE:
@@ -849,7 +854,7 @@ class Texts:
     def show(
         self, row: cython.Py_ssize_t, text: cython.pointer(cython.const[cython.uchar]), size: cython.uint
     ) -> cython.int:
-        """Show another text in place of that of a row that there is. MemoryError."""
+        """Replace the text of an existing row."""
         start: cython.ulonglong = self.readable.count
         if not push_bytes(cython.address(self.readable), text, size):
             raise MemoryError
@@ -861,94 +866,81 @@ class Texts:
 @cython.final
 @cython.cclass
 class ReadableNames:
-    """Readable names, kept from answer to answer. The key of one is the offset in the archive's strings of the linkage
-    name that it stands for.
+    """A cache of readable names. The key of a name is the offset of its linkage name in the archive's strings.
 
-    They are forgotten, all of them, when there are as many as may be kept.
+    All names are dropped when the cache is full.
     """
 
     def __cinit__(self, seed: cython.ulonglong, most: cython.Py_ssize_t, most_bytes: cython.Py_ssize_t):
-        """`seed` is random, so that a file cannot choose keys that collide; `most` names are kept, of `most_bytes`
-        bytes in all. MemoryError."""
-        belong(0 < most <= MOST_KEPT and most_bytes > 0)
+        """Make a cache of at most `most` names with `most_bytes` bytes.
+
+        `seed` is random, so that a file cannot choose keys that collide.
+        """
+        belong(0 < most <= MOST_NAMES and most_bytes > 0)
         self.seed, self.most, self.most_bytes = seed, most, most_bytes
         self.key, self.end = Column("Q", True), Column("Q", True)
-        if not make_slots(cython.address(self.table), 0):
-            raise MemoryError
 
     def __dealloc__(self):
-        release_slots(cython.address(self.table))
+        release_index(cython.address(self.index))
         release(cython.address(self.text))
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def place_of(self, key: cython.ulonglong) -> cython.Py_ssize_t:
-        """The place of a name among those that are kept, or -1."""
-        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.key.vector.items)
-        slot: cython.ulonglong = first_slot(cython.address(self.table), mix(key, self.seed))
-        while self.table.slots[slot]:
-            if keys[self.table.slots[slot] - 1] == key:
-                return self.table.slots[slot] - 1
-            slot = next_slot(cython.address(self.table), slot)
-        return -1
+    def index_of(self, key: cython.ulonglong) -> cython.Py_ssize_t:
+        """Return the index of a cached name, or -1."""
+        return find_u64(cython.address(self.index), self.key.vector.items, 8, key, self.seed)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def keep(
+    def add(
         self, key: cython.ulonglong, name: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t
     ) -> cython.int:
-        """Keep the readable name of a key that has none here. MemoryError."""
-        place: cython.Py_ssize_t
-        if self.table.count >= self.most or size > self.most_bytes - self.text.count:
+        """Cache the readable name of a new key."""
+        if self.index.count >= self.most or size > self.most_bytes - self.text.count:
             self.key.vector.count = self.end.vector.count = self.text.count = 0
-            if not make_slots(cython.address(self.table), 0):
-                raise MemoryError
+            clear_index(cython.address(self.index))
         if size > self.most_bytes:
             return 0
-        if is_crowded(cython.address(self.table)):
-            place = self.key.vector.count
-            if not make_slots(cython.address(self.table), 2 * place + 1):
-                raise MemoryError
-            for place in range(self.key.vector.count):
-                put_item(
-                    cython.address(self.table),
-                    mix(cython.cast(cython.p_ulonglong, self.key.vector.items)[place], self.seed),
-                    place,
-                )
-        if not self.key.reserve(1) or not self.end.reserve(1) or not push_bytes(cython.address(self.text), name, size):
+        if not (
+            self.key.reserve(1)
+            and self.end.reserve(1)
+            and reserve(cython.address(self.text), size, 1)
+            and insert(cython.address(self.index), mix(key, self.seed), self.key.vector.count)
+        ):
             raise MemoryError
-        self.key.push_u64(key)
-        self.end.push_u64(self.text.count)
-        put_item(cython.address(self.table), mix(key, self.seed), self.key.vector.count - 1)
+        append_bytes(cython.address(self.text), name, size)
+        append_u64(self.key, key)
+        append_u64(self.end, self.text.count)
         return 0
 
     def replace(self, texts: Texts, readable: object):
-        """Show readable names in place of linkage names: those that are kept, and of the others what `readable` makes
-        of them, a str of a str, which is kept from now on. One thread at a time. MemoryError, and what `readable`
-        raises."""
-        at: cython.Py_ssize_t
+        """Replace linkage names by readable ones, from the cache or by calling `readable` with a str.
+
+        Not safe for use from several threads index a time. Exceptions of `readable` are raised.
+        """
+        index: cython.Py_ssize_t
         row: cython.Py_ssize_t
-        place: cython.Py_ssize_t
+        cached: cython.Py_ssize_t
         begin: cython.ulonglong
         size: cython.ulonglong = 0
         rows: cython.p_uint = cython.cast(cython.p_uint, texts.linkage.vector.items)
         keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, texts.offset.vector.items)
         ends: cython.p_ulonglong
-        for at in range(texts.linkage.vector.count):
-            row = rows[at]
-            place = self.place_of(keys[row])
-            if place >= 0:
+        for index in range(texts.linkage.vector.count):
+            row = rows[index]
+            cached = self.index_of(keys[row])
+            if cached >= 0:
                 ends = cython.cast(cython.p_ulonglong, self.end.vector.items)
-                begin = ends[place - 1] if place else 0
-                texts.show(row, self.text.items + begin, cython.cast(cython.uint, ends[place] - begin))
+                begin = ends[cached - 1] if cached else 0
+                texts.show(row, self.text.items + begin, cython.cast(cython.uint, ends[cached] - begin))
                 continue
             stored = cython.cast(cython.p_char, texts.text_at(row, cython.address(size)))
             name = readable(PyUnicode_DecodeUTF8(stored, size, b"surrogateescape"))
             encoded: bytes = name.encode("utf-8", "surrogateescape")
             text = cython.cast(cython.p_uchar, cython.cast(cython.p_char, encoded))
             texts.show(row, text, cython.cast(cython.uint, len(encoded)))
-            self.keep(keys[row], text, len(encoded))
+            self.add(keys[row], text, len(encoded))
 
 
 @cython.cfunc
@@ -956,8 +948,10 @@ class ReadableNames:
 @cython.exceptval(check=False)
 @cython.inline
 def is_linkage_name(text: cython.pointer(cython.const[cython.uchar])) -> cython.bint:
-    """Whether a text (of three bytes at least) begins with _Z _R _D _T _$ $s $S or ?, or with an underscore or two more
-    before the Z or R."""
+    """Return True if a text of index least three bytes begins with _Z _R _D _T _$ $s $S or ?.
+
+    Up to two more underscores may precede the Z or R.
+    """
     if text[0] == ord("_"):
         if text[1] == ord("_"):  # glibc's own names are __GI_ and the like
             return text[2] in (ord("Z"), ord("R"), ord("_"))

@@ -1,7 +1,7 @@
-"""Answers as text: the loops of `whence addr`, a writer for each style, and what answers a coprocess's usual questions.
+"""Render answers as text: the loops of `whence addr` for each style, and replies to llvm-symbolizer's callers.
 
-Texts go from the archive's strings to the output without becoming Python objects on the way, but for names that are
-demangled: those come as bytes of a second buffer (see Texts in queries.py).
+Texts are copied from the archive's strings to the output without becoming Python objects, except demangled names, which
+are in a second buffer (see Texts in queries.py).
 """
 
 import cython
@@ -40,9 +40,9 @@ from cython.cimports.whence.lidia.kernels.queries import (
     vaddr_of,
 )
 
-ROOM = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes that are not given back from one text to the next
+KEPT_BYTES = cython.declare(cython.Py_ssize_t, 1 << 24)  # of the output buffer, kept for the next text
 DEL = cython.declare(cython.int, 0x7F)  # the last character of ASCII
-# What a terminal acts on beyond ASCII
+# Non-ASCII characters that a terminal acts on
 C1_END = cython.declare(cython.uint, 0xA0)
 ARABIC_LETTER_MARK = cython.declare(cython.uint, 0x61C)
 LEFT_TO_RIGHT_MARK = cython.declare(cython.uint, 0x200E)
@@ -51,12 +51,13 @@ LINE_SEPARATOR = cython.declare(cython.uint, 0x2028)
 RIGHT_TO_LEFT_OVERRIDE = cython.declare(cython.uint, 0x202E)
 LEFT_TO_RIGHT_ISOLATE = cython.declare(cython.uint, 0x2066)
 POP_ISOLATE = cython.declare(cython.uint, 0x2069)
-HEX_DIGITS = cython.declare(cython.int, 16)  # of 64 bits
-NO_ADDRESS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # a caller's mark for the end
-NAMES_KEPT = cython.declare(cython.int, 131072)
-QUOTED_NEVER, BARE_NEVER = b'"\0\r\n', b" ':"  # what a module's name has none of in quotes, and without
-NAME_BYTES_KEPT = cython.declare(cython.Py_ssize_t, 1 << 26)
-# Eight bytes at once: below a space, DEL and above leave a top bit set when these are taken away or added.
+HEX_DIGITS = cython.declare(cython.int, 16)  # of a 64-bit number
+NO_ADDRESS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # not a question about an address
+CACHED_NAMES = cython.declare(cython.int, 131072)
+NOT_IN_QUOTES, NOT_BARE = b'"\0\r\n', b" ':"  # bytes that a module's name can't have in quotes, and without quotes
+CACHED_NAME_BYTES = cython.declare(cython.Py_ssize_t, 1 << 26)
+# For eight bytes at a time: subtracting spaces and adding ones leaves a top bit set for bytes below a space and above
+# ~.
 EIGHT_SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
 EIGHT_ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
 EIGHT_TOP_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
@@ -86,12 +87,12 @@ Answers = cython.struct(  # the columns of queries, frames and texts, as the wri
 
 @cython.cfunc
 def answers_of(queries: Queries, frames: FrameColumns, texts: Texts) -> Answers:
-    """The columns. The three objects have to outlive it."""
+    """Return the columns. The three objects must outlive the result."""
     data: cython.p_char = queries.text
     if frames.starts.vector.count != queries.vaddr.vector.count + 1:
-        raise ValueError("the frames are of other queries")
+        raise ValueError("the frames do not belong to these queries")
     if texts.function.vector.count != frames.function.vector.count:
-        raise ValueError("the texts are of other frames")
+        raise ValueError("the texts do not belong to these frames")
     return Answers(
         queries.vaddr.vector.count,
         cython.cast(cython.p_uchar, data),
@@ -118,7 +119,7 @@ def answers_of(queries: Queries, frames: FrameColumns, texts: Texts) -> Answers:
 @cython.final
 @cython.cclass
 class FrameWriter:
-    """The text being written."""
+    """Writes answers as text into a buffer."""
 
     _out: Bytes
     _failed: cython.bint
@@ -127,7 +128,7 @@ class FrameWriter:
     _no_address: bytes
 
     def __cinit__(self, sources: tuple = (), no_frames: bytes = b"", no_address: bytes = b""):
-        """For JSON: the names of sources by number, and the two reasons as JSON values."""
+        """Start empty. JSON needs the names of sources by number, and the two reasons as JSON values."""
         self._sources, self._no_frames, self._no_address = sources, no_frames, no_address
 
     def __dealloc__(self):
@@ -138,7 +139,7 @@ class FrameWriter:
     @cython.exceptval(check=False)
     @cython.inline
     def _need(self, more: cython.Py_ssize_t) -> cython.bint:
-        """Make room for `more` bytes."""
+        """Reserve `more` bytes; return False and note the failure without memory."""
         if self._out.count + more <= self._out.room:
             return True
         if grow(
@@ -165,7 +166,7 @@ class FrameWriter:
     @cython.exceptval(check=False)
     @cython.inline
     def _literal(self, text: cython.pointer(cython.const[cython.char])) -> cython.void:
-        """A literal of this file; compilers know its length."""
+        """Append a literal, whose length the compiler knows."""
         self._put(text, strlen(text))
 
     @cython.cfunc
@@ -186,7 +187,7 @@ class FrameWriter:
     @cython.nogil
     @cython.exceptval(check=False)
     def _hex(self, value: cython.ulonglong, width: cython.int) -> cython.void:
-        """0x and at least `width` digits."""
+        """Append 0x and at least `width` digits."""
         digits: cython.char[16]
         index: cython.int = HEX_DIGITS
         digit: cython.int
@@ -202,7 +203,7 @@ class FrameWriter:
     @cython.nogil
     @cython.exceptval(check=False)
     def _quoted(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
-        """A JSON string. Bytes that are not UTF-8 become the lone surrogates that Python's surrogateescape uses."""
+        """Append a JSON string. Bytes that are not UTF-8 become lone surrogates, as by Python's surrogateescape."""
         offset: cython.Py_ssize_t = 0
         more: cython.int
         step: cython.int = 0
@@ -218,7 +219,7 @@ class FrameWriter:
             letter = text[offset]
             more = 0
             code = _active(text + offset, size - offset, cython.address(step))
-            if code == DEL or (code > DEL and step > 1):  # JSON leaves them as they are, a terminal does not
+            if code == DEL or (code > DEL and step > 1):  # valid in JSON, but a terminal acts on them
                 self._escape(ord("u"), code, 4)
                 offset += step
                 continue
@@ -244,7 +245,7 @@ class FrameWriter:
     @cython.nogil
     @cython.exceptval(check=False)
     def _escape(self, letter: cython.char, code: cython.int, digits: cython.int) -> cython.void:
-        """A backslash, a letter and the code in hex."""
+        """Append a backslash, a letter and the code in hex."""
         out: cython.char[6]
         offset: cython.int = digits + 2
         digit: cython.int
@@ -261,7 +262,7 @@ class FrameWriter:
     @cython.nogil
     @cython.exceptval(check=False)
     def _plain(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
-        """A text in a line: what a terminal acts on is escaped (_base.errors.plain escapes the same, and more)."""
+        """Append a text with escapes for what a terminal acts on; _base.errors.plain escapes these and more."""
         offset: cython.Py_ssize_t = 0
         begin: cython.Py_ssize_t = 0
         code: cython.int
@@ -271,7 +272,7 @@ class FrameWriter:
             if size - offset >= 8:
                 memcpy(cython.address(word), text + offset, 8)
                 if ((word - EIGHT_SPACES) | (word + EIGHT_ONES) | word) & EIGHT_TOP_BITS == 0:
-                    offset += 8  # printable ASCII, as nearly every name is
+                    offset += 8  # printable ASCII, as in nearly every name
                     continue
             code = _active(text + offset, size - offset, cython.address(step))
             if code >= 0:
@@ -285,10 +286,10 @@ class FrameWriter:
     @cython.nogil
     @cython.exceptval(check=False)
     @cython.inline
-    def _name(self, all: cython.pointer(Answers), text: cython.uint) -> cython.void:
-        """A text, or ?? for an empty one."""
-        if all.size[text]:
-            self._plain(text_at(all, text), all.size[text])
+    def _name(self, answers: cython.pointer(Answers), text: cython.uint) -> cython.void:
+        """Append a text, or ?? for an empty text."""
+        if answers.size[text]:
+            self._plain(text_at(answers, text), answers.size[text])
         else:
             self._literal(b"??")
 
@@ -296,70 +297,70 @@ class FrameWriter:
     @cython.nogil
     @cython.exceptval(check=False)
     @cython.inline
-    def _function_and_file(self, all: cython.pointer(Answers), frame: cython.Py_ssize_t) -> cython.void:
-        """The function, and on a line of its own the file and a colon."""
-        self._name(all, all.function[frame])
+    def _function_and_file(self, answers: cython.pointer(Answers), frame: cython.Py_ssize_t) -> cython.void:
+        """Append the function and, on the next line, the file and a colon."""
+        self._name(answers, answers.function[frame])
         self._literal(b"\n")
-        self._name(all, all.file[frame])
+        self._name(answers, answers.file[frame])
         self._literal(b":")
 
     def write_llvm(self, queries: Queries, frames: FrameColumns, texts: Texts):
-        """In llvm-symbolizer's form; what is not an address comes back as it is. MemoryError."""
-        all: Answers = answers_of(queries, frames, texts)
+        """Write in the llvm style; invalid lines are repeated. Raises MemoryError."""
+        answers: Answers = answers_of(queries, frames, texts)
         row: cython.Py_ssize_t
         frame: cython.Py_ssize_t
         work: cython.Py_ssize_t = 0
         with cython.nogil:
-            for row in range(all.queries):
+            for row in range(answers.queries):
                 handle_signals(cython.address(work), 32)
                 if self._failed:
                     break
-                if all.bad[row]:
-                    self._plain(all.text + all.text_start[row], all.text_size[row])
+                if answers.bad[row]:
+                    self._plain(answers.text + answers.text_start[row], answers.text_size[row])
                     self._literal(b"\n")
                     continue
-                if all.starts[row] == all.starts[row + 1]:
+                if answers.starts[row] == answers.starts[row + 1]:
                     self._literal(b"??\n??:0:0\n")
-                for frame in range(all.starts[row], all.starts[row + 1]):
-                    self._function_and_file(cython.address(all), frame)
-                    self._decimal(all.line[frame])
-                    if all.column == cython.NULL:
+                for frame in range(answers.starts[row], answers.starts[row + 1]):
+                    self._function_and_file(cython.address(answers), frame)
+                    self._decimal(answers.line[frame])
+                    if answers.column == cython.NULL:
                         self._literal(b":0\n")
                     else:
                         self._literal(b":")
-                        self._decimal(all.column[frame])
+                        self._decimal(answers.column[frame])
                         self._literal(b"\n")
                 self._literal(b"\n")
         self._check()
 
     def write_gnu(self, queries: Queries, frames: FrameColumns, texts: Texts, width: cython.int):
-        """In the form of `addr2line -a -f -i`, addresses with `width` digits; 0 for what is none. MemoryError."""
-        all: Answers = answers_of(queries, frames, texts)
+        """Write in the gnu style, addresses with `width` digits, 0 for invalid lines. Raises MemoryError."""
+        answers: Answers = answers_of(queries, frames, texts)
         row: cython.Py_ssize_t
         frame: cython.Py_ssize_t
         belong(0 <= width <= HEX_DIGITS)
         work: cython.Py_ssize_t = 0
         with cython.nogil:
-            for row in range(all.queries):
+            for row in range(answers.queries):
                 handle_signals(cython.address(work), 32)
                 if self._failed:
                     break
-                self._hex(0 if all.bad[row] else all.vaddr[row], width)
+                self._hex(0 if answers.bad[row] else answers.vaddr[row], width)
                 self._literal(b"\n")
-                if all.starts[row] == all.starts[row + 1]:
+                if answers.starts[row] == answers.starts[row + 1]:
                     self._literal(b"??\n??:0\n")
-                for frame in range(all.starts[row], all.starts[row + 1]):
-                    self._function_and_file(cython.address(all), frame)
-                    if all.line[frame]:
-                        self._decimal(all.line[frame])
+                for frame in range(answers.starts[row], answers.starts[row + 1]):
+                    self._function_and_file(cython.address(answers), frame)
+                    if answers.line[frame]:
+                        self._decimal(answers.line[frame])
                     else:
                         self._literal(b"?")
                     self._literal(b"\n")
         self._check()
 
     def write_json(self, queries: Queries, frames: FrameColumns, texts: Texts):
-        """A JSON object a line for each query. MemoryError."""
-        all: Answers = answers_of(queries, frames, texts)
+        """Write a line with a JSON object for each query. Raises MemoryError."""
+        answers: Answers = answers_of(queries, frames, texts)
         row: cython.Py_ssize_t
         frame: cython.Py_ssize_t
         no_frames: cython.p_char = self._no_frames
@@ -371,26 +372,26 @@ class FrameWriter:
             source[number] = cython.cast(bytes, self._sources[number]) if number < sources else b""
         work: cython.Py_ssize_t = 0
         with cython.nogil:
-            for row in range(all.queries):
+            for row in range(answers.queries):
                 handle_signals(cython.address(work), 32)
                 if self._failed:
                     break
                 self._literal(b'{"address": ')
-                if all.bad[row]:
-                    self._quoted(all.text + all.text_start[row], all.text_size[row])
+                if answers.bad[row]:
+                    self._quoted(answers.text + answers.text_start[row], answers.text_size[row])
                 else:
                     self._literal(b'"')
-                    self._hex(all.vaddr[row], 1)
+                    self._hex(answers.vaddr[row], 1)
                     self._literal(b'"')
                 self._literal(b', "frames": [')
-                for frame in range(all.starts[row], all.starts[row + 1]):
-                    if frame > all.starts[row]:
+                for frame in range(answers.starts[row], answers.starts[row + 1]):
+                    if frame > answers.starts[row]:
                         self._literal(b", ")
-                    self._frame(cython.address(all), frame, source[all.source[frame]])
+                    self._frame(cython.address(answers), frame, source[answers.source[frame]])
                 self._literal(b'], "reason": ')
-                if all.bad[row]:
+                if answers.bad[row]:
                     self._literal(no_address)
-                elif all.starts[row] == all.starts[row + 1]:
+                elif answers.starts[row] == answers.starts[row + 1]:
                     self._literal(no_frames)
                 else:
                     self._literal(b"null")
@@ -400,21 +401,21 @@ class FrameWriter:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _frame(self, all: cython.pointer(Answers), frame: cython.Py_ssize_t, source: cython.p_char) -> cython.void:
-        """A frame as a JSON object."""
-        function: cython.uint = all.function[frame]
-        file: cython.uint = all.file[frame]
+    def _frame(self, answers: cython.pointer(Answers), frame: cython.Py_ssize_t, source: cython.p_char) -> cython.void:
+        """Append a frame as a JSON object."""
+        function: cython.uint = answers.function[frame]
+        file: cython.uint = answers.file[frame]
         self._literal(b'{"function": ')
-        self._quoted(text_at(all, function), all.size[function])
+        self._quoted(text_at(answers, function), answers.size[function])
         self._literal(b', "file": ')
-        self._quoted(text_at(all, file), all.size[file])
+        self._quoted(text_at(answers, file), answers.size[file])
         self._literal(b', "line": ')
-        self._decimal(all.line[frame])
+        self._decimal(answers.line[frame])
         self._literal(b', "column": ')
-        self._decimal(all.column[frame] if all.column != cython.NULL else 0)
+        self._decimal(answers.column[frame] if answers.column != cython.NULL else 0)
         self._literal(b', "start_line": ')
-        self._decimal(start_of(all.view, all.function_at[frame], all.file_at[frame], all.line[frame]))
-        if all.inlined[frame]:
+        self._decimal(start_of(answers.view, answers.function_at[frame], answers.file_at[frame], answers.line[frame]))
+        if answers.inlined[frame]:
             self._literal(b', "inlined": true, "source": "')
         else:
             self._literal(b', "inlined": false, "source": "')
@@ -427,30 +428,30 @@ class FrameWriter:
             raise MemoryError
 
     def take(self):
-        """What was written since it was last taken. The room stays, but for an unusual lot of it."""
-        found = cython.cast(cython.p_char, self._out.items)[: self._out.count]
+        """Return the text written since the last call. The buffer is kept for reuse, up to KEPT_BYTES."""
+        text = cython.cast(cython.p_char, self._out.items)[: self._out.count]
         self._out.count = 0
-        if self._out.room > ROOM:
-            fewer = realloc(self._out.items, ROOM)
+        if self._out.room > KEPT_BYTES:
+            fewer = realloc(self._out.items, KEPT_BYTES)
             if fewer != cython.NULL:
                 self._out.items = cython.cast(cython.p_uchar, fewer)
-                self._out.room = ROOM
-        return found
+                self._out.room = KEPT_BYTES
+        return text
 
 
 @cython.final
 @cython.cclass
 class Replies:
-    """Replies to the usual questions about one file, in llvm-symbolizer's form and with its names.
+    """Answers the usual questions about one file, in llvm-symbolizer's form and with its names.
 
-    A usual question is `0x1234`, after `FILE ` or `"FILE" ` where questions name their file, after `CODE ` or not. For
-    any other one, and where the archive alone has no answer, there is no reply: the caller finds it in its own way.
+    A usual question is `0x1234`, after `FILE ` or `"FILE" ` if questions name their file, optionally after `CODE `.
+    Other questions, and questions that the archive alone can't answer, are left to the caller.
     """
 
     _archive: Archive
     _writer: FrameWriter
     _module: bytes
-    _bare: cython.bint  # it may stand without quotes
+    _bare: cython.bint  # the name needs no quotes
     _symbol_starts: cython.const[cython.ulonglong][::1]
     _symbol_ends: Column
     _symbol_at: object
@@ -459,23 +460,27 @@ class Replies:
     _between: bytes
     _dwarf: cython.int
     _names: ObjectCache  # of functions, by offset
-    _symbols: ObjectCache  # by place in the order
-    _kept: cython.Py_ssize_t  # bytes of names in both
+    _symbols: ObjectCache  # by index
+    _cached: cython.Py_ssize_t  # bytes of names in both caches
 
     def __cinit__(
         self, archive: Archive, module: bytes, symbol_starts: cython.const[cython.ulonglong][::1], symbol_at: object,
         readable: object, form: tuple,
     ):  # fmt: skip
-        """`module` is what questions call the file, b"" where they don't (without quotes and ends of
-        lines: ValueError). A symbol names the outermost function that debug info knows: `symbol_starts` are those of
-        the symbols, in order, and `symbol_at` returns where the symbol at a place in the order ends (0: there is none),
-        its name as it is shown, and its file (b"" for none). `readable` returns the name of a function as it is shown.
-        `form` has what stands behind a function's name, what stands between two frames, and the number of the source
-        that is debug info."""
+        """Prepare to answer questions.
+
+        Args:
+            archive: the archive.
+            module: the file's name in questions, without quotes and line ends (ValueError); b"" if they have none.
+            symbol_starts: the vaddrs of symbols, ascending. A symbol names the outermost function of debug info.
+            symbol_at: a function from the index of a symbol to its end (0: no symbol), name and file (b"": unknown).
+            readable: a function from the stored name of a function to its shown name.
+            form: the text after a function's name, the text between two frames, and the number of the source "dwarf".
+        """
         gap, between, dwarf = form
-        belong(not any(byte in QUOTED_NEVER for byte in module))
+        belong(not any(byte in NOT_IN_QUOTES for byte in module))
         self._archive, self._module, self._writer = archive, module, FrameWriter()
-        self._bare = not any(byte in BARE_NEVER for byte in module)
+        self._bare = not any(byte in NOT_BARE for byte in module)
         self._symbol_starts, self._symbol_at, self._readable = symbol_starts, symbol_at, readable
         self._gap, self._between, self._dwarf = gap, between, dwarf
         self._symbol_ends = Column("Q", True)
@@ -487,25 +492,25 @@ class Replies:
 
     @cython.cfunc
     def _forget(self):
-        self._names, self._symbols, self._kept = ObjectCache(NAMES_KEPT), ObjectCache(NAMES_KEPT), 0
+        self._names, self._symbols, self._cached = ObjectCache(CACHED_NAMES), ObjectCache(CACHED_NAMES), 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _keep(self, cache: ObjectCache, key: cython.ulonglong, value: object, size: cython.Py_ssize_t) -> cython.int:
-        if self._kept + size > NAME_BYTES_KEPT:
+    def _cache(self, cache: ObjectCache, key: cython.ulonglong, value: object, size: cython.Py_ssize_t) -> cython.int:
+        if self._cached + size > CACHED_NAME_BYTES:
             self._forget()
-        elif size <= NAME_BYTES_KEPT:
-            self._kept += size
+        elif size <= CACHED_NAME_BYTES:
+            self._cached += size
             cache.put(key, 0, value)
         return 0
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def _address(self, text: cython.p_uchar, left: cython.Py_ssize_t) -> cython.ulonglong:
-        """The address that a usual question asks about; NO_ADDRESS for another question."""
+        """Return the address of a usual question; NO_ADDRESS for other questions."""
         vaddr: cython.ulonglong = 0
         digit: cython.int
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         size: cython.Py_ssize_t = len(self._module)
         name: cython.p_char = self._module
         if left >= 5 and memcmp(text, cython.cast(cython.p_char, b"CODE "), 5) == 0:
@@ -523,8 +528,8 @@ class Replies:
             text, left = text + (size + 1), left - (size + 1)
         if not 2 < left <= 2 + HEX_DIGITS or text[0] != ord("0") or text[1] != ord("x"):
             return NO_ADDRESS
-        for at in range(2, left):
-            digit = value_of_hex_digit(text[at])
+        for index in range(2, left):
+            digit = value_of_hex_digit(text[index])
             if digit < 0:
                 return NO_ADDRESS
             vaddr = vaddr << 4 | digit
@@ -532,46 +537,48 @@ class Replies:
 
     @cython.cfunc
     def _symbol(self, vaddr: cython.ulonglong):
-        """Name and file of the symbol at an address; None when there is none."""
+        """Return the name and file of the symbol at an address; None without a symbol."""
         ends: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self._symbol_ends.vector.items)
         count: cython.Py_ssize_t = self._symbol_starts.shape[0]
-        place: cython.Py_ssize_t = last_not_above(cython.address(self._symbol_starts[0]), count, vaddr) if count else -1
-        if place < 0:
+        symbol_index: cython.Py_ssize_t = -1
+        if count:
+            symbol_index = last_not_above(cython.address(self._symbol_starts[0]), count, vaddr)
+        if symbol_index < 0:
             return None
-        found = None
-        if ends[place]:
-            if vaddr >= ends[place]:
+        result = None
+        if ends[symbol_index]:
+            if vaddr >= ends[symbol_index]:
                 return None
-            found = self._symbols.get(place, 0)
-        if found is None:
-            end, name, file = self._symbol_at(place)
-            found = (name, file)
-            ends[place] = end
-            self._keep(self._symbols, place, found, len(name) + len(file))
-            if vaddr >= ends[place]:
+            result = self._symbols.get(symbol_index, 0)
+        if result is None:
+            end, name, file = self._symbol_at(symbol_index)
+            result = (name, file)
+            ends[symbol_index] = end
+            self._cache(self._symbols, symbol_index, result, len(name) + len(file))
+            if vaddr >= ends[symbol_index]:
                 return None
-        return found
+        return result
 
     @cython.cfunc
     def _function(self, offset: cython.ulonglong):
-        """The name of a function as it is shown; None when it does not lie in the strings."""
+        """Return the shown name of a function; None for an offset outside the strings."""
         view: cython.pointer(View) = self._archive.view
-        found = self._names.get(offset, 0)
-        if found is not None:
-            return found
+        result = self._names.get(offset, 0)
+        if result is not None:
+            return result
         size: cython.longlong = size_of(view, offset)
         if size < 0:
             return None
         start: cython.ulonglong = offset if view.nul else offset + LENGTH_PREFIX
         stored = cython.cast(cython.p_char, view.string)[start : start + size] if size else b""
         name: bytes = self._readable(stored)
-        self._keep(self._names, offset, name, len(name))
+        self._cache(self._names, offset, name, len(name))
         return name
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def _file(self, offset: cython.ulonglong, instead: bytes) -> cython.bint:
-        """Write the file whose name lies at an offset, or what stands in its place; False when it lies nowhere."""
+        """Write the file whose name is at an offset, or `instead` if unknown; return False for an offset outside."""
         view: cython.pointer(View) = self._archive.view
         size: cython.longlong = size_of(view, offset) if offset else 0
         if size < 0:
@@ -586,7 +593,7 @@ class Replies:
         return True
 
     def reply(self, question: bytes):
-        """The reply to a question, bytes; None when there is none here. MemoryError, and what the callbacks raise."""
+        """Return the reply to a question as bytes, or None to leave the question to the caller."""
         chain: cython.uint[MOST_FRAMES]
         view: cython.pointer(View) = self._archive.view
         writer: FrameWriter = self._writer
@@ -603,10 +610,10 @@ class Replies:
             if symbol is None:
                 return None
             name, file = symbol
-            self._named(name)
+            self._put_name(name)
             self._file(0, file)
             writer._literal(b":0:0\n\n")
-            return self._taken()
+            return self._finish()
         entry = entry_of(view, chain[0], vaddr - vaddr_of(view, chain[0]))
         if entry == ENTRY_OUTSIDE:
             return None
@@ -618,7 +625,7 @@ class Replies:
                 return None
             if level:
                 writer._put(self._between, len(self._between))
-            self._named(name)
+            self._put_name(name)
             inner = chain[level - 1 if level else 0]
             if not self._file(field(view, inner, CALL_FILE if level else FILE), file):
                 return None
@@ -628,16 +635,16 @@ class Replies:
             writer._decimal(call_column(view, inner) if level else line_column(view, entry))
             writer._literal(b"\n")
         writer._literal(b"\n")
-        return self._taken()
+        return self._finish()
 
     @cython.cfunc
-    def _named(self, name: bytes):
-        """Write a function's name."""
+    def _put_name(self, name: bytes):
+        """Write a function's name and the text after it."""
         self._writer._put(name, len(name))
         self._writer._put(self._gap, len(self._gap))
 
     @cython.cfunc
-    def _taken(self):
+    def _finish(self):
         self._writer._check()
         return self._writer.take()
 
@@ -654,10 +661,10 @@ def hex_digit(value: cython.int) -> cython.char:
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def text_at(all: cython.pointer(Answers), text: cython.uint) -> cython.pointer(cython.const[cython.uchar]):
-    if all.start[text] & WHENCE_READABLE:
-        return all.readable + (all.start[text] ^ WHENCE_READABLE)
-    return all.view.string + all.start[text]
+def text_at(answers: cython.pointer(Answers), text: cython.uint) -> cython.pointer(cython.const[cython.uchar]):
+    if answers.start[text] & WHENCE_READABLE:
+        return answers.readable + (answers.start[text] ^ WHENCE_READABLE)
+    return answers.view.string + answers.start[text]
 
 
 @cython.cfunc
@@ -667,10 +674,10 @@ def text_at(all: cython.pointer(Answers), text: cython.uint) -> cython.pointer(c
 def _active(
     text: cython.pointer(cython.const[cython.uchar]), left: cython.Py_ssize_t, step: cython.p_int
 ) -> cython.int:
-    """The code of what begins here, if a terminal acts on it, else -1; `step` is its size in bytes.
+    """Return the code of the first character if a terminal acts on it, else -1; set `step` to its size in bytes.
 
-    C0 and C1 controls (C1 also as a byte that is no UTF-8), line and paragraph separators, and what turns the direction
-    of writing: U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069.
+    These are C0 and C1 controls (C1 even as a byte that is not UTF-8), line and paragraph separators, and characters
+    that change the direction of writing: U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069.
     """
     character: cython.uint = 0
     step[0] = 1

@@ -1,7 +1,7 @@
-# Numbers into an archive's bytes.
+# Numbers of an archive, as bytes.
 
 cdef inline unsigned char *store(unsigned char *out, unsigned long long value, int width) noexcept nogil:
-    """Write a little-endian number of 2, 4 or 8 bytes; returns where the next one goes."""
+    """Write a little-endian number of 2, 4 or 8 bytes; return the end."""
     cdef int byte
     if width == 4:
         for byte in range(4):

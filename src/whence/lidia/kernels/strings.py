@@ -1,8 +1,8 @@
-"""The string table being written: every name once, in order of first visit.
+"""Build the string table of an archive: every name once, in order of first use.
 
-A name comes as a reference. A reference seen before costs one probe and its bytes are not looked at; a new one is
-hashed by its bytes, so that equal names from different sources are one string. Hashes are keyed with a random seed: a
-file cannot choose names that collide.
+Names are given as references. A known reference costs one probe, without reading its bytes; a new one is hashed by its
+bytes, so that equal names from different sources are one string. Hashes are keyed with a random seed, so that a file
+cannot choose names that collide.
 """
 
 import cython
@@ -12,44 +12,43 @@ from cython.cimports.libc.string import memchr, memcmp, memcpy, strlen
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
+    HashIndex,
+    Probe,
+    find_u64,
+    first_match,
+    insert,
     mix,
     mix_bytes,
-    next_slot,
-    put_item,
-    release_slots,
+    next_match,
+    release_index,
 )
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import Bytes, U32s, U64s, push_u32, push_u64, release, reserve
 from cython.cimports.whence.lidia.kernels.queries import LENGTH_PREFIX
 
-ABSENT = 0xFFFFFFFF  # the number of a name that is no string of the table
+ABSENT = 0xFFFFFFFF  # the number of a name that is not in the table
 
 OFFSET_MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFF)
 NO_STRING = cython.declare(cython.uint, ABSENT)
-TOO_LONG = cython.declare(cython.ulonglong, 0xFFFFFFFF)  # a text of this length or more does not fit its length field
+TOO_LONG = cython.declare(cython.ulonglong, 0xFFFFFFFF)  # texts of this length or more do not fit the length field
 
 
 @cython.final
 @cython.cclass
 class Interner:
-    """References in, numbers of strings out; number 0 is the empty string.
+    """Assigns numbers of strings to references of names; number 0 is the empty string.
 
-    After `number`, `function`, `file` and `call_file` have the numbers of the names of each range; `offset` says where
-    each string lies in the table.
+    `number` fills `function`, `file` and `call_file` with the numbers of the names of each range; `offset` has the
+    offset of each string in the table.
     """
 
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")  # bytes of the table
-    dropped = cython.declare(cython.Py_ssize_t, visibility="readonly")  # names left out: there was no budget for them
+    dropped = cython.declare(cython.Py_ssize_t, visibility="readonly")  # names left out because of the limit
     offset = cython.declare(Column, visibility="readonly")
     function = cython.declare(Column, visibility="readonly")
     file = cython.declare(Column, visibility="readonly")
     call_file = cython.declare(Column, visibility="readonly")
-    _left: cython.longlong  # bytes of names that may yet be read
+    _left: cython.longlong  # bytes of names that may still be read
     _views: list
     _nul: cython.bint
     _failed: cython.bint
@@ -58,14 +57,13 @@ class Interner:
     _source_size: cython.p_ulonglong
     _sources: cython.ulonglong
     _out: Bytes
-    _strings: HashTable
-    _hashes: U32s  # of each string, the upper half
-    _refs: HashTable
-    _ref: U64s  # the references seen
+    _strings: HashIndex
+    _refs: HashIndex
+    _ref: U64s  # known references
     _ref_number: U32s
 
     def __cinit__(self, sources: list, nul: cython.bint, seed: cython.ulonglong, most: cython.longlong):
-        """Names of `sources`, whose texts together have at most `most` bytes; those beyond are left out."""
+        """Prepare to number names in the buffers `sources`. Names after the first `most` bytes of text are left out."""
         view: cython.const[cython.uchar][::1]
         number: cython.Py_ssize_t
         self._nul = nul
@@ -80,12 +78,7 @@ class Interner:
             calloc(self._sources + 1, cython.sizeof(cython.p_uchar)),
         )
         self._source_size = cython.cast(cython.p_ulonglong, calloc(self._sources + 1, 8))
-        if (
-            self._source == cython.NULL
-            or self._source_size == cython.NULL
-            or not make_slots(cython.address(self._strings), 0)
-            or not make_slots(cython.address(self._refs), 0)
-        ):
+        if self._source == cython.NULL or self._source_size == cython.NULL:
             raise MemoryError
         for number in range(len(sources)):
             if len(sources[number]):
@@ -95,7 +88,7 @@ class Interner:
                 self._source_size[number] = view.shape[0]
         self._text(cython.cast(cython.p_uchar, b""), 0)
         if not nul:
-            overflow: cython.p_char = b"[overflow]"  # second, for texts whose length no field holds
+            overflow: cython.p_char = b"[overflow]"  # string 1, for texts whose length does not fit the field
             self._text(cython.cast(cython.p_uchar, overflow), strlen(overflow))
         if self._failed:
             raise MemoryError
@@ -104,22 +97,21 @@ class Interner:
         free(self._source)
         free(self._source_size)
         release(cython.address(self._out))
-        release_slots(cython.address(self._strings))
-        release(cython.address(self._hashes))
-        release_slots(cython.address(self._refs))
+        release_index(cython.address(self._strings))
+        release_index(cython.address(self._refs))
         release(cython.address(self._ref))
         release(cython.address(self._ref_number))
 
     @property
     def count(self):
-        """How many strings there are."""
+        """The number of strings."""
         return self.offset.vector.count
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _append(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong) -> cython.bint:
-        """One more string at the end of the table. False when there is no memory."""
+        """Append a string to the table; return False without memory."""
         out: cython.p_uchar
         byte: cython.int
         if not reserve(cython.address(self._out), cython.cast(cython.Py_ssize_t, size) + LENGTH_PREFIX, 1):
@@ -152,7 +144,7 @@ class Interner:
     @cython.exceptval(check=False)
     @cython.inline
     def _start(self, number: cython.Py_ssize_t) -> cython.ulonglong:
-        """Where the text of a string begins in the table, behind its length."""
+        """Return the start of a string's text in the table, after its length."""
         return self._offset(number) if self._nul else self._offset(number) + LENGTH_PREFIX
 
     @cython.cfunc
@@ -160,7 +152,7 @@ class Interner:
     @cython.exceptval(check=False)
     @cython.inline
     def _end(self, number: cython.Py_ssize_t) -> cython.ulonglong:
-        """Where it ends, in front of its NUL."""
+        """Return the end of a string's text, before its NUL."""
         end: cython.ulonglong = self._offset(number + 1) if number + 1 < self.offset.vector.count else self.size
         return end - 1 if self._nul else end
 
@@ -177,37 +169,25 @@ class Interner:
     @cython.nogil
     @cython.exceptval(check=False)
     @cython.inline
-    def _string_slot(
-        self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong, full: cython.ulonglong
-    ) -> cython.ulonglong:
-        """The slot of a text with this hash: its own, or the free one where it belongs."""
-        slot: cython.ulonglong = first_slot(cython.address(self._strings), full)
-        number: cython.uint
-        while self._strings.slots[slot]:
-            number = self._strings.slots[slot] - 1
-            if self._hashes.items[number] == cython.cast(cython.uint, full >> 32) and self._same(number, text, size):
-                break
-            slot = next_slot(cython.address(self._strings), slot)
-        return slot
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _ref_slot(self, ref: cython.ulonglong) -> cython.ulonglong:
-        """The slot of a reference: its own, or the free one where it belongs."""
-        slot: cython.ulonglong = first_slot(cython.address(self._refs), mix(ref, self._seed))
-        while self._refs.slots[slot] and self._ref.items[self._refs.slots[slot] - 1] != ref:
-            slot = next_slot(cython.address(self._refs), slot)
-        return slot
+    def _string(
+        self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong, hash: cython.ulonglong
+    ) -> cython.Py_ssize_t:
+        """Return the number of a text with this hash; -1 if it is not in the table."""
+        probe: Probe = first_match(cython.address(self._strings), hash)
+        while next_match(cython.address(self._strings), cython.address(probe)):
+            if self._same(probe.item, text, size):
+                return probe.item
+        return -1
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     @cython.inline
     def _size(self, ref: cython.ulonglong) -> cython.longlong:
-        """How long the text is that a reference means, up to its NUL; -1 when it points nowhere. No more is looked at
-        than the budget has left, and a byte."""
+        """Return the length of a reference's text, up to its NUL; -1 for an invalid reference.
+
+        Reads at most one byte more than the limit has left.
+        """
         source: cython.ulonglong = ref >> 48
         offset: cython.ulonglong = ref & OFFSET_MASK
         if source >= self._sources or offset >= self._source_size[source]:
@@ -223,58 +203,34 @@ class Interner:
     @cython.nogil
     @cython.exceptval(check=False)
     def _text(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong) -> cython.uint:
-        """The number of a text."""
-        full: cython.ulonglong
-        slot: cython.ulonglong
-        number: cython.uint = cython.cast(cython.uint, self.offset.vector.count)
+        """Return the number of a text, adding it if it is new."""
+        hash: cython.ulonglong
+        number: cython.Py_ssize_t
         if size >= TOO_LONG and not self._nul:
             return 1
-        if is_crowded(cython.address(self._strings)) and not self._more_string_slots():
+        hash = mix_bytes(text, size, self._seed)
+        number = self._string(text, size, hash)
+        if number >= 0:
+            return cython.cast(cython.uint, number)
+        number = self.offset.vector.count
+        if not self._append(text, size) or not insert(cython.address(self._strings), hash, number):
             self._failed = True
             return 0
-        full = mix_bytes(text, size, self._seed)
-        slot = self._string_slot(text, size, full)
-        if self._strings.slots[slot]:
-            return self._strings.slots[slot] - 1
-        if not self._append(text, size) or not push_u32(
-            cython.address(self._hashes), cython.cast(cython.uint, full >> 32)
-        ):
-            self._failed = True
-            return 0
-        fill_slot(cython.address(self._strings), slot, number)
-        return number
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _more_string_slots(self) -> cython.bint:
-        """Put all strings into more slots. False when there is no memory."""
-        number: cython.Py_ssize_t
-        start: cython.ulonglong
-        if not make_slots(cython.address(self._strings), 2 * self._hashes.count + 1):
-            return False
-        for number in range(self._hashes.count):
-            start = self._start(number)
-            put_item(
-                cython.address(self._strings),
-                mix_bytes(self._out.items + start, self._end(number) - start, self._seed),
-                number,
-            )
-        return True
+        return cython.cast(cython.uint, number)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _number(self, ref: cython.ulonglong) -> cython.uint:
-        """The number of the string a reference means."""
-        slot: cython.ulonglong
+        """Return the number of a reference's string, adding it if it is new."""
+        row: cython.Py_ssize_t
         size: cython.longlong
         number: cython.uint = 0
         if ref == 0:
             return 0
-        slot = self._ref_slot(ref)
-        if self._refs.slots[slot]:
-            return self._ref_number.items[self._refs.slots[slot] - 1]
+        row = find_u64(cython.address(self._refs), self._ref.items, 8, ref, self._seed)
+        if row >= 0:
+            return self._ref_number.items[row]
         size = self._size(ref)
         if size > self._left:
             self._left = 0
@@ -282,30 +238,19 @@ class Interner:
         elif size >= 0:
             self._left -= size
             number = self._text(self._source[ref >> 48] + (ref & OFFSET_MASK), size)
-        fill_slot(cython.address(self._refs), slot, self._ref.count)
-        if (
-            not push_u64(cython.address(self._ref), ref)
-            or not push_u32(cython.address(self._ref_number), number)
-            or (is_crowded(cython.address(self._refs)) and not self._more_ref_slots())
+        if not (
+            push_u64(cython.address(self._ref), ref)
+            and push_u32(cython.address(self._ref_number), number)
+            and insert(cython.address(self._refs), mix(ref, self._seed), self._ref.count - 1)
         ):
             self._failed = True
         return number
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _more_ref_slots(self) -> cython.bint:
-        """Put all references into more slots. False when there is no memory."""
-        row: cython.Py_ssize_t
-        if not make_slots(cython.address(self._refs), 2 * self._ref.count + 1):
-            return False
-        for row in range(self._ref.count):
-            fill_slot(cython.address(self._refs), self._ref_slot(self._ref.items[row]), row)
-        return True
-
     def number(self, ranges: object, files: cython.bint):
-        """Number the names of ranges (a whence.ranges.Ranges), visiting function, file and call file of each in turn;
-        without `files` functions alone. MemoryError."""
+        """Assign numbers to the function, file and call file of each of `ranges`, in this order.
+
+        Without `files` only functions are numbered.
+        """
         function: cython.const[cython.ulonglong][::1] = ranges.function
         file: cython.const[cython.ulonglong][::1] = ranges.file
         call_file: cython.const[cython.ulonglong][::1] = ranges.call_file
@@ -336,24 +281,25 @@ class Interner:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _known_number(self, ref: cython.ulonglong) -> cython.uint:
-        """The number of the string a reference means; NO_STRING when it is not in the table."""
-        slot: cython.ulonglong
+    def _find_number(self, ref: cython.ulonglong) -> cython.uint:
+        """Return the number of a reference's string; NO_STRING if it is not in the table."""
+        row: cython.Py_ssize_t
+        number: cython.Py_ssize_t
         size: cython.longlong
         if ref == 0:
             return 0
-        slot = self._ref_slot(ref)
-        if self._refs.slots[slot]:
-            return self._ref_number.items[self._refs.slots[slot] - 1]
+        row = find_u64(cython.address(self._refs), self._ref.items, 8, ref, self._seed)
+        if row >= 0:
+            return self._ref_number.items[row]
         size = self._size(ref)
         if size < 0:
             return NO_STRING
         text = self._source[ref >> 48] + (ref & OFFSET_MASK)
-        slot = self._string_slot(text, size, mix_bytes(text, size, self._seed))
-        return self._strings.slots[slot] - 1 if self._strings.slots[slot] else NO_STRING
+        number = self._string(text, size, mix_bytes(text, size, self._seed))
+        return cython.cast(cython.uint, number) if number >= 0 else NO_STRING
 
     def find(self, refs: cython.const[cython.ulonglong][::1]):
-        """The numbers of strings that are in the table already, ABSENT for one that is not: a Column. MemoryError."""
+        """Return the number of each reference's string, ABSENT if it is not in the table: a Column of u32."""
         column = Column("I")
         out: cython.p_uint = numbers_of(column, refs.shape[0])
         row: cython.Py_ssize_t
@@ -361,11 +307,11 @@ class Interner:
         with cython.nogil:
             for row in range(refs.shape[0]):
                 handle_signals(cython.address(work), 4)
-                out[row] = out[row - 1] if row and refs[row] == refs[row - 1] else self._known_number(refs[row])
+                out[row] = out[row - 1] if row and refs[row] == refs[row - 1] else self._find_number(refs[row])
         return column
 
     def absolute_paths(self) -> list:
-        """(number, text) of every string that begins with a slash."""
+        """Return (number, text) of every string that begins with a slash."""
         number: cython.Py_ssize_t
         start: cython.ulonglong
         end: cython.ulonglong
@@ -378,7 +324,7 @@ class Interner:
         return out
 
     def part(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
-        """Bytes [start, stop) of the table."""
+        """Return bytes [start, stop) of the table."""
         if start < 0 or stop > self._out.count or start >= stop:
             return b""
         return cython.cast(cython.p_char, self._out.items)[start:stop]
@@ -386,7 +332,7 @@ class Interner:
 
 @cython.cfunc
 def numbers_of(column: Column, count: cython.Py_ssize_t) -> cython.p_uint:
-    """The items of a column that now has `count` of them, not yet filled in. MemoryError."""
+    """Make a column of `count` uninitialized items; return the items. Raises MemoryError."""
     column.vector.count = 0
     if not column.reserve(count):
         raise MemoryError
@@ -395,7 +341,7 @@ def numbers_of(column: Column, count: cython.Py_ssize_t) -> cython.p_uint:
 
 
 def absent_rows(numbers: cython.const[cython.uint][::1]):
-    """The rows of ABSENT: a Column. MemoryError."""
+    """Return the rows with the value ABSENT: a Column of u32."""
     rows = Column("I")
     row: cython.Py_ssize_t
     ok: cython.bint = True

@@ -28,7 +28,7 @@ from whence._base.errors import ProfileError, shown
 from whence._base.model import Frame, Frames
 from whence._base.records import Record
 from whence.kernels.rows import numbered, taken
-from whence.lidia.chains import longs, words
+from whence.lidia.chains import u32_array, u64_array
 from whence.profiles.formats import gz
 from whence.profiles.formats.schema import PPROF, Document
 from whence.samples import bounds, wire
@@ -332,18 +332,18 @@ class PprofNames:
         systems = names
         if system_names:
             numbers, distinct = numbered(names, "I")
-            system_of = words(distinct)
+            system_of = u32_array(distinct)
             texts = list(numbers_of_texts)
             for row, name in enumerate(system_of):
                 if texts[name] in system_names:
                     system_of[row] = numbers_of_texts.setdefault(system_names[texts[name]], len(numbers_of_texts))
-            systems = words(taken(system_of, "I", numbers.numbers()))
+            systems = u32_array(taken(system_of, "I", numbers.numbers()))
         texts = list(numbers_of_texts)
         three = array("I", bytes(12 * len(names)))
         three[::3], three[1::3], three[2::3] = names, systems, functions.file
         numbers, distinct = numbered(three, "I")
         indices = array("Q", self.strings_of([texts[number] for number in distinct.numbers()]))
-        of_three = longs(taken(indices, "Q", numbers.numbers()))
+        of_three = u64_array(taken(indices, "Q", numbers.numbers()))
         ids = array("Q", range(self._next_function, self._next_function + len(names)))
         self._next_function += len(names)
         new = array("Q", bytes(8 * len(FUNCTION) * len(names)))
