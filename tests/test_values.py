@@ -235,7 +235,7 @@ def test_any_addresses_are_looked_up_or_refused(
 
 
 @many
-@given(st.data(), st.sampled_from(["_function_at", "_file_at", "line", "range_index", "starts", "_source"]))
+@given(st.data(), st.sampled_from(["_function_offset", "_file_offset", "line", "range_index", "starts", "_source"]))
 def test_answers_whose_columns_were_overwritten_stay_inside_the_archive(
     archive: bytes, data: st.DataObject, name: str
 ) -> None:

@@ -178,7 +178,7 @@ def test_build_ids_of_any_type_that_holds_them(folder: Path, build_ids: pa.Array
     assert rows[1]["reason"] == "no-build-id"
 
 
-def test_an_invalid_address_costs_only_its_row(folder: Path) -> None:
+def test_an_invalid_address_sets_the_reason_of_its_row_only(folder: Path) -> None:
     texts = ["0x1001", "main", "-1", "1" * 17, "", "0x"]
     rows = named(folder, {"build_id": [ONE] * 6, "address": texts})
     assert [row["reason"] for row in rows] == [None, *["not-an-address"] * 5]
@@ -189,13 +189,13 @@ def test_an_invalid_address_costs_only_its_row(folder: Path) -> None:
     assert [row["reason"] for row in rows] == ["not-in-archive", None]
 
 
-def test_decimal_texts_are_read_as_such_when_told(folder: Path) -> None:
+def test_decimal_texts_are_read_on_request(folder: Path) -> None:
     rows = named(folder, {"build_id": [ONE] * 3, "address": [str(0x1001), "0x1001", "1ff"]}, decimal=True)
     assert [row["reason"] for row in rows] == [None, None, "not-an-address"]
 
 
 @pytest.mark.parametrize("value", ["", "zz", "../../etc/passwd", "ab" * 300, "\0", "日本"])
-def test_an_invalid_build_id_costs_only_its_row(folder: Path, value: str) -> None:
+def test_an_invalid_build_id_sets_the_reason_of_its_row_only(folder: Path, value: str) -> None:
     rows = named(folder, {"build_id": [value, ONE], "address": u64(0x1001, 0x1001)})
     assert rows[0]["reason"] in ("no-build-id", "no-file")
     assert functions(rows)[1] == ["app::outer()"]
@@ -263,7 +263,7 @@ def test_slices_and_empty_batches_and_tables(folder: Path) -> None:
         assert namer(table.slice(0, 0)).schema == out.schema
 
 
-def test_what_speaks_the_interface_without_pyarrow_gets_what_speaks_it(folder: Path) -> None:
+def test_objects_with_the_c_interface_need_no_pyarrow(folder: Path) -> None:
     batch = pa.record_batch({"build_id": [ONE], "address": u64(INNER_VADDR)})
 
     class Speaks:
@@ -286,7 +286,7 @@ def test_what_speaks_the_interface_without_pyarrow_gets_what_speaks_it(folder: P
             namer(object())
 
 
-def test_a_stream_that_breaks_off_says_why(folder: Path) -> None:
+def test_a_stream_that_fails_reports_the_error(folder: Path) -> None:
     def batches() -> Any:
         yield pa.record_batch({"build_id": [ONE], "address": u64(1)})
         raise OSError("the disk is gone")
@@ -311,7 +311,7 @@ def test_a_capsule_that_is_never_consumed_and_one_that_is_consumed_twice(folder:
     assert pa.record_batch(taken).equals(batch)
 
 
-def test_memory_is_given_back(folder: Path) -> None:
+def test_memory_is_released(folder: Path) -> None:
     rows = 20_000
     batch = pa.record_batch({"build_id": [ONE] * rows, "address": u64(*range(0x1000, 0x1000 + rows))})
     with namer_of(folder) as namer:
@@ -347,7 +347,7 @@ def test_threads_share_a_namer(folder: Path) -> None:
     assert [found[at] for at in range(len(batches))] == wanted
 
 
-def test_a_broken_archive_costs_its_rows_alone(tmp_path: Path) -> None:
+def test_a_broken_archive_affects_its_rows_only(tmp_path: Path) -> None:
     small_archives(tmp_path)
     good = (tmp_path / f"{ONE}.lidia").read_bytes()
     (tmp_path / f"{ONE}.lidia").write_bytes(good[: len(good) // 2])
@@ -356,7 +356,7 @@ def test_a_broken_archive_costs_its_rows_alone(tmp_path: Path) -> None:
     assert functions(rows)[1] == ["other"]
 
 
-def test_an_address_that_raises_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_raises_affects_its_row_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_archives(tmp_path)
     find = Table.find_frames
     lookups: list[int] = []
@@ -419,7 +419,7 @@ def test_coverage_counts_rows_and_distinct_addresses_by_build_id(folder: Path) -
         assert (none.rows, none.named, none.distinct) == (2, 0, 1)
 
 
-def test_many_answers_are_forgotten_and_found_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped_answers_are_looked_up_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whence.columns.namer.MAX_ANSWERS", 10)
     batch = pa.record_batch({"build_id": [ONE] * 50, "address": u64(*range(0x1000, 0x1032))})
     with namer_of(folder) as namer:
@@ -441,7 +441,7 @@ def test_names_that_are_not_utf8_are_escaped(tmp_path: Path) -> None:
     assert (frame["function"], frame["file"]) == ("bad\\xff", "f\\x80.c")
 
 
-def test_kernel_entries_refuse_columns_that_do_not_belong_together() -> None:
+def test_kernels_refuse_columns_of_different_lengths() -> None:
     answers = AnswerStore(1, 2)
     long = Column("I")
     long.extend(array("I", [1 << 20]))

@@ -1,4 +1,4 @@
-"""Tables without dictionaries: the same values, whatever they lie in."""
+"""Tables without dictionaries have the same values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FRAMES = pa.StructArray.from_arrays(
 
 @pytest.mark.parametrize("values", [pa.array(range(4)), TEXTS, FRAMES], ids=["numbers", "texts", "structs"])
 @pytest.mark.parametrize("kind", [pa.ListArray, pa.LargeListArray])
-def test_lists_stay_null_empty_or_what_they_hold(kind: type[pa.ListArray], values: pa.Array) -> None:
+def test_lists_keep_their_values_and_nulls(kind: type[pa.ListArray], values: pa.Array) -> None:
     index = pa.int64() if kind is pa.LargeListArray else pa.int32()
     starts = pa.array([0, 1, 1, 3, 4], index)
     lists = kind.from_arrays(starts, values, mask=pa.array([False, False, True, False]))  # the null one has two values

@@ -1,4 +1,4 @@
-"""Tables written by pyarrow: read by others as they were, with the types that they had."""
+"""Tables keep their values and types, and other programs can read them."""
 
 from __future__ import annotations
 
@@ -137,9 +137,7 @@ NAMES = {
 @pytest.mark.parametrize("nulls", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("shape", ["alike", "different", "runs"])
 @pytest.mark.parametrize("rows", [1, 8, 1000])
-def test_columns_of_names_are_read_by_everyone_as_they_were(
-    tmp_path: Path, rows: int, shape: str, nulls: float
-) -> None:
+def test_other_programs_read_columns_of_names_unchanged(tmp_path: Path, rows: int, shape: str, nulls: float) -> None:
     schema, path, draw = pa.schema({"row": pa.int64(), **NAMES}), tmp_path / "out.parquet", random.Random(rows)
     number = {"alike": lambda at: 7, "different": lambda at: at, "runs": lambda at: at // 11 % 5}[shape]
     found = [None if draw.random() < nulls else number(at) for at in range(rows)]
@@ -185,7 +183,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error_without_output(
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
-def test_texts_that_are_differences_are_read(folder: Path, encoding: str) -> None:
+def test_texts_in_delta_encodings_are_read(folder: Path, encoding: str) -> None:
     source, target = folder / "in.parquet", folder / "out.parquet"
     given = table()
     pa.parquet.write_table(given, source, use_dictionary=False, column_encoding={"text": encoding})

@@ -1,4 +1,4 @@
-"""What is no build-id and no address costs its row alone, by every door; other columns are refused with a reason."""
+"""An invalid build-id or address sets the reason of its row in every engine; other columns are refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def u64(*values: int | None) -> pa.Array:
 
 
 ROWS: dict[str, tuple[dict[str, Any], list[tuple[str | None, str | None]]]] = {
-    "texts that are no build-ids": (
+    "texts that are not build-ids": (
         {
             "build_id": [ONE, None, "", "zz", "../..", ONE.upper(), "ab" * 300, "日本"],
             "address": u64(*[INNER_VADDR] * 8),
@@ -62,7 +62,7 @@ ROWS: dict[str, tuple[dict[str, Any], list[tuple[str | None, str | None]]]] = {
         },
         [INNER, BAD, BAD, NULL],
     ),
-    "texts that are no addresses": (
+    "texts that are not addresses": (
         {"build_id": [ONE] * 6, "address": [hex(INNER_VADDR), "-1", "1" * 17, "main", None, ""]},
         [INNER, BAD, BAD, BAD, NULL, BAD],
     ),
@@ -190,14 +190,14 @@ DOORS: list[Callable[[Any, Path, Path], Pairs]] = [
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("what", ROWS)
-def test_a_bad_row_costs_itself_alone(what: str, door: Callable[..., Pairs], folder: Path, tmp_path: Path) -> None:
+def test_a_bad_row_affects_itself_only(what: str, door: Callable[..., Pairs], folder: Path, tmp_path: Path) -> None:
     columns, wanted = ROWS[what]
     assert door(pa.table(columns), folder, tmp_path) == wanted
 
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("what", REFUSED)
-def test_columns_that_hold_no_addresses_are_refused_with_a_reason(
+def test_columns_of_other_types_than_addresses_are_refused(
     what: str, door: Callable[..., Pairs], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     addresses, words = REFUSED[what]
@@ -209,7 +209,7 @@ def test_columns_that_hold_no_addresses_are_refused_with_a_reason(
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an archive of this machine's C library."""
+    """Return a folder with an archive of this machine's C library."""
     folder = tmp_path_factory.mktemp("library")
     (path,) = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libc.so.6" in line}
     with open_binary(path) as binary:
@@ -232,7 +232,7 @@ def test_thousands_of_addresses_of_a_library_have_the_answers_of_its_lookup(
     assert [function for function, _ in door(table, library, tmp_path)] == wanted
 
 
-def test_a_store_that_disappears_and_a_damaged_archive_cost_only_their_rows(tmp_path: Path) -> None:
+def test_a_store_that_disappears_and_a_damaged_archive_affect_only_their_rows(tmp_path: Path) -> None:
     program = compiled("-Wl,--build-id", "-O2")
     with Store(tmp_path / "store") as store:
         store.add(program)

@@ -91,7 +91,7 @@ def test_files_are_named_though_workers_are_killed(ray: Any, places: dict[str, A
     killed: list[int] = []
 
     def kill() -> None:
-        """Workers die in the middle: whatever runs whence's tasks."""
+        """Workers that run whence's tasks are killed while they name files."""
         while len(killed) < 2 and not done.is_set():
             time.sleep(0.2)
             killed.extend(kill_one("ray::name_file"))
@@ -131,7 +131,7 @@ def test_a_fleet_is_named_by_the_example(where: str, tmp_path: Path, monkeypatch
             make_bucket(url, "fleet")
             places = ["s3://fleet/in", "s3://fleet/out"]
             for name, value in s3_environment(url).items():
-                monkeypatch.setenv(name, value)  # of this process, which looks at what came out
+                monkeypatch.setenv(name, value)  # for this process, which reads the results
         (tmp_path / "broken.parquet").write_bytes(b"PAR1 no more")
         pq.write_table(asked, tmp_path / "a.parquet")
         for name in ("a.parquet", "broken.parquet"):
@@ -150,7 +150,7 @@ def test_a_fleet_is_named_by_the_example(where: str, tmp_path: Path, monkeypatch
 
 
 def test_a_fleet_continues_when_nodes_are_killed(tmp_path: Path) -> None:
-    """The example on a cluster of three nodes, of which two go away while they name files, and one comes."""
+    """Run the example on a cluster of three nodes; two are removed while they name files, and one is added."""
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
 
@@ -192,7 +192,7 @@ def test_a_fleet_continues_when_nodes_are_killed(tmp_path: Path) -> None:
         assert run.returncode == 0, errors
         assert f"{FILES} files, 0 done before, 0 failed" in told, errors
         assert f"{FILES * rows:,} of {FILES * rows:,} addresses named (100.0 %)" in told
-        assert min(left) > 0  # they went away in the middle
+        assert min(left) > 0  # they were removed before they had finished
         written = {path.name: path.stat().st_ino for path in out.glob("*.parquet")}
         assert sorted(written) == sorted(names)
         wanted = pq.read_table(out / names[0])["function"].unique().to_pylist()
@@ -243,7 +243,7 @@ def test_two_ray_workers_take_less_time_than_one(tmp_path: Path) -> None:
 
 
 def a_store(folder: Path) -> tuple[Path, str, list[int]]:
-    """A store of one program, its build-id, and vaddrs of its functions."""
+    """Return a store of one program, its build-id, and vaddrs of its functions."""
     from tests.helpers.programs import compiled
     from whence.locator.opening import open_binary
 

@@ -1,4 +1,4 @@
-"""The room's public names: those of the Go package's documentation, their types, what pickles, what a repr says."""
+"""The package's public names: those of the Go package's documentation, types, pickling, reprs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def archive(path: str) -> None:
         (Frame("f"), "function file line"),
     ],
 )
-def test_what_the_go_package_documents_is_there(owner: object, names: str) -> None:
+def test_the_names_of_the_go_packages_documentation_exist(owner: object, names: str) -> None:
     assert [name for name in names.split() if not hasattr(owner, name)] == []
 
 
@@ -83,7 +83,7 @@ def test_the_go_packages_options_are_keywords(function: object) -> None:
     assert {"crc", "lines", "files"} <= set(keywords)
 
 
-def test_a_range_begins_at_its_vaddr_also_by_the_name_that_the_go_package_uses() -> None:
+def test_a_range_has_its_vaddr_by_the_go_packages_name_too() -> None:
     byname = lidia.Range(va=0x1000, length=0x20, function="f", line_table=[(0, 3)])
     assert byname == lidia.Range(0x1000, 0x20, "f", line_table=(lidia.LineTableEntry(0, 3),))
     assert (byname.va, byname.vaddr, byname.end) == (0x1000, 0x1000, 0x1020)
@@ -124,7 +124,7 @@ def test_a_builder_says_which_binary_its_ranges_are_of() -> None:
         lidia.Builder(build_id="no hex")
 
 
-def test_what_the_room_returns_pickles_with_all_fields(tmp_path: Path) -> None:
+def test_results_pickle_with_all_fields(tmp_path: Path) -> None:
     lidia.create(sys.executable, tmp_path / "a.lidia", dwarf=False)
     created = lidia.create(sys.executable, tmp_path / "a.lidia", dwarf=False)
     assert isinstance(created, Created)
@@ -135,7 +135,7 @@ def test_what_the_room_returns_pickles_with_all_fields(tmp_path: Path) -> None:
         assert (copy, type(copy)) == (result, type(result))
 
 
-def test_errors_pickle_with_all_they_carry() -> None:
+def test_errors_pickle_with_all_attributes() -> None:
     with pytest.raises(LidiaError) as caught:
         lidia.from_bytes(b"\x7fELF" + bytes(200))
     error = caught.value.in_file("libc.so")
@@ -152,7 +152,7 @@ def test_errors_pickle_with_all_they_carry() -> None:
     assert str(pickle.loads(pickle.dumps(caught_sum.value))) == str(caught_sum.value)
 
 
-def test_each_checksum_is_checked_apart() -> None:
+def test_each_checksum_is_checked_separately() -> None:
     data = archive(NESTED)
     sections = lidia.from_bytes(data).header
     checks = ("check_crc_va", "check_crc_fields", "check_crc_strings", "check_crc_line_tables")
@@ -170,7 +170,7 @@ def test_each_checksum_is_checked_apart() -> None:
                 opened.check_crc()
 
 
-def test_reprs_are_one_line_that_says_what_it_is() -> None:
+def test_reprs_are_one_descriptive_line() -> None:
     with lidia.from_bytes(archive(NESTED)) as opened:
         assert repr(opened) == "<lidia.Table in memory: 6 ranges>"
         assert repr(lidia.Builder()) == "<lidia.Builder: 0 ranges>"
@@ -210,7 +210,7 @@ def test_the_users_program_runs() -> None:
     assert [(frame.function, frame.line) for frame in names["frames"]] == [("square", 12), ("main", 5)]
 
 
-def test_names_are_readable_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_names_are_readable_on_request(tmp_path: Path) -> None:
     builder = lidia.Builder()
     builder.add(vaddr=0x1000, length=4, function="_ZN3foo3barEv")
     path = tmp_path / "a.lidia"
@@ -224,7 +224,7 @@ def test_names_are_readable_where_that_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"call_file": "a\0b"}, {"function": "\ud800"}, {"file": "a\0b"}, {"start_line": 1 << 32}, {"source": "?"}]
 )
-def test_a_range_that_is_refused_leaves_the_builder_as_it_was(wrong: dict[str, Any]) -> None:
+def test_a_refused_range_leaves_the_builder_unchanged(wrong: dict[str, Any]) -> None:
     builder = lidia.Builder()
     builder.add(vaddr=0x1000, length=16, function="first")
     with pytest.raises(ValueError):

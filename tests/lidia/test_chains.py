@@ -1,4 +1,4 @@
-"""Chains as columns are the chains that went in."""
+"""Tables of chains keep the frames they were made from."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def test_a_table_grows_by_the_chains_of_others(first: list[Frames], second: list
     assert table.chains()[NO_CHAIN] == ()
 
 
-def test_a_line_that_has_no_32_bits_is_not_known() -> None:
+def test_a_line_of_more_than_32_bits_becomes_unknown() -> None:
     chains: list[Frames] = [(Frame("f", line=1 << 32),), (Frame("f", line=-1),)]
     assert [chain[0].line for chain in ChainTable.of(chains).chains()[1:]] == [0, 0]

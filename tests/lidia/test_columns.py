@@ -1,4 +1,4 @@
-"""Columns in archives: an extra chunk that is written when it is asked for."""
+"""Columns and discriminators in archives, which are stored on request."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_discriminators_are_left_out_unless_requested() -> None:
 
 
 @pytest.mark.parametrize(("largest", "width"), [(255, 1), (256, 2), (65536, 4), (0xFFFFFFFF, 4)])
-def test_a_column_takes_as_few_bytes_as_the_largest_needs(largest: int, width: int) -> None:
+def test_columns_are_as_wide_as_the_largest_needs(largest: int, width: int) -> None:
     for ranges in (located(columns=(largest, 9, largest, 9, 3)), located(call=largest)):
         with lidia.from_bytes(to_bytes(ranges)) as archive:
             assert archive.info().column_width == width
@@ -72,7 +72,7 @@ def test_readers_that_do_not_know_the_chunk_answer_with_the_same_lines() -> None
                 assert [frame[:4] for frame in bare.lookup(vaddr)] == [frame[:4] for frame in without]
 
 
-def test_without_columns_or_without_lines_there_is_no_such_chunk() -> None:
+def test_archives_without_columns_or_lines_have_no_chunk_of_columns() -> None:
     plain = located()
     plain.columns = None
     for data in (to_bytes(plain), to_bytes(located(), lines=False), to_bytes(located(), compat="go")):
@@ -84,7 +84,7 @@ def test_without_columns_or_without_lines_there_is_no_such_chunk() -> None:
 
 
 @pytest.mark.parametrize("tag", [COLUMNS, DISCRIMINATORS])
-def test_a_damaged_chunk_is_reported_and_lookups_go_on(tag: bytes) -> None:
+def test_a_damaged_chunk_is_reported_and_lookups_still_work(tag: bytes) -> None:
     data = to_bytes(located(), crc=False)
     at = data.index(tag)
     size = int.from_bytes(data[at + 8 : at + 16], "little")
@@ -107,7 +107,7 @@ def command(*words: str | Path) -> str:
     return subprocess.run(made, capture_output=True, text=True, check=True).stdout
 
 
-def test_create_keeps_columns_when_told_to_and_dump_and_info_show_them(tmp_path: Path) -> None:
+def test_create_stores_columns_on_request_and_dump_and_info_show_them(tmp_path: Path) -> None:
     path = compiled()
     with_columns, without = tmp_path / "with.lidia", tmp_path / "without.lidia"
     command("lidia", "create", path, "-o", with_columns, "--columns")

@@ -1,4 +1,4 @@
-"""Archives compressed by gzip and zstd: read wherever an archive is, written by name, bounded."""
+"""Archives compressed by gzip and zstd."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_a_compressed_archive_has_the_answers_of_the_archive_under_any_name(suffix: str, tmp_path: Path) -> None:
+def test_a_compressed_archive_gives_equal_answers_under_any_name(suffix: str, tmp_path: Path) -> None:
     plain, path = tmp_path / "plain", tmp_path / "any name"
     plain.write_bytes(archive())
     path.write_bytes(PACK[suffix](archive()))
@@ -53,7 +53,7 @@ def test_a_compressed_archive_has_the_answers_of_the_archive_under_any_name(suff
 
 @pytest.mark.parametrize("suffix", PACK)
 @pytest.mark.parametrize("name", [BUILD_ID, f"{BUILD_ID[:2]}/{BUILD_ID[2:]}", "app"])
-def test_a_folder_of_archives_may_have_compressed_ones(suffix: str, name: str, tmp_path: Path) -> None:
+def test_a_folder_of_archives_may_contain_compressed_archives(suffix: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.lidia{suffix}"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(PACK[suffix](archive()))
@@ -63,7 +63,7 @@ def test_a_folder_of_archives_may_have_compressed_ones(suffix: str, name: str, t
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_create_writes_a_compressed_archive_by_its_name_and_equal_bytes_each_time(suffix: str, tmp_path: Path) -> None:
+def test_create_compresses_by_the_name_of_the_output_and_is_reproducible(suffix: str, tmp_path: Path) -> None:
     plain = tmp_path / "plain.lidia"
     assert run("lidia", "create", compiled(), "-o", plain).returncode == 0
     written = []
@@ -102,7 +102,7 @@ def test_a_cut_archive_is_an_error_at_every_byte(suffix: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_a_damaged_byte_is_an_error_or_changes_nothing(suffix: str, tmp_path: Path) -> None:
+def test_a_damaged_byte_is_an_error_or_changes_no_answer(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
     errors: list[str] = []
     data = compress(archive(3), suffix)
@@ -126,7 +126,7 @@ def compress(data: bytes, suffix: str) -> bytes:
     return out.getvalue()
 
 
-def test_what_is_compressed_and_no_archive_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_other_compressed_files_are_not_taken_for_archives(tmp_path: Path) -> None:
     path = tmp_path / "module.ko.gz"
     path.write_bytes(gzip.compress(compiled().read_bytes()))
     with pytest.raises(LidiaError, match="not an archive"):

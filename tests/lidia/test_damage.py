@@ -1,4 +1,4 @@
-"""Damaged and hostile archives: a LidiaError that says what and where, or the same answers; never a crash."""
+"""Damaged archives raise a LidiaError with the part and offset, or give the same answers; they never crash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHOLE = archive(NESTED, extra=lidia.Extra(build_id="abcd", machine="x86_64"))
 
 
 def answers(data: bytes) -> list[object] | None:
-    """The answers, or None when a LidiaError says why there are none. All ways of asking must end well."""
+    """Return the answers of every kind of lookup, or None after a LidiaError."""
     try:
         with lidia.from_bytes(data) as opened:
             opened.verify()
@@ -62,7 +62,7 @@ def test_every_flipped_byte_ends_in_answers_or_an_error() -> None:
     assert answered > len(WHOLE)  # a third of them, at least
 
 
-def test_every_flipped_bit_of_the_sections_is_seen_by_the_checksums() -> None:
+def test_the_checksums_detect_every_flipped_bit_of_the_sections() -> None:
     end = lidia.from_bytes(WHOLE).header.end
     for at in range(0x80, end):
         data = bytearray(WHOLE)
@@ -145,7 +145,7 @@ def test_a_name_outside_the_strings_is_an_error_for_its_address_only(make) -> No
         ]
 
 
-def test_a_text_whose_length_leaves_the_strings_is_an_error() -> None:
+def test_a_text_that_extends_past_the_strings_is_an_error() -> None:
     strings, at = prefixed(b"good", b"last")
     strings = strings[: at[b"last"]] + struct.pack("<I", 0xFFFFFFFF) + b"last"
     with (
@@ -170,7 +170,7 @@ def test_line_entries_outside_the_tables_are_an_error_for_their_address_only() -
         assert (found.line.tolist(), found.faults) == ([7, 0, 0, 0], 3)
 
 
-def test_ranges_out_of_order_are_reported_by_verify_and_still_safe() -> None:
+def test_verify_reports_ranges_out_of_order_and_lookups_are_safe() -> None:
     strings, at = prefixed(b"f")
     rows = [(vaddr, 8, 0, at[b"f"], *[0] * 5) for vaddr in (64, 8, 32, 0)]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
@@ -178,7 +178,7 @@ def test_ranges_out_of_order_are_reported_by_verify_and_still_safe() -> None:
         list(opened.lookup_many(range(100)))
 
 
-def test_chains_without_end_are_cut() -> None:
+def test_the_length_of_chains_is_bounded() -> None:
     strings, at = prefixed(b"f")
     rows = [(i, 1 << 20, 5000 - i, at[b"f"], *[0] * 5) for i in range(5000)]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
@@ -190,7 +190,7 @@ def test_chains_without_end_are_cut() -> None:
         assert len(opened.lookup(4999)) == len(opened.lookup_many([4999])[0]) == 512
 
 
-def test_a_damaged_extra_section_is_reported_and_lookups_go_on() -> None:
+def test_a_damaged_extra_section_is_reported_and_lookups_still_work() -> None:
     header = lidia.from_bytes(WHOLE).header
     for at in range(header.end, len(WHOLE)):
         data = bytearray(WHOLE)
@@ -214,7 +214,7 @@ def test_chunks_of_later_versions_are_skipped() -> None:
         assert opened.verify() == []
 
 
-def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     for content in (b"", b".di", b".dia", b"\x7fELF" + bytes(200), os.urandom(127)):
         path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The table of frames that lookup_many returns: a sequence of chains, and columns."""
+"""FrameTable, the result of lookup_many: a sequence of chains, and columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def archive() -> lidia.Table:
     return lidia.from_bytes(forged_archive(NESTED))
 
 
-def test_it_is_a_sequence_of_chains_that_can_be_sliced(archive: lidia.Table) -> None:
+def test_a_table_is_a_sequence_of_chains_that_can_be_sliced(archive: lidia.Table) -> None:
     found = archive.lookup_many(ASKED)
     chains = [archive.lookup(vaddr) for vaddr in ASKED]
     assert len(found) == 5
@@ -73,7 +73,7 @@ def test_columns_have_an_item_for_each_frame(archive: lidia.Table) -> None:
         found.line[0] = 7
 
 
-def test_it_pickles_with_all_it_says_and_needs_no_archive_then(archive: lidia.Table) -> None:
+def test_a_pickled_table_needs_no_archive(archive: lidia.Table) -> None:
     found = archive.lookup_many(ASKED)
     want = list(found)
     copies = [pickle.loads(pickle.dumps(found)), pickle.loads(pickle.dumps(found[1:][::-1]))]
@@ -87,7 +87,7 @@ def test_it_pickles_with_all_it_says_and_needs_no_archive_then(archive: lidia.Ta
     assert pickle.loads(pickle.dumps(copies[1])) == copies[1]
 
 
-def test_faults_are_counted_also_in_slices_and_copies() -> None:
+def test_slices_and_copies_count_faults() -> None:
     strings, at = prefixed(b"f")
     rows = [(8 * i, 8, 0, at[b"f"], 0, i, 1, 0, 0) for i in range(3)]
     with lidia.from_bytes(Forged(rows, strings, [(0, 7)]).bytes()) as opened:
@@ -96,7 +96,7 @@ def test_faults_are_counted_also_in_slices_and_copies() -> None:
     assert pickle.loads(pickle.dumps(found)).faults == 2
 
 
-def test_it_becomes_an_arrow_table(archive: lidia.Table) -> None:
+def test_a_table_converts_to_arrow(archive: lidia.Table) -> None:
     pytest.importorskip("pyarrow", reason="no pyarrow here (pip install pyarrow)")
     found = archive.lookup_many(ASKED)
     rows = found.to_arrow().to_pylist()
@@ -107,7 +107,7 @@ def test_it_becomes_an_arrow_table(archive: lidia.Table) -> None:
     assert found[1:2].to_arrow().num_rows == 0
 
 
-def test_it_becomes_a_pandas_frame(archive: lidia.Table) -> None:
+def test_a_table_converts_to_pandas(archive: lidia.Table) -> None:
     pytest.importorskip("pandas", reason="no pandas here (pip install pandas)")
     found = archive.lookup_many(ASKED)
     rows = found.to_pandas()
@@ -117,7 +117,7 @@ def test_it_becomes_a_pandas_frame(archive: lidia.Table) -> None:
 
 
 @pytest.mark.parametrize(("module", "method"), [("pyarrow", "to_arrow"), ("pandas", "to_pandas")])
-def test_what_is_not_installed_is_named_with_the_remedy(
+def test_a_missing_dependency_is_named_with_the_remedy(
     archive: lidia.Table, monkeypatch: pytest.MonkeyPatch, module: str, method: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -126,7 +126,7 @@ def test_what_is_not_installed_is_named_with_the_remedy(
     assert caught.value.name == module
 
 
-def test_frames_that_many_lookups_return_are_whole_and_out_of_the_garbage_collectors_sight() -> None:
+def test_frames_are_complete_and_not_tracked_by_the_garbage_collector() -> None:
     builder = lidia.Builder()
     for index in range(3000):
         builder.add(lidia.Range(vaddr=0x1000 + 16 * index, length=16, function=f"f{index}", file="a.c"))
@@ -137,7 +137,7 @@ def test_frames_that_many_lookups_return_are_whole_and_out_of_the_garbage_collec
     assert not any(gc.is_tracked(chain) or gc.is_tracked(chain[0]) for chain in chains)
 
 
-def test_frames_of_the_same_content_are_one_object_and_no_others_are() -> None:
+def test_only_frames_of_equal_content_are_one_object() -> None:
     builder = lidia.Builder()
     shown: list[dict[str, Any]] = [
         {"function": function, "file": file, "line_table": [(0, line)], "source": source}
@@ -166,14 +166,14 @@ def test_frames_of_the_same_content_are_one_object_and_no_others_are() -> None:
         located(columns=(5, 5, 5, 5, 3), discriminators=(0, 2, 0, 2, 0)),
     ],
 )
-def test_frames_of_other_columns_or_discriminators_are_others(different: Ranges) -> None:
+def test_frames_of_other_columns_or_discriminators_are_other_objects(different: Ranges) -> None:
     with lidia.from_bytes(to_bytes(different)) as table:
         asked = [0x1000, 0x1004, 0x1010, 0x1014]
         assert [table.lookup(vaddr) for vaddr in asked] == list(table.lookup_many(asked))
         assert len({table.lookup(vaddr) for vaddr in asked}) == 4
 
 
-def test_what_many_lookups_made_is_freed_with_the_table() -> None:
+def test_cached_frames_are_freed_with_the_table() -> None:
     many = 80_000  # more than are remembered
     builder = lidia.Builder()
     for index in range(many):

@@ -1,4 +1,4 @@
-"""The Go package's archives: written to the byte, read with answers no worse than its own."""
+"""Archives of the Go package: written byte for byte, and read with answers no worse than its own."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_every_width_and_both_encodings_are_read(make, va_width: int, width: int
 
 
 def both_ways(rows: list[tuple[int, ...]], strings: bytes, address: int) -> list[str]:
-    """The functions at an address, walked to and by links, which must agree."""
+    """Return the functions at an address; searching with and without links must agree."""
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
         walked = names(opened.lookup(address))
         linked = opened.lookup_many(array("Q", [address]))
@@ -124,12 +124,12 @@ def test_archives_with_aliases_zero_sizes_and_nested_functions_get_the_function_
     assert both_ways(rows, strings, 15) == []
 
 
-def test_an_inlined_range_without_a_function_is_an_answer() -> None:
+def test_an_inlined_range_without_a_function_is_found() -> None:
     strings, at = prefixed(b"lost")
     assert both_ways([(16, 8, 3, at[b"lost"], *[0] * 5)], strings, 17) == ["lost"]
 
 
-def test_a_range_that_leaves_the_address_space_ends_with_it() -> None:
+def test_a_range_past_the_end_of_the_address_space_ends_with_it() -> None:
     strings, at = prefixed(b"f")
     forged = Forged([(0xFFFFFFFFFFFFFF00, 0xFFFFFFFFFFFFFFFF, 0, at[b"f"], *[0] * 5)], strings, va_width=8, width=8)
     with lidia.from_bytes(forged.bytes()) as opened:
@@ -137,7 +137,7 @@ def test_a_range_that_leaves_the_address_space_ends_with_it() -> None:
         assert opened.lookup(5) == ()
 
 
-def test_many_siblings_are_not_walked_over_again_and_again() -> None:
+def test_lookups_among_many_siblings_take_bounded_time() -> None:
     strings, at = prefixed(b"f", b"i")
     rows = [(0, 1 << 20, 0, at[b"f"], *[0] * 5), *((8 * i, 4, 1, at[b"i"], *[0] * 5) for i in range(1, 30_000))]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
@@ -145,7 +145,7 @@ def test_many_siblings_are_not_walked_over_again_and_again() -> None:
             assert names(opened.lookup(8 * i + 5)) == ["f"]
 
 
-def test_trailing_bytes_of_others_are_no_matter() -> None:
+def test_unknown_trailing_bytes_are_ignored() -> None:
     strings, at = prefixed(b"f")
     data = Forged([(16, 8, 0, at[b"f"], *[0] * 5)], strings, tail=b"something else, 32 bytes or more of it").bytes()
     with lidia.from_bytes(data, crc=True) as opened:
@@ -154,7 +154,7 @@ def test_trailing_bytes_of_others_are_no_matter() -> None:
         assert opened.info().trailing_size == 38
 
 
-def test_a_string_table_without_the_usual_start_is_told_by_whether_it_parses_to_its_end() -> None:
+def test_a_string_table_without_the_usual_start_is_length_prefixed_if_it_parses() -> None:
     with lidia.from_bytes(Forged([(16, 8, 0, 0, *[0] * 5)], b"\1\0\0\0f\2\0\0\0gh").bytes()) as opened:
         assert (opened.encoding, names(opened.lookup(17))) == ("length", ["f"])
     with lidia.from_bytes(Forged([(16, 8, 0, 5, *[0] * 5)], b"main\0gh\0").bytes()) as opened:

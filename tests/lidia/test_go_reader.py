@@ -1,4 +1,4 @@
-"""Archives of whence read by the Go package: the same functions and files as whence gives, at every address."""
+"""The Go package reads whence's archives and finds the same functions and files at every address."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_both_readers_give_the_same_files_for_go(flags: str, tmp_path: Path) -> 
 
 
 def test_names_are_stored_in_the_order_of_the_symbol_table() -> None:
-    """Symbols out of address order, one name twice, and one that is no function: the Go package visits them so."""
+    """The symbols are not in address order, a name occurs twice, and one symbol is not a function."""
     code = Section(".text", bytes(0x40), vaddr=0x401000, flags=6)
     symbols = [
         Symbol("zebra", 0x401020, 0x10),

@@ -1,4 +1,4 @@
-"""Frames and texts are kept: answers stay right whatever is asked, in whatever order, and however much."""
+"""Caches of frames and texts never change answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from whence import lidia
 from whence.lidia.writer import to_bytes
 
 
-def test_more_functions_and_frames_than_are_kept_all_keep_their_names() -> None:
+def test_more_functions_and_frames_than_fit_the_caches_keep_their_names() -> None:
     count = 150_000
     ranges = [R(0x1000 + 16 * n, 16, 0, f"f{n}", f"{n % 7}.c", ((0, n + 1), (8, n + 2))) for n in range(count)]
     archive = lidia.from_bytes(to_bytes(table(Names(), ranges)), demangle=str.upper)
@@ -20,7 +20,7 @@ def test_more_functions_and_frames_than_are_kept_all_keep_their_names() -> None:
             assert (frame.function, frame.file, frame.line) == (f"F{n}", f"{n % 7}.c", line)
 
 
-def test_one_by_one_and_at_once_agree_before_and_after_links_are_made() -> None:
+def test_single_and_batch_lookups_agree_before_and_after_links_are_made() -> None:
     ranges = []
     for n in range(3000):
         ranges += [R(0x1000 + 32 * n, 32, 0, f"f{n}", "a.c", ((0, 1),)),

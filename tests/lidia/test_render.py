@@ -1,4 +1,4 @@
-"""Answers as text."""
+"""Answers as text in the styles llvm, gnu and json."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_json_form(opened: lidia.Table) -> None:
     )
 
 
-def test_any_text_is_valid_json_and_comes_back() -> None:
+def test_any_text_becomes_valid_json_that_decodes_to_the_text() -> None:
     names = ['a"b\\c', "tab\there\x01", "é漢🎈", "bad\udcff\udc80", "\udce2\udc82", "\udced\udca0\udc80"]
     builder = lidia.Builder()
     for place, name in enumerate(names):
@@ -120,7 +120,7 @@ def test_linkage_names_are_demangled_once(opened: lidia.Table) -> None:
     assert asked == ["_Z3fooi"]
 
 
-def test_only_names_that_begin_as_linkage_names_do_are_demangled() -> None:
+def test_only_names_that_begin_like_linkage_names_are_demangled() -> None:
     names = ["__GI_printf", "__libc_start", "_start", "__Z3fooi", "____Z3foo_block_invoke", "_RNvCs1_1a1f", "?f@@YAXXZ"]
     builder = lidia.Builder()
     for place, name in enumerate(names):
@@ -165,7 +165,7 @@ def test_a_renderer_refuses_other_styles_and_answers_vaddrs_of_any_size() -> Non
         assert repr(Renderer(table, "gnu")) == "<lidia.Renderer of <lidia.Table in memory: 1 ranges>: gnu>"
 
 
-def test_lines_that_are_no_addresses_are_named() -> None:
+def test_invalid_lines_are_listed() -> None:
     queries = Queries(b" 0x10 \nmain\n\n" + b"f" * 17 + b"\nFF")
     assert queries.vaddrs.tolist() == [0x10, *[(1 << 64) - 1] * 3, 0xFF]
     assert queries.is_bad.tolist() == [0, 1, 1, 1, 0]
@@ -173,7 +173,7 @@ def test_lines_that_are_no_addresses_are_named() -> None:
     assert repr(queries) == "<Queries: 5 addresses>"
 
 
-def test_readable_names_are_kept_until_there_are_too_many() -> None:
+def test_readable_names_are_cached_up_to_a_limit() -> None:
     names = [f"_Z{number:03}f" for number in range(500)]
     made = lidia.from_bytes(
         lidia.to_bytes(table(Names(), [R(0x10 * row, 8, 0, name) for row, name in enumerate(names)]))
@@ -201,7 +201,7 @@ def test_readable_names_are_kept_until_there_are_too_many() -> None:
     assert len(asked) > 500  # they were forgotten meanwhile
 
 
-def test_a_name_longer_than_all_that_may_be_kept_is_not_kept(opened: lidia.Table) -> None:
+def test_a_name_larger_than_the_cache_is_not_cached(opened: lidia.Table) -> None:
     kept = ReadableNames(1, 8, 10)
     made = iter(["foo(int, int)", "foo(int, int)", "foo(int)"])  # the last one is kept
     for shown in (b"foo(int, int)", b"foo(int, int)", b"foo(int)", b"foo(int)"):
@@ -210,7 +210,7 @@ def test_a_name_longer_than_all_that_may_be_kept_is_not_kept(opened: lidia.Table
         assert texts.text(0) == shown
 
 
-def test_an_error_of_the_demangler_is_raised_and_nothing_of_it_kept(opened: lidia.Table) -> None:
+def test_an_error_of_the_demangler_is_raised_and_nothing_is_cached(opened: lidia.Table) -> None:
     kept = ReadableNames(1, 8, 100)
     texts = opened.texts_of(opened.find_frames(array("Q", [0x1010])))
     with pytest.raises(ZeroDivisionError):

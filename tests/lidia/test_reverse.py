@@ -1,4 +1,4 @@
-"""From names and lines back to vaddrs: what find and find_line return is what lookup says there, and all of it."""
+"""find and find_line return all vaddrs where lookup gives the name or line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_each_byte_of_a_line_is_found_and_no_other(program: Path) -> None:
         assert binary.find_line("ogram.c", line) == binary.find_line("program.c", 1000) == []
 
 
-def test_a_readable_name_finds_what_the_linker_calls_otherwise(tmp_path: Path) -> None:
+def test_a_readable_name_finds_functions_by_their_linkage_names(tmp_path: Path) -> None:
     text = Section(".text", bytes(0x100), flags=6, vaddr=0x1000)
     symbols = [Symbol("_ZN2ns3addEii", 0x1000, 16), Symbol("_ZN2ns3addEd", 0x1010, 16)]
     (tmp_path / "elf").write_bytes(forge([text], symbols=symbols))

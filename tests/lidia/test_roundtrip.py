@@ -1,4 +1,4 @@
-"""Archives written and read again."""
+"""Archives are read as they were written."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_addresses_outside_of_64_bits_have_no_answer() -> None:
         assert list(opened.lookup_many([-1, 1 << 64, 0x1041])) == [(), (), opened.lookup(0x1041)]
 
 
-def test_ranges_come_back_as_they_went_in() -> None:
+def test_ranges_are_read_as_they_were_written() -> None:
     with lidia.from_bytes(archive(NESTED)) as opened:
         back = [
             R(r.vaddr, r.length, r.depth, r.function, r.file, tuple(r.line_table),
@@ -111,7 +111,7 @@ def test_ranges_out_of_order_are_refused() -> None:
         archive(NESTED[::-1])
 
 
-def test_a_path_is_written_beside_and_renamed(tmp_path: Path) -> None:
+def test_a_path_is_written_to_a_temporary_file_and_renamed(tmp_path: Path) -> None:
     path = tmp_path / "a.lidia"
     path.write_bytes(b"old")
     done = lidia.write(table(Names(), NESTED), path)
@@ -124,7 +124,7 @@ def test_a_path_is_written_beside_and_renamed(tmp_path: Path) -> None:
         assert opened.lookup(0x1041)[0].function == "next"
 
 
-def test_what_cannot_seek_gets_the_same_bytes() -> None:
+def test_files_that_cannot_seek_get_the_same_bytes() -> None:
     class Pipe(io.BytesIO):
         def seekable(self) -> bool:
             return False
@@ -157,7 +157,7 @@ def test_sources_survive_as_bytes_and_as_runs() -> None:
             ]
 
 
-def test_a_demangler_turns_functions_only_and_each_once() -> None:
+def test_a_demangler_is_called_once_for_each_function() -> None:
     asked: list[str] = []
 
     def turn(name: str) -> str:
@@ -171,7 +171,7 @@ def test_a_demangler_turns_functions_only_and_each_once() -> None:
     assert asked == ["inner", "outer", "main"]
 
 
-def test_a_closed_archive_says_so() -> None:
+def test_a_closed_archive_raises_value_error() -> None:
     opened = lidia.from_bytes(archive(NESTED))
     opened.close()
     opened.close()
@@ -208,7 +208,7 @@ TREES = st.lists(
 
 
 @given(TREES, st.sampled_from(["length", "nul"]))
-def test_whatever_is_built_is_whole_and_both_ways_of_asking_agree(
+def test_built_archives_are_valid_and_single_and_batch_lookups_agree(
     raw: list[tuple[int, int, int, str, int]], strings: str
 ) -> None:
     builder = lidia.Builder()

@@ -1,4 +1,4 @@
-"""Where functions start: from DIEs and Go's records, through the archive, to frames."""
+"""Start lines of functions: from DIEs and Go's records, through the archive, to frames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def declared(file: int, line: int) -> list[tuple[int, int, object]]:
 
 
 def unit(debug: Debug, *children: Die, directory: str = "/src", name: bytes = b"main.c", language: int = 12) -> Debug:
-    """A unit with a line program of its own: file 1 is DIRECTORY/NAME, file 2 DIRECTORY/include/util.h."""
+    """Return a unit with a line program: file 1 is DIRECTORY/NAME, file 2 DIRECTORY/include/util.h."""
     at = len(debug.line)
     files = ((name, 0), (b"util.h", 1))
     debug.line += lines(ROWS, version=debug.version if debug.version < 5 else 4, files=files)
@@ -59,7 +59,7 @@ def read(debug: Debug, alt: Debug | None = None) -> Ranges:
 
 
 def looked_up(found: Ranges, vaddr: int) -> list[tuple[str, str, int, int]]:
-    """(function, file, line, start line) of the frames, from an archive of the ranges; both ways of asking agree."""
+    """Return (function, file, line, start line) of the frames; single and batch lookups must agree."""
     archive = lidia.from_bytes(to_bytes(merge([found])))
     one = archive.lookup(vaddr)
     many = archive.lookup_many([vaddr])
@@ -69,7 +69,7 @@ def looked_up(found: Ranges, vaddr: int) -> list[tuple[str, str, int, int]]:
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
-def test_frames_say_where_their_functions_start(version: int) -> None:
+def test_frames_have_start_lines(version: int) -> None:
     helper = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "helper"), *declared(2, 3)])
     main = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "main"), *declared(1, 2),
         (d.DW_AT_low_pc, d.DW_FORM_addr, 0x1000),
@@ -137,7 +137,7 @@ def test_split_units_count_their_files_in_the_program_of_their_skeleton(version:
     assert starts(info.ranges()) == names
 
 
-def test_lines_that_are_not_there_start_nothing() -> None:
+def test_missing_lines_give_no_start() -> None:
     for attributes in (
         [],
         [(d.DW_AT_decl_line, d.DW_FORM_data1, 5)],
@@ -185,7 +185,7 @@ def test_among_functions_with_the_same_name_and_file_the_last_before_the_line_is
     assert archive.info().starts == 3
 
 
-def test_a_relative_file_that_the_archive_does_not_have_is_the_one_absolute_path_that_ends_with_it() -> None:
+def test_an_absent_relative_path_means_the_only_absolute_path_that_ends_with_it() -> None:
     ranges = [R(0x1000, 8, 0, "f", "/build/x/src/a.c", ((0, 12),)), R(0x1010, 8, 0, "g", "/build/x/src/b.c", ((0, 2),)),
               R(0x1020, 8, 0, "h", "/other/src/b.c", ((0, 3),))]  # fmt: skip
     found = with_starts(ranges, [("f", "./src/a.c", 10), ("g", "src/b.c", 1), ("h", "rc/b.c", 1)])
@@ -201,13 +201,13 @@ def test_both_encodings_of_strings_keep_starts(strings: str) -> None:
     assert archive.verify() == []
 
 
-def test_an_archive_without_lines_or_in_gos_manner_has_no_starts() -> None:
+def test_archives_without_lines_or_for_go_have_no_start_lines() -> None:
     for options in ({"lines": False}, {"files": False}, {"compat": "go"}):
         found = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
         assert lidia.from_bytes(to_bytes(found, **options)).info().starts == 0
 
 
-def test_a_range_comes_back_with_its_start_line_as_it_was_added() -> None:
+def test_a_range_is_read_with_its_start_line() -> None:
     builder = lidia.Builder()
     builder.add(vaddr=0x1000, length=8, function="f", file="a.c", line_table=[(0, 12)], start_line=10)
     builder.add(vaddr=0x1010, length=8, function="g", file="a.c")
@@ -220,7 +220,7 @@ def test_a_range_comes_back_with_its_start_line_as_it_was_added() -> None:
         builder.add(vaddr=0, length=1, function="f", file="a.c", start_line=-1)
 
 
-def test_damaged_starts_are_reported_and_lookups_go_on() -> None:
+def test_damaged_start_lines_are_reported_and_lookups_still_work() -> None:
     rows = [("f", "a.c", 10), ("g", "a.c", 20)]
     data = bytearray(
         to_bytes(with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),)), R(0x1010, 4, 0, "g", "a.c")], rows))
@@ -241,7 +241,7 @@ def test_damaged_starts_are_reported_and_lookups_go_on() -> None:
     assert any("20 bytes are not a multiple of 12" in problem for problem in archive.verify())
 
 
-def test_go_records_say_where_functions_and_inlined_calls_start() -> None:
+def test_go_records_have_start_lines_of_functions_and_inlined_calls() -> None:
     nodes = [Node("main.helper", -1, 0, 11, 4, start=30)]
     main = Function("main.main", 32, lines=[(0, 10), (8, 31), (16, 12)], files=[(0, 0)],
                     inlined=[(0, -1), (8, 0), (16, -1)], nodes=nodes, start=9)  # fmt: skip
@@ -255,7 +255,7 @@ def test_go_records_say_where_functions_and_inlined_calls_start() -> None:
 
 
 @pytest.mark.parametrize("since", ["1.2", "1.16", "1.18"])
-def test_older_records_say_nothing_of_starts(since: str) -> None:
+def test_older_go_records_have_no_start_lines(since: str) -> None:
     first = 1 if since == "1.2" else 0
     data = program([Function("main.main", 32, lines=[(0, 10)], files=[(0, first)], start=9)], since=since)
     found = Pclntab.find(ElfFile.from_bytes(data))

@@ -309,21 +309,21 @@ class Archive:
         cache: ObjectCache = self._functions if function else self._texts
         if offset == 0 and not function:
             return ""  # no file, even if the strings begin with another text
-        result = cache.get(offset, 0)
-        if result is not None:
-            return result
-        result = self._decoded(offset)
-        if not result:
-            return result
+        text = cache.get(offset, 0)
+        if text is not None:
+            return text
+        text = self._decoded(offset)
+        if not text:
+            return text
         if function and self._demangle is not None:
-            result = self._demangle(result)
-        self._characters += len(result)
+            text = self._demangle(text)
+        self._characters += len(text)
         if self._characters > CACHED_CHARACTERS:
             self._empty_caches()
-            self._characters = len(result)
+            self._characters = len(text)
             cache = self._functions if function else self._texts
-        cache.put(offset, 0, result)
-        return result
+        cache.put(offset, 0, text)
+        return text
 
     @cython.cfunc
     def _decoded(self, offset: cython.ulonglong):
@@ -341,9 +341,9 @@ class Archive:
     def _frame_of(self, content: cython.pointer(Content)):
         """Return the frame with this content; None on a fault."""
         if content.cacheable:
-            result = self._frames.get(content.key, content.more)
-            if result is not None:
-                return result
+            frame = self._frames.get(content.key, content.more)
+            if frame is not None:
+                return frame
         self._functions.expect(content.function, 0)
         self._texts.expect(content.file, 0)
         function, file = self._text(content.function, True), self._text(content.file, False)
@@ -351,19 +351,19 @@ class Archive:
             return None
         if self._frame is None:
             self._load_frames()
-        result = PyType_GenericAlloc(self._frame, FRAME_FIELDS)
-        put(result, 0, function)
-        put(result, 1, file)
-        put(result, 2, content.line)
-        put(result, 3, content.inlined)
-        put(result, 4, self._sources[content.source if content.source < len(self._sources) else 0])
-        put(result, 5, start_of(self.view, content.function, content.file, content.line))
-        put(result, 6, content.column)
-        put(result, 7, content.discriminator)
-        untrack(result)
+        frame = PyType_GenericAlloc(self._frame, FRAME_FIELDS)
+        put(frame, 0, function)
+        put(frame, 1, file)
+        put(frame, 2, content.line)
+        put(frame, 3, content.inlined)
+        put(frame, 4, self._sources[content.source if content.source < len(self._sources) else 0])
+        put(frame, 5, start_of(self.view, content.function, content.file, content.line))
+        put(frame, 6, content.column)
+        put(frame, 7, content.discriminator)
+        untrack(frame)
         if content.cacheable:
-            self._frames.put(content.key, content.more, result)
-        return result
+            self._frames.put(content.key, content.more, frame)
+        return frame
 
     @cython.cfunc
     def _load_frames(self):
@@ -800,7 +800,7 @@ class Texts:
         size: cython.p_uint = cython.cast(cython.p_uint, sized(self.size, count))
         linkage: cython.p_uint = cython.cast(cython.p_uint, sized(self.linkage, self.functions))
         row: cython.Py_ssize_t
-        result: cython.Py_ssize_t = 0
+        names: cython.Py_ssize_t = 0
         length: cython.longlong
         for row in range(count):
             length = size_of(view, offset[row])
@@ -809,9 +809,9 @@ class Texts:
             start[row] = offset[row] + (0 if view.nul else LENGTH_PREFIX)
             size[row] = cython.cast(cython.uint, length)
             if row < self.functions and length > 2 and is_linkage_name(view.string + start[row]):
-                linkage[result] = cython.cast(cython.uint, row)
-                result += 1
-        self.linkage.vector.count = result
+                linkage[names] = cython.cast(cython.uint, row)
+                names += 1
+        self.linkage.vector.count = names
 
     @cython.cfunc
     def _add_up(self, rows: Column):
@@ -917,7 +917,7 @@ class ReadableNames:
     def replace(self, texts: Texts, readable: object):
         """Replace linkage names by readable ones, from the cache or by calling `readable` with a str.
 
-        Not safe for use from several threads index a time. Exceptions of `readable` are raised.
+        Not safe for use from several threads at a time. Exceptions of `readable` are raised.
         """
         index: cython.Py_ssize_t
         row: cython.Py_ssize_t
@@ -948,7 +948,7 @@ class ReadableNames:
 @cython.exceptval(check=False)
 @cython.inline
 def is_linkage_name(text: cython.pointer(cython.const[cython.uchar])) -> cython.bint:
-    """Return True if a text of index least three bytes begins with _Z _R _D _T _$ $s $S or ?.
+    """Return True if a text of at least three bytes begins with _Z _R _D _T _$ $s $S or ?.
 
     Up to two more underscores may precede the Z or R.
     """

@@ -545,27 +545,27 @@ class Replies:
             symbol_index = last_not_above(cython.address(self._symbol_starts[0]), count, vaddr)
         if symbol_index < 0:
             return None
-        result = None
+        symbol = None
         if ends[symbol_index]:
             if vaddr >= ends[symbol_index]:
                 return None
-            result = self._symbols.get(symbol_index, 0)
-        if result is None:
+            symbol = self._symbols.get(symbol_index, 0)
+        if symbol is None:
             end, name, file = self._symbol_at(symbol_index)
-            result = (name, file)
+            symbol = (name, file)
             ends[symbol_index] = end
-            self._cache(self._symbols, symbol_index, result, len(name) + len(file))
+            self._cache(self._symbols, symbol_index, symbol, len(name) + len(file))
             if vaddr >= ends[symbol_index]:
                 return None
-        return result
+        return symbol
 
     @cython.cfunc
     def _function(self, offset: cython.ulonglong):
         """Return the shown name of a function; None for an offset outside the strings."""
         view: cython.pointer(View) = self._archive.view
-        result = self._names.get(offset, 0)
-        if result is not None:
-            return result
+        shown = self._names.get(offset, 0)
+        if shown is not None:
+            return shown
         size: cython.longlong = size_of(view, offset)
         if size < 0:
             return None
