@@ -40,7 +40,7 @@ class LogFilter:
         self._report_bits = sum(self._forms.reports)
         self._tail = b""  # the last line, until its end was read
         self._endless = False  # True inside a line longer than MAX_LINE
-        self._held: HeldReport | None = None
+        self._report: HeldReport | None = None
 
     def feed(self, block: bytes) -> bytes:
         """Filter a block of any size; return all complete lines that are not held back."""
@@ -70,11 +70,11 @@ class LogFilter:
     def _lines(self, text: bytes) -> bytes:
         out: list[bytes] = []
         while text:
-            if self._held is None:
+            if self._report is None:
                 text = self._scan(text, out)
             else:
-                text = text[self._held.add(text) :]
-                if self._held.complete:
+                text = text[self._report.add(text) :]
+                if self._report.complete:
                     out.append(self._release())
         return b"".join(out)
 
@@ -85,9 +85,9 @@ class LogFilter:
             if bits := lines[index + 2] & self._report_bits:
                 start = lines[index]
                 out.append(self._namer.name(text[:start], lines[:index]))
-                report = self._forms.reports[bits & -bits]
-                self._held = HeldReport(report)
-                if report.titles:
+                kind = self._forms.reports[bits & -bits]
+                self._report = HeldReport(kind)
+                if kind.titles:
                     self._places.forget()
                     self._namer.forget_answers()
                 return text[start:]
@@ -96,16 +96,16 @@ class LogFilter:
 
     def _release(self) -> bytes:
         """Return the report that was held back, with names."""
-        held, self._held = self._held, None
-        if held is None:
+        report, self._report = self._report, None
+        if report is None:
             return b""
-        if held.program:
-            self._places.add_program(held.program)
+        if report.program:
+            self._places.add_program(report.program)
             self._namer.forget_answers()
-        if held.maps:
-            self._places.learn(held.maps)
+        if report.maps:
+            self._places.learn(report.maps)
             self._namer.forget_answers()
-        return self._namer.name(held.text, self._forms.needles.lines(held.text, self._namer.active).numbers())
+        return self._namer.name(report.text, self._forms.needles.lines(report.text, self._namer.active).numbers())
 
 
 def kernel_offsets_in(blocks: Iterable[bytes]) -> list[int]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 MAX_HELD = 1 << 23  # bytes of a report
 
 
-class Report(NamedTuple):
+class ReportKind(NamedTuple):
     """A kind of report: the needle it starts with, and what announces its modules.
 
     That is the title of a list, or a line that ends the report and has the path of the program.
@@ -22,10 +22,10 @@ class Report(NamedTuple):
 
 LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
 REPORTS = (
-    Report(b"# A fatal error has been detected by the Java Runtime", titles=LISTS),
-    Report(b"@ heap", titles=LISTS),  # gperftools
-    Report(b"%^heap_v2/%d", titles=LISTS),  # jemalloc
-    Report(b"WARNING: ThreadSanitizer: ", ends=(b"SUMMARY: ThreadSanitizer: ", b"==================")),
+    ReportKind(b"# A fatal error has been detected by the Java Runtime", titles=LISTS),
+    ReportKind(b"@ heap", titles=LISTS),  # gperftools
+    ReportKind(b"%^heap_v2/%d", titles=LISTS),  # jemalloc
+    ReportKind(b"WARNING: ThreadSanitizer: ", ends=(b"SUMMARY: ThreadSanitizer: ", b"==================")),
 )
 PROGRAM = re.compile(rb" \((?P<path>/[^\n]{1,4096}?)\+0x[0-9a-f]{1,16}\)")  # in a summary
 MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
@@ -39,7 +39,7 @@ class HeldReport:
         program: the path of the program, "" if unknown.
     """
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ReportKind) -> None:
         self.complete = False
         self.program = ""
         self._report = report

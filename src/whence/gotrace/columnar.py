@@ -275,8 +275,8 @@ class ColumnReader(Closing):
                             new = _BufferPool.new(size // 4 + 1)
                             waiting.append(_decode(part, self.version, self.tables, *new) if size else [])
                         else:
-                            taken = buffers.take(max(ROWS, len(run.data) // 4))
-                            waiting.append(pool.submit(_decode, part, self.version, self.tables, *taken))
+                            reused = buffers.take(max(ROWS, len(run.data) // 4))
+                            waiting.append(pool.submit(_decode, part, self.version, self.tables, *reused))
                     while len(waiting) > self._threads + 1 or (waiting and _done(waiting[0])):
                         yield from _result(waiting.popleft())
             except TraceError:

@@ -301,7 +301,7 @@ def _mappings_by_program(
                 continue
             libraries = [library for library in given if library != path]
             files = [
-                _place_file(path, local_path, program, bias),
+                _file_in_memory(path, local_path, program, bias),
                 *_libraries(elf, memory, program, bias, libraries, sysroot),
             ]
             loads = _RangeSet([load for file in files for load in file.loads])
@@ -313,7 +313,7 @@ def _mappings_by_program(
     return mappings, file_of
 
 
-class PlacedFile(NamedTuple):
+class FileInMemory(NamedTuple):
     """A file in the memory of a process that does not list its mapped files.
 
     `loads` are the [start, end) of all its segments, `mappings` those with code.
@@ -324,7 +324,7 @@ class PlacedFile(NamedTuple):
     mappings: list[Mapping]
 
 
-def _place_file(path: str, local_path: str, program: ElfFile, bias: int) -> PlacedFile:
+def _file_in_memory(path: str, local_path: str, program: ElfFile, bias: int) -> FileInMemory:
     file = SnapshotFile(path, program.build_id, AddressMapper.from_elf(program), stamp_of(local_path), local_path)
     loaded = [segment for segment in program.segments if segment.is_loaded]
     mappings = [
@@ -334,14 +334,14 @@ def _place_file(path: str, local_path: str, program: ElfFile, bias: int) -> Plac
         )
         for segment in loaded if segment.executable
     ]  # fmt: skip
-    return PlacedFile(file, [(segment.vaddr + bias, segment.end + bias) for segment in loaded], mappings)
+    return FileInMemory(file, [(segment.vaddr + bias, segment.end + bias) for segment in loaded], mappings)
 
 
 def _libraries(
     elf: ElfFile, memory: CoreSegments, program: ElfFile, bias: int, given: list[str], sysroot: str
-) -> list[PlacedFile]:
+) -> list[FileInMemory]:
     """Return the libraries of the loader's list: for each the first file that fits, given or at its own path."""
-    libraries: list[PlacedFile] = []
+    libraries: list[FileInMemory] = []
     seen: set[int] = set()
     with ExitStack() as stack:
         given_files = list[tuple[str, ElfFile]]()
@@ -358,11 +358,11 @@ def _libraries(
             path, file = next(fitting, ("", None))
             with suppress(OSError, ElfError, ValueError):
                 if file is not None:
-                    libraries.append(_place_file(loaded.path, path, file, loaded.bias))
+                    libraries.append(_file_in_memory(loaded.path, path, file, loaded.bias))
                     continue
                 with ElfFile.open(local_path := _local_path(loaded.path, sysroot)) as own:
                     if _is_library(elf, memory, own, loaded):
-                        libraries.append(_place_file(loaded.path, local_path, own, loaded.bias))
+                        libraries.append(_file_in_memory(loaded.path, local_path, own, loaded.bias))
     return libraries
 
 

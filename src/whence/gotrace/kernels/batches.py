@@ -5,10 +5,8 @@ from array import array
 import cython
 from cython.cimports.whence.gotrace.kernels import constants as c
 from cython.cimports.whence.gotrace.kernels.layout import EventLayout
-from cython.cimports.whence.gotrace.kernels.uvarint import (
-    read_uvarint,
-    take,
-)
+from cython.cimports.whence.gotrace.kernels.uvarint import take
+from cython.cimports.whence.kernels.bytes import uvarint
 from cython.cimports.whence.kernels.checks import belong
 
 
@@ -94,7 +92,7 @@ def scan(
             for i in range(5):
                 header[i] = 0
             for i in range(numbers):
-                size = read_uvarint(pos, end, cython.address(header[i]))
+                size = uvarint(pos, end, cython.address(header[i]))
                 if size <= 0:
                     fault = c.CUT if size == 0 else c.BAD_UVARINT
                     break

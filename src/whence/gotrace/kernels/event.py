@@ -7,12 +7,8 @@ only some events, stay fast.
 import cython
 from cython.cimports.whence.gotrace.kernels import constants as c
 from cython.cimports.whence.gotrace.kernels.layout import EventLayout
-from cython.cimports.whence.gotrace.kernels.uvarint import (
-    put_padded,
-    read_uvarint,
-    whence_uvarint_size,
-)
-from cython.cimports.whence.kernels.bytes import put_uleb
+from cython.cimports.whence.gotrace.kernels.uvarint import whence_uvarint_size
+from cython.cimports.whence.kernels.bytes import put_padded, put_uleb, uvarint
 
 from whence._base.errors import TraceError
 from whence.gotrace.quoting import event_line
@@ -259,7 +255,7 @@ class Stream:
             event = Event.__new__(Event)
             fault = c.FINE
             for i in range(count):
-                size = read_uvarint(pos, end, cython.address(event._numbers[i]))
+                size = uvarint(pos, end, cython.address(event._numbers[i]))
                 if size <= 0:
                     fault = c.CUT if size == 0 else c.BAD_UVARINT
                     break
@@ -268,7 +264,7 @@ class Stream:
                 if self._layout.flags[kind] & c.IS_STACK:
                     fault = read_frames(event, cython.address(pos), end)
                 else:
-                    size = read_uvarint(pos, end, cython.address(value))
+                    size = uvarint(pos, end, cython.address(value))
                     if size <= 0:
                         fault = c.CUT if size == 0 else c.BAD_UVARINT
                     elif value > cython.cast(cython.ulonglong, end - pos - size):
@@ -323,7 +319,7 @@ def read_frames(event: Event, pos: cython.pointer(cython.p_const_uchar), end: cy
     numbers: list = []
     while count_left:
         for i in range(4):
-            size = read_uvarint(pos[0], end, cython.address(value))
+            size = uvarint(pos[0], end, cython.address(value))
             if size <= 0:
                 return c.CUT if size == 0 else c.BAD_UVARINT
             pos[0] += size
@@ -344,7 +340,7 @@ def padding_of(pos: cython.p_const_uchar, event: Event, has_data: cython.bint):
     i: cython.Py_ssize_t
     padding = bytearray(count)
     for i in range(count):
-        size = read_uvarint(pos, pos + 10, cython.address(value))
+        size = uvarint(pos, pos + 10, cython.address(value))
         pos += size
         extra = size - whence_uvarint_size(value)
         if extra:

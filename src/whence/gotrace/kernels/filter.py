@@ -4,10 +4,7 @@ import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.gotrace.kernels import constants as c
 from cython.cimports.whence.gotrace.kernels.layout import EventLayout
-from cython.cimports.whence.gotrace.kernels.uvarint import (
-    read_uvarint,
-)
-from cython.cimports.whence.kernels.bytes import put_uleb
+from cython.cimports.whence.kernels.bytes import put_uleb, uvarint
 from cython.cimports.whence.kernels.checks import belong
 
 
@@ -94,7 +91,7 @@ class EventFilter:
                 pos += 1
                 rest = pos
                 for i in range(count):
-                    size = read_uvarint(pos, end, cython.address(args[i]))
+                    size = uvarint(pos, end, cython.address(args[i]))
                     if size <= 0:
                         fault = c.OUT_OF_BATCH if size == 0 else c.BAD_UVARINT
                         break
@@ -132,19 +129,12 @@ class EventFilter:
         return (to - first, kept, dropped, running, fault, pos - base)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_running(status: cython.ulonglong) -> cython.bint:
+def is_running(status):
     """Return True if a goroutine of this status has a thread."""
     return status == c.GO_RUNNING or status == c.GO_SYSCALL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def among(value: cython.ulonglong, values: cython.const[cython.ulonglong][::1]) -> cython.bint:
+def among(value, values):
     """Return True if a value is among ascending values."""
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = values.shape[0]

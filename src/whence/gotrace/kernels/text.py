@@ -10,14 +10,8 @@ import cython
 from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
 from cython.cimports.whence.gotrace.kernels import constants as c
 from cython.cimports.whence.gotrace.kernels.layout import EventLayout, name_slot
-from cython.cimports.whence.gotrace.kernels.uvarint import (
-    WHENCE_32_BITS,
-    put_padded,
-    read_decimal,
-    read_uvarint,
-    whence_uvarint_size,
-)
-from cython.cimports.whence.kernels.bytes import LONGEST_ULEB, MORE, put_uleb
+from cython.cimports.whence.gotrace.kernels.uvarint import WHENCE_32_BITS, read_decimal, whence_uvarint_size
+from cython.cimports.whence.kernels.bytes import LONGEST_ULEB, MORE, put_padded, put_uleb, uvarint
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.utf8 import (
     LAST_CHARACTER,
@@ -45,10 +39,7 @@ MATHEMATICAL_SPACE = cython.declare(cython.uint, 0x205F)
 IDEOGRAPHIC_SPACE = cython.declare(cython.uint, 0x3000)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def printable(character: cython.uint, changes: cython.p_const_uint, count: cython.Py_ssize_t) -> cython.bint:
+def printable(character, changes, count):
     """Return True if Go prints a code point unescaped: the number of changes at or before it is odd."""
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = count
@@ -62,10 +53,7 @@ def printable(character: cython.uint, changes: cython.p_const_uint, count: cytho
     return low & 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_hex(out: cython.p_uchar, letter: cython.uchar, value: cython.uint, digits: cython.int) -> cython.p_uchar:
+def put_hex(out, letter, value, digits):
     """Write a backslash, the letter, and the value in hex; return the end."""
     hexadecimal: cython.p_const_char = b"0123456789abcdef"
     i: cython.int
@@ -76,17 +64,7 @@ def put_hex(out: cython.p_uchar, letter: cython.uchar, value: cython.uint, digit
     return out + 2 + digits
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_quoted(
-    pos: cython.p_const_uchar,
-    end: cython.p_const_uchar,
-    out: cython.p_uchar,
-    out_end: cython.p_uchar,
-    changes: cython.p_const_uint,
-    count: cython.Py_ssize_t,
-) -> cython.p_uchar:
+def put_quoted(pos, end, out, out_end, changes, count):
     """Quote bytes like strconv.Quote; return the end, or NULL if `out` is full."""
     short: cython.p_const_char = b"abtnvfr"  # for 7 to 13
     byte: cython.uchar
@@ -133,10 +111,7 @@ def put_quoted(
     return out + 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_character(to: cython.p_uchar, character: cython.uint) -> cython.p_uchar:
+def put_character(to, character):
     """Write a code point in UTF-8; return the end."""
     if character < ONE_BYTE_END:
         to[0] = character
@@ -157,10 +132,7 @@ def put_character(to: cython.p_uchar, character: cython.uint) -> cython.p_uchar:
     return to + 4
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def digit_of(byte: cython.uint, base: cython.uint) -> cython.int:
+def digit_of(byte, base):
     """Return the value of a digit in base 8 or 16, or -1."""
     value: cython.uint = byte - 48
     if value > 9:
@@ -170,12 +142,7 @@ def digit_of(byte: cython.uint, base: cython.uint) -> cython.int:
     return value if value < base else -1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def escaped(
-    pos: cython.p_const_uchar, end: cython.p_const_uchar, quote: cython.uchar, to: cython.pointer(cython.p_uchar)
-) -> cython.p_const_uchar:
+def escaped(pos, end, quote, to):
     """Read the escape sequence after a backslash and write its bytes; NULL if Go has no such escape."""
     letter: cython.uchar
     digits: cython.int = 0
@@ -235,16 +202,7 @@ def escaped(
     return pos
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_unquoted(
-    pos: cython.p_const_uchar,
-    end: cython.p_const_uchar,
-    to: cython.p_uchar,
-    out_end: cython.p_uchar,
-    fault: cython.p_int,
-) -> cython.p_uchar:
+def put_unquoted(pos, end, to, out_end, fault):
     """Write the bytes of a Go literal (all of pos to end), like strconv.Unquote; return the end."""
     quote: cython.uchar
     size: cython.int
@@ -330,13 +288,7 @@ def unquote(data: cython.const[cython.uchar][::1], out: cython.uchar[::1]) -> in
 # A line, read the general way
 
 
-Token = cython.struct(start=cython.p_const_uchar, stop=cython.p_const_uchar)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def space_size(pos: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.int:
+def space_size(pos, end):
     """Return the size of the white space (unicode.IsSpace) at `pos`, 0 for another character."""
     character: cython.uint = pos[0]
     size: cython.int = 1
@@ -358,10 +310,7 @@ def space_size(pos: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.i
     return 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def next_token(pos: cython.p_const_uchar, end: cython.p_const_uchar) -> Token:
+def next_token(pos, end):
     """Return the next characters that are neither white space nor a comment; empty at the end of the line."""
     token: Token
     size: cython.int
@@ -378,10 +327,7 @@ def next_token(pos: cython.p_const_uchar, end: cython.p_const_uchar) -> Token:
     return token
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def leading_zeros(pos: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.int:
+def leading_zeros(pos, end):
     """Return the number of leading zeros of a number (at most 11): one for each byte of padding."""
     count: cython.int = 0
     while end - pos > 1 and pos[0] == ord("0") and count < 11:
@@ -475,7 +421,7 @@ def put_number(
     fault: cython.p_int,
 ) -> cython.p_uchar:
     """Read a number from pos[0] and write it in decimal; return the end. Faults: CUT, BAD_UVARINT."""
-    width: cython.int = read_uvarint(pos[0], end, value)
+    width: cython.int = uvarint(pos[0], end, value)
     if width <= 0:
         fault[0] = c.CUT if width == 0 else c.BAD_UVARINT
         return to
@@ -485,19 +431,7 @@ def put_number(
     return put_decimal(to, value[0])
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_frames(
-    to: cython.p_uchar,
-    out_end: cython.p_uchar,
-    pos: cython.pointer(cython.p_const_uchar),
-    end: cython.p_const_uchar,
-    count: cython.ulonglong,
-    layout: EventLayout,
-    keep_padding: cython.bint,
-    fault: cython.p_int,
-) -> cython.p_uchar:
+def put_frames(to, out_end, pos, end, count, layout, keep_padding, fault):
     """Write the lines of a stack's frames; return the end. Faults: CUT, FULL, BAD_UVARINT."""
     frame: cython.ulonglong = 0
     index: cython.int
@@ -515,22 +449,10 @@ def put_frames(
     return to
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_data(
-    to: cython.p_uchar,
-    out_end: cython.p_uchar,
-    pos: cython.pointer(cython.p_const_uchar),
-    end: cython.p_const_uchar,
-    layout: EventLayout,
-    changes: cython.const[cython.uint][::1],
-    keep_padding: cython.bint,
-    fault: cython.p_int,
-) -> cython.p_uchar:
+def put_data(to, out_end, pos, end, layout, changes, keep_padding, fault):
     """Write the line of an event's data, quoted; return the end. Faults: CUT, FULL, BAD_UVARINT."""
     size: cython.ulonglong = 0
-    width: cython.int = read_uvarint(pos[0], end, cython.address(size))
+    width: cython.int = uvarint(pos[0], end, cython.address(size))
     extra: cython.int
     if width <= 0:
         fault[0] = c.CUT if width == 0 else c.BAD_UVARINT
@@ -643,23 +565,6 @@ def from_wire(
 # Text to wire
 
 
-Cursor = cython.struct(
-    pos=cython.p_const_uchar,  # start of the next line
-    end=cython.p_const_uchar,  # end of the text
-    last=cython.bint,  # True if the source ends there: the last line may lack a newline
-    line=cython.p_const_uchar,  # the current line ...
-    stop=cython.p_const_uchar,  # ... and its end, without newline and one \r
-    lines=cython.Py_ssize_t,  # number of lines read
-    out=cython.p_uchar,  # where the next byte is written
-    out_end=cython.p_uchar,
-    keep_padding=cython.bint,
-    fault=cython.int,
-    where=cython.p_const_uchar,  # what the fault is about: position, event type and argument
-    kind=cython.int,
-    argument=cython.int,
-)
-
-
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
@@ -701,17 +606,7 @@ def take_full_line(cursor: cython.pointer(Cursor)) -> cython.bint:
     return False
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_argument(
-    cursor: cython.pointer(Cursor),
-    pos: cython.p_const_uchar,
-    name: cython.p_const_uchar,
-    size: cython.int,
-    value: cython.pointer(cython.ulonglong),
-    zeros: cython.p_int,
-) -> cython.p_const_uchar:
+def read_argument(cursor, pos, name, size, value, zeros):
     """Read `name=number` with any white space before it; `name` includes the '='. Return the end of the number."""
     token: Token = next_token(pos, cursor.stop)
     equals: cython.p_const_uchar
@@ -736,10 +631,7 @@ def read_argument(
     return done
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_data(cursor: cython.pointer(Cursor)) -> cython.void:
+def read_data(cursor):
     """Read the current line, `data="..."`, and write the bytes after their length."""
     stop: cython.p_const_uchar = cursor.stop
     equals: cython.p_const_uchar = cython.cast(cython.p_const_uchar, memchr(cursor.line, 61, stop - cursor.line))

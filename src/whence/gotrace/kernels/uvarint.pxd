@@ -1,7 +1,4 @@
-# Read and write unsigned varints and decimals.
-#
-# A uvarint is a ULEB128 number of at most ten bytes and 64 bits. More bytes than the value needs are legal: the runtime
-# pads numbers that it fills in later.
+# Read the numbers of traces: varints, which the runtime pads where it fills them in later, and decimals.
 
 cdef extern from *:
     """
@@ -16,51 +13,7 @@ cdef extern from *:
     int whence_uvarint_size(unsigned long long value) noexcept nogil
 
 from whence.gotrace.kernels.constants cimport BAD_UVARINT, OUT_OF_BATCH
-from whence.kernels.bytes cimport MORE, put_uleb
-
-
-cdef inline int read_uvarint(
-    const unsigned char *pos, const unsigned char *end, unsigned long long *value
-) noexcept nogil:
-    """Return the number of bytes read; 0 if the number is cut off, -1 if it has more than 64 bits."""
-    cdef unsigned long long result
-    cdef unsigned char byte
-    cdef int shift = 7
-    cdef int size = 1
-    if pos >= end:
-        return 0
-    byte = pos[0]
-    if byte < MORE:
-        value[0] = byte
-        return 1
-    result = byte & 0x7F
-    while size < 10:
-        if pos + size >= end:
-            return 0
-        byte = pos[size]
-        size += 1
-        if byte < MORE:
-            if size == 10 and byte > 1:
-                return -1
-            value[0] = result | (<unsigned long long> byte << shift)
-            return size
-        result |= <unsigned long long> (byte & 0x7F) << shift
-        shift += 7
-    return -1
-
-
-cdef inline unsigned char *put_padded(unsigned char *out, unsigned long long value, int extra) noexcept nogil:
-    """Write a uvarint in `extra` more bytes than it needs; return the end."""
-    out = put_uleb(out, value)
-    if extra > 0:
-        (out - 1)[0] |= MORE
-        while extra > 1:
-            out[0] = MORE
-            out += 1
-            extra -= 1
-        out[0] = 0
-        out += 1
-    return out
+from whence.kernels.bytes cimport LEB_CUT_OFF, MORE, uvarint
 
 
 cdef inline const unsigned char *read_decimal(
@@ -96,9 +49,9 @@ cdef inline unsigned long long take(
         if pos[1] < MORE:
             cursor[0] = pos + 2
             return (pos[0] & 0x7F) | (<unsigned int> pos[1] << 7)
-    size = read_uvarint(pos, end, &value)
+    size = uvarint(pos, end, &value)
     if size <= 0:
-        fault[0] = OUT_OF_BATCH if size == 0 else BAD_UVARINT
+        fault[0] = OUT_OF_BATCH if size == LEB_CUT_OFF else BAD_UVARINT
         return 0
     cursor[0] = pos + size
     return value

@@ -21,10 +21,6 @@ class FunctionLines:
     `first_symbols` has the offsets of the names _text and _stext.
     """
 
-    start = cython.declare(Column, visibility="readonly")
-    name_offset = cython.declare(Column, visibility="readonly")
-    first_symbols = cython.declare(Column, visibility="readonly")
-
     def __cinit__(self, data: cython.const[cython.uchar][::1]):
         starts: Column = Column("Q")
         names: Column = Column("Q")
@@ -50,9 +46,7 @@ class FunctionLines:
         if not good or not self._put(starts, names):
             raise MemoryError
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _put(self, starts: Column, names: Column) -> cython.bint:
+    def _put(self, starts, names):
         """Sort the rows and keep the first of each address; return False without memory."""
         count: cython.Py_ssize_t = starts.vector.count
         keys: cython.p_ulonglong = u64s(starts)
@@ -80,28 +74,15 @@ class FunctionLines:
         return good
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_blank(c: cython.uchar) -> cython.bint:
+def is_blank(c):
     return c == b" " or c == b"\t"
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_space(c: cython.uchar) -> cython.bint:
+def is_space(c):
     return c == b" " or b"\t" <= c <= b"\r"
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def function_name(
-    text: cython.p_const_uchar, pos: cython.Py_ssize_t, size: cython.Py_ssize_t, address: cython.p_ulonglong
-) -> cython.Py_ssize_t:
+def function_name(text, pos, size, address):
     """Return the offset of the name in the line at `pos`, -1 if the line is not a function."""
     total: cython.ulonglong = 0
     first: cython.Py_ssize_t = pos
@@ -141,11 +122,7 @@ def function_name(
     return name if pos >= size or text[pos] == b"\n" else -1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_first_symbol(name: cython.p_const_uchar, size: cython.Py_ssize_t) -> cython.bint:
+def is_first_symbol(name, size):
     if size >= 5 and memcmp(name, b"_text", 5) == 0:
         return size == 5 or name[5] == b"\n"
     return size >= 6 and memcmp(name, b"_stext", 6) == 0 and (size == 6 or name[6] == b"\n")
