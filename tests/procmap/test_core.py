@@ -231,7 +231,7 @@ def test_commands_for_programs_suggest_the_command_for_cores(
     for command in ("addr", "explain"):
         assert main([command, str(tmp_path / "core"), "11234"]) == 3
         assert capsys.readouterr().err == (
-            f"whence: {tmp_path}/core: a core file, which has no names of its own (whence core reads it)\n"
+            f"whence: {tmp_path}/core: a core file, not a program (whence core reads it)\n"
         )
 
 
