@@ -47,7 +47,7 @@ def test_a_core_is_unwound_by_archives_where_the_binaries_are_gone(options: tupl
     assert "deep" in names
 
 
-def test_archives_without_the_option_have_the_bytes_that_they_had(tmp_path: Path) -> None:
+def test_archives_without_the_option_are_unchanged(tmp_path: Path) -> None:
     program = compiled(tmp_path)
     lidia.create(program, tmp_path / "plain")
     lidia.create(program, tmp_path / "unwound", unwind=True)
@@ -63,7 +63,7 @@ def test_archives_without_the_option_have_the_bytes_that_they_had(tmp_path: Path
         assert table.unwind() is None
 
 
-def test_the_chunk_reads_as_it_was_written() -> None:
+def test_the_chunk_round_trips() -> None:
     data = pack_unwind(62, 64, False, 0x2000, TABLES)
     found = read_unwind(memoryview(data))
     assert (found.machine, found.bits, found.big, found.text_vaddr) == (62, 64, False, 0x2000)
@@ -72,7 +72,7 @@ def test_the_chunk_reads_as_it_was_written() -> None:
     ]
 
 
-def test_a_damaged_chunk_is_refused_or_read() -> None:
+def test_a_damaged_chunk_is_rejected_or_read() -> None:
     data = pack_unwind(62, 64, False, 0x2000, TABLES)
     for size in range(len(data)):
         with pytest.raises(LidiaError):

@@ -122,7 +122,7 @@ def test_threads_run_while_their_stacks_are_unwound(program: Path) -> None:
             stacks = process.stacks()
             elapsed = time.perf_counter() - began
             assert len(stacks) == 202
-            return 0 < max(stack.held for stack in stacks) < elapsed / 4 and all(stack.registers for stack in stacks)
+            return 0 < max(stack.held for stack in stacks) < elapsed / 10 and all(stack.registers for stack in stacks)
 
         assert until(is_short)
 
@@ -155,7 +155,7 @@ def test_killing_the_tracer_releases_stopped_threads(program: Path) -> None:
             with running([sys.executable, "-c", SAMPLE, str(pid)]) as (sampler, _):
 
                 def is_caught(sampler: int = sampler) -> bool:
-                    """Whether it is stopped itself while it holds threads of the program."""
+                    """Return True if the sampler is stopped while it holds threads of the program."""
                     os.kill(sampler, signal.SIGSTOP)
                     if until(lambda: set(states(sampler)) == {"T"}, 1) and "t" in states(pid):
                         return True

@@ -71,7 +71,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["d", "a", "h", "q", "w"])
-def test_samples_have_the_stacks_that_the_same_threads_have(mode: str, program: Path) -> None:
+def test_samples_have_the_stacks_of_their_threads(mode: str, program: Path) -> None:
     expected, found = sampled(core_of(program, mode))
     for index, thread in enumerate(expected):
         assert found.frames(index) == [frame.pc for frame in thread.unwound.frames]
@@ -109,9 +109,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def test_what_was_learnt_of_a_popped_register_and_of_an_entry_is_not_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_popped_registers_and_entries_are_learned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A register was popped, and CFI says that it is still in its slot, below the stack pointer: LLVM and gcc do so."""
     path = compiled(tmp_path, "-nostdlib", "-static", source=ENTERED)
     core = core_of(path)

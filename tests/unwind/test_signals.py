@@ -19,7 +19,7 @@ def siginfo(number: int, code: int, field: int) -> bytes:
 
 @pytest.mark.parametrize(("code", "sender"), [(0, PID), (-1, PID), (-3, PID), (-6, PID), (-2, None), (-4, None)])
 def test_the_sender_is_reported_if_siginfo_has_a_process(code: int, sender: int | None) -> None:
-    """What a timer (-2) or asynchronous input (-4) sends has an id or a value there."""
+    """Signals of timers (-2) and asynchronous input (-4) have an id or a value in that field."""
     found = read_signal(signal.SIGUSR1, siginfo(signal.SIGUSR1, code, PID), 64, "little")
     cause = f"sent by process {sender}" if sender else ""
     assert found == Signal(signal.SIGUSR1, "SIGUSR1", cause, None, sender)

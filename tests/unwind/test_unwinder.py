@@ -35,7 +35,7 @@ def test_a_caller_is_looked_up_before_its_return_address_and_what_a_signal_inter
     assert found.end is End.COMPLETE
 
 
-def test_what_a_context_was_made_to_return_to_is_outermost() -> None:
+def test_the_return_code_of_makecontext_is_outermost() -> None:
     """The CFI of __start_context, which makecontext returns to, has a return address in glibc 2.36."""
     process = Process()
     process.code[0x110:0x113] = bytes.fromhex("4889dc")  # mov %rbx, %rsp
@@ -78,7 +78,7 @@ def test_a_return_address_in_a_register_is_taken_from_it() -> None:
     assert pcs(process.unwind(CODE + 4, r5=CODE + 0x150)) == [4, 0x150]
 
 
-def test_trampolines_are_known_by_their_bytes_where_no_cfi_is() -> None:
+def test_trampolines_without_cfi_are_recognized_by_their_bytes() -> None:
     process = Process()
     process.code[0x80:0x89] = bytes.fromhex("48c7c00f0000000f05")
     process.describe(0, 0x40, Cfa(SP_X86, 8), r16=PUSHED)
@@ -195,7 +195,7 @@ def test_a_chain_through_generated_code_has_at_most_1000_records(records: int, f
     assert len(process.unwind(CODE + 0x810, r6=STACK).frames) == frames
 
 
-def test_each_end_says_why() -> None:
+def test_each_end_has_a_reason() -> None:
     process = Process()
     process.describe(0, 0x100, Cfa(SP_X86, 8), r16=PUSHED)
     process.describe(0x100, 0x200, Cfa(SP_X86, 0), r16=Rule(How.REGISTER, 3))
@@ -330,7 +330,7 @@ def test_a_threads_first_frame_has_no_caller_without_cfi_either() -> None:
     assert pcs(process.unwind(CODE + 0x17, r0=0)) == [0x17, 0x150]
 
 
-def test_a_register_that_was_popped_again_has_its_value_though_its_slot_is_dead() -> None:
+def test_a_popped_register_has_its_value_though_its_slot_is_dead() -> None:
     """Copies of a stack end at the stack pointer; the code up to the return shows that the slot is not needed."""
     process = Process()
     process.describe(0x000, 0x100, Cfa(SP_X86, 8), r16=PUSHED, r6=Rule(How.OFFSET, -16))
