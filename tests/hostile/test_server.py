@@ -1,6 +1,6 @@
-"""A started server under load and under attack: no error without a cause, no growth, and it goes on serving.
+"""A running server under load and hostile requests: no unexpected error, no growth, and it continues to serve.
 
-Short as part of the suite; `make steady` makes it what the documentation promises: WHENCE_REQUESTS hostile requests,
+Short as part of the suite; `make steady` runs what the documentation promises: WHENCE_REQUESTS hostile requests,
 WHENCE_CLIENTS clients for WHENCE_SECONDS seconds.
 """
 
@@ -36,11 +36,11 @@ REQUESTS = int(os.environ.get("WHENCE_REQUESTS", "250"))
 CLIENTS = int(os.environ.get("WHENCE_CLIENTS", "16"))
 SECONDS = float(os.environ.get("WHENCE_SECONDS", "4"))
 WARM = 0.25  # the part of a run after which memory is measured first
-MORE_BYTES, MORE_FILES = 48 << 20, 16  # that a server may have more of at the end
+MORE_BYTES, MORE_FILES = 48 << 20, 16  # the allowed growth of a server
 LONG = SECONDS >= 60
-SLOWEST = 10  # times the median: the slowest hundredth of a long run; a short one on a busy machine tells nothing of it
+SLOWEST = 10  # times the median: the slowest hundredth of a long run; a short run is too noisy
 PATIENCE = 20.0  # seconds for an answer while slow clients are there
-WITH_CAUSE = {503, 507}  # of 5xx: too busy, the disk is full
+WITH_CAUSE = {503, 507}  # expected: too busy, the disk is full
 MISSING = "ab" * 20
 POST = b"POST /symbolize HTTP/1.1\r\nHost: a\r\n"
 
@@ -52,7 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="module", params=HOSTS)
 def server(request: pytest.FixtureRequest, files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A server over a store of its own: its address and its process."""
+    """Run a server with its own store; yield its address and process."""
     place = tmp_path_factory.mktemp("served") / "store"
     with Store(place) as store:
         store.add(files.stripped, files.debug)
@@ -61,7 +61,7 @@ def server(request: pytest.FixtureRequest, files: Files, tmp_path_factory: pytes
 
 
 class Mixed:
-    """What many clients ask a server every day, again and again."""
+    """Return the usual requests of many clients."""
 
     def __init__(self, files: Files) -> None:
         from tests.helpers.profiles import program_profile
@@ -96,14 +96,14 @@ class Mixed:
         return name, asked
 
 
-def test_many_clients_with_mixed_questions_meet_no_error_and_no_growth(server: Any, files: Files) -> None:
+def test_many_clients_with_mixed_requests_cause_no_error_and_no_growth(server: Any, files: Files) -> None:
     mixed = Mixed(files)
     began = time.monotonic()
     first = asyncio.run(many(server.url, CLIENTS, mixed.next, began + WARM * SECONDS))
     before = resident_bytes(server.pid), open_files(server.pid)
     done = asyncio.run(many(server.url, CLIENTS, mixed.next, time.monotonic() + (1 - WARM) * SECONDS))
     after = resident_bytes(server.pid), open_files(server.pid)
-    for _ in range(3):  # on a busy machine the first part was too short for every kind of request: a leak goes on
+    for _ in range(3):  # on a busy machine the first part was too short for every kind of request: a leak continues
         if after[0] - before[0] < MORE_BYTES:
             break
         before = after
@@ -132,7 +132,7 @@ def test_many_clients_with_mixed_questions_meet_no_error_and_no_growth(server: A
 
 
 class Hostile:
-    """What nobody should send, each in many forms."""
+    """Return malformed requests, each in many forms."""
 
     KINDS = ("upload", "id", "range", "json", "arrow", "bomb", "raw", "profile", "pyroscope", "metadata")
     WEIGHTS = (4, 20, 10, 25, 8, 5, 15, 8, 8, 5)
@@ -237,7 +237,7 @@ class Hostile:
         return "".join(one for one in self._text() if " " <= one <= "~")
 
     def _value(self) -> object:
-        """Something that JSON can have."""
+        """Return a random JSON value."""
         some: list[object] = [
             None,
             True,
@@ -384,7 +384,7 @@ def test_hostile_requests_are_refused_and_the_server_keeps_working(server: Any, 
 
 
 class Warm:
-    """The first few of them."""
+    """Return the first few items."""
 
     def __init__(self, hostile: Hostile, count: int) -> None:
         self._hostile, self._left = hostile, count
@@ -395,7 +395,7 @@ class Warm:
 
 
 def test_slow_clients_do_not_delay_other_clients(server: Any, files: Files) -> None:
-    """Connections that send a byte now and then, or read nothing of a large answer, while others ask."""
+    """Some clients send a byte at a time or do not read a large response; the others are answered."""
 
     async def run() -> list[tuple[str, int, float]]:
         place = server.url.removeprefix("http://").split(":")

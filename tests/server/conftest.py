@@ -1,4 +1,4 @@
-"""One program in a store, and the application over it."""
+"""Fixtures: a program in a store, and an application with this store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.helpers.stores import Files
 
 @pytest.fixture(scope="session")
 def source() -> str:
-    """The path of the program's source, as its debug info names it."""
+    """Return the path of the program's source in its debug info."""
     return str(folder() / "program.c")
 
 
@@ -25,7 +25,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="session")
 def place(files: Files, source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with the program, its debug file and its source."""
+    """Return a store with the program, its debug file and its source."""
     from whence.store import Store
 
     place = tmp_path_factory.mktemp("server") / "store"

@@ -1,4 +1,4 @@
-"""Who may do what: tokens and their scopes, and where a server refuses to start."""
+"""Authorization: tokens and scopes, and settings with which a server refuses to start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from whence.server.settings import ServerSettings
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> tuple[str, dict[str, str]]:
-    """A token file, and a token for each scope."""
+    """Return a token file, and a token for each scope."""
     made = {scope: make_token(scope, f"who-{scope}") for scope in ("read", "upload", "admin")}
     file = tmp_path / "tokens"
     file.write_text("# who may do what\n\n" + "\n".join(line for _, line in made.values()) + "\n")
@@ -31,7 +31,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def test_each_scope_may_do_its_own(place: Path, files: Files, tokens: tuple[str, dict[str, str]]) -> None:
+def test_each_scope_allows_its_requests(place: Path, files: Files, tokens: tuple[str, dict[str, str]]) -> None:
     file, given = tokens
     path = f"/buildid/{files.build_id}/debuginfo"
     settings = ServerSettings(store=str(place), token_file=file, open_read=False)
@@ -66,7 +66,7 @@ def whence(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_server_that_others_can_reach_needs_tokens_or_open_read(tmp_path: Path) -> None:
+def test_a_reachable_server_needs_tokens_or_open_read(tmp_path: Path) -> None:
     done = whence("serve", str(tmp_path / "store"), "--host", "0.0.0.0", "--port", "1")
     assert done.returncode == 2
     assert "--token-file" in done.stderr

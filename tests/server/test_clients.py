@@ -1,4 +1,4 @@
-"""Real programs against a started server: those that ask a debuginfod, and go tool pprof on what /profile answers."""
+"""Other programs with a running server: clients of debuginfod, and go tool pprof with responses of /profile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def url(request: pytest.FixtureRequest, place: Path) -> Iterator[str]:
 
 @pytest.fixture
 def told(url: str, tmp_path: Path) -> dict[str, str]:
-    """An environment that leads a client here, its cache empty."""
+    """Return the environment of a client of this server with an empty cache."""
     return {
         **os.environ, "DEBUGINFOD_URLS": url, "DEBUGINFOD_CACHE_PATH": str(tmp_path / "cache"), "HOME": str(tmp_path),
         "DEBUGINFOD_TIMEOUT": "20",
@@ -37,7 +37,7 @@ def told(url: str, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def stripped(files: Files, tmp_path: Path) -> Path:
-    """The program without names, away from its debug file."""
+    """Return the stripped program in a folder without its debug file."""
     path = tmp_path / "app"
     shutil.copy(files.stripped, path)
     return path
@@ -63,7 +63,7 @@ def test_debuginfod_find_gets_every_kind(told: dict[str, str], files: Files, sou
     assert output("debuginfod-find", "debuginfo", "ab" * 20, told=told, check=False)
 
 
-def test_debuginfod_find_takes_no_file_larger_than_it_wants(told: dict[str, str], files: Files) -> None:
+def test_debuginfod_find_refuses_files_above_its_limit(told: dict[str, str], files: Files) -> None:
     needs("debuginfod-find")
     told["DEBUGINFOD_MAXSIZE"] = "10"
     done = subprocess.run(
@@ -132,7 +132,7 @@ def test_valgrind_names_the_frames_of_a_stripped_program(url: str, told: dict[st
 
 
 def put(url: str, path: Path) -> None:
-    """Upload a debug file, or one that is there already."""
+    """Upload a debug file, which may exist already."""
     asked = urllib.request.Request(f"{url}/buildid/{build_id_of(path)}/debuginfo", data=path.read_bytes(), method="PUT")
     with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
         assert answer.status in (200, 201)

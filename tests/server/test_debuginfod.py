@@ -1,4 +1,4 @@
-"""debuginfod's requests: files, sections and sources, header by header, what is refused, and Debian's own server."""
+"""debuginfod's requests: files, sections, sources, headers and refusals, compared with Debian's server."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_head_has_the_headers_of_get_and_no_body(client: TestClient, files: File
     [("bytes=0-99", 0, 100), ("bytes=100-", 100, None), ("bytes=-50", -50, None), ("bytes=10-999999999", 10, None)],
 )
 @pytest.mark.parametrize("what", ["debuginfo", "section/.debug_info"])
-def test_a_range_is_answered_206_with_its_place(
+def test_a_range_is_answered_206_with_content_range(
     client: TestClient, files: Files, what: str, asked: str, start: int, end: int | None
 ) -> None:
     whole = client.get(f"/buildid/{files.build_id}/{what}").content
@@ -83,7 +83,7 @@ def test_a_range_of_another_version_is_answered_with_the_whole_file(client: Test
     assert client.get(path, headers={"Range": "bytes=0-9", "If-Range": '"other"'}).status_code == 200
 
 
-def test_who_has_the_file_gets_304(client: TestClient, files: Files, source: str) -> None:
+def test_a_client_with_a_current_copy_gets_304(client: TestClient, files: Files, source: str) -> None:
     for what in ("debuginfo", "section/.text", f"source{source}"):
         path = f"/buildid/{files.build_id}/{what}"
         tag = client.head(path).headers["etag"]
@@ -95,7 +95,7 @@ def test_who_has_the_file_gets_304(client: TestClient, files: Files, source: str
     assert client.get(f"/buildid/{files.build_id}/debuginfo", headers={"If-Modified-Since": date}).status_code == 304
 
 
-def test_a_section_is_what_objcopy_takes_out(client: TestClient, files: Files, tmp_path: Path) -> None:
+def test_a_section_equals_the_output_of_objcopy(client: TestClient, files: Files, tmp_path: Path) -> None:
     for name, file in ((".debug_info", files.debug), (".text", files.stripped), (".debug_line", files.debug)):
         out = tmp_path / "section"
         subprocess.run(["objcopy", "-O", "binary", "--only-section", name, file, out], check=True)
@@ -127,7 +127,7 @@ def test_a_source_file_is_answered_by_its_path_with_dots_or_without(
     assert client.get(f"/buildid/{files.build_id}/source/etc/passwd").status_code == 404
 
 
-def test_a_file_that_is_larger_than_the_client_wants_is_406(client: TestClient, files: Files, source: str) -> None:
+def test_a_file_above_the_limit_of_the_client_is_406(client: TestClient, files: Files, source: str) -> None:
     for what in ("debuginfo", "section/.debug_info", f"source{source}"):
         path = f"/buildid/{files.build_id}/{what}"
         size = int(client.head(path).headers["x-debuginfod-size"])
@@ -186,7 +186,7 @@ def test_preflights_are_answered_with_what_is_allowed(client: TestClient) -> Non
     assert answer.headers["access-control-max-age"] == "86400"
 
 
-def test_a_request_that_came_by_eight_servers_is_404(client: TestClient, files: Files) -> None:
+def test_a_request_forwarded_by_eight_servers_is_404(client: TestClient, files: Files) -> None:
     path = f"/buildid/{files.build_id}/debuginfo"
     assert client.get(path, headers={"X-Forwarded-For": ", ".join(["10.0.0.1"] * 7)}).status_code == 200
     assert client.get(path, headers={"X-Forwarded-For": ", ".join(["10.0.0.1"] * 8)}).status_code == 404
@@ -202,7 +202,7 @@ def test_metadata_finds_by_name_pattern_and_id(client: TestClient, files: Files)
     assert client.get("/metadata", params={"key": "glob", "value": "/no*"}).json()["results"] == []
 
 
-def test_a_miss_is_written_down_as_wanted_at_once_with_how_often(tmp_path: Path) -> None:
+def test_a_miss_is_recorded_with_its_count(tmp_path: Path) -> None:
     place = tmp_path / "store"
     with TestClient(make_app(ServerSettings(store=str(place)))) as client:
         for _ in range(3):
@@ -215,9 +215,7 @@ def test_a_miss_is_written_down_as_wanted_at_once_with_how_often(tmp_path: Path)
         assert until(lambda: wanted() == [(MISSING, 3)])
 
 
-def test_metrics_have_the_names_that_dashboards_know_and_no_name_of_a_stranger(
-    client: TestClient, files: Files
-) -> None:
+def test_metrics_have_debuginfods_names_and_no_text_of_clients(client: TestClient, files: Files) -> None:
     client.get(f"/buildid/{files.build_id}/debuginfo")
     client.get(f"/buildid/{files.build_id}/made-up-kind")
     text = client.get("/metrics").text
@@ -232,7 +230,7 @@ def test_metrics_have_the_names_that_dashboards_know_and_no_name_of_a_stranger(
     assert "made-up-kind" not in text
 
 
-def test_limits_are_told(place: Path) -> None:
+def test_limits_are_returned(place: Path) -> None:
     limits = RequestLimits(body_bytes=5)
     with TestClient(make_app(ServerSettings(store=str(place), limits=limits))) as client:
         assert client.get("/limits").json()["body_bytes"] == 5
@@ -243,7 +241,7 @@ def test_limits_are_told(place: Path) -> None:
 
 
 @pytest.mark.parametrize("by", HOSTS)
-def test_both_hosts_answer_as_debian_s_debuginfod_does(
+def test_granian_and_uvicorn_answer_as_debian_s_debuginfod_does(
     files: Files, place: Path, tmp_path: Path, by: str, source: str
 ) -> None:
     folder = tmp_path / "files"
@@ -268,7 +266,7 @@ def test_both_hosts_answer_as_debian_s_debuginfod_does(
 
 
 @pytest.mark.parametrize("by", HOSTS)
-def test_both_hosts_do_ranges_head_and_304(files: Files, place: Path, by: str) -> None:
+def test_granian_and_uvicorn_support_ranges_head_and_304(files: Files, place: Path, by: str) -> None:
     whole = files.debug.read_bytes()
     path = f"/buildid/{files.build_id}/debuginfo"
     with started(place, by=by) as url:
@@ -297,7 +295,7 @@ def test_quick_answers_are_those_of_the_endpoints(client: TestClient, files: Fil
         assert sorted(quick.headers.items()) == sorted(plain.headers.items())
 
 
-def test_a_section_that_was_remembered_is_that_of_the_file_that_is_there_now(
+def test_a_cached_section_is_dropped_when_the_file_is_replaced(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("quick", "state"):  # each request looks anew, however quickly the files are added
@@ -315,7 +313,7 @@ def test_a_section_that_was_remembered_is_that_of_the_file_that_is_there_now(
         assert after.headers["etag"] != before.headers["etag"]
 
 
-def test_a_section_is_answered_without_a_look_for_a_moment_and_no_longer(
+def test_a_cached_section_is_revalidated_after_a_moment(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "store"

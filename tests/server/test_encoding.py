@@ -1,4 +1,4 @@
-"""Archives that a store keeps compressed, as they are sent."""
+"""Responses with archives that are stored compressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names: /symbolize, /symbolicate/v5, /source/v1, /profile and OTLP, and what they refuse."""
+"""/symbolize, /symbolicate/v5, /source/v1, /profile and OTLP, and their refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from whence.store import Store
 MISSING = "ab" * 20
 
 
-def test_lines_of_addresses_come_back_as_lines_of_frames_or_reasons_in_their_order(
+def test_lines_of_addresses_are_answered_by_frames_or_reasons_in_order(
     client: TestClient, files: Files, source: str
 ) -> None:
     asked = lines(
@@ -66,7 +66,7 @@ def test_a_long_arrow_stream_is_answered_row_by_row(client: TestClient, files: F
     assert [bool(row["frames"]) for row in rows_of(answer.content)] == [True, False] * 20_000
 
 
-def test_an_arrow_stream_that_would_unpack_to_more_than_it_has_is_refused(place: Path, files: Files) -> None:
+def test_a_compressed_arrow_stream_is_refused(place: Path, files: Files) -> None:
     kind = {"Content-Type": ARROW}
     with TestClient(make_app(ServerSettings(store=str(place), limits=RequestLimits(addresses=100)))) as client:
         for packing in ("zstd", "lz4"):
@@ -94,7 +94,7 @@ def test_a_body_of_another_kind_is_415(client: TestClient, headers: dict[str, st
     assert client.post("/symbolize", content=b"{}", headers=headers).status_code == 415
 
 
-def test_no_arrow_stream_is_400_and_one_without_columns_422(client: TestClient) -> None:
+def test_a_malformed_arrow_stream_is_400_and_a_stream_without_columns_422(client: TestClient) -> None:
     pa = pytest.importorskip("pyarrow")
     for damaged in (b"", b"nothing", b"\xff" * 100):
         assert client.post("/symbolize", content=damaged, headers={"Content-Type": ARROW}).status_code == 400
@@ -105,7 +105,7 @@ def test_no_arrow_stream_is_400_and_one_without_columns_422(client: TestClient) 
     assert answer.status_code == 422
 
 
-def test_a_body_may_be_gzip_but_no_bomb(client: TestClient, files: Files) -> None:
+def test_a_body_may_be_gzip_but_not_a_gzip_bomb(client: TestClient, files: Files) -> None:
     asked = lines({"build_id": files.build_id, "address": files.vaddr})
     packed = {"Content-Encoding": "gzip"}
     assert "sum" in client.post("/symbolize", content=gzip.compress(asked), headers=packed).text
@@ -119,7 +119,7 @@ def test_more_lines_than_the_limit_are_413(place: Path) -> None:
         assert client.post("/symbolize", content=b"{}\n" * 4).status_code == 413
 
 
-def test_what_was_put_after_a_miss_is_found(files: Files, tmp_path: Path) -> None:
+def test_a_file_put_after_a_miss_is_found(files: Files, tmp_path: Path) -> None:
     asked = lines({"build_id": files.build_id, "address": files.vaddr})
     with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
         assert "no-file" in client.post("/symbolize", content=asked).text
@@ -128,7 +128,7 @@ def test_what_was_put_after_a_miss_is_found(files: Files, tmp_path: Path) -> Non
         assert "sum" in client.post("/symbolize", content=asked).text
 
 
-def test_what_another_process_put_after_a_miss_is_found_by_every_door(files: Files, tmp_path: Path) -> None:
+def test_a_file_put_by_another_process_is_found_by_all_endpoints(files: Files, tmp_path: Path) -> None:
     asked = lines({"build_id": files.build_id, "address": files.vaddr})
     stream, kind = arrow([files.build_id], [files.vaddr]), {"Content-Type": ARROW}
     stacks = json.dumps(job(files, [[0, offset_of(files)]]))
@@ -232,7 +232,7 @@ def test_a_source_file_is_found_by_an_offset_in_it(client: TestClient, files: Fi
 
 
 def profile_in(files: Files, format: str) -> bytes:
-    """A profile with one stack of two addresses in the program."""
+    """Return a profile with one stack of two addresses in the program."""
     from tests.helpers.profiles import program_profile
     from whence.profiles.formats import registry as formats
 
@@ -241,7 +241,7 @@ def profile_in(files: Files, format: str) -> bytes:
 
 @contextmanager
 def backend(status: int = 200) -> Iterator[tuple[str, list[tuple[str, dict[str, str], bytes]]]]:
-    """A server that keeps what is sent to it; yields its address and the list."""
+    """Run a server that records requests; yield its address and the requests."""
     came: list[tuple[str, dict[str, str], bytes]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -265,7 +265,7 @@ def backend(status: int = 200) -> Iterator[tuple[str, list[tuple[str, dict[str, 
             server.shutdown()
 
 
-def test_a_profile_comes_back_named_in_the_format_that_is_asked_for(client: TestClient, files: Files) -> None:
+def test_a_profile_is_returned_named_in_the_requested_format(client: TestClient, files: Files) -> None:
     body = profile_in(files, "pprof")
     answer = client.post("/profile", content=body)
     assert answer.status_code == 200, answer.text
@@ -281,7 +281,7 @@ def test_a_profile_comes_back_named_in_the_format_that_is_asked_for(client: Test
 
 @pytest.mark.parametrize(("kind", "format"), [("application/x-protobuf", "otlp"), ("application/json", "otlp-json")])
 @pytest.mark.parametrize("packed", [False, True])
-def test_otlp_comes_back_named(client: TestClient, files: Files, kind: str, format: str, packed: bool) -> None:
+def test_otlp_is_returned_named(client: TestClient, files: Files, kind: str, format: str, packed: bool) -> None:
     body = profile_in(files, format)
     headers = {"Content-Type": kind, **({"Content-Encoding": "gzip"} if packed else {})}
     answer = client.post("/v1development/profiles", content=gzip.compress(body) if packed else body, headers=headers)
@@ -298,7 +298,7 @@ def test_otlp_of_another_kind_is_415_and_damaged_422(client: TestClient) -> None
     assert damaged.status_code == 422
 
 
-def test_otlp_is_forwarded_named_with_the_headers_that_came(place: Path, files: Files) -> None:
+def test_otlp_is_forwarded_named_with_the_headers_of_the_request(place: Path, files: Files) -> None:
     body = profile_in(files, "otlp")
     headers = {"Content-Type": "application/x-protobuf", "Authorization": "Bearer x", "X-Scope-OrgID": "team"}
     with backend(202) as (url, came):
@@ -316,7 +316,7 @@ def test_otlp_is_forwarded_named_with_the_headers_that_came(place: Path, files: 
 
 
 def test_a_token_of_this_server_is_not_forwarded(place: Path, files: Files, tmp_path: Path) -> None:
-    token, line = make_token("read", "somebody")
+    token, line = make_token("read", "ci")
     (tmp_path / "tokens").write_text(line + "\n")
     body = profile_in(files, "otlp")
     with backend() as (url, came):

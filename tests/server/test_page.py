@@ -1,4 +1,4 @@
-"""The page: what it shows, that everything is escaped, and what a headless Chromium makes of it."""
+"""The web page: its content, escaping, and its behavior in a headless Chromium."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from whence.server.settings import ServerSettings
 HOSTILE = '"><script>alert(1)</script>'
 
 
-def test_the_page_lists_what_the_store_holds_and_finds_it(client: TestClient, files: Files) -> None:
+def test_the_page_lists_and_searches_the_store(client: TestClient, files: Files) -> None:
     answer = client.get("/")
     assert answer.headers["content-type"].startswith("text/html")
     assert f"/binary/{files.build_id}" in answer.text
@@ -36,7 +36,7 @@ def test_a_binary_s_page_names_an_address_with_the_source_s_lines(client: TestCl
     assert "program.c" in text
     assert 'class="here"' in text
     assert ".text" in text
-    assert "no address" in client.get(f"/binary/{files.build_id}", params={"address": "zz"}).text
+    assert "not an address" in client.get(f"/binary/{files.build_id}", params={"address": "zz"}).text
     assert client.get(f"/binary/{'ab' * 20}").status_code == 404
     assert client.get("/binary/zz").status_code == 400
 
@@ -49,6 +49,26 @@ def test_a_binary_s_page_lists_its_functions_by_a_part_of_their_names(client: Te
     assert link in some
     assert ">main</a>" in every
     assert ">main</a>" not in some
+
+
+def test_the_page_of_an_empty_store_shows_the_command_that_adds_files(tmp_path: Path, files: Files) -> None:
+    place = tmp_path / "my store"
+    with TestClient(make_app(ServerSettings(store=str(place)))) as client:
+        text = client.get("/").text
+        assert f"The store is empty. Add files: <code>whence store add &#x27;{place}&#x27; FILES</code>" in text
+        assert "No missing build-ids." in text
+        server = client.app.server  # type: ignore[attr-defined]
+        server.store.add(files.stripped)
+        server.store.missed("ab" * 20, "debuginfod")
+        text = client.get("/").text
+        assert "The store is empty" not in text
+        assert "Requested but missing, most requested first." in text
+        assert f"<code>{'ab' * 20}</code>" in text
+        assert "No binary matches." in client.get("/", params={"q": "nothing like it"}).text
+        page = f"/binary/{files.build_id}"
+        assert "No function matches." in client.get(page, params={"function": "nothing like it"}).text
+    with TestClient(make_app(ServerSettings(store=str(place), uploads=False))) as client:
+        assert "Uploads are disabled. Add files on the server: <code>whence store add" in client.get("/").text
 
 
 @pytest.mark.parametrize("kind", ["folder", "bucket"])
@@ -66,7 +86,7 @@ def test_a_binary_is_found_by_the_package_it_came_from(kind: str, files: Files, 
         assert f"/binary/{files.build_id}" not in client.get("/", params={"q": "tools-debug_2"}).text
 
 
-def test_nothing_that_a_stranger_wrote_becomes_markup(files: Files, tmp_path: Path) -> None:
+def test_text_of_clients_is_escaped(files: Files, tmp_path: Path) -> None:
     with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
         server = client.app.server  # type: ignore[attr-defined]
         server.store.missed("ab" * 20, HOSTILE, HOSTILE)
@@ -83,7 +103,7 @@ def test_nothing_that_a_stranger_wrote_becomes_markup(files: Files, tmp_path: Pa
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_everything_the_page_loads_is_here(client: TestClient) -> None:
+def test_the_page_loads_only_files_of_this_server(client: TestClient) -> None:
     text = client.get("/").text
     for address in re.findall(r'(?:src|href)="([^"]+)"', text):
         assert address.startswith(("/", "data:")), address
@@ -131,7 +151,7 @@ def test_a_browser_uploads_names_a_profile_and_writes_no_error(
     assert out["errors"] == []
     assert out["elsewhere"] == []
     assert "added" in out["uploaded"]
-    assert "addresses have names" in out["named"]
+    assert "addresses named" in out["named"]
     assert "sum" in out["flame"]
     assert "sum" in out["chain"]
     assert "sum" in out["functions"]
@@ -142,6 +162,6 @@ def test_a_browser_uploads_names_a_profile_and_writes_no_error(
 
 
 def playwright() -> str:
-    """The folder of npm's modules; "" where the driver is not installed."""
+    """Return the folder of npm's modules; "" if the driver is not installed."""
     folder = Path(__file__).parent.parent.parent / ".cache" / "npm" / "node_modules"
     return str(folder) if (folder / "playwright-core").exists() and (folder / "axe-core").exists() else ""

@@ -1,4 +1,4 @@
-"""A stranger's file is parsed in a process of its own: what that may not do, and what becomes of a crash."""
+"""Confined parsing of untrusted files: the sandbox, limits and crashes."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def confined(what: str) -> str:
         "os.pipe()", "os.chmod('/tmp', 0o700)", "os.setpriority(os.PRIO_PROCESS, 0, 1)",
     ],
 )  # fmt: skip
-def test_what_parsing_does_not_need_is_refused(what: str) -> None:
+def test_the_sandbox_refuses_other_system_calls(what: str) -> None:
     assert confined(what) in ("PermissionError", "itimer_error")
 
 
-def test_memory_is_limited_and_what_parsing_needs_is_there() -> None:
+def test_memory_is_limited_and_needed_system_calls_work() -> None:
     assert confined("bytearray(2 << 30)") == "MemoryError"
     for needed in ("mmap.mmap(-1, 4096)", "t = threading.Thread(target=print); t.start(); t.join()", "os.urandom(5)"):
         assert confined(needed) == "done"
@@ -161,7 +161,7 @@ def test_an_upload_is_parsed_once_and_not_in_this_process(
     assert asked[1]["same"] is True
 
 
-def test_a_file_that_takes_too_long_or_crashes_its_process_is_422_and_the_next_goes_on(
+def test_a_file_that_crashes_its_process_is_422_and_the_next_is_kept(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ServerSettings(store=str(tmp_path / "store"), limits=RequestLimits(parse_seconds=20))
@@ -190,7 +190,7 @@ def test_a_file_that_takes_too_long_or_crashes_its_process_is_422_and_the_next_g
         assert client.put(f"/buildid/{files.build_id}/debuginfo", content=body).status_code == 201
 
 
-def test_a_file_is_given_up_when_its_time_is_over(files: Files, store: Store) -> None:
+def test_parsing_has_a_time_limit(files: Files, store: Store) -> None:
     parser = parsing.ConfinedParser(RequestLimits(parse_seconds=-0.999))
     with parser.session(store) as session, pytest.raises(WhenceError, match=r"took more|failed"):
         session.scan(files.whole)
@@ -198,7 +198,7 @@ def test_a_file_is_given_up_when_its_time_is_over(files: Files, store: Store) ->
 
 
 def program(build_id: str, units: int) -> bytes:
-    """A debug file: so many units of 1,000 bytes, packed about 30 times smaller; without units a program's symbol."""
+    """Return a debug file with units of 1,000 bytes, compressed to 1/30; without units, a program with a symbol."""
     if not units:
         text = Section(".text", bytes(64), vaddr=0x401000, flags=6)
         main = Symbol("main", 0x401000, 64)

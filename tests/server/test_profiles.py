@@ -1,4 +1,4 @@
-"""POST /profile: named in a confined process, by the store's files alone."""
+"""POST /profile: profiles are named in a confined process, with the store's files only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODE = 0x7F0000001000
 
 
 def recorded(maps: list[tuple[int, int, str]], chain: list[int], pid: int = 7) -> bytes:
-    """A perf.data of one process with these maps (address, size, name) and one stack."""
+    """Return a perf.data of one process with these maps (address, size, name) and one stack."""
     forge = Forge()
     records = [forge.mmap2(pid, address, size, 0, name, 1 + i) for i, (address, size, name) in enumerate(maps)]
     records.append(forge.sample(pid, pid, 15, [USER, *chain]))
@@ -136,7 +136,7 @@ def test_a_malformed_answer_of_the_process_is_refused(answer: dict[str, object])
         parsing.checked_profile(answer, b"", 1)
 
 
-def test_unpacked_records_are_kept_in_memory_where_no_file_may_be_made() -> None:
+def test_decompressed_records_stay_in_memory_in_the_sandbox() -> None:
     spool = MemorySpool()
     assert (spool.append(b"abc"), spool.append(b"de")) == (0, 3)
     assert (spool.size, spool.read(2, 2), bytes(spool.view())) == (5, b"cd", b"abcde")

@@ -1,4 +1,4 @@
-"""The threads of a role: so many at once, in order, and what is given up before it began never begins."""
+"""The threads of a role: their number, the order of work, and cancelled work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 30.0  # that nothing here takes
 
 
 def counted(metrics: Metrics) -> tuple[float, float, float]:
-    """Requests that wait, that are at work, that were."""
+    """Return the numbers of waiting, running and finished requests."""
     samples = {
         sample.name: sample.value
         for family in metrics.registry.collect()
@@ -25,7 +25,7 @@ def counted(metrics: Metrics) -> tuple[float, float, float]:
     return samples["thread_work_pending"], samples["thread_busy"], samples["thread_work_total"]
 
 
-def test_work_waits_for_a_thread_and_what_is_given_up_meanwhile_never_begins() -> None:
+def test_work_waits_for_a_thread_and_cancelled_work_never_starts() -> None:
     metrics = Metrics()
     metrics.add_roles([ROLE])
     workers = RolePool(ROLE, 1, metrics)
@@ -55,7 +55,7 @@ def test_work_waits_for_a_thread_and_what_is_given_up_meanwhile_never_begins() -
     assert counted(metrics) == (0, 0, 2)
 
 
-def test_what_work_raises_comes_out_and_is_counted() -> None:
+def test_errors_of_work_are_raised_and_counted() -> None:
     metrics = Metrics()
     metrics.add_roles([ROLE])
     workers = RolePool(ROLE, 2, metrics)

@@ -1,4 +1,4 @@
-"""Files in: PUT and Pyroscope's three calls, what becomes of them, and what is refused."""
+"""Uploads by PUT and by Pyroscope's three calls: outcomes and refusals."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_more_bytes_than_allowed_are_413_announced_or_not(files: Files, empty: P
         assert client.put(path, content=iter([whole[:90], whole[90:]])).status_code == 413
 
 
-def test_a_writer_at_work_is_409_with_when_to_come_again(client: TestClient, files: Files, empty: Path) -> None:
+def test_a_busy_build_id_is_409_with_retry_after(client: TestClient, files: Files, empty: Path) -> None:
     with Store(empty) as store, Lease(store.objects, files.build_id, 0):
         answer = client.put(f"/buildid/{files.build_id}/debuginfo", content=files.debug.read_bytes())
     assert answer.status_code == 409
@@ -167,14 +167,14 @@ def test_an_upload_is_507_if_the_disk_of_the_store_is_full(
 
 
 async def slowly(pieces: list[bytes], meanwhile: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
-    """A body that is held up after its pieces until `meanwhile` is done."""
+    """Yield the chunks of a body, then wait for `meanwhile`."""
     for piece in pieces:
         yield piece
     await meanwhile()
 
 
 def over(app: Any) -> httpx.AsyncClient:
-    """A client of an application that is called while bodies are still being sent."""
+    """Return a client of an application that runs while bodies are being sent."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://testserver")
 
 
@@ -215,7 +215,7 @@ def test_uploads_beyond_the_number_or_bytes_received_at_a_time_are_503(
 
 
 def call(url: str, path: str, **named: Any) -> httpx.Response:
-    """A POST over a connection of its own, which any of the workers may accept."""
+    """Send a POST over a new connection, which any of the workers may accept."""
     with httpx.Client(base_url=url, timeout=60) as client:
         return client.post(f"{SERVICE}/{path}", **named)
 
@@ -236,7 +236,7 @@ def test_two_workers_share_announced_uploads_and_add_up_their_metrics(tmp_path: 
             sent = call(url, f"Upload/{other.hex()}", content=whole.replace(build_id, other))
             assert sent.status_code == 200, sent.text
             assert call(url, "UploadFinished", json={"gnuBuildId": other.hex()}).status_code == 200
-        for _ in range(4):  # whichever worker answers
+        for _ in range(4):  # answered by different workers
             assert counted(url, 'http_requests_total{type="upload"}') == 60
             assert counted(url, "whence_uploads_total") == 20
     with Store(tmp_path / "store") as store:

@@ -1,4 +1,4 @@
-"""A server with others behind it: what is asked of them, what is kept, and what is not asked again."""
+"""Upstream servers: requests, stored files, and cached misses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MISSING = "ab" * 20
 
 
 class Other:
-    """A server with one answer for a path, that notes what it was asked."""
+    """Run a server with one response per path, which records requests."""
 
     def __init__(self, answers: dict[str, bytes]) -> None:
         self.answers = answers
@@ -63,7 +63,7 @@ def settings(tmp_path: Path, *urls: str, allow: tuple[str, ...] = ("*",)) -> Ser
     )
 
 
-def test_files_of_the_upstream_are_served_and_kept_and_the_client_is_passed_on(tmp_path: Path, files: Files) -> None:
+def test_files_of_an_upstream_are_served_and_stored_and_the_client_is_forwarded(tmp_path: Path, files: Files) -> None:
     path = f"/buildid/{files.build_id}/debuginfo"
     with other({path: files.debug.read_bytes()}) as upstream:
         with TestClient(make_app(settings(tmp_path, upstream.url))) as client:
@@ -94,7 +94,7 @@ def test_what_an_upstream_answers_is_not_parsed_in_this_process(
     assert not (tmp_path / "store" / cut[1:]).exists()
 
 
-def test_names_come_from_upstream_too(tmp_path: Path, files: Files) -> None:
+def test_names_come_from_files_of_upstreams(tmp_path: Path, files: Files) -> None:
     path = f"/buildid/{files.build_id}/debuginfo"
     asked = f'{{"build_id": "{files.build_id}", "address": {files.vaddr}}}'
     with (
@@ -104,7 +104,7 @@ def test_names_come_from_upstream_too(tmp_path: Path, files: Files) -> None:
         assert '"sum"' in client.post("/symbolize", content=asked).text
 
 
-def test_source_files_come_from_upstream_too_and_a_miss_is_remembered(tmp_path: Path, files: Files) -> None:
+def test_source_files_come_from_upstreams_and_a_miss_is_cached(tmp_path: Path, files: Files) -> None:
     path = "/src/a%20b/%C3%A9.c"
     with (
         other({f"/buildid/{MISSING}/source{path}": b"int x;\n"}) as up,
@@ -119,7 +119,7 @@ def test_source_files_come_from_upstream_too_and_a_miss_is_remembered(tmp_path: 
         assert 'found_sourcerefs_total{source="upstream"} 1.0' in client.get("/metrics").text
 
 
-def test_equal_requests_at_the_same_time_ask_once(tmp_path: Path, files: Files) -> None:
+def test_concurrent_equal_requests_ask_the_upstream_once(tmp_path: Path, files: Files) -> None:
     path = f"/buildid/{files.build_id}/debuginfo"
     with (
         other({path: files.debug.read_bytes()}) as upstream,
@@ -135,7 +135,7 @@ def test_equal_requests_at_the_same_time_ask_once(tmp_path: Path, files: Files) 
 
 
 @pytest.mark.parametrize("answer", [b"no ELF", b"", b"\x7fELF" + bytes(100)])
-def test_an_answer_that_is_not_the_file_is_not_kept(tmp_path: Path, files: Files, answer: bytes) -> None:
+def test_a_response_with_another_file_is_not_stored(tmp_path: Path, files: Files, answer: bytes) -> None:
     path = f"/buildid/{files.build_id}/debuginfo"
     with other({path: answer}) as upstream, TestClient(make_app(settings(tmp_path, upstream.url))) as client:
         assert client.get(path).status_code == 404
@@ -147,7 +147,7 @@ def test_an_answer_that_is_not_the_file_is_not_kept(tmp_path: Path, files: Files
     assert not list((tmp_path / "store").glob("buildid/*/debuginfo"))
 
 
-def test_only_ids_on_the_list_are_asked_for_and_a_miss_is_remembered(tmp_path: Path) -> None:
+def test_only_allowed_build_ids_are_requested_and_a_miss_is_cached(tmp_path: Path) -> None:
     with other({}) as upstream:
         with TestClient(make_app(settings(tmp_path, upstream.url, allow=("ab*",)))) as client:
             for build_id in ("cd" * 20, MISSING, MISSING, MISSING):
@@ -155,7 +155,7 @@ def test_only_ids_on_the_list_are_asked_for_and_a_miss_is_remembered(tmp_path: P
         assert [path for path, _ in upstream.asked] == [f"/buildid/{MISSING}/debuginfo"]
 
 
-def test_a_dead_upstream_rests_and_the_next_is_asked(tmp_path: Path, files: Files) -> None:
+def test_a_dead_upstream_is_paused_and_the_next_is_used(tmp_path: Path, files: Files) -> None:
     path = f"/buildid/{files.build_id}/debuginfo"
     gone = f"http://127.0.0.1:{free_port()}"
     with (

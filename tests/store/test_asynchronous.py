@@ -1,4 +1,4 @@
-"""The same store, awaited."""
+"""AsyncStore."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A store in a bucket: moto's S3 server, Azurite's blob service, Google's API, memory; and what becomes of it when
-requests fail."""
+"""A store in a bucket (moto's S3 server, Azurite, Google's API, memory), and failing requests."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def azure() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def google() -> Iterator[dict[str, Any]]:
-    """What obstore needs for the server: as the key of a service account says it."""
+    """Return the key of a service account, which obstore needs for the server."""
     with google_storage() as url:
         account = {
             "gcs_base_url": url,
@@ -67,7 +66,7 @@ def google() -> Iterator[dict[str, Any]]:
 
 
 def s3_bucket(url: str, name: str) -> Bucket:
-    """A bucket of moto's server, made if it is not there."""
+    """Return a bucket of moto's server, created if it is missing."""
     make_bucket(url, name)
     return bucket_at(
         f"s3://{name}/some/prefix", endpoint=url, access_key_id="x", secret_access_key="x", region="us-east-1",
@@ -110,7 +109,7 @@ def test_objects_are_written_if_absent_or_unchanged(bucket: Bucket) -> None:
     assert bucket.read("empty", 10)[0] == b""  # type: ignore[index]
     assert sorted(one.key for one in bucket.list("")) == ["a/b", "c", "empty"]
     assert list(bucket.folders("")) == ["a"]
-    with pytest.raises(OSError, match="more than the 2"):
+    with pytest.raises(OSError, match="at most 2 are allowed"):
         bucket.read("a/b", 2)
     assert (bucket.delete("a/b"), bucket.head("a/b")) == (True, None)
     large = os.urandom(9 << 20)
@@ -137,7 +136,7 @@ def test_one_of_sixteen_creators_wins(bucket: Bucket) -> None:
     assert bucket.read("lock", 99)[0] == f"owner {won[0]}".encode()  # type: ignore[index]
 
 
-def test_a_bucket_does_what_a_folder_does(bucket: Bucket, files: Files, tmp_path: Path) -> None:
+def test_a_store_in_a_bucket_equals_a_store_in_a_folder(bucket: Bucket, files: Files, tmp_path: Path) -> None:
     with Store(bucket) as store:
         assert [one.outcome for one in store.add(files.stripped)] == ["added"]
         assert [one.outcome for one in store.add(files.symbols)] == ["better"]
@@ -181,14 +180,14 @@ def test_two_writers_of_a_bucket_leave_the_better_file(bucket: Bucket, files: Fi
 
 
 @pytest.mark.parametrize("fault", ["500", "slow", "cut", "lost", "all of them"])
-def test_faults_cost_time_and_no_file(s3: str, files: Files, fault: str) -> None:
-    """Of every few requests one fails: the store that results is whole, and has what was put."""
+def test_failed_requests_are_retried_and_lose_no_file(s3: str, files: Files, fault: str) -> None:
+    """One in a few requests fails: the store is valid and complete."""
     with Faulty(s3, {"all of them": ["500", "cut", "lost"]}.get(fault, [fault])) as server:
         bucket = s3_bucket(server.url, f"b{random.getrandbits(48):x}")
         with Store(bucket) as store:
             for path in (files.symbols, files.whole, files.stripped):
                 with open(path, "rb") as file:
-                    for _ in range(5):  # who is told of an error tries again
+                    for _ in range(5):  # retry after an error
                         try:
                             store.put(files.build_id, "", file, wait=30)
                         except OSError:
@@ -227,20 +226,20 @@ def test_the_commands_reach_a_bucket_by_the_clouds_own_variables(
     assert main(["store", "verify", place]) == 0
 
 
-def test_a_bucket_that_can_not_be_reached_is_said_once_and_ends_add(
+def test_an_unreachable_bucket_is_reported_once_and_ends_add(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("whence.store.bucket.RETRIES", 0)
     set_endpoint(monkeypatch, "http://127.0.0.1:9")
     cache = ["--cache-dir", str(tmp_path / "cache")]
     main(["addr", str(files.stripped), hex(files.vaddr), "--store", "s3://none", *cache])
-    assert capfd.readouterr().err.count("the store s3://none can't be asked") == 1
+    assert capfd.readouterr().err.count("the store s3://none can't be read") == 1
     assert main(["store", "add", "s3://none", str(files.whole), str(files.debug)]) == 3
     assert "s3://none: " in capfd.readouterr().err
 
 
-def test_the_answer_to_a_create_that_was_lost_is_found_again() -> None:
-    """The write happened, its answer did not come, and the second try is refused: the bytes there are ours."""
+def test_a_create_whose_response_was_lost_succeeds() -> None:
+    """The response to a write is lost and the retry is refused: the object has the written bytes."""
 
     class Lossy:
         def __init__(self) -> None:
@@ -254,7 +253,7 @@ def test_the_answer_to_a_create_that_was_lost_is_found_again() -> None:
     assert bucket.create("lock", b"theirs") == ""
 
 
-def test_a_web_server_over_a_store_is_a_store_to_read_from(tmp_path: Path, files: Files) -> None:
+def test_a_store_can_be_read_through_a_web_server(tmp_path: Path, files: Files) -> None:
     from tests.helpers.stores import web_server
 
     with Store(tmp_path / "store") as store:
@@ -281,8 +280,8 @@ TERABYTE = b"HTTP/1.1 %s\r\n" + TAGGED + b"Content-Length: 1000000000000\r\n%s\r
         TERABYTE % (b"206 Partial Content", b"Content-Range: bytes 0-9/10\r\n"),
     ],
 )
-def test_a_web_server_costs_no_room_for_what_it_says_of_lengths(head: bytes) -> None:
-    """Memory for a terabyte was asked for at once: the process was aborted."""
+def test_memory_is_allocated_as_bytes_arrive_not_by_content_length(head: bytes) -> None:
+    """A Content-Length of a terabyte once aborted the process, which allocated it."""
     with serving(raw(head, bytes(1 << 16))) as served:
         web = bucket_at(f"{served.url}/")
         with pytest.raises(OSError, match="bytes"):
@@ -292,7 +291,7 @@ def test_a_web_server_costs_no_room_for_what_it_says_of_lengths(head: bytes) -> 
         assert web.received < 1 << 25
 
 
-def test_a_web_server_that_never_answers_is_given_up_for_all_build_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_web_server_that_never_answers_is_paused_for_all_build_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whence.store.bucket.SILENT_SECONDS", 0.3)
     said: list[str] = []
     tried: list[Tried] = []

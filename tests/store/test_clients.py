@@ -1,4 +1,4 @@
-"""Other people's programs over a store that a mere web server serves: python -m http.server, and nothing of ours."""
+"""Other programs with a store served by a plain web server: python -m http.server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def url(tmp_path_factory: pytest.TempPathFactory, files: Files) -> Iterator[str]
 
 
 def run(url: str, cache: Path, *command: object) -> str:
-    """What a program prints that knows the server alone."""
+    """Return the output of a program that gets files from the server only."""
     words = [str(word) for word in command]
     if shutil.which(words[0]) is None:
         pytest.skip(f"{words[0]} is not on this machine")

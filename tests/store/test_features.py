@@ -1,4 +1,4 @@
-"""What a store takes in and hands out besides plain files: processes, sources, layouts of others, packed files."""
+"""Other inputs and outputs of a store: processes, sources, layouts of other programs, compressed files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("files"))
 
 
-def test_everything_that_a_process_has_mapped_is_taken_its_vdso_too(tmp_path: Path) -> None:
+def test_all_mapped_files_of_a_process_and_its_vdso_are_added(tmp_path: Path) -> None:
     with Process(os.getpid()) as process:
         ids = {
             one.kind: process.build_id(one)
@@ -49,7 +49,7 @@ def test_everything_that_a_process_has_mapped_is_taken_its_vdso_too(tmp_path: Pa
         assert not list(verify(store))
 
 
-def test_files_of_a_snapshot_count_by_their_build_id_alone(tmp_path: Path, files: Files) -> None:
+def test_files_of_a_snapshot_are_identified_by_build_id(tmp_path: Path, files: Files) -> None:
     program = tmp_path / "program"
     shutil.copy("/bin/sleep", program)
     child = subprocess.Popen([program, "60"])
@@ -74,7 +74,7 @@ def test_files_of_a_snapshot_count_by_their_build_id_alone(tmp_path: Path, files
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
-    """A program whose source lies in a folder of its own."""
+    """Return a program whose source is in a separate folder."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "program.c").write_text(SOURCE)
     command = ["gcc", "-O2", "-g", "-Wl,--build-id", str(tmp_path / "src/program.c"), "-o", str(tmp_path / "program")]
@@ -82,7 +82,7 @@ def built(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_sources_below_named_folders_are_bundled_and_no_others(built: Path) -> None:
+def test_only_sources_below_the_given_folders_are_bundled(built: Path) -> None:
     with Store(built / "store") as store:
         store.add(built / "program", source_folders=[built / "src"])
         (row,) = store.list()
@@ -96,8 +96,8 @@ def test_sources_below_named_folders_are_bundled_and_no_others(built: Path) -> N
 
 
 @pytest.mark.parametrize("how", ["outside", "dots", "link", "linked folder", "device", "null"])
-def test_no_name_in_debug_info_leads_out_of_the_named_folders(tmp_path: Path, how: str) -> None:
-    """The debug info of strangers names what it likes."""
+def test_paths_in_debug_info_outside_the_given_folders_are_not_read(tmp_path: Path, how: str) -> None:
+    """Untrusted debug info may name any path."""
     allowed, secret = tmp_path / "src", tmp_path / "secret"
     allowed.mkdir()
     secret.mkdir()
@@ -117,7 +117,7 @@ def test_no_name_in_debug_info_leads_out_of_the_named_folders(tmp_path: Path, ho
         assert b"secret" not in (tmp_path / "out.zip").read_bytes()
 
 
-def test_copies_for_gdb_and_pyroscope_are_kept_as_new_as_the_files(tmp_path: Path, files: Files) -> None:
+def test_copies_for_gdb_and_pyroscope_are_updated_with_the_files(tmp_path: Path, files: Files) -> None:
     folder = tmp_path / "store"
     gdb = folder / ".build-id" / files.build_id[:2] / f"{files.build_id[2:]}.debug"
     pyroscope = folder / "symbolizer" / "tenant-1" / files.build_id
@@ -147,7 +147,7 @@ def test_tenants_that_would_leave_their_folder_are_refused(tmp_path: Path, files
 
 
 @pytest.mark.parametrize("layout", ["parca", "unified", "gdb"])
-def test_files_in_the_layouts_of_others_are_read(tmp_path: Path, files: Files, layout: str) -> None:
+def test_files_in_layouts_of_other_programs_are_read(tmp_path: Path, files: Files, layout: str) -> None:
     folder = {
         "parca": tmp_path / files.build_id,
         "unified": tmp_path / files.build_id[:2] / files.build_id[2:],
@@ -168,7 +168,7 @@ def test_files_in_the_layouts_of_others_are_read(tmp_path: Path, files: Files, l
         assert store.find(ID) is None
 
 
-def test_packed_files_are_handed_out_unpacked(tmp_path: Path, files: Files) -> None:
+def test_compressed_files_are_decompressed_when_read(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store", compress=True) as store:
         store.add(files.symbols)
         store.add(files.whole)
@@ -225,7 +225,7 @@ def test_the_least_recently_used_file_is_evicted_first(tmp_path: Path, files: Fi
 
 
 @pytest.mark.parametrize("what", ["executable", "lidia.gz", "meta.json", "missing", "other id"])
-def test_verify_names_what_is_damaged(tmp_path: Path, files: Files, what: str) -> None:
+def test_verify_reports_damaged_files(tmp_path: Path, files: Files, what: str) -> None:
     with Store(tmp_path / "store") as store:
         store.add(files.stripped)
         folder = tmp_path / "store" / "buildid" / files.build_id
@@ -259,7 +259,7 @@ def test_export_writes_the_files_of_a_build_id(
     capsys.readouterr()
 
 
-def test_the_commands_for_processes_questions_and_room(
+def test_the_commands_for_processes_requests_and_garbage_collection(
     tmp_path: Path, files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = str(tmp_path / "store")
@@ -284,8 +284,8 @@ def test_the_commands_for_processes_questions_and_room(
     assert main(["store", "verify", place]) == 0
 
 
-def test_dwzs_shared_file_that_comes_late_is_in_the_next_archive(tmp_path: Path) -> None:
-    """Two programs share debug info; their archives are made again when the shared file has come."""
+def test_an_archive_is_made_again_when_dwzs_shared_file_is_added(tmp_path: Path) -> None:
+    """Two programs share debug info; their archives are made again when the shared file is added."""
     if shutil.which("dwz") is None or shutil.which("gcc") is None:
         pytest.skip("dwz and gcc are needed")
     programs = []

@@ -1,4 +1,4 @@
-"""What a bucket is asked: once for an archive, a few ranges for a few addresses, seldom for what it does not have."""
+"""Requests to a bucket: one per archive, a few ranges for a few addresses, few for missing files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bucket() -> Bucket:
 
 
 def requests(bucket: Bucket) -> int:
-    """How many there were since this was asked last."""
+    """Return the number of requests since the last call."""
     count, bucket.requests, bucket.received = bucket.requests, 0, 0
     return count
 
@@ -65,7 +65,7 @@ def test_an_archive_is_fetched_once_and_compared_once_an_hour(
     assert bucket.received < files.whole.stat().st_size
 
 
-def test_an_archive_that_was_made_anew_takes_the_place_of_the_cached_one(
+def test_a_new_archive_replaces_the_cached_archive(
     bucket: Bucket, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "FRESH_SECONDS", -1.0)
@@ -80,7 +80,7 @@ def test_an_archive_that_was_made_anew_takes_the_place_of_the_cached_one(
             assert bool(table.lookup(files.vaddr)[-1].line) == (better is not None)
 
 
-def test_what_is_cached_answers_when_the_bucket_does_not(bucket: Bucket, files: Files, tmp_path: Path) -> None:
+def test_cached_files_answer_when_the_bucket_is_unreachable(bucket: Bucket, files: Files, tmp_path: Path) -> None:
     store = Store(bucket)
     store.add(files.whole)
     source = store.source(cache=tmp_path / "cache")
@@ -100,9 +100,7 @@ def test_what_is_cached_answers_when_the_bucket_does_not(bucket: Bucket, files: 
     assert [one.outcome.code for one in tried] == ["broken"]
 
 
-def test_a_miss_is_remembered_for_a_while_by_every_process(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_miss_is_cached_for_all_processes(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(bucket)
     bucket.put(names.MARKER, b"{}")
     cache = Cache(tmp_path / "cache")
@@ -119,7 +117,7 @@ def test_a_miss_is_remembered_for_a_while_by_every_process(
 
 
 def large_archive(functions: int) -> bytes:
-    """An archive with inlined calls; the functions lie apart."""
+    """Return an archive with inlined calls and gaps between functions."""
     builder = Builder(build_id=ID)
     pick = random.Random(7)
     for number in range(functions):
@@ -134,7 +132,7 @@ def large_archive(functions: int) -> bytes:
     return builder.to_bytes()
 
 
-def test_a_few_addresses_of_a_large_archive_cost_a_few_ranges(bucket: Bucket) -> None:
+def test_a_few_addresses_of_a_large_archive_read_a_few_ranges(bucket: Bucket) -> None:
     content = large_archive(30_000)
     assert len(content) > 6 << 20
     bucket.put("a", content)
@@ -162,7 +160,7 @@ def test_a_few_addresses_of_a_large_archive_cost_a_few_ranges(bucket: Bucket) ->
 
 
 @pytest.mark.parametrize("cut", [0, 100, 5000, 1 << 20, -40])
-def test_an_archive_that_is_cut_or_damaged_is_an_error_or_answers_alike(bucket: Bucket, cut: int) -> None:
+def test_a_damaged_archive_raises_or_answers_as_the_local_file_does(bucket: Bucket, cut: int) -> None:
     content = large_archive(6_000)[: cut or None]
     if cut == 0:
         content = bytes(content[:200]) + os.urandom(len(content) - 200)
@@ -213,8 +211,8 @@ def test_an_archive_that_is_replaced_while_it_is_read_is_an_error(bucket: Bucket
             binary.lookup(0x1000 + 64 * 3000)
 
 
-def test_ranges_keep_what_was_read_apart_and_in_order() -> None:
-    sparse = object.__new__(ranged.Sparse)
+def test_the_parts_that_were_read_are_disjoint_and_ordered() -> None:
+    sparse = object.__new__(ranged.SparseObject)
     sparse._starts, sparse._ends = [], []
     have = set()
     pick = random.Random(1)

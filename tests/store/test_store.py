@@ -35,7 +35,7 @@ def outcomes(store: Store, *paths: Path) -> list[tuple[str, str]]:
 
 
 def test_a_debug_file_and_an_executable_answer_together(tmp_path: Path, files: Files) -> None:
-    """The archive is made anew with each; it has the debug file's lines and the executable's segments."""
+    """The archive has the lines of the debug file and the segments of the executable."""
     with Store(tmp_path / "store") as store:
         assert outcomes(store, files.stripped) == [("added", "executable")]
         with store.open(files.build_id) as binary:
@@ -57,7 +57,7 @@ def test_a_debug_file_and_an_executable_answer_together(tmp_path: Path, files: F
         )  # fmt: skip
 
 
-def test_the_layout_is_that_of_debuginfods_addresses(tmp_path: Path, files: Files) -> None:
+def test_the_layout_matches_debuginfods_paths(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store") as store:
         store.add(files.debug, files.stripped)
     folder = tmp_path / "store" / "buildid" / files.build_id
@@ -70,7 +70,7 @@ def test_the_layout_is_that_of_debuginfods_addresses(tmp_path: Path, files: File
 
 
 @pytest.mark.parametrize("order", ["poor first", "good first"])
-def test_the_better_file_stays_whichever_came_first(tmp_path: Path, files: Files, order: str) -> None:
+def test_the_better_file_is_kept_in_either_order(tmp_path: Path, files: Files, order: str) -> None:
     ways = [files.stripped, files.symbols, files.whole]
     expected = ["added", "better", "better"]
     if order == "good first":
@@ -86,7 +86,7 @@ def test_the_better_file_stays_whichever_came_first(tmp_path: Path, files: Files
             assert binary.lookup(files.vaddr)[-1].line
 
 
-def test_of_two_as_good_the_larger_stays_and_of_two_alike_the_first(tmp_path: Path, files: Files) -> None:
+def test_of_equal_quality_the_larger_file_is_kept_then_the_first(tmp_path: Path, files: Files) -> None:
     larger = tmp_path / "larger"
     larger.write_bytes(files.debug.read_bytes() + bytes(64))
     with Store(tmp_path / "store") as store:
@@ -96,7 +96,7 @@ def test_of_two_as_good_the_larger_stays_and_of_two_alike_the_first(tmp_path: Pa
         ]  # fmt: skip
 
 
-def test_an_unstripped_program_is_both_kinds_and_takes_its_bytes_once(tmp_path: Path, files: Files) -> None:
+def test_an_unstripped_program_is_both_kinds_and_stored_once(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store") as store:
         assert outcomes(store, files.whole) == [("added", "debuginfo"), ("added", "executable")]
     folder = tmp_path / "store" / "buildid" / files.build_id
@@ -187,10 +187,8 @@ def test_packages_are_read_member_by_member(tmp_path: Path, files: Files, kind: 
 
 
 @pytest.mark.parametrize("packing", ["gz", "xz", "bz2", "zst"])
-def test_a_packed_file_is_unpacked_and_one_that_is_no_elf_file_passed_over(
-    tmp_path: Path, files: Files, packing: str
-) -> None:
-    """As kernel modules lie on many machines."""
+def test_a_compressed_elf_file_is_added_and_another_file_is_skipped(tmp_path: Path, files: Files, packing: str) -> None:
+    """Kernel modules are often compressed."""
     import bz2
     import gzip
     import lzma
@@ -230,7 +228,7 @@ def test_zip_and_zstd_packages_are_read_too(tmp_path: Path, files: Files) -> Non
         ]
 
 
-def test_put_takes_a_stream_and_says_what_became_of_it(tmp_path: Path, files: Files) -> None:
+def test_put_accepts_a_stream_and_returns_the_outcome(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store") as store:
 
         def put(path: Path, build_id: str = files.build_id, kind: str = "") -> str:
@@ -253,7 +251,7 @@ def test_put_takes_a_stream_and_says_what_became_of_it(tmp_path: Path, files: Fi
         assert not list((tmp_path / "store").rglob("tmp*"))
 
 
-def test_what_is_sent_comes_in_ranges_and_tells_when_it_was_replaced(tmp_path: Path, files: Files) -> None:
+def test_content_is_read_in_ranges_and_fails_after_a_replacement(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store") as store:
         store.add(files.stripped)
         assert store.open_bytes(files.build_id, "debuginfo") is None
@@ -268,7 +266,7 @@ def test_what_is_sent_comes_in_ranges_and_tells_when_it_was_replaced(tmp_path: P
 
 
 @pytest.mark.parametrize("bad", ["", "AB12", "abc", "../../etc/passwd", "ab/../cd", "ab" * 65, "ab12\n", "zz"])
-def test_ids_are_lower_case_hex_of_1_to_64_bytes(tmp_path: Path, bad: str) -> None:
+def test_ids_are_lowercase_hex_of_1_to_64_bytes(tmp_path: Path, bad: str) -> None:
     store = Store(tmp_path / "store")
     for ask in (store.find, store.open, store.remove, store.finish):
         with pytest.raises(WrongUse, match="a build-id is 1 to 64 bytes"):
@@ -280,8 +278,8 @@ def test_ids_are_lower_case_hex_of_1_to_64_bytes(tmp_path: Path, bad: str) -> No
     assert not (tmp_path / "store" / "buildid").exists()
 
 
-def test_a_stores_archive_of_mere_symbols_hides_no_debug_file(tmp_path: Path, files: Files) -> None:
-    """The store has what was stripped, a debug folder the debug info: the debug info answers."""
+def test_an_archive_with_symbols_only_does_not_hide_a_debug_file(tmp_path: Path, files: Files) -> None:
+    """The store has the stripped file, a debug folder the debug info: the debug info answers."""
     with Store(tmp_path / "store") as store:
         store.add(files.symbols)
         debug = tmp_path / "debug" / ".build-id" / files.build_id[:2] / f"{files.build_id[2:]}.debug"
@@ -292,7 +290,7 @@ def test_a_stores_archive_of_mere_symbols_hides_no_debug_file(tmp_path: Path, fi
             assert binary.lookup(files.vaddr)[-1].line
 
 
-def test_questions_without_an_answer_are_counted_until_there_is_one(tmp_path: Path, files: Files) -> None:
+def test_requests_for_a_missing_build_id_are_counted_until_it_is_added(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store") as store:
         for who in ("profile", "profile", "server"):
             with Locator(dirs=(), sources=[store.source(who)], local=False) as locator:
@@ -319,13 +317,13 @@ def test_rm_removes_everything_of_a_build_id(tmp_path: Path, files: Files) -> No
         assert len(store.list()) == 1
 
 
-def test_a_store_that_can_not_be_written_ends_add_and_no_file_is_called_refused(tmp_path: Path, files: Files) -> None:
+def test_an_error_of_the_store_ends_add_and_refuses_no_file(tmp_path: Path, files: Files) -> None:
     (tmp_path / "store").write_text("a file, not a folder")
     with Store(tmp_path / "store") as store, pytest.raises(OSError, match=r"."):
         store.add(files.debug, files.stripped)
 
 
-def test_the_index_can_be_made_again_and_is_folded(tmp_path: Path) -> None:
+def test_the_index_can_be_rebuilt_and_its_log_is_merged(tmp_path: Path) -> None:
     ids = [f"{number:040x}" for number in range(1, 90)]
     folder = tmp_path / "in"
     folder.mkdir()
@@ -343,7 +341,7 @@ def test_the_index_can_be_made_again_and_is_folded(tmp_path: Path) -> None:
         assert store.list() == rows
 
 
-def test_the_commands_print_what_is_there(
+def test_the_commands_print_the_files(
     tmp_path: Path, files: Files, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Many files are taken by processes: the same store comes of it, whatever happens to one of them."""
+"""Ingestion of many files by child processes, some of which die."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, files: Files) -> Path:
-    """Programs with build-ids of their own, one of them with its debug file."""
+    """Return programs with different build-ids, one of them with its debug file."""
     made = tmp_path_factory.mktemp("many")
     whole, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
     for number in range(COUNT):
@@ -43,7 +43,7 @@ def _many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def dying_of(name: str) -> str:
-    """The code of a process that kills itself where a file has this name."""
+    """Return the code of a process that kills itself for a file with this name."""
     return (
         "import sys; sys.path[:] = sys.argv[1:]; import os; from whence.store import ingest\n"
         "whole = ingest.Ingester.ingest\n"
@@ -85,7 +85,7 @@ def test_processes_make_the_store_that_threads_make(
     assert not list((tmp_path / "two" / ".whence-incoming").iterdir())
 
 
-def test_a_process_that_dies_of_a_file_costs_that_file_alone(
+def test_a_file_that_kills_its_process_is_refused_and_the_rest_is_kept(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingest, "CODE", dying_of("03"))
@@ -122,16 +122,16 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the children are read from Linux's /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_when_the_call_is_ended_its_processes_end(
+def test_child_processes_end_with_their_parent(
     tmp_path: Path, folder: Path, files: Files, number: signal.Signals
 ) -> None:
-    """Ctrl-C and kill -9 while files are being taken: no process stays, the store is whole, the next call ends it."""
+    """After Ctrl-C and kill -9 no process is left, the store is valid, and the next call completes it."""
     many = tmp_path / "in"
     many.mkdir()
     whole, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
     for one in range(MORE):
         (many / str(one)).write_bytes(whole.replace(build_id, one.to_bytes(2, "big") * (len(build_id) // 2)))
-    for number_of_try in range(20):  # until the signal comes before the call has ended by itself
+    for number_of_try in range(20):  # until the signal arrives before the call ends
         place = tmp_path / f"store{number_of_try}"
         command = [sys.executable, "-m", "whence.cli", "store", "add", str(place), str(many)]
         with subprocess.Popen(

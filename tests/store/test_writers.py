@@ -1,4 +1,4 @@
-"""Any number of writers, any of them killed at any step: nothing is lost, nothing is half."""
+"""Concurrent writers, and writers that are killed at each step."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(autouse=True)
 def _no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes end here, not machines: nobody waits for the disk."""
+    """Skip fsync: these tests end processes, not machines."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def is_whole(store: Store) -> None:
-    """Every file that is there is one that was put, whole; what answers, answers."""
+    """Check that every file is one of the files that were put, and that lookups work."""
     problems = [problem for problem in verify(store) if problem.build_id]
     assert not problems, problems
 
 
 def steps(tmp_path: Path, files: Files, first: list[Path], second: Path) -> int:
-    """How many writes it takes to add a file."""
+    """Return the number of writes that adding a file takes."""
     place = Watched(Folder(tmp_path / "count"), lambda number: None)
     with Store(Folder(tmp_path / "count")) as store:
         store.add(*first)
@@ -48,8 +48,8 @@ def steps(tmp_path: Path, files: Files, first: list[Path], second: Path) -> int:
 
 
 @pytest.mark.parametrize("case", ["first file", "better file", "second kind"])
-def test_a_writer_that_is_killed_at_any_step_leaves_a_whole_store(tmp_path: Path, files: Files, case: str) -> None:
-    """Before and after each write: what answers is the old or the new; adding again ends what was begun."""
+def test_a_writer_that_is_killed_at_any_step_leaves_a_valid_store(tmp_path: Path, files: Files, case: str) -> None:
+    """Before and after each write the old or the new file answers; adding again completes the write."""
     first, second = {
         "first file": ([], files.whole),
         "better file": ([files.symbols], files.whole),
@@ -92,8 +92,8 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_whole_store(tmp_path: Path
             assert not list((folder / "locks").glob("*"))
 
 
-def test_a_remover_that_is_killed_at_any_step_is_followed_up(tmp_path: Path, files: Files) -> None:
-    """What is left is whole, or is removed by the next one; nothing is listed that is not there."""
+def test_a_removal_that_is_killed_at_any_step_is_completed(tmp_path: Path, files: Files) -> None:
+    """The remaining files are valid or removed by the next writer; missing files are not listed."""
     place = Watched(Folder(tmp_path / "count"), lambda number: None)
     with Store(Folder(tmp_path / "count")) as store:
         store.add(files.whole, layouts=["gdb"])
@@ -119,8 +119,8 @@ def test_a_remover_that_is_killed_at_any_step_is_followed_up(tmp_path: Path, fil
 
 
 @pytest.mark.parametrize("places", ["folder", "memory"])
-def test_of_two_writers_at_once_the_better_file_stays_in_100_rounds(tmp_path: Path, files: Files, places: str) -> None:
-    """A poorer file and a better one, put in the same moment: whoever is first, the better one is there at the end."""
+def test_of_two_concurrent_writers_the_better_file_is_kept(tmp_path: Path, files: Files, places: str) -> None:
+    """A poorer and a better file are put at the same time, in any order: the better file remains."""
     for number in range(100):
         place = f"memory://race-{id(files)}-{number}" if places == "memory" else str(tmp_path / str(number))
         stores = [Store(place), Store(place)]
@@ -176,7 +176,7 @@ def test_processes_that_add_the_same_files_at_once_make_one_store(tmp_path: Path
         assert len(store.list()) == 1
 
 
-def test_a_lease_that_is_held_makes_others_busy(tmp_path: Path, files: Files) -> None:
+def test_a_lease_makes_other_writers_busy(tmp_path: Path, files: Files) -> None:
     with Store(tmp_path / "store") as store:
         with Lease(store.objects, files.build_id, 0), open(files.whole, "rb") as file:
             assert store.put(files.build_id, "", file).outcome == "busy"
@@ -184,7 +184,7 @@ def test_a_lease_that_is_held_makes_others_busy(tmp_path: Path, files: Files) ->
             assert store.put(files.build_id, "", file).outcome == "added"
 
 
-def test_the_lease_of_another_machine_ends_by_its_end_alone(
+def test_the_lease_of_another_machine_expires_by_time_only(
     tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Folder(tmp_path / "store")
@@ -199,7 +199,7 @@ def test_the_lease_of_another_machine_ends_by_its_end_alone(
                 assert lease.taken_over
 
 
-def test_only_one_of_many_takes_over_a_lease_that_ended(tmp_path: Path, files: Files) -> None:
+def test_only_one_writer_takes_over_an_expired_lease(tmp_path: Path, files: Files) -> None:
     place = Folder(tmp_path / "store")
     for _ in range(20):
         place.put(names.lock_key(files.build_id), b'{"host": "elsewhere", "until": 0}')
@@ -220,14 +220,14 @@ def test_only_one_of_many_takes_over_a_lease_that_ended(tmp_path: Path, files: F
         taken[0].release()
 
 
-def test_a_lease_that_was_lost_is_not_written_under(
+def test_a_writer_that_lost_its_lease_does_not_write(
     tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An owner that slept past its end stops before it writes, and leaves the lease of its successor alone."""
+    """An owner that slept past the end of its lease does not write, and does not release the lease of its successor."""
     place = Folder(tmp_path / "store")
     lease = Lease(place, files.build_id, 0)
     lease._end = time.monotonic() + leases.MARGIN_SECONDS / 2
-    with pytest.raises(Busy, match="ended before its files were written"):
+    with pytest.raises(Busy, match="expired before its files were written"):
         lease.check()
     lease.release()
     assert place.head(names.lock_key(files.build_id)) is not None
@@ -248,7 +248,7 @@ def test_a_lease_is_renewed_while_its_owner_works(
 
 
 def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, files: Files) -> None:
-    """At each write in turn there is no room: the error is reported, and what was there answers."""
+    """The disk is full at each write in turn: the error is reported, and the previous files answer."""
     count = steps(tmp_path, files, [files.symbols], files.whole)
 
     def full(number: int, now: int) -> None:
@@ -276,7 +276,7 @@ def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, files: Files) ->
 
 
 @pytest.mark.parametrize("until", ["NaN", "-1", "-1e999", "true", '"soon"', "9" * 400, "null"])
-def test_a_lease_without_a_sensible_end_ends(until: str) -> None:
+def test_a_lease_with_an_invalid_end_expires(until: str) -> None:
     from whence.store.leases import facts_of, is_over
 
     facts = facts_of(b'{"until": %s}' % until.encode())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from whence.store import Added, Meta, Store
-    from whence.store.processes import MappedFile
+    from whence.store.processes import ProcessFile
 
 UNITS = "KMGT"
 DAY_SECONDS = 86400
@@ -172,7 +172,7 @@ def add(options: Namespace) -> int:
     return BROKEN_INPUT if counts["refused"] else SOME_UNKNOWN if counts["busy"] else ANSWERED
 
 
-def mapped_by(options: Namespace) -> Iterator[MappedFile]:
+def mapped_by(options: Namespace) -> Iterator[ProcessFile]:
     """The files of the processes that the options name."""
     if options.pid or options.core or options.maps:
         from whence.store import processes

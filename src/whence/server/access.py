@@ -1,4 +1,4 @@
-"""Who may do what: tokens with scopes, of which the file knows hashes only.
+"""Authorization: tokens with scopes; the token file has their hashes.
 
 A line of the token file is `SHA256 SCOPES NAME`: the token's SHA-256 in hex, scopes joined by commas (read, upload,
 admin), a name for the log. `whence serve --make-token` prints a token and its line.
@@ -24,14 +24,14 @@ TOKEN_BYTES = 32
 
 
 class Token:
-    """A line of the file."""
+    """A line of the token file."""
 
     def __init__(self, digest: str, scopes: frozenset[str], name: str) -> None:
         self.digest, self.scopes, self.name = digest, scopes, name
 
 
 class Access:
-    """What each sender may do. Without a file everyone may do everything; with `open_read` everyone may read."""
+    """The permissions of clients. Without a file all clients have all scopes; with `open_read` all may read."""
 
     def __init__(
         self, token_file: str = "", *, open_read: bool = False, everyone: frozenset[str] = frozenset()
@@ -42,14 +42,13 @@ class Access:
             self.everyone |= {READ}
 
     def scopes(self, authorization: str) -> tuple[frozenset[str], str]:
-        """The scopes and the name of who sends an Authorization header ("" for none): `everyone` for a token that is
-        not in the file."""
+        """Return the scopes and the name for an Authorization header ("" for none); `everyone` for an unknown token."""
         kind, _, token = authorization.strip().partition(" ")
         if kind.lower() == "bearer" and token.strip():
             digest = digest_of(token.strip())
-            for one in self.tokens:
-                if hmac.compare_digest(one.digest, digest):
-                    return one.scopes | self.everyone, one.name
+            for token_line in self.tokens:
+                if hmac.compare_digest(token_line.digest, digest):
+                    return token_line.scopes | self.everyone, token_line.name
         return self.everyone, ""
 
     def is_own(self, authorization: str) -> bool:
@@ -62,11 +61,11 @@ def digest_of(token: str) -> str:
 
 
 def read_tokens(path: str | os.PathLike[str]) -> list[Token]:
-    """The tokens of a file; blank lines and those that begin with # are passed over. Raises WrongUse, OSError."""
+    """Read a token file; blank lines and comments (#) are skipped. Raises WrongUse, OSError."""
     with open_input(path, FormatError) as file:
         text = file.read(LONGEST + 1)
     if len(text) > LONGEST:
-        raise WrongUse(f"{os.fspath(path)}: more than {LONGEST} bytes are no token file")
+        raise WrongUse(f"{os.fspath(path)}: a token file has at most {LONGEST} bytes")
     tokens = []
     for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
         words = line.split(None, 2)
@@ -75,24 +74,25 @@ def read_tokens(path: str | os.PathLike[str]) -> list[Token]:
         scopes = frozenset(words[1].split(",")) if len(words) > 1 else frozenset()
         if not HASH.fullmatch(words[0]) or not scopes or not scopes <= {*SCOPES}:
             raise WrongUse(
-                f"{os.fspath(path)}, line {number}: not a token's SHA-256, its scopes ({', '.join(SCOPES)}) and a name"
+                f"{os.fspath(path)}, line {number}: expected SHA-256, scopes ({', '.join(SCOPES)}) and a name"
             )
         tokens.append(Token(words[0], scopes, words[2].strip() if len(words) > 2 else f"line {number}"))
     if not tokens:
-        raise WrongUse(f"{os.fspath(path)}: there is no token in it")
+        error = WrongUse(f"{os.fspath(path)}: the token file has no tokens")
+        raise error.with_hint("make one with whence serve --make-token")
     return tokens
 
 
 def make_token(scopes: str, name: str) -> tuple[str, str]:
-    """A new token, and its line for the file. Raises WrongUse for scopes that there are not."""
+    """Return a new token, and its line for the token file. Raises WrongUse for unknown scopes."""
     if not {*scopes.split(",")} <= {*SCOPES}:
-        raise WrongUse(f"scopes are {', '.join(SCOPES)}, joined by commas; not {scopes!r}")
+        raise WrongUse(f"scopes are a comma-separated list of {', '.join(SCOPES)}, not {scopes!r}")
     token = secrets.token_urlsafe(TOKEN_BYTES)
     return token, f"{digest_of(token)} {scopes} {name}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return True if an address is reachable from this machine only."""
     if host == "localhost":
         return True
     try:

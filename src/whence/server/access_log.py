@@ -1,6 +1,6 @@
-"""The access log: a JSON object for each answer, written a few at a time.
+"""The access log: a JSON object for each response, written in batches.
 
-Its lines go to the logger `whence.access`; those of the last BEHIND_SECONDS are one record.
+The logger is `whence.access`; the lines of BATCH_SECONDS are one record.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import time
 from json.encoder import encode_basestring_ascii as quoted
 
 LOG = logging.getLogger("whence.access")
-BEHIND_SECONDS = 0.2
-AT_MOST = 1000  # lines that wait
-LONGEST_AGENT, LONGEST_PATH, LONGEST_FORWARDED = 200, 2000, 400  # letters
+BATCH_SECONDS = 0.2
+CAPACITY = 1000  # lines of a batch
+LONGEST_AGENT, LONGEST_PATH, LONGEST_FORWARDED = 200, 2000, 400  # characters
 
 
 class AccessLog:
-    """What was asked, by whom, and what became of it. Called by the event loop alone."""
+    """Writes a line for each response. Called on the event loop only."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -27,7 +27,7 @@ class AccessLog:
         self, client: str, forwarded: str, who: str, method: str, path: str, status: int, size: int,
         milliseconds: float, agent: str,
     ) -> None:  # fmt: skip
-        """A line; every text of a stranger is in JSON's quotes, where no control character stays one."""
+        """Add a line. Texts of clients are quoted as JSON strings, which escapes control characters."""
         if not LOG.isEnabledFor(logging.INFO):
             return
         now = time.time()
@@ -40,12 +40,12 @@ class AccessLog:
             f'"milliseconds": {milliseconds:.1f}, "agent": {quoted(agent[:LONGEST_AGENT])}}}'
         )
         if len(self._lines) == 1:
-            asyncio.get_running_loop().call_later(BEHIND_SECONDS, self.flush)
-        elif len(self._lines) >= AT_MOST:
+            asyncio.get_running_loop().call_later(BATCH_SECONDS, self.flush)
+        elif len(self._lines) >= CAPACITY:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the current batch."""
         if self._lines:
             LOG.info("%s", "\n".join(self._lines))
             self._lines.clear()

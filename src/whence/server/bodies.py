@@ -1,4 +1,4 @@
-"""Bodies of requests, bounded in bytes and in time, and the answers to what is refused."""
+"""Bodies of requests, limited in bytes and time, and refusals."""
 
 from __future__ import annotations
 
@@ -18,43 +18,45 @@ from starlette.responses import Response
 
 JSON = "application/json"
 GZIP_WINDOW = 31
-UNPACKED_TIMES = 32  # a body unpacks to so many times its bytes, plus:
+UNPACKED_TIMES = 32  # a body may decompress to this multiple of its size, plus:
 UNPACKED_ALLOWANCE = 1 << 20
-COUNTED_TOGETHER = 1 << 16  # bytes of JSON whose texts are cut out in one call
+COUNTED_TOGETHER = 1 << 16  # bytes of JSON whose strings are removed in one call
 TEXT = re.compile(rb'"[^"]*"?')
 GZIP_MAGIC = b"\x1f\x8b"
 UNPACKED_TOGETHER = 1 << 12  # bytes of gzip
 BACKSLASH = b"\\"
-BLANKS = b"\xef\xbb\xbf \t\r\n\v\f"  # that may precede a JSON document, a byte order mark too
+BLANKS = b"\xef\xbb\xbf \t\r\n\v\f"  # may precede a JSON document; includes a byte order mark
 
 
 class Refusal(Exception):
-    """A request that is not served: the status, and why, in a line for people."""
+    """A refused request: the status, and the reason in a line."""
 
     def __init__(self, status: int, why: str, *, headers: dict[str, str] | None = None) -> None:
         super().__init__(why)
         self.status, self.why, self.headers = status, why, headers or {}
 
     def body(self) -> bytes:
-        """Both names are there: Mozilla's API has `title`, everyone else reads `error`."""
+        """Return the body, which has the reason twice: Mozilla's API reads `title`, other clients `error`."""
         why = quoted(self.why)
         return f'{{"error":{why},"title":{why}}}'.encode("utf-8", "backslashreplace")
 
     def response(self) -> Response:
+        """Return the response."""
         return Response(self.body(), self.status, headers=self.headers, media_type=JSON)
 
 
 class BodyBudget:
-    """A limit shared by the requests in memory: bytes, JSON values or uploads. Safe from several threads.
+    """A limit shared by the current requests: bytes, JSON values or uploads. Safe from several threads.
 
-    `why` is the text of the refusal when it is reached.
+    `why` is the reason of refusals when it is reached.
     """
 
-    def __init__(self, most: int, why: str = "too many large bodies at a time") -> None:
-        self.most, self.why, self.held = most, why, 0
+    def __init__(self, limit: int, why: str = "the server is receiving too many large bodies") -> None:
+        self.limit, self.why, self.used = limit, why, 0
         self.lock = threading.Lock()
 
     def part(self) -> BodyPart:
+        """Return the part of a request, which is empty."""
         return BodyPart(self)
 
 
@@ -62,20 +64,21 @@ class BodyPart:
     """The part of a budget that one request uses. A context manager that releases it."""
 
     def __init__(self, budget: BodyBudget) -> None:
-        self._budget, self._held = budget, 0
+        self._budget, self._used = budget, 0
 
     def take(self, size: int) -> None:
-        """Raises Refusal (503) if other requests use too much."""
+        """Add to the part. Raises Refusal (503) if the limit is reached."""
         with self._budget.lock:
-            if self._budget.held + size > self._budget.most:
+            if self._budget.used + size > self._budget.limit:
                 raise Refusal(503, self._budget.why, headers={"Retry-After": "5"})
-            self._budget.held += size
-            self._held += size
+            self._budget.used += size
+            self._used += size
 
     def release(self) -> None:
+        """Empty the part."""
         with self._budget.lock:
-            self._budget.held -= self._held
-            self._held = 0
+            self._budget.used -= self._used
+            self._used = 0
 
     def __enter__(self) -> Self:
         return self
@@ -85,18 +88,20 @@ class BodyPart:
 
 
 def media_type_of(request: Request) -> str:
-    """What a body is, in small letters and without parameters; "" where nothing is said."""
+    """Return the media type of a body, in lowercase and without parameters; "" if it is missing."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def chunks_of(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
-    """The pieces of a body. Raises Refusal: 413 when it has more than `limit` bytes, 408 after `seconds`, 400 when the
-    sender went away."""
-    announced = request.headers.get("content-length", "")
-    if announced and (not announced.isascii() or not announced.isdecimal()):
-        raise Refusal(400, f"Content-Length is no number: {announced[:40]!r}")
-    if len(announced) > 18 or (announced and int(announced) > limit):
-        raise Refusal(413, f"the body has {announced[:40]} bytes, at most {limit} are allowed")
+    """Yield the chunks of a body.
+
+    Raises Refusal: 413 if it has more than `limit` bytes, 408 after `seconds`, 400 if the client disconnected.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared and (not declared.isascii() or not declared.isdecimal()):
+        raise Refusal(400, f"Content-Length is not a number: {declared[:40]!r}")
+    if len(declared) > 18 or (declared and int(declared) > limit):
+        raise Refusal(413, f"the body has {declared[:40]} bytes, at most {limit} are allowed")
     size = 0
     deadline = asyncio.get_running_loop().time() + seconds
     stream = request.stream().__aiter__()
@@ -105,9 +110,9 @@ async def chunks_of(request: Request, limit: int, seconds: float) -> AsyncIterat
             async with asyncio.timeout_at(deadline):
                 chunk = await anext(stream, None)
         except TimeoutError:
-            raise Refusal(408, f"the body did not come within {seconds:g} seconds") from None
+            raise Refusal(408, f"the body was not received within {seconds:g} seconds") from None
         except ClientDisconnect:
-            raise Refusal(400, "the sender went away before the body's end") from None
+            raise Refusal(400, "the client disconnected before the end of the body") from None
         if chunk is None:
             return
         size += len(chunk)
@@ -125,15 +130,15 @@ def storage_refusal(error: OSError, what: str) -> Refusal:
 
 def accepts_gzip(request: Request) -> bool:
     """Return True if the client accepts a gzip body (RFC 9110, 12.5.3)."""
-    for one in request.headers.get("accept-encoding", "").lower().split(","):
-        coding, _, weight = one.replace(" ", "").partition(";")
+    for item in request.headers.get("accept-encoding", "").lower().split(","):
+        coding, _, weight = item.replace(" ", "").partition(";")
         if coding == "gzip":
             return not re.fullmatch(r"q=0(\.0*)?", weight)
     return False
 
 
 async def body_of(request: Request, limit: int, seconds: float) -> bytes:
-    """A body, whole; unpacked where it is in gzip. Raises Refusal."""
+    """Return a body; decompressed if it is gzip. Raises Refusal."""
     part: BodyPart | None = request.scope.get("whence.bodies")
     chunks = []
     async for chunk in chunks_of(request, limit, seconds):
@@ -145,78 +150,85 @@ async def body_of(request: Request, limit: int, seconds: float) -> bytes:
     if encoding in ("", "identity"):
         return body
     if encoding != "gzip":
-        raise Refusal(415, f"Content-Encoding {encoding[:40]!r} is not known: gzip or none")
-    most = min(limit, UNPACKED_TIMES * len(body) + UNPACKED_ALLOWANCE)
+        raise Refusal(415, f"unsupported Content-Encoding {encoding[:40]!r}: use gzip or none")
+    size = min(limit, UNPACKED_TIMES * len(body) + UNPACKED_ALLOWANCE)
     if part is not None:
-        part.take(most)
+        part.take(size)
     unpacker = zlib.decompressobj(GZIP_WINDOW)
     try:
-        unpacked = unpacker.decompress(body, most + 1)
+        unpacked = unpacker.decompress(body, size + 1)
     except zlib.error as error:
-        raise Refusal(400, f"the body is no gzip: {error}") from None
-    if len(unpacked) > most:
-        raise Refusal(413, f"the body unpacks to more than {most} bytes")
+        raise Refusal(400, f"the body is not valid gzip: {error}") from None
+    if len(unpacked) > size:
+        raise Refusal(413, f"the body decompresses to more than {size} bytes")
     if not unpacker.eof:
-        raise Refusal(400, "the gzip is cut off")
+        raise Refusal(400, "the gzip body is cut off")
     return unpacked
 
 
 class AnswerBudget:
-    """The bytes of one answer, charged as they are made."""
+    """A limit for the bytes of one answer."""
 
-    def __init__(self, most: int) -> None:
-        self.most, self.spent = most, 0
+    def __init__(self, limit: int) -> None:
+        self.limit, self.spent = limit, 0
 
     def charge(self, size: int) -> None:
-        """Raises Refusal when the answer gets too large."""
+        """Add bytes. Raises Refusal (413) if the answer is too large."""
         self.spent += size
-        if self.spent > self.most:
-            raise Refusal(413, f"the answer has more than {self.most} bytes: ask for less at once")
+        if self.spent > self.limit:
+            raise Refusal(413, f"the answer has more than {self.limit} bytes: split the request")
 
 
-def json_of(body: bytes, most: int, part: BodyPart) -> Any:
-    """The document of a JSON body. Its values are taken from `part`. Raises Refusal: 400 if malformed, 413 if it has
-    more than `most` values."""
-    part.take(count_values(lambda: pieces_of(body), most))
+def json_of(body: bytes, limit: int, part: BodyPart) -> Any:
+    """Parse a JSON body, whose number of values is added to `part`.
+
+    Raises Refusal: 400 if it is malformed, 413 if it has more than `limit` values.
+    """
+    part.take(count_values(lambda: pieces_of(body), limit))
     try:
         return json.loads(body.decode("utf-8-sig"))  # in UTF-16 the punctuation could not be counted in bytes
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {error}") from None
 
 
-def count_profile_values(body: bytes, most: int, limit: int) -> int:
-    """Count the JSON values of a profile, which may be gzip; 0 if it has another format. Raises Refusal (413) if there
-    are more than `most`, or if the profile unpacks to more than `limit` bytes."""
+def count_profile_values(body: bytes, values: int, size: int) -> int:
+    """Return the number of JSON values of a profile, which may be gzip; 0 for another format.
+
+    Raises Refusal (413) if there are more than `values`, or if the profile decompresses to more than `size` bytes.
+    """
     is_packed = body.startswith(GZIP_MAGIC)
 
     def pieces() -> Iterator[bytes]:
-        return unpacked_pieces(body, limit) if is_packed else pieces_of(body)
+        return unpacked_pieces(body, size) if is_packed else pieces_of(body)
 
     head = next((text for piece in pieces() if (text := piece.lstrip(BLANKS))), b"")
     if head[:1] in (b"{", b"["):
-        return count_values(pieces, most)
+        return count_values(pieces, values)
     if is_packed:
         deque(pieces(), 0)  # for the limit
     return 0
 
 
-def count_values(pieces: Callable[[], Iterator[bytes]], most: int) -> int:
-    """Count at least as many as the values of a JSON document, before any object is made. Raises Refusal (413) if there
-    are more than `most`. `pieces` is called once or twice for the document's bytes."""
+def count_values(pieces: Callable[[], Iterator[bytes]], limit: int) -> int:
+    """Return an upper bound of the number of values of a JSON document, without parsing it.
+
+    `pieces` returns the document's bytes; it is called once or twice. Raises Refusal (413) for more than `limit`.
+    """
     count = sum(map(punctuation, pieces()))
-    if count > most:  # some of it may be inside texts
-        count = punctuation_outside_texts(pieces())
-    if count > most:
-        raise Refusal(413, f"the JSON has more than {most} values: send less at once")
+    if count > limit:  # includes punctuation in strings
+        count = punctuation_outside_strings(pieces())
+    if count > limit:
+        raise Refusal(413, f"the JSON has more than {limit} values: split the request")
     return count
 
 
 def pieces_of(body: bytes) -> Iterator[bytes]:
+    """Yield a body in pieces."""
     return (body[start : start + COUNTED_TOGETHER] for start in range(0, len(body), COUNTED_TOGETHER))
 
 
 def unpacked_pieces(body: bytes, limit: int) -> Iterator[bytes]:
-    """The unpacked bytes of a gzip file, up to the first damage. Raises Refusal (413) after `limit` bytes."""
+    """Yield the decompressed bytes of a gzip file, up to the first damage. Raises Refusal (413) after `limit` bytes."""
     size = offset = 0
     while body.startswith(GZIP_MAGIC, offset):
         member = zlib.decompressobj(GZIP_WINDOW)
@@ -228,25 +240,25 @@ def unpacked_pieces(body: bytes, limit: int) -> Iterator[bytes]:
             offset = min(offset + UNPACKED_TOGETHER, len(body)) - len(member.unused_data)
             size += len(piece)
             if size > limit:
-                raise Refusal(413, f"the profile unpacks to more than the {limit} bytes allowed")
+                raise Refusal(413, f"the profile decompresses to more than the {limit} bytes allowed")
             yield piece
 
 
 def punctuation(body: bytes) -> int:
-    """At least as many as a JSON document has values that are not its only one: every comma and opening bracket."""
+    """Return the number of commas and opening brackets, an upper bound of the values in a JSON document."""
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
-def punctuation_outside_texts(pieces: Iterable[bytes]) -> int:
-    """Count the same without the punctuation inside texts."""
-    count, in_text, rest = 0, False, b""
+def punctuation_outside_strings(pieces: Iterable[bytes]) -> int:
+    """Return the number of commas and opening brackets outside strings."""
+    count, in_string, rest = 0, False, b""
     for piece in pieces:
         piece, rest = rest + piece, b""
         if (len(piece) - len(piece.rstrip(BACKSLASH))) % 2:
             piece, rest = piece[:-1], BACKSLASH
         plain = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
-        if in_text:
+        if in_string:
             plain = b'"' + plain
-        in_text = plain.count(b'"') % 2 == 1
+        in_string = plain.count(b'"') % 2 == 1
         count += punctuation(TEXT.sub(b"", plain))
     return count

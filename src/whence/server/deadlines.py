@@ -1,4 +1,4 @@
-"""The time a request may take, looked at by the thread that works for it: between build-ids, files and batches."""
+"""The time limit of a request, checked by the thread that works for it: between build-ids, files and batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whence.server.bodies import Refusal
 
 
 class ThreadDeadline(threading.local):
-    """When the request that this thread works for has to be answered, by time.monotonic."""
+    """The end of the time of this thread's request, by time.monotonic."""
 
     end = float("inf")
 
@@ -21,7 +21,7 @@ CURRENT = ThreadDeadline()
 
 @contextmanager
 def until(end: float) -> Iterator[None]:
-    """A block in which `check_deadline` raises Refusal once `end` (of time.monotonic) has passed."""
+    """Open a block in which `check_deadline` raises Refusal after `end` (of time.monotonic)."""
     before, CURRENT.end = CURRENT.end, end
     try:
         yield
@@ -30,6 +30,6 @@ def until(end: float) -> Iterator[None]:
 
 
 def check_deadline() -> None:
-    """Raise Refusal (503) if this thread's request has used up its time: its client was refused already."""
+    """Raise Refusal (503) if the time of this thread's request is over: its client was already refused."""
     if time.monotonic() > CURRENT.end:
-        raise Refusal(503, "no answer within the time of a request", headers={"Retry-After": "30"})
+        raise Refusal(503, "no answer within the time limit of a request", headers={"Retry-After": "30"})

@@ -1,6 +1,6 @@
-"""debuginfod's requests: files, sections and sources by build-id, and what is known of them (debuginfod(8)).
+"""debuginfod's requests: files, sections and sources by build-id, and metadata (debuginfod(8)).
 
-What is asked for and not here goes upstream, if there is an upstream, and is otherwise written down as wanted.
+A missing file is requested from the upstream servers, or recorded as missing without upstream servers.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from whence.store import Store
 
 BINARY = "application/octet-stream"
-SMALL = 1 << 18  # bytes that are sent at once
-KEPT_TABLES = 256  # section tables that are remembered
+SMALL = 1 << 18  # bytes that are sent in one message
+CACHED_TABLES = 256  # section tables
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 METADATA_ROWS = 10_000
 
 
 def checked(build_id: str) -> str:
-    """A build-id of an address, its letters made small. Raises Refusal."""
+    """Return a build-id in lowercase. Raises Refusal."""
     folded = build_id.lower()
     if not is_id(folded):
         raise Refusal(400, "a build-id is an even number of hex digits, 2 to 128 of them")
@@ -55,11 +55,11 @@ class DebuginfodEndpoints:
         self.tables = SectionTables(server.store)
 
     async def file(self, request: Request) -> Response:
-        """/buildid/ID/debuginfo, /executable; /lidia is ours: the archive."""
+        """/buildid/ID/debuginfo, /executable, and /lidia, the archive."""
         build_id, kind = checked(request.path_params["build_id"]), request.path_params["kind"]
         if kind not in (DEBUGINFO, EXECUTABLE, ARCHIVE):
-            known = "debuginfo, executable, lidia, section/NAME and source/PATH"
-            raise Refusal(404, f"of a build-id there are {known}, not {kind[:80]!r}")
+            kinds = "debuginfo, executable, lidia, section/NAME or source/PATH"
+            raise Refusal(404, f"the last part of the path is {kinds}, not {kind[:80]!r}")
         self._server.count(request, kind)
         content = await self._server.content(request, build_id, kind)
         if content is None:
@@ -71,53 +71,53 @@ class DebuginfodEndpoints:
         return response
 
     async def section(self, request: Request) -> Response:
-        """/buildid/ID/section/NAME: the section's bytes as they lie, of the debug file, else of the executable."""
+        """/buildid/ID/section/NAME: the stored bytes of a section of the debug file, or of the executable."""
         build_id, name = checked(request.path_params["build_id"]), request.path_params["name"]
         self._server.count(request, "section")
-        held = False
+        has_file = False
         for kind in (DEBUGINFO, EXECUTABLE):
             content = await self._server.content(request, build_id, kind)
             if content is None:
                 continue
-            held = True
-            found = self.tables.known(content.tag, name)
-            if found is UNREAD:
-                found = await run_in_threadpool(self.tables.read, content, build_id, kind, name)
-            if isinstance(found, tuple):
-                return send(request, content, f"{build_id}.{kind}", *found)
+            has_file = True
+            section = self.tables.cached(content.tag, name)
+            if section is UNREAD:
+                section = await run_in_threadpool(self.tables.read, content, build_id, kind, name)
+            if isinstance(section, tuple):
+                return send(request, content, f"{build_id}.{kind}", *section)
             content.close()
-        if not held:
+        if not has_file:
             self._server.misses.note(build_id, "debuginfod")
         raise no_section(build_id, name)
 
     async def source(self, request: Request) -> Response:
-        """/buildid/ID/source/ABSOLUTE/PATH: a file of the bundle, by the path as sent or with its dots resolved."""
+        """/buildid/ID/source/ABSOLUTE/PATH: a source file of the bundle; dots in the path are resolved."""
         build_id = checked(request.path_params["build_id"])
         self._server.count(request, "source")
         path = "/" + request.path_params["path"].lstrip("/")
         data = await run_in_threadpool(self._server.source, request, build_id, path)
         if data is None:
-            raise Refusal(404, f"no source file {path[:200]!r} of build-id {build_id} is here")
-        return send(request, InMemory(data), ascii_of(path))
+            raise Refusal(404, f"source file {path[:200]!r} of build-id {build_id} not found")
+        return send(request, MemoryContent(data), ascii_of(path))
 
     async def metadata(self, request: Request) -> Response:
-        """/metadata?key=file|glob|buildid&value=...: what is known of names and build-ids."""
+        """/metadata?key=file|glob|buildid&value=...: the files with a name or a build-id."""
         self._server.count(request, "metadata")
         key, value = request.query_params.get("key", ""), request.query_params.get("value", "")
         if key not in ("file", "glob", "buildid") or not value:
-            raise Refusal(400, "metadata has a key (file, glob or buildid) and a value")
+            raise Refusal(400, "the query needs key=file, key=glob or key=buildid, and a value")
         return JSONResponse(await run_in_threadpool(self._metadata, key, value))
 
     def _metadata(self, key: str, value: str) -> dict[str, object]:
         if key == "file":
-            fits = re.compile(re.escape(value)).fullmatch
+            matches = re.compile(re.escape(value)).fullmatch
         elif key == "glob":
-            fits = compiled(value).fullmatch
+            matches = compiled(value).fullmatch
         else:
-            fits = re.compile(re.escape(value.lower())).fullmatch
+            matches = re.compile(re.escape(value.lower())).fullmatch
         results: list[dict[str, str]] = []
         for row in self._server.listing.rows():
-            if fits(row.build_id if key == "buildid" else row.name) is None:
+            if matches(row.build_id if key == "buildid" else row.name) is None:
                 continue
             for kind, size in ((EXECUTABLE, row.executable), (DEBUGINFO, row.debuginfo)):
                 if size:
@@ -128,45 +128,47 @@ class DebuginfodEndpoints:
 
 
 def no_file(build_id: str, kind: str) -> Refusal:
-    return Refusal(404, f"no {kind} of build-id {build_id} is here")
+    """Return the refusal for a missing file."""
+    return Refusal(404, f"{kind} of build-id {build_id} not found")
 
 
 def no_section(build_id: str, name: str) -> Refusal:
-    return Refusal(404, f"no section {name[:80]!r} of build-id {build_id} is here")
+    """Return the refusal for a missing section."""
+    return Refusal(404, f"section {name[:80]!r} of build-id {build_id} not found")
 
 
-class Unread:
-    """The section table of a file was not read yet."""
+class UnreadTable:
+    """The type of UNREAD: the section table is not in the cache."""
 
 
-UNREAD = Unread()
+UNREAD = UnreadTable()
 
 
 class SectionTables:
-    """Where the sections of files lie, remembered by the files' tags."""
+    """Caches the offsets of sections by the tags of files."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._tables: Lru[str, dict[str, tuple[int, int]]] = Lru(KEPT_TABLES)
+        self._tables: Lru[str, dict[str, tuple[int, int]]] = Lru(CACHED_TABLES)
 
-    def known(self, tag: str, name: str) -> tuple[int, int] | Unread | None:
-        """Where a section begins and ends; None where the file has none of this name, or an empty one."""
+    def cached(self, tag: str, name: str) -> tuple[int, int] | UnreadTable | None:
+        """Return the offsets of a section's start and end; None if the section is missing or empty."""
         with self._lock:
             table = self._tables.get(tag)
             return UNREAD if table is None else table.get(name)
 
     def read(self, content: Content, build_id: str, kind: str, name: str) -> tuple[int, int] | None:
-        """The same, of a file that is read for it."""
+        """Read the section table of a file, and return the offsets of a section's start and end, or None."""
         table: dict[str, tuple[int, int]] = {}
         try:
             with self._store.file(build_id, kind) as path:
                 if path is not None:
                     with ElfFile.open(path) as elf:
-                        for one in elf.sections:
-                            end = one.file_offset + one.size
-                            if one.type != SHT_NOBITS and one.size and end <= content.size:
-                                table.setdefault(one.name, (one.file_offset, end))
+                        for section in elf.sections:
+                            end = section.file_offset + section.size
+                            if section.type != SHT_NOBITS and section.size and end <= content.size:
+                                table.setdefault(section.name, (section.file_offset, end))
         except WhenceError:
             return None
         with self._lock:
@@ -174,8 +176,8 @@ class SectionTables:
         return table.get(name)
 
 
-class InMemory:
-    """Bytes in memory, as a file of the store is sent."""
+class MemoryContent:
+    """Bytes in memory, with the interface of Content."""
 
     path = None
     encoding = ""
@@ -185,26 +187,28 @@ class InMemory:
         self.size, self.modified, self.tag = len(data), 0.0, f"{len(data):x}-{crc32(data):08x}"
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """Return the bytes [start, end)."""
         return self._data[start:end]
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes [start, end)."""
         yield self._data[start:end]
 
     def close(self) -> None:
-        pass
+        """Do nothing."""
 
 
-def most_of(request: Request) -> int:
-    """The most bytes that the client wants."""
-    most = request.headers.get("x-debuginfod-maxsize", "")
-    return int(most) if most.isascii() and most.isdecimal() and len(most) < 19 and int(most) else 1 << 63
+def max_size_of(request: Request) -> int:
+    """Return the limit of the client in bytes (X-DEBUGINFOD-MAXSIZE)."""
+    size = request.headers.get("x-debuginfod-maxsize", "")
+    return int(size) if size.isascii() and size.isdecimal() and len(size) < 19 and int(size) else 1 << 63
 
 
-def is_known(request: Request, tag: str, modified: float) -> bool:
-    """Whether the client has these very bytes already (RFC 9110, 13.1)."""
+def is_current(request: Request, tag: str, modified: float) -> bool:
+    """Return True if the client's copy is current (RFC 9110, 13.1)."""
     match = request.headers.get("if-none-match")
     if match is not None:
-        return match.strip() == "*" or tag in [one.strip().removeprefix("W/") for one in match.split(",")]
+        return match.strip() == "*" or tag in [item.strip().removeprefix("W/") for item in match.split(",")]
     since = request.headers.get("if-modified-since")
     if since is None:
         return False
@@ -215,12 +219,12 @@ def is_known(request: Request, tag: str, modified: float) -> bool:
 
 
 def ascii_of(text: str) -> str:
-    """A text as a header's value."""
-    return "".join(one if " " <= one <= "~" else "?" for one in text)
+    """Return a text as the value of a header."""
+    return "".join(c if " " <= c <= "~" else "?" for c in text)
 
 
 def headers_of(name: str, tag: str, modified: float, begin: int, end: int, *, is_file: bool) -> dict[str, str]:
-    """The headers of a file with this name and tag, or of its bytes [begin, end)."""
+    """Return the headers of a file, or of its bytes [begin, end)."""
     headers = {
         "ETag": f'"{tag}"' if is_file else f'"{tag}-{begin:x}"', "Accept-Ranges": "bytes", "Cache-Control": "public",
         "X-DEBUGINFOD-SIZE": str(end - begin), "X-DEBUGINFOD-FILE": name,
@@ -230,9 +234,13 @@ def headers_of(name: str, tag: str, modified: float, begin: int, end: int, *, is
     return headers
 
 
-def send(request: Request, content: Content | InMemory, name: str, begin: int = 0, end: int | None = None) -> Response:
-    """A file or its bytes [begin, end): whole, the range that was asked for, or 304. Closes the content when it is
-    sent. Raises Refusal."""
+def send(
+    request: Request, content: Content | MemoryContent, name: str, begin: int = 0, end: int | None = None
+) -> Response:
+    """Return the response with a file, or its bytes [begin, end): all, the requested range, or 304.
+
+    Closes the content when it is sent. Raises Refusal.
+    """
     is_file = end is None
     end = content.size if end is None else end
     size = end - begin
@@ -240,28 +248,28 @@ def send(request: Request, content: Content | InMemory, name: str, begin: int = 
     tag = headers["ETag"]
     if content.encoding:
         headers["Content-Encoding"] = content.encoding
-        del headers["X-DEBUGINFOD-SIZE"]  # which is that of the decompressed file
+        del headers["X-DEBUGINFOD-SIZE"]  # it is the size of the decompressed file
     try:
-        if size > most_of(request):
-            raise Refusal(406, f"it has {size} bytes", headers={"X-DEBUGINFOD-SIZE": str(size)})
-        if is_known(request, tag, content.modified):
+        if size > max_size_of(request):
+            raise Refusal(406, f"the file has {size} bytes", headers={"X-DEBUGINFOD-SIZE": str(size)})
+        if is_current(request, tag, content.modified):
             content.close()
             return Response(status_code=304, headers=headers)
-        asked = asked_range(request, size, tag)
-        if asked is not None:
-            headers["Content-Range"] = f"bytes {asked[0]}-{asked[1] - 1}/{size}"
-            begin, end = begin + asked[0], begin + asked[1]
+        part = requested_range(request, size, tag)
+        if part is not None:
+            headers["Content-Range"] = f"bytes {part[0]}-{part[1] - 1}/{size}"
+            begin, end = begin + part[0], begin + part[1]
         headers["Content-Length"] = str(end - begin)
-        status = 200 if asked is None else 206
-        whole = asked is None and is_file
+        status = 200 if part is None else 206
+        complete = part is None and is_file
         if request.method == "HEAD":
             content.close()
             return Response(status_code=status, headers=headers, media_type=BINARY)
-        if whole and content.path is not None and "http.response.pathsend" in request.scope.get("extensions", {}):
+        if complete and content.path is not None and "http.response.pathsend" in request.scope.get("extensions", {}):
             content.close()
             request.scope["whence.bytes"] = size
             return PathResponse(content.path, headers)
-        if end - begin <= SMALL and content.path is not None:  # a quick look into a local file
+        if end - begin <= SMALL and content.path is not None:  # read from a local file at once
             data = content.read(begin, end)
             content.close()
             return Response(data, status, headers=headers, media_type=BINARY)
@@ -271,25 +279,29 @@ def send(request: Request, content: Content | InMemory, name: str, begin: int = 
     return StreamingResponse(closing(content, begin, end), status, headers=headers, media_type=BINARY)
 
 
-def asked_range(request: Request, size: int, tag: str) -> tuple[int, int] | None:
-    """The part of `size` bytes that is asked for; None for all of them, also where several parts are asked for or the
-    range is none (RFC 9110, 14.2). Raises Refusal."""
-    asked = RANGE.fullmatch(request.headers.get("range", "").strip())
-    if asked is None or not (asked[1] or asked[2]) or request.headers.get("if-range") not in (None, tag):
+def requested_range(request: Request, size: int, tag: str) -> tuple[int, int] | None:
+    """Return the requested range [start, end) of `size` bytes; None for all bytes (RFC 9110, 14.2).
+
+    Several ranges and malformed ones are ignored. Raises Refusal for a range after the end.
+    """
+    match = RANGE.fullmatch(request.headers.get("range", "").strip())
+    if match is None or not (match[1] or match[2]) or request.headers.get("if-range") not in (None, tag):
         return None
-    if asked[1] and asked[2] and int(asked[2]) < int(asked[1]):
+    if match[1] and match[2] and int(match[2]) < int(match[1]):
         return None
-    if asked[1]:
-        start, end = int(asked[1]), min(int(asked[2]) + 1 if asked[2] else size, size)
+    if match[1]:
+        start, end = int(match[1]), min(int(match[2]) + 1 if match[2] else size, size)
     else:
-        start, end = max(size - int(asked[2]), 0), size
+        start, end = max(size - int(match[2]), 0), size
     if start >= end:
-        raise Refusal(416, f"there are {size} bytes", headers={"Content-Range": f"bytes */{size}"})
+        raise Refusal(
+            416, f"the range is outside the {size} bytes of the file", headers={"Content-Range": f"bytes */{size}"}
+        )
     return start, end
 
 
 class PathResponse(Response):
-    """A file that the host sends by itself, from its path."""
+    """A file that the HTTP server sends from its path (ASGI's pathsend)."""
 
     def __init__(self, path: Path, headers: dict[str, str]) -> None:
         super().__init__(None, headers=headers, media_type=BINARY)
@@ -300,8 +312,8 @@ class PathResponse(Response):
         await send({"type": "http.response.pathsend", "path": str(self._path)})
 
 
-def closing(content: Content | InMemory, start: int, end: int) -> Iterator[bytes]:
-    """The bytes [start, end), a piece at a time."""
+def closing(content: Content | MemoryContent, start: int, end: int) -> Iterator[bytes]:
+    """Yield the bytes [start, end) in chunks, then close the content."""
     try:
         yield from content.chunks(start, end)
     finally:

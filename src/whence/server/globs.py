@@ -21,57 +21,58 @@ def compiled(glob: str) -> re.Pattern[str]:
     >>> bool(compiled("/usr/*/l[!a]").fullmatch("/usr/bin/ls")), bool(compiled("/usr/*").fullmatch("/usr/bin/ls"))
     (True, False)
     """
-    parts = [""]  # what follows each run of stars
-    at = 0
-    while at < len(glob):
-        letter = glob[at]
-        at += 1
+    parts = [""]  # the expressions between runs of stars
+    offset = 0
+    while offset < len(glob):
+        letter = glob[offset]
+        offset += 1
         if letter == "*":
             if parts[-1] or len(parts) == 1:
                 parts.append("")
         elif letter == "?":
             parts[-1] += "[^/]"
         elif letter == "[":
-            text, at = bracket(glob, at)
+            text, offset = bracket(glob, offset)
             parts[-1] += text
         elif letter == "\\":
-            parts[-1] += re.escape(glob[at]) if at < len(glob) else NOTHING
-            at += 1
+            parts[-1] += re.escape(glob[offset]) if offset < len(glob) else NOTHING
+            offset += 1
         else:
             parts[-1] += re.escape(letter)
     first, *others = parts
-    # a star takes as little as it can, for good: what follows fits there if it fits anywhere, but for the last
+    # each star except the last matches as little as possible, without backtracking
     last = f"[^/]*{others.pop()}" if others else ""
-    kept = "".join(f"(?=(?P<s{i}>[^/]*?{part}))(?P=s{i})" for i, part in enumerate(others))
-    return re.compile(first + kept + last, re.DOTALL)
+    middle = "".join(f"(?=(?P<s{i}>[^/]*?{part}))(?P=s{i})" for i, part in enumerate(others))
+    return re.compile(first + middle + last, re.DOTALL)
 
 
 def bracket(glob: str, begin: int) -> tuple[str, int]:
     """Return the expression for a bracket whose inside begins at `begin`, and its end; "[" itself if it has none."""
-    at = begin
-    negated = glob[at : at + 1] in ("!", "^")
-    at += negated
-    first, items = at, []
-    while at < len(glob) and (glob[at] != "]" or at == first):
-        if glob.startswith("[:", at) and (end := glob.find(":]", at + 2)) > 0 and glob[at + 2 : end] in CLASSES:
-            items.append(CLASSES[glob[at + 2 : end]])
-            at = end + 2
+    offset = begin
+    negated = glob[offset : offset + 1] in ("!", "^")
+    offset += negated
+    first, items = offset, []
+    while offset < len(glob) and (glob[offset] != "]" or offset == first):
+        end = glob.find(":]", offset + 2) if glob.startswith("[:", offset) else -1
+        if end > 0 and glob[offset + 2 : end] in CLASSES:
+            items.append(CLASSES[glob[offset + 2 : end]])
+            offset = end + 2
             continue
-        low, at = letter_at(glob, at)
-        if glob[at : at + 1] == "-" and glob[at + 1 : at + 2] not in ("", "]"):
-            high, at = letter_at(glob, at + 1)
+        low, offset = read_letter(glob, offset)
+        if glob[offset : offset + 1] == "-" and glob[offset + 1 : offset + 2] not in ("", "]"):
+            high, offset = read_letter(glob, offset + 1)
             items += [f"{re.escape(low)}-{re.escape(high)}"] if low <= high else []
         else:
             items.append(re.escape(low))
-    if at >= len(glob):
+    if offset >= len(glob):
         return re.escape("["), begin
     inside = "".join(items)
     if negated:
-        return f"[^/{inside}]", at + 1
-    return (f"(?!/)[{inside}]" if inside else NOTHING), at + 1
+        return f"[^/{inside}]", offset + 1
+    return (f"(?!/)[{inside}]" if inside else NOTHING), offset + 1
 
 
-def letter_at(glob: str, at: int) -> tuple[str, int]:
-    """Return the letter at an offset, without the backslash before it, and where the next one is."""
-    at += glob[at] == "\\" and at + 1 < len(glob)
-    return glob[at], at + 1
+def read_letter(glob: str, offset: int) -> tuple[str, int]:
+    """Return the letter at an offset, without a backslash before it, and the offset of the next letter."""
+    offset += glob[offset] == "\\" and offset + 1 < len(glob)
+    return glob[offset], offset + 1

@@ -38,7 +38,7 @@ class ArchivePool:
 
     @contextmanager
     def use(self, build_id: str, addresses: int = 1) -> Iterator[Opened | Missing]:
-        """Open a block with the file that answers for a build-id, or the reason why there is none.
+        """Open a block with the file that answers for a build-id, or the reason why it is missing.
 
         `addresses`: number of addresses that will be looked up. One request opens a file, others wait for it.
         """

@@ -36,7 +36,7 @@ MISSED_BYTES = LONGEST // 2  # of the list of files without names, as JSON
 
 
 class ServerFiles:
-    """The server's files: a source of the Locator."""
+    """The server's files, as a source of the Locator."""
 
     how = "server"
 
@@ -56,14 +56,14 @@ class ServerFiles:
                 yield candidate_of(answer, descriptor, wanted.key)
             except WhenceError as error:
                 tried.append(Tried("", self.how, Outcome.BROKEN, error.message))
-        tried.append(Tried("", self.how, Outcome.ABSENT, "nothing else of this build-id"))
+        tried.append(Tried("", self.how, Outcome.ABSENT, "no other file of this build-id"))
 
     def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None:
         """Return a name for `open_elf` of a file with debug info; None if the server has none."""
-        for one in self.find(Wanted(build_id, kinds=(FileKind(kind),)), []):
-            if one.is_archive:
+        for candidate in self.find(Wanted(build_id, kinds=(FileKind(kind),)), []):
+            if candidate.is_archive:
                 continue
-            elf = one.elf()
+            elf = candidate.elf()
             if elf.has_debug_info:
                 name = f"/{key(build_id)}/{kind}"
                 self._fetched[name] = elf
@@ -97,7 +97,7 @@ class ConfinedLocator(Locator):
 
 
 def candidate_of(answer: dict[str, Any], descriptor: int, build_id: str) -> Candidate:
-    """Return the file behind a descriptor, which is closed, as a candidate. Raises ElfError."""
+    """Return an open file as a candidate, and close its descriptor. Raises ElfError."""
     try:
         if not os.fstat(descriptor).st_size:
             return of_elf(ElfFile.from_bytes(b""), ServerFiles.how)
@@ -129,24 +129,24 @@ def name_and_write(line: socket.socket, message: dict[str, Any], descriptors: li
     except ImportError as error:
         raise Unsupported(str(error)) from None
     if len(data) > message["answer_bytes"]:
-        raise Unsupported(f"the answer has more than {message['answer_bytes']} bytes: ask for another format")
+        raise Unsupported(f"the answer has more than {message['answer_bytes']} bytes: request another format")
     with open(os.dup(out), "wb") as file:
         file.write(data)
     return {
         "format": format,
-        "locations": sum(one.locations for one in reports),
-        "named": sum(one.named for one in reports),
+        "locations": sum(report.locations for report in reports),
+        "named": sum(report.named for report in reports),
         "missed": missed_files(reports),
     }
 
 
 def missed_files(reports: list[FileReport]) -> list[tuple[str, str]]:
-    """Return build-id and path of the files that lack names, as many as fit into a message."""
+    """Return build-id and path of the files that lack names, limited to the size of a message."""
     missed: list[tuple[str, str]] = []
     size = 0
-    for one in reports:
-        if one.named < one.locations and one.build_id:
-            row = comparable(one.build_id), one.path
+    for report in reports:
+        if report.named < report.locations and report.build_id:
+            row = comparable(report.build_id), report.path
             size += len(json.dumps(row))
             if size > MISSED_BYTES:
                 break

@@ -1,7 +1,7 @@
-"""What a process that parses a stranger's file gives up: memory, time, files, and all calls of the kernel but a few.
+"""The confinement of a process that parses untrusted files: limits of memory, time and files, and few system calls.
 
-Linux on x86-64 and aarch64 has the list of calls (a seccomp filter: classic BPF over struct seccomp_data,
-linux/seccomp.h); other systems have the limits alone.
+On Linux on x86-64 and aarch64 a seccomp filter (classic BPF over struct seccomp_data, linux/seccomp.h) allows a list of
+system calls; on other systems only the limits apply.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import sys
 OPEN_FILES = 64
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD_WORD, JUMP_EQUAL, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06  # BPF instructions
-NUMBER_AT, MACHINE_AT, ARGUMENTS_AT, ARGUMENT_BYTES = 0, 4, 16, 8  # in struct seccomp_data; the low word comes first
-ALLOW, DENY, ABSENT = 0x7FFF0000, 0x00050001, 0x00050026  # go on; fail with EPERM, with ENOSYS
+NR_OFFSET, ARCH_OFFSET, ARGS_OFFSET, ARG_BYTES = 0, 4, 16, 8  # in struct seccomp_data; the low word is first
+ALLOW, DENY, ABSENT = 0x7FFF0000, 0x00050001, 0x00050026  # continue; fail with EPERM, with ENOSYS
 PROT_EXEC, CLONE_THREAD = 4, 0x10000
-# of each machine: AUDIT_ARCH, and the numbers of the calls that are allowed
+# for each machine: AUDIT_ARCH, and the numbers of the allowed calls
 CALLS = {
     "x86_64": (
         0xC000003E,
@@ -46,51 +46,52 @@ CALLS = {
         },
     ),
 }  # fmt: skip
-DENIED_WITH = {"mmap": (2, PROT_EXEC), "mprotect": (2, PROT_EXEC)}  # refused when this argument has one of these bits
-ALLOWED_WITH = {"clone": (0, CLONE_THREAD)}  # allowed only then: threads, no processes
-NOT_THERE = ("clone3",)  # its flags lie in memory, where a filter can't look: the C library takes clone then
+DENIED_WITH = {"mmap": (2, PROT_EXEC), "mprotect": (2, PROT_EXEC)}  # refused if this argument has one of these bits
+ALLOWED_WITH = {"clone": (0, CLONE_THREAD)}  # allowed only for threads, not for processes
+ABSENT_CALLS = ("clone3",)  # a filter can't read its flags in memory; the C library then uses clone
 
 
-def confine(most_bytes: int, seconds: float) -> None:
-    """Take from this process, and from what it starts, all but reading and writing of what is open. Raises OSError
-    where a system that has the means refuses them."""
+def confine(memory: int, seconds: float) -> None:
+    """Restrict this process to reading and writing its open files. Raises OSError if the system refuses the filter."""
     import resource  # POSIX only
 
-    for kind, most in (
-        (resource.RLIMIT_DATA, most_bytes), (resource.RLIMIT_CPU, int(seconds) + 1),
-        (resource.RLIMIT_FSIZE, most_bytes), (resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0),
+    for kind, limit in (
+        (resource.RLIMIT_DATA, memory), (resource.RLIMIT_CPU, int(seconds) + 1),
+        (resource.RLIMIT_FSIZE, memory), (resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0),
     ):  # fmt: skip
         _, hard = resource.getrlimit(kind)
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (allowed, allowed))
     if not sys.platform.startswith("linux"):
         return
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "no_new_privs is refused")
+        raise OSError(ctypes.get_errno(), "the system refused no_new_privs")
     if platform.machine() in CALLS:
         code = filter_of(*CALLS[platform.machine()])
         buffer = ctypes.create_string_buffer(code, len(code))
         program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer)))
         if prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0) != 0:
-            raise OSError(ctypes.get_errno(), "the seccomp filter is refused")
+            raise OSError(ctypes.get_errno(), "the system refused the seccomp filter")
 
 
 def filter_of(machine: int, calls: dict[str, int]) -> bytes:
-    """The BPF program: calls of this machine that are on the list go on, all others fail with EPERM. x86-64's other
-    interface (x32) has other numbers, which are on no list."""
+    """Return the BPF program that allows the listed calls of this machine; all others fail with EPERM.
+
+    The numbers of x86-64's x32 interface are not in the list.
+    """
     rows = [
-        (LOAD_WORD, 0, 0, MACHINE_AT), (JUMP_EQUAL, 1, 0, machine), (RETURN, 0, 0, DENY), (LOAD_WORD, 0, 0, NUMBER_AT),
+        (LOAD_WORD, 0, 0, ARCH_OFFSET), (JUMP_EQUAL, 1, 0, machine), (RETURN, 0, 0, DENY), (LOAD_WORD, 0, 0, NR_OFFSET),
     ]  # fmt: skip
     for name, number in calls.items():
         if name in DENIED_WITH or name in ALLOWED_WITH:
             argument, bits = DENIED_WITH.get(name) or ALLOWED_WITH[name]
             with_bits, without = (DENY, ALLOW) if name in DENIED_WITH else (ALLOW, DENY)
             rows += [
-                (JUMP_EQUAL, 0, 4, number), (LOAD_WORD, 0, 0, ARGUMENTS_AT + ARGUMENT_BYTES * argument),
+                (JUMP_EQUAL, 0, 4, number), (LOAD_WORD, 0, 0, ARGS_OFFSET + ARG_BYTES * argument),
                 (JUMP_ANY_BIT, 0, 1, bits), (RETURN, 0, 0, with_bits), (RETURN, 0, 0, without),
             ]  # fmt: skip
         else:
-            rows += [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, ABSENT if name in NOT_THERE else ALLOW)]
+            rows += [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, ABSENT if name in ABSENT_CALLS else ALLOW)]
     rows.append((RETURN, 0, 0, DENY))
     return b"".join(struct.pack("=HBBI", *row) for row in rows)

@@ -1,4 +1,4 @@
-"""What a server is started with."""
+"""The settings of a server."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 from whence._base.records import Record, field
 
 SYMBOLIZE, SCAN, FORWARD, PROFILE = "symbolize", "scan", "forward", "profile"
-"""What threads do: name addresses, read files that came, wait for the server that OTLP goes to, wait for the processes
-that name profiles."""
+"""The roles of threads: look up addresses, parse uploads, wait for the OTLP backend, wait for processes that name
+profiles."""
 FRESH_SECONDS, FRESH_SECONDS_FAR = 0.02, 5.0
-"""So long what is known of a build-id is believed before the store is asked again: a folder, a bucket."""
-ENVIRONMENT = "WHENCE_SERVE"  # how the settings reach worker processes
+"""How long cached data about a build-id is used before the store is checked: in a folder, in a bucket."""
+ENVIRONMENT = "WHENCE_SERVE"  # passes the settings to worker processes
 
 
 class RequestLimits(Record, frozen=True):
-    """What one request may take; /limits shows them. Sizes in bytes, times in seconds.
+    """The limits of requests, as /limits returns them. Sizes are in bytes, times in seconds.
 
-    `parse_bytes` is the memory of a process that parses an upload or names a profile, `parse_seconds` its time;
-    `uploads_at_once` and `profiles_at_once` say how many of each run at a time. `uploads_held` is the number and
-    `uploads_bytes` the sum of the sizes of uploads that are being received or wait to be parsed.
-    `bodies_bytes` are of all bodies in memory at a time, `stalled_seconds` how long a client may read nothing,
-    `stop_seconds` how long requests have to end when the server does. `json_values` counts the lists, objects, members
-    and items of a JSON body, `json_values_at_once` those of all JSON bodies that are decoded at a time (100 bytes of
-    memory each), `build_ids` the distinct ones that a request names.
+    `parse_bytes` and `parse_seconds` limit the memory and time of a process that parses an upload or names a profile;
+    `uploads_at_once` and `profiles_at_once` limit the number of such processes. `uploads_held` is the number and
+    `uploads_bytes` the total size of uploads that are being received or wait to be parsed. `bodies_bytes` is the total
+    size of the bodies in memory. A client may stop reading for `stalled_seconds`; requests in progress may continue for
+    `stop_seconds` after the server was stopped. `json_values` counts the lists, objects, members and items of a JSON
+    body, `json_values_at_once` those of all JSON bodies in memory (100 bytes each). `build_ids` limits the distinct
+    build-ids of a request.
     """
 
     upload_bytes: int = 4 << 30
@@ -57,13 +57,16 @@ class RequestLimits(Record, frozen=True):
     forwarders: int = 8
 
     def as_json(self) -> dict[str, object]:
+        """Return the limits as JSON."""
         return {name: getattr(self, name) for name in type(self)._fields}
 
 
 class ServerSettings(Record, frozen=True):
-    """The store's place; where names come from besides; limits; who may do what; where OTLP is forwarded to.
+    """The settings of a server.
 
-    `token_file` is "" where no token is asked for; `open_read` lets everyone read even then.
+    `store` is a folder or an address, `cache` a folder for fetched files. `debug_dirs` and `upstreams` are further
+    sources of files. `forward` is the address of the OTLP backend. `token_file` is "" if no tokens are required; with
+    `open_read` all clients may read without a token.
     """
 
     store: str
@@ -79,13 +82,13 @@ class ServerSettings(Record, frozen=True):
     limits: RequestLimits = field(default_factory=RequestLimits)
 
     def to_environment(self) -> None:
-        """Leave the settings to worker processes."""
+        """Store the settings in the environment, for worker processes."""
         values = {name: getattr(self, name) for name in type(self)._fields if name != "limits"}
         os.environ[ENVIRONMENT] = json.dumps({**values, "limits": self.limits.as_json()})
 
     @classmethod
     def from_environment(cls) -> ServerSettings:
-        """What `to_environment` left. Raises KeyError where it left nothing."""
+        """Return the settings stored by `to_environment`. Raises KeyError if they are missing."""
         values: dict[str, Any] = json.loads(os.environ[ENVIRONMENT])
         for name in ("debug_dirs", "upstreams", "upstream_allow"):
             values[name] = tuple(values[name])

@@ -1,5 +1,7 @@
-"""Clients that do not read: the kernel ends a connection when what was sent to it waits for too long (TCP_USER_TIMEOUT,
-RFC 5482; Linux). No host has a time limit for that of its own."""
+"""A time limit for clients that do not read: TCP_USER_TIMEOUT (RFC 5482, Linux).
+
+The kernel ends a connection if sent data is not acknowledged in time. Neither granian nor uvicorn has such a limit.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ TCP = (socket.AF_INET, socket.AF_INET6)
 
 
 def cut_stalled(line: socket.socket, seconds: float) -> None:
-    """Have the kernel do so with a connection, or with all that come by a socket that listens."""
+    """Set TCP_USER_TIMEOUT on a connection, or on a listening socket for all its connections."""
     if OPTION is not None and line.family in TCP and line.type == socket.SOCK_STREAM:
         with contextlib.suppress(OSError):
             line.setsockopt(socket.IPPROTO_TCP, OPTION, int(1000 * seconds))
 
 
 def cut_stalled_everywhere(seconds: float) -> None:
-    """The same with every socket that listens in this process, whoever opened it."""
+    """Set TCP_USER_TIMEOUT on all listening sockets of this process."""
     try:
-        descriptors = [int(one.name) for one in Path("/proc/self/fd").iterdir()]
+        descriptors = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
     except OSError:
         return
     for descriptor in descriptors:

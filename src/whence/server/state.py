@@ -201,7 +201,7 @@ class Server:
 
     @contextlib.contextmanager
     def opened(self, build_id: str, addresses: int = 1) -> Iterator[Opened | Missing]:
-        """Open a block with the file that answers for a build-id, or the reason why there is none."""
+        """Open a block with the file that answers for a build-id, or the reason why it is missing."""
         self.refresh([build_id])
         with self.pool.use(build_id, addresses) as opened:
             yield opened

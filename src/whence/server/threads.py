@@ -27,7 +27,7 @@ class RolePool:
         )  # fmt: skip
 
     async def run(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Run `work` on a thread. A cancelled call that has started continues; one that has not started never does."""
+        """Run `work` on a thread. A cancelled call continues if it has started, else it never starts."""
 
         def started() -> T:
             self._pending.dec()

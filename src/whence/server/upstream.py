@@ -1,8 +1,8 @@
-"""Other debuginfod servers behind this one: what is not in the store is asked of them, verified and kept.
+"""Upstream servers: missing files are requested from other debuginfod servers, verified, and put into the store.
 
-The client is that of `--debuginfod` (whence.locate.debuginfod): an answer is believed when it carries the build-id, a
-404 is remembered, a server that does not answer rests. Whether it does is found out in a process of its own
-(parsing.py). Equal requests at the same time wait for the first one.
+The client is that of `--debuginfod` (whence.locate.debuginfod): a file is accepted if it has the build-id, which a
+confined process checks (parsing.py); a 404 is cached, and a server that does not answer is paused. Concurrent requests
+for the same file wait for the first one.
 """
 
 from __future__ import annotations
@@ -30,22 +30,26 @@ if TYPE_CHECKING:
     from whence.store.source import StoreSource
 
 LOG = logging.getLogger("whence")
-KEPT_BYTES = 1 << 30  # of what came and could not be put into the store
+CACHE_BYTES = 1 << 30  # of files that could not be put into the store
 
 
 class Upstream:
-    """The servers that a store's misses are asked of."""
+    """The client of the upstream servers.
+
+    `changed` is called with a build-id whose file was put, `waited` with the time that a request waited for an equal
+    one, in milliseconds.
+    """
 
     def __init__(
         self,
         store: Store,
         settings: ServerSettings,
         parser: ConfinedParser,
-        came: Callable[[str], None],
+        changed: Callable[[str], None],
         waited: Callable[[float], None],
     ) -> None:
-        self._store, self._came, self._waited = store, came, waited
-        cache = Cache(Path(settings.cache) / "upstream", KEPT_BYTES)
+        self._store, self._changed, self._waited = store, changed, waited
+        cache = Cache(Path(settings.cache) / "upstream", CACHE_BYTES)
         self._client = Debuginfod(
             settings.upstreams,
             cache,
@@ -54,55 +58,58 @@ class Upstream:
             verify=parser.check,
         )
         self._lock = threading.Lock()
-        self._asking: dict[tuple[str, str], Future[Path | None]] = {}
+        self._pending: dict[tuple[str, str], Future[Path | None]] = {}
 
     def fetch(self, build_id: str, kind: str, headers: Mapping[str, str] | None = None) -> Path | None:
-        """A file from upstream, put into the store where it takes it; None when no server has it. Where it lies until
-        the cache needs the room. Never raises what a server did."""
+        """Fetch a file and put it into the store; return its path in the cache, or None if no server has it.
+
+        Errors of servers are logged.
+        """
         if not is_id(build_id):
             return None
         key = build_id, kind
         with self._lock:
-            first = key not in self._asking
-            future = self._asking.setdefault(key, Future())
+            first = key not in self._pending
+            future = self._pending.setdefault(key, Future())
         if not first:
             began = time.monotonic()
-            found = future.result()
+            path = future.result()
             self._waited(1000 * (time.monotonic() - began))
-            return found
-        found = None
+            return path
+        path = None
         try:
-            found = self._client.fetch(build_id, kind, headers=headers)
-            if found is not None:
-                self._keep(found, build_id)
+            path = self._client.fetch(build_id, kind, headers=headers)
+            if path is not None:
+                self._put(path, build_id)
         except (WhenceError, OSError, ValueError) as error:
             LOG.warning("upstream: %s %s: %s", build_id, kind, error)
         finally:
             with self._lock:
-                del self._asking[key]
-            future.set_result(found)
-        return found
+                del self._pending[key]
+            future.set_result(path)
+        return path
 
     def source(self, build_id: str, path: str, headers: Mapping[str, str] | None = None) -> bytes | None:
-        """A source file from upstream; None when no server has it. It is not kept: its build-id is not in it."""
+        """Return a source file; None if no server has it. It is not stored, since its build-id can't be verified."""
         try:
             return self._client.read_source(build_id, path, headers)
         except (WhenceError, OSError, ValueError) as error:
             LOG.warning("upstream: %s source: %s", build_id, error)
             return None
 
-    def _keep(self, path: Path, build_id: str) -> None:
-        """Put a file that was verified into the store."""
-        with suppress(WhenceError), open(path, "rb") as file:  # a store that can only be read keeps nothing
+    def _put(self, path: Path, build_id: str) -> None:
+        """Put a verified file into the store."""
+        with suppress(WhenceError), open(path, "rb") as file:  # the store may be read-only
             self._store.put(build_id, "", file, origin="upstream")
-        self._came(build_id)
+        self._changed(build_id)
 
     def close(self) -> None:
+        """Close connections."""
         self._client.close()
 
 
 class UpstreamSource:
-    """Upstream as a source of the Locator, behind the store: what it has is then the store's."""
+    """The upstream servers as a source of the Locator, after the store: their files are put into the store."""
 
     how = "upstream"
 
@@ -110,12 +117,14 @@ class UpstreamSource:
         self._upstream, self._store = upstream, store
 
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        """What the store has once upstream was asked for the debug file."""
+        """Fetch the debug file, and yield the candidates of the store."""
         if self._upstream.fetch(wanted.key, DEBUGINFO) is not None:
             yield from self._store.find(wanted, tried)
 
     def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None:
+        """Fetch a file that completes another; return its path, or None."""
         return self._upstream.fetch(build_id, kind)
 
     def close(self) -> None:
+        """Close connections."""
         self._upstream.close()

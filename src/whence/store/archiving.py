@@ -1,4 +1,4 @@
-"""The archive of a build-id: its debug file and its executable as one table."""
+"""The archive of a build-id: its debug file and its executable as one table of ranges."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Supplements(DebugFiles):
-    """The files that complete an executable of a store. Its debug file is given; `alt` tells where dwz's shared file of
-    a build-id and a name lies, None where it is not there.
+    """The files that complete an ELF file of a store.
 
-    Names in debug info lead nowhere: who uploads a file could have others of this machine read. Split units are looked
-    for below the folders that were named when the file was put.
+    `debug` is its debug file. `alt` returns the path of dwz's shared file, by build-id and name, or None. Other paths
+    in debug info are not followed, since an uploaded file could name any file of this machine; only split units below
+    `folders` are opened.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Supplements(DebugFiles):
             return search
         path = self._alt(link.build_id, link.name)
         if path is not None:
-            self._take(search, [(str(path), "store")], lambda found: same_id(found, link.build_id))
+            self._take(search, [(str(path), "store")], lambda elf: same_id(elf, link.build_id))
         else:
-            search.note("", "store", Outcome.ABSENT, "not there")
+            search.note("", "store", Outcome.ABSENT, "not in the store")
         return search
 
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
@@ -66,14 +66,14 @@ class Supplements(DebugFiles):
             return search
         real = os.path.realpath(path) if self._folders_named else path
         if any(os.path.commonpath([real, folder]) == folder for folder in self._folders_named):
-            self._take(search, [(real, "below a named folder")], lambda _: "")
+            self._take(search, [(real, "added folder")], lambda _: "")
         else:
-            search.note(path, "debug info", Outcome.ABSENT, "it lies below no folder that was named")
+            search.note(path, "debug info", Outcome.ABSENT, "the path is not below a folder that was added")
         return search
 
 
 def alt_in(store: StoreReader, stack: ExitStack) -> Callable[[str, str], Path | None]:
-    """Where dwz's shared files lie in a store, until the stack is closed; one that is not there is noted as wanted."""
+    """Return a function that finds dwz's shared files until `stack` is closed, and records missing ones."""
 
     def find(build_id: str, name: str) -> Path | None:
         path = stack.enter_context(store.file(build_id, DEBUGINFO))
@@ -86,15 +86,17 @@ def alt_in(store: StoreReader, stack: ExitStack) -> Callable[[str, str], Path | 
 
 def make_archive(
     store: StoreReader,
-    known: Meta,
+    described: Meta,
     files: dict[str, Path],
     output: BinaryIO,
     folders: Iterable[str] = (),
 ) -> MadeArchive:
-    """Archive the files of a build-id; split units may lie below `folders`
-    (real paths). Raises WhenceError when nothing can be made of them, OSError."""
+    """Write an archive of the files of a build-id; `folders` (real paths) may hold split units.
+
+    Raises WhenceError if the files are too damaged, OSError.
+    """
     main, debug = files.get(EXECUTABLE), files.get(DEBUGINFO)
-    if main is None or is_better_alone(known):
+    if main is None or is_better_alone(described):
         main, debug = debug, None
     assert main is not None
     with ExitStack() as stack, ElfFile.open(main) as elf:
@@ -104,16 +106,16 @@ def make_archive(
 
 
 def archive_of(producers: Producers, output: BinaryIO) -> MadeArchive:
-    """Archive what is open, completed by Supplements. Raises WhenceError when nothing can be made of it, OSError."""
+    """Write an archive of an open file, completed by Supplements. Raises WhenceError, OSError."""
     created = archive_producers(producers, output)
     problems = created.problems
     note = f"{len(problems)} problems, the first: {problems[0]}" if problems else ""
     return MadeArchive(created.written.ranges, producers.alt_elf is not None, note)
 
 
-def is_better_alone(known: Meta) -> bool:
-    """Whether the debug file has more debug info than an executable that has some, too."""
-    debug, program = known.files.get(DEBUGINFO), known.files.get(EXECUTABLE)
+def is_better_alone(described: Meta) -> bool:
+    """Return True if the debug file has more debug info than the executable, which has some, too."""
+    debug, program = described.files.get(DEBUGINFO), described.files.get(EXECUTABLE)
     if debug is None or program is None or not program.quality.units:
         return False
     return debug.quality.rank > program.quality.rank

@@ -1,15 +1,14 @@
-"""A bucket as a place for objects, by obstore: S3, Google's, Azure's, memory, and http(s) to read from.
+"""Objects in a bucket, by obstore: S3, Google, Azure, memory, and http(s) to read from.
 
-Credentials, regions and endpoints are read as each cloud's own tools read them (AWS_ENDPOINT_URL, AZURE_STORAGE_...).
-Requests are tried again for RETRY_SECONDS. A body is fetched in pieces of PIECE bytes, each with the tag of the first,
-so that one that is cut costs a piece, and no file is put together from two.
+Credentials, regions and endpoints are configured as for each cloud's own tools (AWS_ENDPOINT_URL, AZURE_STORAGE_...).
+Requests are retried for RETRY_SECONDS. A body is fetched in pieces of PIECE bytes, each with the tag of the first, so
+that an interrupted transfer costs one piece, and no file is assembled from two versions.
 
-A web server has SILENT_SECONDS to answer. Once requests that failed have taken so long, it is not asked for
-PAUSE_SECONDS: no more than three times SILENT_SECONDS are spent on a server that never answers, however many requests
-there are.
+A web server has SILENT_SECONDS to response. After failed requests have taken that long in total, no request is sent for
+PAUSE_SECONDS. So a server that never responses costs at most three times SILENT_SECONDS, for any number of requests.
 
-The answer to a write may be lost: it is sent again, and is refused then, for the object is there. So a `create` or
-`replace` that was refused looks at what is there: the very bytes that were to be written mean that they were.
+The response to a write may be lost. The retried write is then refused because the object exists. So a refused `create`
+or `replace` reads the object: if it has the bytes that were to be written, the write succeeded.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ try:
     import obstore
     from obstore import exceptions
     from obstore import store as stores
-except ImportError as error:  # pragma: no cover - reported to whoever asks for a bucket
-    raise WrongUse("a bucket needs obstore, which is not installed").with_hint("pip install 'whence[store]'") from error
+except ImportError as error:  # pragma: no cover - reported when a bucket is opened
+    raise WrongUse("obstore, which reads buckets, is not installed").with_hint("pip install 'whence[store]'") from error
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PIECE = 8 << 20
-CHUNK = 1 << 20  # bytes that are handed on at once as they come
+CHUNK = 1 << 20  # bytes of a body that are passed on together
 RETRY_SECONDS = 60
 RETRIES = 6
 CONNECT_SECONDS, REQUEST_SECONDS = 10, 300
 WEB_SECONDS = 60  # for a piece from a web server
-SILENT_SECONDS = 10  # without a byte from a web server; and failed requests to it, in all
-WEB_RETRIES = 3  # which take less than a second
-PAUSE_SECONDS = 300.0  # for which a web server is not asked after that
+SILENT_SECONDS = 10  # without a byte from a web server; also the total time of failed requests
+WEB_RETRIES = 3  # in less than a second
+PAUSE_SECONDS = 300.0  # without requests after that
 READ_ONLY = ("http", "https")
 AZURE = "az"
-VERSION = "\n"  # stands before it in a tag
+VERSION = "\n"  # separates ETag and version in a tag
 ADDRESS = re.compile(r"([a-z0-9]+)://([^/]*)/?(.*)")
 
 _in_memory: dict[str, Any] = {}
@@ -56,20 +55,20 @@ _lock = threading.Lock()
 
 
 def bucket_at(url: str, **options: Any) -> Bucket:
-    """The bucket of an address. Raises WrongUse for one that obstore refuses. `options` go to obstore."""
-    found = ADDRESS.fullmatch(url)
-    if found is None or not (found[2] or found[1] == "memory"):
-        raise WrongUse(f"a bucket is SCHEME://NAME or SCHEME://NAME/PREFIX, not {url!r}")
-    scheme, bucket, prefix = found[1], found[2], found[3].strip("/")
-    if scheme == "memory":  # of one name, the same objects for the whole process
+    """Open the bucket at an address; `options` are obstore's. Raises WrongUse for an invalid address."""
+    match = ADDRESS.fullmatch(url)
+    if match is None or not (match[2] or match[1] == "memory"):
+        raise WrongUse(f"the address of a bucket is SCHEME://NAME or SCHEME://NAME/PREFIX, not {url!r}")
+    scheme, bucket, prefix = match[1], match[2], match[3].strip("/")
+    if scheme == "memory":  # one set of objects per name and process
         with _lock:
-            place = _in_memory.setdefault(f"{bucket}/{prefix}", stores.MemoryStore())
-        return Bucket(place, url)
-    known: dict[str, Any] = {
+            store = _in_memory.setdefault(f"{bucket}/{prefix}", stores.MemoryStore())
+        return Bucket(store, url)
+    config: dict[str, Any] = {
         "client_options": {
             "connect_timeout": f"{CONNECT_SECONDS}s",
             "timeout": f"{REQUEST_SECONDS}s",
-            "allow_http": True,  # only who names an endpoint of http:// comes to one
+            "allow_http": True,  # for endpoints that are configured with http://
         },
         "retry_config": {
             "max_retries": RETRIES,
@@ -78,34 +77,34 @@ def bucket_at(url: str, **options: Any) -> Bucket:
         },
     }
     if scheme in READ_ONLY:
-        known["client_options"] |= {"timeout": f"{WEB_SECONDS}s", "read_timeout": timedelta(seconds=SILENT_SECONDS)}
-        known["retry_config"] |= {"max_retries": WEB_RETRIES, "retry_timeout": timedelta(seconds=SILENT_SECONDS)}
+        config["client_options"] |= {"timeout": f"{WEB_SECONDS}s", "read_timeout": timedelta(seconds=SILENT_SECONDS)}
+        config["retry_config"] |= {"max_retries": WEB_RETRIES, "retry_timeout": timedelta(seconds=SILENT_SECONDS)}
     for name, value in options.items():
-        known[name] = {**known[name], **value} if isinstance(known.get(name), dict) else value
+        config[name] = {**config[name], **value} if isinstance(config.get(name), dict) else value
     try:
         if scheme in READ_ONLY:
-            return Bucket(stores.HTTPStore.from_url(url, **known), url, read_only=True, patience=SILENT_SECONDS)
-        made = {"s3": stores.S3Store, "gs": stores.GCSStore, AZURE: stores.AzureStore}[scheme]
+            return Bucket(stores.HTTPStore.from_url(url, **config), url, read_only=True, patience=SILENT_SECONDS)
+        store_class = {"s3": stores.S3Store, "gs": stores.GCSStore, AZURE: stores.AzureStore}[scheme]
         name = {AZURE: "container_name"}.get(scheme, "bucket")
-        return Bucket(made(**{name: bucket}, prefix=prefix or None, **known), url)
+        return Bucket(store_class(**{name: bucket}, prefix=prefix or None, **config), url)
     except (exceptions.BaseError, ValueError) as error:
-        raise WrongUse(f"{url}: {worded(error)}") from error
+        raise WrongUse(f"{url}: {message_of(error)}") from error
 
 
-def worded(error: Exception) -> str:
-    """What obstore says, in a line: its first, without the debug form of the error behind it."""
+def message_of(error: Exception) -> str:
+    """Return the first line of obstore's message, without the debug form of the underlying error."""
     text = str(error).strip().split("\n")[0]
     return text if len(text) <= 400 else text[:397] + "..."
 
 
-def tag_of(known: Any) -> str:
-    """What changes when an object does, as a bucket reports it: an ETag, and a version where there are some."""
-    version = known.get("version")
-    return (known.get("e_tag") or "") + (f"{VERSION}{version}" if version else "")
+def tag_of(meta: Any) -> str:
+    """Return the tag of an object: its ETag, and its version if the bucket has versions."""
+    version = meta.get("version")
+    return (meta.get("e_tag") or "") + (f"{VERSION}{version}" if version else "")
 
 
 class Patience:
-    """The time that failed requests may take in all before a server is not asked for PAUSE_SECONDS."""
+    """The total time that failed requests may take before a pause of PAUSE_SECONDS."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -115,7 +114,7 @@ class Patience:
     def check(self) -> None:
         """Raise TimeoutError during the pause."""
         if time.monotonic() - self._paused_at < PAUSE_SECONDS:
-            why = f"no answer within {self._seconds:g} seconds in all: not asked again for {PAUSE_SECONDS:g} seconds"
+            why = f"no response within {self._seconds:g} seconds: not asked again for {PAUSE_SECONDS:g} seconds"
             raise failure("ETIMEDOUT", why)
 
     def spend(self, seconds: float) -> None:
@@ -127,13 +126,13 @@ class Patience:
 
 
 class Bucket:
-    """Objects of a bucket. `requests` and `received` count what was asked and how many bytes of content came.
+    """Objects in a bucket. `requests` and `received` count requests and received bytes.
 
-    `patience`: seconds that failed requests may take in all before the bucket is left alone for a while.
+    `patience`: the total time of failed requests in seconds before a pause.
     """
 
-    def __init__(self, place: Any, url: str, *, read_only: bool = False, patience: float = math.inf) -> None:
-        self.place, self.url, self.read_only = place, url, read_only
+    def __init__(self, store: Any, url: str, *, read_only: bool = False, patience: float = math.inf) -> None:
+        self.store, self.url, self.read_only = store, url, read_only
         self.requests = self.received = 0
         self._patience = Patience(patience)
 
@@ -141,16 +140,16 @@ class Bucket:
         return f"<Bucket {self.url}>"
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """A request. Raises OSError at once while a server that did not answer is left alone."""
-        with self._worded():
+    def _request(self) -> Iterator[None]:
+        """Open a block for a request. Raises OSError, at once during a pause."""
+        with self._converted():
             self._patience.check()
             self.requests += 1
             yield
 
     @contextmanager
-    def _worded(self) -> Iterator[None]:
-        """What obstore raises becomes an OSError that names the bucket; the time is charged to its patience."""
+    def _converted(self) -> Iterator[None]:
+        """Convert obstore's errors to OSError with the bucket's name, and charge the time to the patience."""
         began = time.monotonic()
         try:
             yield
@@ -162,7 +161,7 @@ class Bucket:
         except exceptions.BaseError as error:
             self._patience.spend(time.monotonic() - began)
             refused = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
-            problem = failure("EACCES" if refused else "EIO", worded(error))
+            problem = failure("EACCES" if refused else "EIO", message_of(error))
             problem.filename = self.url
             raise problem from error
 
@@ -172,84 +171,84 @@ class Bucket:
 
     def head(self, key: str) -> Stat | None:
         try:
-            with self._asking():
-                return self._stat(obstore.head(self.place, key))
+            with self._request():
+                return self._stat(obstore.head(self.store, key))
         except FileNotFoundError:
             return None
 
     def read(self, key: str, limit: int) -> tuple[bytes, Stat] | None:
-        found = self._get(key)
-        if found is None:
+        opened = self._get(key)
+        if opened is None:
             return None
-        pieces, status = found
+        pieces, status = opened
         if status.size > limit:
             raise too_large(key, status.size, limit)
         return b"".join(pieces), status
 
     def _get(self, key: str) -> tuple[Iterator[bytes], Stat] | None:
-        """The pieces of an object, and what it is."""
-        asked: tuple[Any, ...] = ({"range": (0, PIECE)}, {})
-        for options in asked:
+        """Return the pieces of an object, and its description."""
+        attempts: tuple[Any, ...] = ({"range": (0, PIECE)}, {})
+        for options in attempts:
             try:
-                with self._asking():
-                    answer = obstore.get(self.place, key, options=options)
-                    status = self._stat(answer.meta)
-                return self._pieces(answer, key, status, min(status.size, PIECE) if options else status.size), status
+                with self._request():
+                    response = obstore.get(self.store, key, options=options)
+                    status = self._stat(response.meta)
+                return self._pieces(response, key, status, min(status.size, PIECE) if options else status.size), status
             except FileNotFoundError:
                 return None
-            except OSError:  # an empty object has no such range, and not every server knows ranges
+            except OSError:  # an empty object does not have this range, and some servers do not support ranges
                 if not options:
                     raise
         return None
 
-    def _pieces(self, answer: Any, key: str, status: Stat, first: int) -> Iterator[bytes]:
-        """An object from the answer that has its first bytes on."""
-        yield from self._body(answer, key, first)
+    def _pieces(self, response: Any, key: str, status: Stat, first: int) -> Iterator[bytes]:
+        """Yield the pieces of an object, beginning with the response that has its first bytes."""
+        yield from self._body(response, key, first)
         for start in range(first, status.size, PIECE):
             yield self.read_range(key, start, min(status.size, start + PIECE), status.tag)
 
-    def _body(self, answer: Any, key: str, size: int) -> Iterator[bytes]:
-        """What an answer holds, as it comes: no room is made for what its header says. OSError unless it is `size`
-        bytes."""
-        came = 0
-        stream = iter(answer.stream(min_chunk_size=CHUNK))
-        while came <= size:
-            with self._worded():
-                some = next(stream, None)
-            if some is None:
+    def _body(self, response: Any, key: str, size: int) -> Iterator[bytes]:
+        """Yield the body of a response as it arrives. Raises OSError unless it has `size` bytes."""
+        count = 0
+        stream = iter(response.stream(min_chunk_size=CHUNK))
+        while count <= size:
+            with self._converted():
+                chunk = next(stream, None)
+            if chunk is None:
                 break
-            came += len(some)
-            self.received += len(some)
-            if came <= size:
-                yield bytes(some)
-        if came != size:
-            raise failure("EIO", f"{self.url}: {key}: {'more' if came > size else came} bytes came, not {size}")
+            count += len(chunk)
+            self.received += len(chunk)
+            if count <= size:
+                yield bytes(chunk)
+        if count != size:
+            received = f"more than {size}" if count > size else str(count)
+            raise failure("EIO", f"{self.url}: {key}: received {received} bytes, expected {size}")
 
     def read_range(self, key: str, start: int, end: int, tag: str = "") -> bytes:
         options: Any = {"range": (start, end)}
         if e_tag := tag.partition(VERSION)[0]:
             options["if_match"] = e_tag
-        with self._asking():
-            answer = obstore.get(self.place, key, options=options)
-        return b"".join(self._body(answer, key, end - start))
+        with self._request():
+            response = obstore.get(self.store, key, options=options)
+        return b"".join(self._body(response, key, end - start))
 
     def fetch(self, key: str, file: BinaryIO) -> Stat | None:
-        found = self._get(key)
-        if found is None:
+        opened = self._get(key)
+        if opened is None:
             return None
-        pieces, status = found
+        pieces, status = opened
         for piece in pieces:
             file.write(piece)
         return status
 
     def put(self, key: str, content: bytes | Path, *, move: bool = False) -> None:
-        with self._asking():
-            obstore.put(self.place, key, content)
+        with self._request():
+            obstore.put(self.store, key, content)
 
     def create(self, key: str, content: bytes) -> str:
         try:
-            with self._asking():
-                return self._tag_of(obstore.put(self.place, key, content, mode="create", use_multipart=False), key)
+            with self._request():
+                return self._tag_of(obstore.put(self.store, key, content, mode="create", use_multipart=False), key)
         except OSError as error:
             return self._written(key, content, error, exceptions.AlreadyExistsError)
 
@@ -257,38 +256,38 @@ class Bucket:
         e_tag, _, version = tag.partition(VERSION)
         mode: Any = {"e_tag": e_tag, **({"version": version} if version else {})}
         try:
-            with self._asking():
-                return self._tag_of(obstore.put(self.place, key, content, mode=mode, use_multipart=False), key)
+            with self._request():
+                return self._tag_of(obstore.put(self.store, key, content, mode=mode, use_multipart=False), key)
         except OSError as error:
             return self._written(key, content, error, exceptions.PreconditionError)
 
-    def _tag_of(self, answer: Any, key: str) -> str:
-        if tag := tag_of(answer):
+    def _tag_of(self, response: Any, key: str) -> str:
+        if tag := tag_of(response):
             return tag
-        found = self.head(key)
-        return found.tag if found is not None else ""
+        status = self.head(key)
+        return status.tag if status is not None else ""
 
     def _written(self, key: str, content: bytes, error: OSError, refusal: type[Exception]) -> str:
-        """The tag when a write that was refused, or had no answer, did happen; "" when another's did."""
-        found = None
+        """Return the tag if a refused or unresponseed write succeeded; "" if another process wrote the object."""
+        current = None
         with suppress(OSError):
-            found = self.read(key, max(len(content), 1))
-        if found is not None and found[0] == content:
-            return found[1].tag
+            current = self.read(key, max(len(content), 1))
+        if current is not None and current[0] == content:
+            return current[1].tag
         if isinstance(error.__cause__, (refusal, exceptions.PreconditionError, exceptions.AlreadyExistsError)):
             return ""
-        if isinstance(error, FileNotFoundError):  # to be replaced, and gone
+        if isinstance(error, FileNotFoundError):  # the object to replace was removed
             return ""
         raise error
 
     def copy(self, source: str, target: str) -> None:
-        with self._asking():
-            obstore.copy(self.place, source, target)
+        with self._request():
+            obstore.copy(self.store, source, target)
 
     def delete(self, key: str) -> bool:
         try:
-            with self._asking():
-                obstore.delete(self.place, key)
+            with self._request():
+                obstore.delete(self.store, key)
         except FileNotFoundError:
             return False
         return True
@@ -296,17 +295,17 @@ class Bucket:
     def list(self, prefix: str) -> Iterator[Stat]:
         if self.read_only:
             return
-        with self._asking():
-            for some in obstore.list(self.place, prefix=prefix or None):
-                yield from map(self._stat, some)
+        with self._request():
+            for batch in obstore.list(self.store, prefix=prefix or None):
+                yield from map(self._stat, batch)
 
     def folders(self, prefix: str) -> Iterator[str]:
         if self.read_only:
             return
-        with self._asking():
-            found = obstore.list_with_delimiter(self.place, prefix=prefix or None)
-        for one in found["common_prefixes"]:
-            yield str(one).rstrip("/").rpartition("/")[2]
+        with self._request():
+            listing = obstore.list_with_delimiter(self.store, prefix=prefix or None)
+        for prefix in listing["common_prefixes"]:
+            yield str(prefix).rstrip("/").rpartition("/")[2]
 
     def path(self, key: str) -> Path | None:
         return None

@@ -1,4 +1,4 @@
-"""What goes from a store by itself: build-ids that answered longest ago."""
+"""Garbage collection: remove the build-ids that were used least recently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_SECONDS = 86400
 
 
 class Collected(Record, frozen=True):
-    """A build-id that was removed, its bytes, and when it answered or came last (seconds since 1970)."""
+    """A removed build-id, its size in bytes, and when it was used or added last (seconds since 1970)."""
 
     build_id: str
     size: int
@@ -34,16 +34,26 @@ def collect(
     keep_days: float | None = None,
     max_size: int | None = None,
     dry_run: bool = False,
-    report: Callable[[Collected], None] = lambda one: None,
+    report: Callable[[Collected], None] = lambda collected: None,
 ) -> list[Collected]:
-    """Remove build-ids that neither answered nor came within `keep_days`, then those used longest ago until the rest
-    fits `max_size` bytes. What another writer is changing stays. With `dry_run` nothing is removed. Raises OSError."""
+    """Remove the build-ids that were used least recently, unless another writer is changing them.
+
+    Args:
+        store: The store.
+        keep_days: Remove build-ids that were neither used nor added within this number of days.
+        max_size: Then remove more of them, until the store has at most this number of bytes.
+        dry_run: Remove nothing, only report.
+        report: Called with each removed build-id.
+
+    Raises:
+        OSError: The store failed.
+    """
     rows = store.list()
-    used = {one.key.removeprefix(USED): int(one.modified) for one in store.objects.list(USED)}
+    used = {status.key.removeprefix(USED): int(status.modified) for status in store.objects.list(USED)}
     dated = [(max(row.added, used.get(row.build_id, 0)), row) for row in rows]
     total, now = sum(row.stored for row in rows), time.time()
-    gone = []
-    for last, row in sorted(dated, key=lambda one: one[0]):
+    removed = []
+    for last, row in sorted(dated, key=lambda item: item[0]):
         old = keep_days is not None and now - last > keep_days * DAY_SECONDS
         if not old and (max_size is None or total <= max_size):
             continue
@@ -53,8 +63,8 @@ def collect(
             except Busy:
                 continue
         total -= row.stored
-        gone.append(Collected(row.build_id, row.stored, last))
-        report(gone[-1])
+        removed.append(Collected(row.build_id, row.stored, last))
+        report(removed[-1])
     if not dry_run and isinstance(store.objects, Folder):
         store.objects.sweep()
-    return gone
+    return removed

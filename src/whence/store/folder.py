@@ -1,8 +1,8 @@
-"""A folder as a place for objects: a key is a path below it.
+"""Objects in a folder: a key is a path below it.
 
-A file appears under its name when it is whole and on the disk (_base.files). `create` links a file that was written
-beside; `replace` compares and renames while it holds a lock of the folder, which the kernel lets go when its holder
-ends. Files whose names begin with `.whence-` are being written, or were when their writer was killed.
+A file appears under its name when it is complete and on the disk (_base.files). `create` links a temporary file;
+`replace` compares and renames while it holds a lock of the folder, which the kernel releases when its holder ends.
+Files whose names begin with `.whence-` are being written, or were when their writer was killed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from whence._base.files import (
 from whence.store.objects import Stat, too_large
 
 CHUNK = 1 << 20
-INCOMING = f"{TEMPORARY}incoming"  # files that were received and not yet looked at
+INCOMING = f"{TEMPORARY}incoming"  # files that were received and not yet scanned
 GUARD = f"{TEMPORARY}lock"
-STALE_SECONDS = 24 * 3600  # after so long what was being written is given up
+STALE_SECONDS = 24 * 3600  # after which an unfinished file is removed
 
 
 class Folder:
-    """Objects below a folder, which is made when the first is written."""
+    """Objects below a folder, which is created with the first object."""
 
     read_only = False
 
@@ -44,19 +44,19 @@ class Folder:
         self.root = Path(os.path.abspath(root))
         self.url = str(self.root)
         self._prefix = os.path.join(self.url, "")
-        self._known_umask: int | None = None
+        self._cached_umask: int | None = None
 
     def __repr__(self) -> str:
         return f"<Folder {self.root}>"
 
     def _path(self, key: str) -> str:
-        """The path of a key. Raises OSError for what is no key."""
+        """Return the path of a key. Raises OSError for an invalid key."""
         if "\0" in key or any(part in ("", ".", "..") or part.startswith(TEMPORARY) for part in key.split("/")):
-            raise failure("EINVAL", f"{key!r} is no name of an object")
+            raise failure("EINVAL", f"invalid name of an object: {key!r}")
         return f"{self._prefix}{key}"
 
     def _path_to_write(self, key: str) -> str:
-        """The same, of an object whose folder is there when this returns."""
+        """Return the path of a key, and create its folder. Raises OSError."""
         path = self._path(key)
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
@@ -86,33 +86,33 @@ class Folder:
             yield file, self._stat(key, os.fstat(descriptor))
 
     def read(self, key: str, limit: int) -> tuple[bytes, Stat] | None:
-        with self._opened(key) as found:
-            if found is None:
+        with self._opened(key) as opened:
+            if opened is None:
                 return None
-            file, status = found
+            file, status = opened
             content = file.read(limit + 1)
             if len(content) > limit:
                 raise too_large(key, status.size, limit)
             return content, status
 
     def read_range(self, key: str, start: int, end: int, tag: str = "") -> bytes:
-        with self._opened(key) as found:
-            if found is None:
-                raise failure("ENOENT", f"there is no {key}")
-            file, status = found
+        with self._opened(key) as opened:
+            if opened is None:
+                raise failure("ENOENT", f"{key} does not exist")
+            file, status = opened
             if tag and status.tag != tag:
                 raise failure("ESTALE", f"{key} was replaced meanwhile")
             content = read_at(file.fileno(), end - start, start)
             if len(content) != end - start:
-                raise failure("EIO", f"{key} has {status.size} bytes, not those from {start} to {end}")
+                raise failure("EIO", f"{key} has {status.size} bytes, requested were {start} to {end}")
             return content
 
     def fetch(self, key: str, file: BinaryIO) -> Stat | None:
-        with self._opened(key) as found:
-            if found is None:
+        with self._opened(key) as opened:
+            if opened is None:
                 return None
-            shutil.copyfileobj(found[0], file, CHUNK)
-            return found[1]
+            shutil.copyfileobj(opened[0], file, CHUNK)
+            return opened[1]
 
     def put(self, key: str, content: bytes | Path, *, move: bool = False) -> None:
         path = self._path_to_write(key)
@@ -133,38 +133,38 @@ class Folder:
                     shutil.copyfileobj(source, out, CHUNK)
 
     def create(self, key: str, content: bytes) -> str:
-        for _ in range(3):  # who removes an object may remove its folder
+        for _ in range(3):  # another process may remove the folder with its last object
             with suppress(FileNotFoundError):
                 return self._create(self._path_to_write(key), key, content)
-        raise failure("EIO", f"the folder of {key} is removed again and again")
+        raise failure("EIO", f"the folder of {key} was removed by another process three times")
 
     def _create(self, path: str, key: str, content: bytes) -> str:
-        beside = _beside(path)
+        temporary = _temporary(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_NOFOLLOW | O_ALWAYS
-        with open(os.open(beside, flags, 0o666), "wb") as file:
+        with open(os.open(temporary, flags, 0o666), "wb") as file:
             file.write(content)
         try:
-            os.link(beside, path)
+            os.link(temporary, path)
             return self._stat(key, os.lstat(path)).tag
         except FileExistsError:
             return ""
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(beside)
+                os.unlink(temporary)
 
     def replace(self, key: str, content: bytes, tag: str) -> str:
         path = self._path(key)
-        with self._guarded():
-            found = self.head(key)
-            if found is None or found.tag != tag:
+        with self._locked():
+            status = self.head(key)
+            if status is None or status.tag != tag:
                 return ""
             with atomic_write(path) as out:
                 out.write(content)
             return self._stat(key, os.lstat(path)).tag
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Hold the folder's lock: between a look at an object and what replaces it."""
+    def _locked(self) -> Iterator[None]:
+        """Open a block that holds the folder's lock: objects are not replaced meanwhile."""
         flags = os.O_RDWR | os.O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_ALWAYS
         descriptor = os.open(self.root / GUARD, flags, 0o666)
         try:
@@ -174,19 +174,19 @@ class Folder:
             os.close(descriptor)
 
     def copy(self, source: str, target: str) -> None:
-        """A hard link, where the file system has them: files of a store are replaced, never written to."""
+        """Make a hard link, if the file system has them: files of a store are replaced, never written to."""
         old, new = self._path(source), self._path_to_write(target)
-        beside = _beside(new)
+        temporary = _temporary(new)
         try:
-            os.link(old, beside)
+            os.link(old, temporary)
         except FileNotFoundError:
             raise
         except OSError:
             self.put(target, Path(old))
             return
-        os.replace(beside, new)
+        os.replace(temporary, new)
         with suppress(FileNotFoundError):  # rename of two links to one file leaves both
-            os.unlink(beside)
+            os.unlink(temporary)
 
     def delete(self, key: str) -> bool:
         path = self._path(key)
@@ -195,7 +195,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return False
         parent = Path(path).parent
-        while parent != self.root and parent.parent != self.root:  # folders that are empty now
+        while parent != self.root and parent.parent != self.root:  # empty folders
             try:
                 parent.rmdir()
             except OSError:
@@ -242,7 +242,7 @@ class Folder:
         return str(folder)
 
     def touch(self, key: str) -> None:
-        """Let the time of change of an object be now; it is made when it is not there."""
+        """Set the time of change of an object to now; create it if it is missing. Raises OSError."""
         path = self._path(key)
         try:
             os.utime(path, follow_symlinks=False)
@@ -250,7 +250,7 @@ class Folder:
             self.put(key, b"")
 
     def sweep(self) -> int:
-        """Remove what writers that were killed left behind a day ago or before; returns how many bytes that frees."""
+        """Remove unfinished files that are older than a day; return the number of bytes that this frees."""
         freed = 0
         for folder, _, names in os.walk(self.root):
             for name in names:
@@ -266,19 +266,19 @@ class Folder:
 
     @property
     def _umask(self) -> int:
-        """The umask, which can only be read by setting it: from /proc, where that has it; asked once."""
-        if self._known_umask is None:
-            self._known_umask = 0o022
+        """The umask, from /proc where that has it: os.umask would set it for all threads."""
+        if self._cached_umask is None:
+            self._cached_umask = 0o022
             with suppress(OSError), open("/proc/self/status") as status:
                 for line in status:
                     if line.startswith("Umask:"):
-                        self._known_umask = int(line.split()[1], 8)
-        return self._known_umask
+                        self._cached_umask = int(line.split()[1], 8)
+        return self._cached_umask
 
     def close(self) -> None:
         pass
 
 
-def _beside(path: str) -> str:
-    """A name for what is being written, in the same folder."""
+def _temporary(path: str) -> str:
+    """Return a temporary name in the same folder."""
     return os.path.join(os.path.dirname(path), TEMPORARY + os.urandom(12).hex())

@@ -105,11 +105,13 @@ class Ingester:
         descriptor = open_looked_at(path)
         with open(descriptor, "rb") as file:
             size = os.fstat(descriptor).st_size
-            candidates = {kind: held for kind, held in described.files.items() if held.size == size}
+            candidates = {kind: entry for kind, entry in described.files.items() if entry.size == size}
             digest = hash_of(file) if candidates else ""
         why = "the store has the same bytes"
         outcomes = [
-            Added(origin, SAME, why, build_id, kind, size) for kind, held in candidates.items() if held.sha256 == digest
+            Added(origin, SAME, why, build_id, kind, size)
+            for kind, entry in candidates.items()
+            if entry.sha256 == digest
         ]
         return IngestResult(outcomes, build_id) if outcomes else None
 
@@ -155,7 +157,7 @@ class IngestProcess(Ingester):
         super().__init__(store, options)
         self._child: Child | None = None
         self._stopped = False
-        self._lock = threading.Lock()  # held to start or end the child
+        self._lock = threading.Lock()  # entry to start or end the child
 
     def ingest(self, path: str, origin: str, build_id: str | None, expected: str, alone: bool) -> IngestResult:
         """Put a file, as `Ingester.ingest`. Raises IngestStopped."""

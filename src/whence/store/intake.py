@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsRead
 
     from whence.store.ingest import IngestResult
-    from whence.store.processes import MappedFile
+    from whence.store.processes import ProcessFile
     from whence.store.writer import StoreWriter
 
 HEAD = 512  # bytes that show a package
@@ -73,7 +73,7 @@ class Intake:
         self._idle: SimpleQueue[Ingester] = SimpleQueue()
         self._ingesters: Sequence[Ingester] = ()  # one for each thread
 
-    def add(self, paths: Iterable[str | os.PathLike[str]], mapped: Iterable[MappedFile] = ()) -> list[Added]:
+    def add(self, paths: Iterable[str | os.PathLike[str]], mapped: Iterable[ProcessFile] = ()) -> list[Added]:
         """Ingest all files; return the outcome of each ELF file. Raises OSError of the store."""
         named = [os.fspath(path) for path in paths]
         tasks = [task for path in named for task in self._tasks(path)]
@@ -90,9 +90,9 @@ class Intake:
     def _prepare(self, named: Iterable[str]) -> None:
         """Make an ingester for each thread: child processes if there are many files."""
         folders = {path if os.path.isdir(path) else os.path.dirname(path) or "." for path in named}
-        given = self._options
+        options = self._options
         real = tuple(sorted({os.path.realpath(folder) for folder in folders}))
-        options = IngestOptions(given.by_hash, given.layouts, given.sources, real, given.wait)
+        options = IngestOptions(options.by_hash, options.layouts, options.sources, real, options.wait)
         if (
             self._threads > 1 and len(self._ids) >= MANY and type(self.store.objects) is Folder and sys.executable
             and hasattr(socket, "send_fds")
@@ -225,7 +225,7 @@ class Intake:
             if member.spent:
                 raise
 
-    def _ingest_mapped(self, mapped: MappedFile) -> None:
+    def _ingest_mapped(self, mapped: ProcessFile) -> None:
         """Ingest a file that a process has mapped."""
         try:
             if mapped.missing:

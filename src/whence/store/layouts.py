@@ -1,11 +1,11 @@
-"""Layouts of others: copies that a store keeps beside its own, and files of others that a store reads.
+"""Layouts of other programs: in which a store keeps copies, and from which it reads files.
 
     gdb          .build-id/ab/cdef.debug                      written: gdb, `set debug-file-directory`
     pyroscope    symbolizer/TENANT/ID                         written: Pyroscope looks there first
     Parca        ID/{debuginfo,executable}                    read
     symbolicator ab/cdef/{debuginfo,executable} ("unified")   read
 
-Files in the layouts of others are read where nothing says that the place is a store of ours.
+Files in these layouts are read if the marker of a store is missing.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ LAYOUTS = ("gdb", "pyroscope")
 
 
 def layout_of(name: str, tenant: str = "") -> str:
-    """A layout as it is given to a store: "gdb", or "pyroscope/TENANT". Raises WrongUse."""
+    """Return a layout as `Store.add` accepts it: "gdb" or "pyroscope/TENANT". Raises WrongUse."""
     if name not in LAYOUTS:
         raise WrongUse(f"a layout is {' or '.join(LAYOUTS)}, not {name!r}")
     if name == "gdb":
         return name
     if not tenant:
-        raise WrongUse("Pyroscope's layout needs a tenant (anonymous, where it has none)")
+        raise WrongUse("Pyroscope's layout needs a tenant: give 'anonymous' for a server without tenants")
     pyroscope_key(tenant, "00")
     return f"{name}/{tenant}"
 
 
 def copies_for(layouts: Iterable[str], build_id: str) -> list[str]:
-    """The keys of the copies of a build-id."""
-    found = []
+    """Return the keys of the copies of a build-id."""
+    keys = []
     for layout in layouts:
         name, _, tenant = layout.partition("/")
         if name == "gdb":
             if len(build_id) >= 4:
-                found.append(gdb_key(build_id))
+                keys.append(gdb_key(build_id))
         else:
-            found.append(pyroscope_key(tenant, build_id))
-    return found
+            keys.append(pyroscope_key(tenant, build_id))
+    return keys
 
 
 def kind_of_copy(key: str, build_id: str) -> str:
-    """Of which file a key is a copy; "" when a store makes no copy of this name of this build-id."""
+    """Return the kind of the file that a key is a copy of; "" if it is not a copy of a file of this build-id."""
     if len(build_id) >= 4 and key == gdb_key(build_id):
         return DEBUGINFO
     tenant = key.removeprefix(SYMBOLIZER).partition("/")[0]
@@ -55,7 +55,7 @@ def kind_of_copy(key: str, build_id: str) -> str:
 
 
 def foreign_keys(build_id: str, kind: str) -> Iterator[str]:
-    """Where others keep a file of a build-id."""
+    """Yield the keys of a file of a build-id in the layouts of other programs."""
     checked_id(build_id)
     if kind in (DEBUGINFO, EXECUTABLE):
         yield f"{build_id}/{kind}"

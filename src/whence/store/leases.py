@@ -1,13 +1,13 @@
-"""The right to change the files of one build-id: an object that only one writer can create, with an owner and an end.
+"""Leases: the exclusive right to change the files of one build-id, which expires.
 
     locks/ID    {"owner": TEXT, "host": TEXT, "pid": N, "started": N, "until": SECONDS}
 
-The owner renews its lease while it works. Who finds a lease takes it over when its end is past, or when its owner was a
-process of this machine that is no more; `replace` lets only one of several do so. A lease that was taken over says that
-its owner may have stopped anywhere: `Lease.taken_over`.
+The owner renews its lease while it works. Another writer takes it over when it has expired, or when its owner was a
+process of this machine that has ended; `replace` lets only one of several writers do so. The previous owner may have
+stopped between any two writes: `Lease.taken_over`.
 
-Clocks of machines differ: an end counts as past SKEW_SECONDS later. An owner that could not renew in time stops: each
-write asks `check` first.
+Clocks of machines differ: a lease expires SKEW_SECONDS after its end. An owner that could not renew in time stops: each
+write calls `check` first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS = 60.0
 RENEW_SECONDS = 15.0
-MARGIN_SECONDS = 10.0  # so long before its end a lease is no longer written under
+MARGIN_SECONDS = 10.0  # before the end, when no more writes are started
 SKEW_SECONDS = 30.0
 LONGEST = 1 << 12  # bytes of a lease
 
@@ -44,7 +44,10 @@ class Busy(WhenceError):
 
 
 class Lease:
-    """A lease that is held. A context manager; leaving it gives the lease back."""
+    """A lease of a build-id. A context manager that releases the lease.
+
+    `wait` is how long to wait for another writer, in seconds. Raises Busy, OSError.
+    """
 
     def __init__(self, objects: Objects, build_id: str, wait: float) -> None:
         self.build_id = build_id
@@ -52,14 +55,14 @@ class Lease:
         self._objects = objects
         self._key = lock_key(build_id)
         self._owner = os.urandom(16).hex()
-        _held.add(self._owner)
+        _owners.add(self._owner)
         self._tag = ""
-        self._end = 0.0  # by this machine's monotonic clock
+        self._end = 0.0  # by the monotonic clock
         self._lock = threading.Lock()
         try:
             self._acquire(wait)
         except BaseException:
-            _held.discard(self._owner)
+            _owners.discard(self._owner)
             raise
 
     def __enter__(self) -> Self:
@@ -71,69 +74,68 @@ class Lease:
         self.release()
 
     def _content(self) -> bytes:
-        self._begun = time.monotonic()
-        known = {"owner": self._owner, **me.facts, "until": time.time() + LEASE_SECONDS}
-        return json.dumps(known).encode()
+        self._renewed = time.monotonic()
+        lease = {"owner": self._owner, **identity.facts, "until": time.time() + LEASE_SECONDS}
+        return json.dumps(lease).encode()
 
     def _acquire(self, wait: float) -> None:
-        patience = time.monotonic() + wait
+        deadline = time.monotonic() + wait
         while True:
             content = self._content()
             self._tag = self._objects.create(self._key, content)
             if not self._tag:
-                found = self._objects.read(self._key, LONGEST)
-                if found is None:
+                existing = self._objects.read(self._key, LONGEST)
+                if existing is None:
                     continue
-                self._tag = self._take_over(*found)
+                self._tag = self._take_over(*existing)
             if self._tag:
-                self._end = self._begun + LEASE_SECONDS
+                self._end = self._renewed + LEASE_SECONDS
                 return
-            if time.monotonic() >= patience:
+            if time.monotonic() >= deadline:
                 raise Busy(f"another writer is changing {self.build_id}")
             time.sleep(random.uniform(0.01, 0.1))
 
-    def _take_over(self, held: bytes, status: Stat) -> str:
-        """The tag of the lease that is now ours, "" when the other one's still holds."""
-        known = facts_of(held)
-        if not is_over(known, status.modified):
+    def _take_over(self, content: bytes, status: Stat) -> str:
+        """Return the tag of the lease if it was taken over, "" if it has not expired."""
+        if not is_over(facts_of(content), status.modified):
             return ""
         tag = self._objects.replace(self._key, self._content(), status.tag)
         self.taken_over = bool(tag)
         return tag
 
     def keep(self) -> None:
-        """Renew it from now on, until it is given back: what comes takes long."""
+        """Renew the lease until it is released, for work that takes long."""
         _renewer.watch(self)
 
     def renew(self) -> None:
-        """Move its end away from now, if it is still ours."""
+        """Postpone the end of the lease, if this process still owns it."""
         with suppress(OSError), self._lock:
             if not self._end:
                 return
             tag = self._objects.replace(self._key, self._content(), self._tag)
             if tag:
-                self._tag, self._end = tag, self._begun + LEASE_SECONDS
+                self._tag, self._end = tag, self._renewed + LEASE_SECONDS
             else:
-                self._end = 0.0  # somebody else's
+                self._end = 0.0  # another writer owns it
 
     def check(self) -> None:
-        """Raise Busy unless the lease is held for a while to come."""
+        """Raise Busy if the lease is about to expire."""
         if time.monotonic() > self._end - MARGIN_SECONDS:
-            raise Busy(f"the lease of {self.build_id} ended before its files were written; try again")
+            raise Busy(f"the lease of {self.build_id} expired before its files were written: try again")
 
     def release(self) -> None:
-        """Give it back. One that is about to end is left to end, for it may be somebody else's by now."""
+        """Release the lease. A lease that is about to expire is left, since another writer may own it."""
         _renewer.forget(self)
         with self._lock:
             if time.monotonic() < self._end - MARGIN_SECONDS:
                 self._end = 0.0
                 with suppress(OSError):
                     self._objects.delete(self._key)
-        _held.discard(self._owner)  # if it could not be removed, others of this process take it over
+        _owners.discard(self._owner)  # if it could not be removed, other threads of this process take it over
 
 
 class _Renewer:
-    """One thread that renews the leases of this process, while there are any to renew."""
+    """A thread that renews the leases of this process, as long as there are any."""
 
     def __init__(self) -> None:
         self._leases: set[Lease] = set()
@@ -141,6 +143,7 @@ class _Renewer:
         self._runs = False
 
     def watch(self, lease: Lease) -> None:
+        """Renew a lease until `forget`."""
         with self._lock:
             self._leases.add(lease)
             if not self._runs:
@@ -148,6 +151,7 @@ class _Renewer:
                 threading.Thread(target=self._run, daemon=True).start()
 
     def forget(self, lease: Lease) -> None:
+        """Stop renewing a lease."""
         with self._lock:
             self._leases.discard(lease)
 
@@ -163,43 +167,43 @@ class _Renewer:
                 lease.renew()
 
     def reset(self) -> None:
-        """In a forked child, which has no such thread, and none of the leases."""
+        """Start anew in a forked child, which has neither the thread nor the leases."""
         self._leases, self._lock, self._runs = set(), threading.Lock(), False
 
 
 _renewer = _Renewer()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renewer.reset)
-_held: set[str] = set()
-"""The owners of this process, by their names."""
+_owners: set[str] = set()
+"""The owners in this process."""
 
 
 def facts_of(content: bytes) -> dict[str, object]:
-    """What a lease says; nothing when it can't be read."""
+    """Return the content of a lease; {} if it is malformed."""
     try:
-        found = json.loads(content)
+        facts = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return facts if isinstance(facts, dict) else {}
 
 
-def is_over(known: dict[str, object], modified: float) -> bool:
-    """Whether a lease binds nobody any more."""
-    until = known.get("until")
-    facts = me.facts
-    if known.get("host") == facts["host"]:
-        if not is_alive(known.get("pid"), known.get("started")):
+def is_over(lease: dict[str, object], modified: float) -> bool:
+    """Return True if a lease has expired, or its owner has ended; `modified` is its time of change."""
+    until = lease.get("until")
+    facts = identity.facts
+    if lease.get("host") == facts["host"]:
+        if not is_alive(lease.get("pid"), lease.get("started")):
             return True
-        if known.get("pid") == facts["pid"] and known.get("owner") not in _held:
+        if lease.get("pid") == facts["pid"] and lease.get("owner") not in _owners:
             return True
     latest = modified + 2 * LEASE_SECONDS + SKEW_SECONDS
-    if isinstance(until, bool) or not isinstance(until, (int, float)) or not 0 <= until <= latest:  # NaN, too
-        until = modified + LEASE_SECONDS  # no store writes such an end
+    if isinstance(until, bool) or not isinstance(until, (int, float)) or not 0 <= until <= latest:  # also NaN
+        until = modified + LEASE_SECONDS  # an end that no writer writes
     return time.time() > until + SKEW_SECONDS
 
 
 def start_of(pid: int) -> int:
-    """When a process began, in ticks since the machine did; 0 when there is none, or nothing says when."""
+    """Return when a process started, in ticks since the boot; 0 if it does not exist or this is unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[19])
@@ -208,14 +212,14 @@ def start_of(pid: int) -> int:
 
 
 def is_alive(pid: object, started: object) -> bool:
-    """Whether a process of this machine still runs; true when that can't be found out."""
+    """Return True if a process of this machine runs, or if this is unknown."""
     if not isinstance(pid, int) or not isinstance(started, int) or not started:
         return True
     return start_of(pid) == started
 
 
-class _Me:
-    """This process, as leases name it. Process ids of another namespace or another boot mean nothing here."""
+class ProcessIdentity:
+    """The identity of this process in leases: process ids are compared within one boot and PID namespace only."""
 
     @cached_property
     def _host(self) -> str:
@@ -228,8 +232,9 @@ class _Me:
 
     @property
     def facts(self) -> dict[str, object]:
+        """The members of a lease that identify the process."""
         pid = os.getpid()
         return {"host": self._host, "pid": pid, "started": start_of(pid)}
 
 
-me = _Me()
+identity = ProcessIdentity()

@@ -1,6 +1,6 @@
-"""meta.json: what the files of a build-id are. Written last, so that what it says has happened.
+"""meta.json: the description of the files of a build-id, written after them.
 
-What can't be read, or says what no writer says, counts as not there: the files are then looked at anew.
+A malformed description counts as missing: the files are then scanned again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PLAIN, ZSTD, GZIP = "", "zstd", "gzip"
 
 
 class HeldFile(Record, frozen=True):
-    """One file: its size in bytes, its SHA-256, its quality, when it came (seconds since 1970) and where from.
+    """One file: its size in bytes, SHA-256, quality, when it was added (seconds since 1970), and its origin.
 
-    `packing` is "zstd" or "gzip" where it is stored compressed, in `stored` bytes.
+    `packing` is "zstd" or "gzip" if the file is stored compressed, in `stored` bytes.
     """
 
     size: int
@@ -34,18 +34,23 @@ class HeldFile(Record, frozen=True):
     stored: int = 0
 
     def packed(self, stored: int, packing: str = ZSTD) -> HeldFile:
-        """The same file, stored compressed in so many bytes."""
+        """Return a description of the file stored compressed, in `stored` bytes."""
         return HeldFile(self.size, self.sha256, self.quality, self.added, self.origin, packing, stored)
 
     @property
     def rank(self) -> tuple[int, ...]:
+        """The sort key: the better file has the larger rank."""
         return *self.quality.rank, self.size
 
 
 class Meta(Record):
-    """Everything known of a build-id. `revision` grows with each change; `made_of` are the hashes of the files that
-    the archive was made of; `alt` is the build-id of dwz's shared file that it needs, `alt_there` whether it was used;
-    `copies` are the keys of further copies of its files, in layouts of others; `note` says why there is no archive."""
+    """The description of a build-id.
+
+    `files` are the files by kind. `revision` grows with each change. `made_of` are the hashes of the files that the
+    archive was made of. `alt` is the build-id of dwz's shared file; `alt_there` is True if the archive includes it.
+    `copies` are the keys of copies in the layouts of other programs. `note` is a problem of the archive, or the reason
+    why it is missing.
+    """
 
     build_id: str
     files: dict[str, HeldFile] = field(default_factory=dict)
@@ -62,28 +67,31 @@ class Meta(Record):
 
     @property
     def archive(self) -> HeldFile | None:
+        """The archive; None if it is missing."""
         return self.files.get(ARCHIVE)
 
     @property
     def size(self) -> int:
-        """Bytes of all files as they are stored."""
-        return sum(one.stored or one.size for one in self.files.values())
+        """The size of all files as they are stored, in bytes."""
+        return sum(entry.stored or entry.size for entry in self.files.values())
 
     @property
     def quality(self) -> Quality:
-        """That of its best ELF file."""
-        return max((one.quality for kind, one in self.files.items() if kind != ARCHIVE), key=lambda one: one.rank,
-                   default=Quality())  # fmt: skip
+        """The quality of the best ELF file."""
+        qualities = [entry.quality for kind, entry in self.files.items() if kind != ARCHIVE]
+        return max(qualities, key=lambda quality: quality.rank, default=Quality())
 
     @property
     def added(self) -> int:
-        """When the youngest of its files came."""
-        return max((one.added for one in self.files.values()), default=0)
+        """When the newest file was added, in seconds since 1970."""
+        return max((entry.added for entry in self.files.values()), default=0)
 
     def next_revision(self) -> int:
+        """Return the revision of the next change."""
         return max(time.time_ns(), self.revision + 1)
 
     def as_json(self) -> dict[str, object]:
+        """Return the content of meta.json."""
         return {
             "version": VERSION,
             "build_id": self.build_id,
@@ -92,7 +100,7 @@ class Meta(Record):
             "machine": self.machine,
             "debug_id": self.debug_id,
             "by_hash": self.by_hash,
-            "files": {kind: _held_json(kind, one) for kind, one in self.files.items()},
+            "files": {kind: _file_as_json(kind, entry) for kind, entry in self.files.items()},
             "made_of": list(self.made_of),
             "alt": self.alt,
             "alt_there": self.alt_there,
@@ -101,93 +109,94 @@ class Meta(Record):
         }
 
     def to_bytes(self) -> bytes:
+        """Return the bytes of meta.json."""
         return json.dumps(self.as_json()).encode()
 
 
-def _held_json(kind: str, one: HeldFile) -> dict[str, object]:
-    known: dict[str, object] = {"size": one.size, "sha256": one.sha256, "added": one.added}
+def _file_as_json(kind: str, entry: HeldFile) -> dict[str, object]:
+    members: dict[str, object] = {"size": entry.size, "sha256": entry.sha256, "added": entry.added}
     if kind != ARCHIVE:
-        known |= {"origin": one.origin, "quality": one.quality.as_json()}
-    if one.packing:
-        known |= {"packing": one.packing, "stored": one.stored}
-    return known
+        members |= {"origin": entry.origin, "quality": entry.quality.as_json()}
+    if entry.packing:
+        members |= {"packing": entry.packing, "stored": entry.stored}
+    return members
 
 
-class _Unreadable(Exception):
-    pass
+class MalformedMeta(Exception):
+    """A member of meta.json has another type than writers write."""
 
 
 def read(content: bytes, build_id: str) -> Meta | None:
-    """What `to_bytes` wrote; None for anything else, and for that of another build-id."""
+    """Parse meta.json; return None if it is malformed or describes another build-id."""
     try:
-        found = json.loads(content)
-        if not isinstance(found, dict) or found.get("version") != VERSION or found.get("build_id") != build_id:
+        document = json.loads(content)
+        if not isinstance(document, dict):
             return None
-        files = {kind: _held(one) for kind, one in _mapping(found, "files").items() if kind in KINDS}
+        if document.get("version") != VERSION or document.get("build_id") != build_id:
+            return None
+        files = {kind: _file(members) for kind, members in _mapping(document, "files").items() if kind in KINDS}
         return Meta(
             build_id,
             files,
-            _number(found, "revision"),
-            _text(found, "name"),
-            _text(found, "machine"),
-            _text(found, "debug_id"),
-            found.get("by_hash") is True,
-            _texts(found, "made_of"),
-            _text(found, "alt"),
-            found.get("alt_there") is True,
-            _texts(found, "copies"),
-            _text(found, "note"),
+            _number(document, "revision"),
+            _text(document, "name"),
+            _text(document, "machine"),
+            _text(document, "debug_id"),
+            document.get("by_hash") is True,
+            _texts(document, "made_of"),
+            _text(document, "alt"),
+            document.get("alt_there") is True,
+            _texts(document, "copies"),
+            _text(document, "note"),
         )
-    except (ValueError, RecursionError, _Unreadable):
+    except (ValueError, RecursionError, MalformedMeta):
         return None
 
 
-def _held(known: object) -> HeldFile:
-    if not isinstance(known, dict):
-        raise _Unreadable
-    found = known.get("quality", {})
-    if not isinstance(found, dict):
-        raise _Unreadable
-    flags = {name: found.get(name) is True for name in ("lines", "pclntab", "symtab", "dynsym")}
-    packing = _text(known, "packing")
+def _file(members: object) -> HeldFile:
+    if not isinstance(members, dict):
+        raise MalformedMeta
+    quality = _mapping(members, "quality")
+    flags = {name: quality.get(name) is True for name in ("lines", "pclntab", "symtab", "dynsym")}
+    packing = _text(members, "packing")
     if packing not in (PLAIN, ZSTD, GZIP):
-        raise _Unreadable
+        raise MalformedMeta
     return HeldFile(
-        _number(known, "size"),
-        _text(known, "sha256"),
-        Quality(units=_number(found, "units"), **flags),
-        _number(known, "added"),
-        _text(known, "origin"),
+        _number(members, "size"),
+        _text(members, "sha256"),
+        Quality(units=_number(quality, "units"), **flags),
+        _number(members, "added"),
+        _text(members, "origin"),
         packing,
-        _number(known, "stored"),
+        _number(members, "stored"),
     )
 
 
-def _mapping(known: dict[str, object], name: str) -> dict[str, object]:
-    found = known.get(name, {})
-    if not isinstance(found, dict):
-        raise _Unreadable
-    return found
+def _mapping(members: dict[str, object], name: str) -> dict[str, object]:
+    value = members.get(name, {})
+    if not isinstance(value, dict):
+        raise MalformedMeta
+    return value
 
 
-def _number(known: dict[str, object], name: str) -> int:
-    found = known.get(name, 0)
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < 1 << 64:
-        raise _Unreadable
-    return found
+def _number(members: dict[str, object], name: str) -> int:
+    value = members.get(name, 0)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
+        raise MalformedMeta
+    return value
 
 
-def _text(known: dict[str, object], name: str) -> str:
-    found = known.get(name, "")
-    if not isinstance(found, str):
-        raise _Unreadable
-    return found[:LONGEST_TEXT]
+def _text(members: dict[str, object], name: str) -> str:
+    value = members.get(name, "")
+    if not isinstance(value, str):
+        raise MalformedMeta
+    return value[:LONGEST_TEXT]
 
 
-def _texts(known: dict[str, object], name: str) -> tuple[str, ...]:
-    found = known.get(name, [])
-    if not isinstance(found, Iterable) or isinstance(found, (str, dict)):
-        raise _Unreadable
-    if not all(isinstance(one, str) for one in found):
-        raise _Unreadable
-    return tuple(found)
+def _texts(members: dict[str, object], name: str) -> tuple[str, ...]:
+    value = members.get(name, [])
+    if not isinstance(value, Iterable) or isinstance(value, (str, dict)):
+        raise MalformedMeta
+    if not all(isinstance(text, str) for text in value):
+        raise MalformedMeta
+    return tuple(value)

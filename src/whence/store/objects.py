@@ -1,8 +1,7 @@
-"""What a store is kept in: objects with a name, bytes and a tag that changes when they do.
+"""The interface of folders (folder.py) and buckets (bucket.py): objects with a key, bytes and a tag.
 
-`Objects` is what a place does: a folder (folder.py), a bucket (bucket.py). Every write is whole or not at all. `create`
-writes only what is not there, `replace` only what still has the tag that was seen: both say whether they did, also when
-the answer to a write that happened was lost on the way.
+The tag changes with the bytes. Every write happens entirely or not at all. `create` writes an object that does not
+exist, `replace` an object that still has a tag; both report their success correctly even if a response was lost.
 """
 
 from __future__ import annotations
@@ -18,64 +17,64 @@ if TYPE_CHECKING:
     from typing import BinaryIO, Protocol
 
     class Objects(Protocol):
-        """A place for objects. Every call raises OSError when the place can't be reached or refuses.
+        """A folder or a bucket. Every method raises OSError if it can't be reached or refuses the request.
 
-        Nothing that is missing is an error but where it says so. Safe from several threads.
+        A missing object is an error only where a method says so. Safe from several threads.
         """
 
         url: str
         read_only: bool
 
         def head(self, key: str) -> Stat | None:
-            """What is known of an object; None when it is not there."""
+            """Return the description of an object; None if it is missing."""
             ...
 
         def read(self, key: str, limit: int) -> tuple[bytes, Stat] | None:
-            """A small object, whole. Raises OSError when it has more than `limit` bytes."""
+            """Return a small object; None if it is missing. Raises OSError if it has more than `limit` bytes."""
             ...
 
         def read_range(self, key: str, start: int, end: int, tag: str = "") -> bytes:
-            """Bytes [start, end). FileNotFoundError; OSError when its tag is not `tag`, or bytes are missing."""
+            """Return bytes [start, end). Raises FileNotFoundError; OSError for another tag than `tag`."""
             ...
 
         def fetch(self, key: str, file: BinaryIO) -> Stat | None:
-            """Write an object into a file; None when it is not there. What was written counts when this returns."""
+            """Write an object to `file`; None if it is missing. The written bytes are valid when this returns."""
             ...
 
         def put(self, key: str, content: bytes | Path, *, move: bool = False) -> None:
-            """Write an object, in place of the old one. With `move` the file at the path may be taken away."""
+            """Write an object; replaces an existing one. With `move` a file may be moved instead of copied."""
             ...
 
         def create(self, key: str, content: bytes) -> str:
-            """Write a small object unless it is there; returns its tag, "" when it is there with other bytes."""
+            """Write a small object unless it exists; return its tag, or "" if it exists with other bytes."""
             ...
 
         def replace(self, key: str, content: bytes, tag: str) -> str:
-            """Write a small object in place of the one with this tag; returns the new tag, "" when it has changed."""
+            """Replace a small object with this tag; return the new tag, or "" if the object has changed."""
             ...
 
         def copy(self, source: str, target: str) -> None:
-            """Let an object have a second name. FileNotFoundError."""
+            """Copy an object to a second key. Raises FileNotFoundError."""
             ...
 
         def delete(self, key: str) -> bool:
-            """Remove an object; returns whether it was there."""
+            """Remove an object; return True if it existed."""
             ...
 
         def list(self, prefix: str) -> Iterator[Stat]:
-            """The objects whose keys begin with a prefix that ends in "/" (or is ""), in no order."""
+            """Yield the objects below a prefix, which ends in "/" or is "", in any order."""
             ...
 
         def folders(self, prefix: str) -> Iterator[str]:
-            """The next part of such keys, where something follows it, each once, in no order."""
+            """Yield the names of the folders directly below a prefix, in any order."""
             ...
 
         def path(self, key: str) -> Path | None:
-            """The file of an object that is there, where the place has files; else None."""
+            """Return the file of an object; None if it is missing or not a local file."""
             ...
 
         def spool(self) -> str | None:
-            """A folder for files that will be put; None: the system's own for temporary files will do."""
+            """Return the folder for files that will be put; None for the system's temporary folder."""
             ...
 
         def close(self) -> None:
@@ -84,7 +83,7 @@ if TYPE_CHECKING:
 
 
 class Stat(Record, frozen=True):
-    """What a place says of an object: bytes, time of change (seconds since 1970), and what changes when it does."""
+    """The description of an object: size in bytes, time of change (seconds since 1970), and tag."""
 
     key: str
     size: int
@@ -93,4 +92,5 @@ class Stat(Record, frozen=True):
 
 
 def too_large(key: str, size: int, limit: int) -> OSError:
-    return failure("EFBIG", f"{key} has {size} bytes, more than the {limit} that it may have")
+    """Return the error for an object that is too large."""
+    return failure("EFBIG", f"{key} has {size} bytes, at most {limit} are allowed")

@@ -1,4 +1,4 @@
-"""What becomes of a file that is put into a store, and why."""
+"""The outcomes of files that are put into a store, with reasons."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ if TYPE_CHECKING:
 
 ADDED, BETTER, SAME, POORER, REFUSED, BUSY = "added", "better", "same", "poorer", "refused", "busy"
 OUTCOMES = (ADDED, BETTER, SAME, POORER, REFUSED, BUSY)
-"""What becomes of a file: it is the first of its kind, takes the place of a poorer one, is there already, is poorer
-than what is there, is nothing that a store keeps, or another writer was at work on its build-id for too long."""
+"""The outcome of a file, best first.
+
+It is the first of its kind, replaces a poorer file, exists already, is poorer than the existing file, is not accepted,
+or another writer was changing its build-id for too long.
+"""
 KEPT = (ADDED, BETTER)
 
 
 class Added(Record, frozen=True):
-    """What became of one file, as `outcome` says it in a word and `why` in words; `kind` is "" where it has none."""
+    """The outcome of one file.
+
+    `origin` is the file, `outcome` one of OUTCOMES, `why` the reason in words. `kind` is "" if the file was refused.
+    """
 
     origin: str
     outcome: str
@@ -29,6 +35,7 @@ class Added(Record, frozen=True):
     size: int = 0
 
     def as_json(self) -> dict[str, object]:
+        """Return the outcome as JSON."""
         return {
             "file": self.origin, "outcome": self.outcome, "why": self.why, "build_id": self.build_id,
             "kind": self.kind, "size": self.size,
@@ -41,7 +48,7 @@ Decisions = list[tuple["FileKind", tuple[str, str]]]
 
 
 class MadeArchive(Record, frozen=True):
-    """How many ranges the archive has, whether dwz's shared file was there, and what of the files was skipped."""
+    """An archive that was written: its number of ranges, True if dwz's shared file was found, and skipped problems."""
 
     ranges: int
     alt_there: bool
@@ -49,7 +56,7 @@ class MadeArchive(Record, frozen=True):
 
 
 class Received(Record, frozen=True):
-    """A file that was received and not yet believed. `movable`: it is ours, and may be taken into the store."""
+    """A file that was received and not yet scanned. `movable`: it may be moved into the store."""
 
     path: Path
     size: int
@@ -58,8 +65,8 @@ class Received(Record, frozen=True):
     movable: bool
 
 
-def decide(held: HeldFile | None, new: HeldFile) -> tuple[str, str]:
-    """What becomes of a file where another of its kind is there, and why.
+def decide(entry: HeldFile | None, new: HeldFile) -> tuple[str, str]:
+    """Return the outcome of a file, given the existing file of its kind, and the reason.
 
     >>> from whence.store.quality import Quality
     >>> from whence.store.meta import HeldFile
@@ -68,12 +75,12 @@ def decide(held: HeldFile | None, new: HeldFile) -> tuple[str, str]:
     >>> decide(None, poor), decide(good, poor)[0], decide(poor, good)[0], decide(poor, poor)[0]
     (('added', 'the first: .symtab'), 'poorer', 'better', 'same')
     """
-    if held is None:
+    if entry is None:
         return ADDED, f"the first: {new.quality}"
-    if held.sha256 == new.sha256:
-        return SAME, "the same bytes are there"
-    if new.rank == held.rank:
-        return POORER, f"kept the other one, which is as good: {held.quality}, {held.size:,} bytes"
-    one, other = (new, held) if new.rank > held.rank else (held, new)
-    why = f"{one.quality}, {one.size:,} bytes, before {other.quality}, {other.size:,} bytes"
-    return (BETTER, why) if one is new else (POORER, f"kept {why}")
+    if entry.sha256 == new.sha256:
+        return SAME, "the store has the same bytes"
+    if new.rank == entry.rank:
+        return POORER, f"the store has an equivalent file: {entry.quality}, {entry.size:,} bytes"
+    better, poorer = (new, entry) if new.rank > entry.rank else (entry, new)
+    why = f"{better.quality}, {better.size:,} bytes, instead of {poorer.quality}, {poorer.size:,} bytes"
+    return (BETTER, why) if better is new else (POORER, f"kept {why}")

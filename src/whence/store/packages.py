@@ -1,10 +1,10 @@
-"""Packages of ELF files: .deb, .tar (plain, gzip, bzip2, xz, zstd) and .zip, read member by member; packed ELF files.
+"""Packages of ELF files: .deb, .tar (plain, gzip, bzip2, xz, zstd) and .zip, and single compressed ELF files.
 
-Nothing of a package is written under a name that it gives: members are read as streams, and only those that begin as
-ELF files do are handed on. Links, devices and folders are passed over. A .deb is an `ar` file (deb(5)): an eight-byte
-magic, then members with a head of 60 bytes each, padded to two; `data.tar.*` has the files.
+Members are read as streams; those with the magic of ELF are returned, and no file is written under a name in the
+package. Links, devices and folders are skipped. A .deb is an `ar` file (deb(5)): an eight-byte magic, then members with
+a header of 60 bytes each, padded to two; `data.tar.*` has the files.
 
-All members of a package together may unpack to TIMES its bytes and ALLOWANCE more: what asks for more is refused.
+The members of a package may decompress to TIMES its size and ALLOWANCE more in total.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lzma import LZMAError
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from whence._base.budget import Budget
-from whence._base.errors import FormatError, Unsupported, naming, plain
+from whence._base.errors import FormatError, Unsupported, naming, plain, shown
 from whence.objects.elf.layout import MAGIC as ELF_MAGIC
 from whence.store.packing import unpacking
 
@@ -38,7 +38,7 @@ DEB_FIRST = b"debian-binary"
 RPM_MAGIC = b"\xed\xab\xee\xdb"
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 ZIP_MAGIC = b"PK\x03\x04"
-DEB, TAR, ZIP, RPM, ONE = "deb", "tar", "zip", "rpm", "one"  # ONE: a single packed file, such as a kernel module
+DEB, TAR, ZIP, RPM, SINGLE = "deb", "tar", "zip", "rpm", "one"  # SINGLE: a compressed file, such as a kernel module
 PACKED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 TAR_ENDINGS = (".tar", ".tgz", ".txz", ".tbz2", ".tzst", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, NotImplementedError,
@@ -46,11 +46,13 @@ BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError,
 
 
 class PackageError(FormatError):
+    """A damaged package."""
+
     format = "package"
 
 
 class PackageMember:
-    """A file in a package, to be read from its start to its end. `origin` names it, its package first."""
+    """A file in a package, read from start to end. `origin` is its name, after that of its package."""
 
     def __init__(self, file: IO[bytes], origin: str, budget: Budget, *, charged: bool) -> None:
         self.origin = origin
@@ -59,22 +61,23 @@ class PackageMember:
 
     @property
     def spent(self) -> bool:
-        """Whether the budget of the whole package is used up."""
+        """True if the budget of the package is exceeded."""
         return self._budget.spent > self._budget.most
 
     @property
     def is_elf(self) -> bool:
+        """True if the file has the magic of ELF."""
         if self._head is None:
             self._head = self.read(len(ELF_MAGIC))
         return self._head == ELF_MAGIC
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; PackageError when they can't be had."""
+        """Return the next bytes. Raises PackageError."""
         if self._head:
             head, self._head = self._head, b""
             return head
         try:
-            found = self._file.read(size if size >= 0 else 1 << 20)
+            data = self._file.read(size if size >= 0 else 1 << 20)
         except OSError as error:
             if not is_of_package(error):
                 raise
@@ -82,22 +85,22 @@ class PackageMember:
         except BROKEN as error:
             raise broken(error) from error
         if not self._charged:
-            self._budget.charge(len(found))
-        return found
+            self._budget.charge(len(data))
+        return data
 
 
 def is_of_package(error: OSError) -> bool:
-    """Whether an error is about what a package says: gzip's and bz2's own, or a place that no file has."""
+    """Return True if an error is about the content of a package: gzip's, bz2's, or an invalid offset."""
     return error.errno is None or error.errno == errno.EINVAL
 
 
 def broken(error: Exception) -> PackageError:
-    fault = f"a damaged package: {plain(error)}"
-    return PackageError("file", None, "it is whole", fault=fault)
+    """Return the error for a damaged package."""
+    return PackageError("", None, f"damaged package: {plain(error)}")
 
 
 def kind_of(path: str, head: bytes) -> str | None:
-    """Which package a file is, by its first bytes (and of a packed tar by its name); None when it is none."""
+    """Return the kind of a package by its first bytes, or the name of a compressed tar; None for other files."""
     if head.startswith(AR_MAGIC) and head[len(AR_MAGIC) :].startswith(DEB_FIRST):
         return DEB
     if head.startswith(ZIP_MAGIC):
@@ -109,17 +112,17 @@ def kind_of(path: str, head: bytes) -> str | None:
     packed = any(head.startswith(magic) for magic in PACKED)
     if packed and os.path.basename(path).lower().endswith(TAR_ENDINGS):
         return TAR
-    return ONE if packed else None
+    return SINGLE if packed else None
 
 
 def members(kind: str, file: BinaryIO, path: str) -> Iterator[PackageMember]:
-    """The ELF files of a package, each to be read before the next is asked for. Raises PackageError, Unsupported."""
+    """Yield the ELF files of a package; each has to be read before the next. Raises PackageError, Unsupported."""
     stored = os.fstat(file.fileno()).st_size
     budget = Budget("members", "unpacked bytes", stored, times=TIMES, allowance=ALLOWANCE, error=PackageError)
     with naming(path):
         if kind == RPM:
-            raise Unsupported("an .rpm, which is not read").with_hint("rpm2archive makes a .tar of it")
-        read = {DEB: _deb, TAR: _tar, ZIP: _zip, ONE: _one}[kind]
+            raise Unsupported(".rpm packages are not supported").with_hint("convert the package with rpm2archive")
+        read = {DEB: _deb, TAR: _tar, ZIP: _zip, SINGLE: _single}[kind]
         try:
             for member in read(file, path, budget):
                 if member.is_elf:
@@ -134,68 +137,68 @@ def members(kind: str, file: BinaryIO, path: str) -> Iterator[PackageMember]:
 
 def _deb(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
     end = os.fstat(file.fileno()).st_size
-    at = len(AR_MAGIC)
-    while at + AR_HEAD <= end:
-        file.seek(at)
+    offset = len(AR_MAGIC)
+    while offset + AR_HEAD <= end:
+        file.seek(offset)
         head = file.read(AR_HEAD)
         size = head[AR_SIZE].strip()
         if not head.endswith(AR_END) or not size.isdigit():
-            raise PackageError("ar", at, "a member begins with a head of 60 bytes", head)
-        start, length = at + AR_HEAD, int(size)
+            raise PackageError("ar", offset, f"invalid header of a member: {shown(head)}")
+        start, length = offset + AR_HEAD, int(size)
         if start + length > end:
-            fault = f"ar+{at:#x}: cut off: a member has {length} bytes, {end - start} are left"
-            raise PackageError("ar", at, "a member ends inside the file", fault=fault)
+            fault = f"cut off: the member has {length} bytes, {end - start} are left"
+            raise PackageError("ar", offset, fault)
         if head[AR_NAME].rstrip(b" /").startswith(b"data.tar"):
-            yield from _tar(io.BufferedReader(_Part(file, start, length)), path, budget)
-        at = start + length + length % 2
+            yield from _tar(io.BufferedReader(_FilePart(file, start, length)), path, budget)
+        offset = start + length + length % 2
 
 
-class _Part(io.RawIOBase):
-    """Bytes of a file as a stream."""
+class _FilePart(io.RawIOBase):
+    """A part of a file as a stream."""
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
-        self._file, self._at, self._end = file, start, start + size
+        self._file, self._offset, self._end = file, start, start + size
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer)
-        self._file.seek(self._at)
-        found = self._file.read(min(len(view), self._end - self._at))
-        view[: len(found)] = found
-        self._at += len(found)
-        return len(found)
+        self._file.seek(self._offset)
+        data = self._file.read(min(len(view), self._end - self._offset))
+        view[: len(data)] = data
+        self._offset += len(data)
+        return len(data)
 
 
 def _tar(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
-    stream: Any = _Counted(_unpacked(file), budget)
+    stream: Any = _ChargedStream(_unpacked(file), budget)
     tar: Any
     with tarfile.open(fileobj=stream, mode="r|") as tar:
-        for one in tar:
-            tar.members.clear()  # it keeps every head it saw
-            if not one.isreg() or one.issparse():
+        for info in tar:
+            tar.members.clear()  # which would grow with each header
+            if not info.isreg() or info.issparse():
                 continue
-            content = tar.extractfile(one)
+            content = tar.extractfile(info)
             if content is not None:
                 with content:
-                    yield PackageMember(content, f"{path}: {plain(one.name)}", budget, charged=True)
+                    yield PackageMember(content, f"{path}: {plain(info.name)}", budget, charged=True)
 
 
-class _Counted:
-    """A stream of a tar, charged to a budget as it is unpacked: what is passed over has to be unpacked, too."""
+class _ChargedStream:
+    """The stream of a tar, charged to a budget: skipped members are decompressed, too."""
 
     def __init__(self, file: IO[bytes], budget: Budget) -> None:
         self._file, self._budget = file, budget
 
     def read(self, size: int) -> bytes:
-        found = self._file.read(size)
-        self._budget.charge(len(found))
-        return found
+        data = self._file.read(size)
+        self._budget.charge(len(data))
+        return data
 
 
 def _unpacked(file: BinaryIO) -> IO[bytes]:
-    """The stream unpacked, by what it begins with."""
+    """Return the decompressed stream, by its magic."""
     head = file.peek(8)[:8] if hasattr(file, "peek") else b""
     kind = next((kind for magic, kind in PACKED.items() if head.startswith(magic)), "")
     if kind == "gz":
@@ -209,15 +212,15 @@ def _unpacked(file: BinaryIO) -> IO[bytes]:
     return file
 
 
-def _one(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
+def _single(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
     with _unpacked(file) as content:
         yield PackageMember(content, os.path.splitext(path)[0], budget, charged=False)
 
 
 def _zip(file: BinaryIO, path: str, budget: Budget) -> Iterator[PackageMember]:
     with zipfile.ZipFile(file) as package:
-        for one in package.infolist():
-            if one.is_dir() or one.flag_bits & 1:  # a folder, or encrypted
+        for info in package.infolist():
+            if info.is_dir() or info.flag_bits & 1:  # a folder, or encrypted
                 continue
-            with package.open(one) as content:
-                yield PackageMember(content, f"{path}: {plain(one.filename)}", budget, charged=False)
+            with package.open(info) as content:
+                yield PackageMember(content, f"{path}: {plain(info.filename)}", budget, charged=False)

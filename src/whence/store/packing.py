@@ -17,11 +17,11 @@ else:
 
 CHUNK = 1 << 20
 LEVEL = 3
-PAYS_BELOW = 0.9  # of the bytes: else a file is stored as it is
+PAYS_BELOW = 0.9  # a file that compresses less is stored as it is
 
 
-class _Unpacking(io.RawIOBase):
-    """A zstd stream; what is no such stream raises OSError without a number, as gzip's do."""
+class _ZstdStream(io.RawIOBase):
+    """A zstd stream. Malformed data raises OSError without an errno, as for gzip."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._stream: Any = zstd.ZstdFile(file)
@@ -33,26 +33,26 @@ class _Unpacking(io.RawIOBase):
         try:
             return bytes(self._stream.read(size))
         except zstd.ZstdError as error:
-            raise OSError(f"no zstd stream: {error}") from error
+            raise OSError(f"damaged zstd stream: {error}") from error
 
 
 def unpacking(file: BinaryIO) -> IO[bytes]:
-    """A zstd stream, unpacked as it is read."""
-    return cast("IO[bytes]", _Unpacking(file))
+    """Return a zstd stream, decompressed as it is read."""
+    return cast("IO[bytes]", _ZstdStream(file))
 
 
 def unpack(source: BinaryIO, target: BinaryIO) -> None:
-    """Unpack a whole file. Raises OSError for what is none."""
+    """Decompress a zstd file. Raises OSError if it is damaged or cut off."""
     stream = unpacking(source)
     try:
         while chunk := stream.read(CHUNK):
             target.write(chunk)
     except EOFError as error:
-        raise OSError(f"no whole zstd stream: {error}") from error
+        raise OSError(f"zstd stream is cut off: {error}") from error
 
 
 def unpack_object(key: str, source: BinaryIO, target: BinaryIO, size: int) -> None:
-    """Decompress an object of `size` bytes as its key says. Raises OSError, and LidiaError for an archive."""
+    """Decompress an object of `size` bytes by the ending of its key. Raises OSError, and LidiaError for an archive."""
     if key.endswith(GZIPPED):
         target.write(decompress(source, size))
     else:
@@ -66,7 +66,7 @@ def pack_archive(source: BinaryIO, target: BinaryIO) -> None:
 
 
 def pack(source: BinaryIO, target: BinaryIO) -> int:
-    """Pack a whole file; returns how many bytes that took."""
+    """Compress a file with zstd; return the compressed size in bytes."""
     packer = zstd.ZstdCompressor(LEVEL)
     size = 0
     while chunk := source.read(CHUNK):

@@ -1,4 +1,4 @@
-"""Where a store is: a folder's path, or an address."""
+"""The location of a store: the path of a folder, or an address."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ BUCKETS = ("s3", "gs", "az", "memory", "http", "https")
 
 
 def objects_at(place: str | os.PathLike[str] | Objects) -> Objects:
-    """The objects of a place. Raises WrongUse for an address of no kind that is known, and where obstore is missing."""
+    """Open a folder or bucket. Raises WrongUse for an unknown kind of address, or if obstore is not installed."""
     if not isinstance(place, (str, os.PathLike)):
         return place
     name = os.fspath(place)
-    found = SCHEME.match(name)
-    if found is None:
+    match = SCHEME.match(name)
+    if match is None:
         if not name:
-            raise WrongUse("a store is a folder or an address, not an empty text")
+            raise WrongUse("the path or address of the store is empty")
         return Folder(name)
-    if found[1] == "file":
+    if match[1] == "file":
         return Folder(name.removeprefix("file://"))
-    if found[1] not in BUCKETS:
-        raise WrongUse(f"a store is a folder or {', '.join(f'{one}://' for one in BUCKETS)}, not {name!r}")
+    if match[1] not in BUCKETS:
+        raise WrongUse(f"a store is a folder or {', '.join(f'{scheme}://' for scheme in BUCKETS)}, not {name!r}")
     return bucket_at(name)

@@ -1,7 +1,7 @@
-"""The files that a process has mapped, its vDSO among them: of a live one, of one that left a core file or a snapshot.
+"""The files that a process has mapped, and its vDSO: of a live process, a core file or a snapshot.
 
-Of a live process the very files that it runs are taken, also when they were removed or lie in a container. For a core
-file and a snapshot the files of this machine are taken whose build-id is the one that was mapped.
+For a live process these are the files that it runs, even if they were deleted or are in a container. For a core file
+and a snapshot they are files of this machine with the build-id that was mapped.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from whence.symbolize.process import ProcessView
 
 
-class MappedFile(Record, frozen=True):
-    """A file of a process: its path on this machine, or its bytes; its build-id where one was given; or why it can't be
-    had."""
+class ProcessFile(Record, frozen=True):
+    """A file of a process: its path on this machine or its content, and the expected build-id ("" for any).
+
+    `missing` is the reason why the file is not available, or "".
+    """
 
     origin: str
     path: str = ""
@@ -32,54 +34,54 @@ class MappedFile(Record, frozen=True):
     missing: str = ""
 
 
-def of_process(pid: int) -> Iterator[MappedFile]:
-    """Raises OSError, WhenceError when the process can't be looked at."""
+def of_process(pid: int) -> Iterator[ProcessFile]:
+    """Yield the mapped files of a live process. Raises WhenceError, OSError."""
     with Process(pid) as process:
         for mapping in _distinct(process):
             origin = f"process {pid}: {mapping.path}"
             try:
                 if mapping.kind is Kind.VDSO:
-                    yield MappedFile(origin, content=read_vdso(mapping))
+                    yield ProcessFile(origin, content=read_vdso(mapping))
                     continue
                 path = mapping.openable_path()
-                yield MappedFile(origin, path, missing="" if path else "no way leads to the mapped file")
+                yield ProcessFile(origin, path, missing="" if path else "the mapped file is not accessible")
             except OSError as error:
-                yield MappedFile(origin, missing=error.strerror or str(error))
+                yield ProcessFile(origin, missing=error.strerror or str(error))
 
 
-def of_core(path: str | os.PathLike[str]) -> Iterator[MappedFile]:
-    """Raises OSError, WhenceError for what is no core file."""
+def of_core(path: str | os.PathLike[str]) -> Iterator[ProcessFile]:
+    """Yield the mapped files of a core file. Raises WhenceError, OSError."""
     with Core(path) as core, ElfFile.open(path) as memory:
         yield from _local(core, os.fspath(path), memory)
 
 
-def of_snapshot(path: str | os.PathLike[str]) -> Iterator[MappedFile]:
-    """Raises OSError, WhenceError for what is no snapshot."""
+def of_snapshot(path: str | os.PathLike[str]) -> Iterator[ProcessFile]:
+    """Yield the mapped files of a snapshot. Raises WhenceError, OSError."""
     with Snapshot(path) as snapshot:
         yield from _local(snapshot, os.fspath(path), None)
 
 
-def _local(process: ProcessView, name: str, memory: ElfFile | None) -> Iterator[MappedFile]:
+def _local(process: ProcessView, name: str, memory: ElfFile | None) -> Iterator[ProcessFile]:
     for mapping in _distinct(process):
         origin, build_id = f"{name}: {mapping.path}", process.build_id(mapping)
         if mapping.kind is Kind.VDSO:
             try:
                 if memory is None:
-                    yield MappedFile(origin, missing="a snapshot has no memory to read it from")
+                    yield ProcessFile(origin, missing="a snapshot does not have the bytes of the vDSO")
                 else:
-                    yield MappedFile(origin, content=memory.read_vaddr(mapping.start, mapping.size), build_id=build_id)
+                    yield ProcessFile(origin, content=memory.read_vaddr(mapping.start, mapping.size), build_id=build_id)
             except WhenceError as error:
-                yield MappedFile(origin, missing=error.message)
+                yield ProcessFile(origin, missing=error.message)
         elif not build_id:
-            yield MappedFile(origin, missing="no build-id was given, so nothing says which file it was")
+            yield ProcessFile(origin, missing="the build-id of the mapped file is unknown")
         else:
-            yield MappedFile(origin, mapping.path, build_id=build_id)
+            yield ProcessFile(origin, mapping.path, build_id=build_id)
 
 
 def _distinct(process: ProcessView) -> Iterable[Mapping]:
-    """A mapping for each file, and for the vDSO."""
-    found: dict[tuple[str, Kind, str], Mapping] = {}
+    """Return a mapping for each file, and for the vDSO."""
+    distinct: dict[tuple[str, Kind, str], Mapping] = {}
     for mapping in process.mappings():
         if mapping.kind.has_file or mapping.kind is Kind.VDSO:
-            found.setdefault((mapping.path, mapping.kind, process.build_id(mapping)), mapping)
-    return found.values()
+            distinct.setdefault((mapping.path, mapping.kind, process.build_id(mapping)), mapping)
+    return distinct.values()

@@ -1,11 +1,11 @@
-"""An archive in a bucket that answers for a few addresses, read in a few ranges of bytes.
+"""Lookup of a few addresses in an archive in a bucket, by a few requests for ranges of bytes.
 
-    1. its beginning: the header, and the VA table as far as it lies there; then the rest of the VA table
-    2. its end: the extra section, without columns
-    3. for the addresses asked, together: the rows of their ranges; then names, line entries, columns
+    1. the beginning: the header and the start of the VA table; then the rest of the VA table
+    2. the end: the extra section, without columns
+    3. for all addresses together: the rows of their ranges; then names, line entries and columns
 
-The bytes lie at their places in memory that is zero elsewhere, and a table over it answers: a new one for each
-question, for a table may keep what it computed of rows. When much of the archive would be read, all of it is.
+The bytes are copied to their offsets in a zeroed buffer, and a table over the buffer answers. Each query makes a new
+table, since a table caches rows. If a large part of the archive would be read, all of it is.
 """
 
 from __future__ import annotations
@@ -51,48 +51,48 @@ if TYPE_CHECKING:
 FIRST_BYTES = 1 << 16
 EXTRA_BYTES = 1 << 15  # of the extra section, read at once
 GAP_BYTES = 1 << 15  # between two ranges that one request reads
-ROWS = 64  # before the one that an address leads to
+ROWS = 64  # read before the row of an address
 NAME_BYTES = 256
-MOST_STEPS = 1 << 14  # back from all addresses together, in rows
-MOST_ASKED = 64  # addresses at once, beyond which an archive is read whole
-SHARE = 2  # an archive of which one part in so many was read is read whole
+MAX_STEPS = 1 << 14  # rows that are walked back, for all addresses together
+MAX_ADDRESSES = 64  # for more addresses the whole archive is read
+SHARE = 2  # the whole archive is read after 1 / SHARE of it
 
 
-class Sparse:
-    """An object's bytes in memory, as far as they were asked for."""
+class SparseObject:
+    """An object in memory, read in parts."""
 
     def __init__(self, objects: Objects, status: Stat) -> None:
         self._objects, self._status = objects, status
         self.size = status.size
         self.data = mmap.mmap(-1, max(self.size, 1))
         self.view = memoryview(self.data)[: self.size]
-        self._starts: list[int] = []  # of what is there, in order, apart
+        self._starts: list[int] = []  # of the parts that were read, in order
         self._ends: list[int] = []
 
     @property
-    def held(self) -> int:
-        """How many bytes are there."""
+    def read_size(self) -> int:
+        """The number of bytes that were read."""
         return sum(self._ends) - sum(self._starts)
 
     def need(self, parts: Iterable[tuple[int, int]]) -> None:
-        """Let bytes [start, end) be there. Raises OSError, also when the object was replaced."""
-        wanted: list[list[int]] = []
+        """Read the parts [start, end). Raises OSError, in particular if the object was replaced."""
+        missing: list[list[int]] = []
         for start, end in sorted(parts):
             start, end = max(start, 0), min(end, self.size)
             if start >= end or self.has(start, end):
                 continue
-            if wanted and start <= wanted[-1][1] + GAP_BYTES:
-                wanted[-1][1] = max(end, wanted[-1][1])
+            if missing and start <= missing[-1][1] + GAP_BYTES:
+                missing[-1][1] = max(end, missing[-1][1])
             else:
-                wanted.append([start, end])
-        for start, end in wanted:
+                missing.append([start, end])
+        for start, end in missing:
             self.data[start:end] = self._objects.read_range(self._status.key, start, end, self._status.tag)
             self._add(start, end)
 
     def has(self, start: int, end: int) -> bool:
-        """Whether bytes [start, end) are there."""
-        at = bisect_right(self._starts, start) - 1
-        return at >= 0 and self._ends[at] >= end
+        """Return True if the bytes [start, end) were read."""
+        index = bisect_right(self._starts, start) - 1
+        return index >= 0 and self._ends[index] >= end
 
     def _add(self, start: int, end: int) -> None:
         first = bisect_left(self._ends, start)
@@ -103,10 +103,10 @@ class Sparse:
 
 
 class RangedBinary(Binary):
-    """A binary that answers from an archive in a bucket."""
+    """A Binary that reads ranges of an archive in a bucket."""
 
     def __init__(self, objects: Objects, status: Stat, demangle: bool | Callable[[str], str]) -> None:
-        self._sparse = sparse = Sparse(objects, status)
+        self._sparse = sparse = SparseObject(objects, status)
         self._readable = demangle
         sparse.need([(0, FIRST_BYTES), (status.size - EXTRA_BYTES, status.size)])
         self._header = header = ArchiveHeader.unpack(bytes(sparse.view[:HEADER_SIZE]), sparse.size)
@@ -125,7 +125,7 @@ class RangedBinary(Binary):
         self._vaddrs = array(kind, bytes(sparse.view[header.va_table.offset : header.va_table.end]))
 
     def _extra_parts(self) -> list[tuple[int, int]]:
-        """The chunks of the extra section, without columns. Their heads are read one after the other."""
+        """Return the chunks of the extra section, without columns. Their headers are read one after the other."""
         sparse, end = self._sparse, self._sparse.size - FOOTER.size
         if end < 0:
             return []
@@ -145,58 +145,57 @@ class RangedBinary(Binary):
     def _read_whole(self) -> None:
         self._sparse.need([(0, self._sparse.size)])
 
-    def _fill(self, vaddrs: Sequence[int]) -> None:
-        """Let all be there that a table reads for these addresses."""
+    def _read_for(self, vaddrs: Sequence[int]) -> None:
+        """Read the bytes that a table needs for these addresses."""
         sparse = self._sparse
-        if len(vaddrs) > MOST_ASKED or sparse.held * SHARE > sparse.size:
+        if len(vaddrs) > MAX_ADDRESSES or sparse.read_size * SHARE > sparse.size:
             self._read_whole()
             return
-        places = {bisect_right(self._vaddrs, vaddr) - 1 for vaddr in vaddrs if vaddr >= 0} - {-1}
-        sparse.need([(self._row_at(place - ROWS), self._row_at(place + 1)) for place in places])
+        rows = {bisect_right(self._vaddrs, vaddr) - 1 for vaddr in vaddrs if vaddr >= 0} - {-1}
+        sparse.need([(self._row_offset(row - ROWS), self._row_offset(row + 1)) for row in rows])
         chains: dict[int, tuple[int, ...]] = {}
         steps = 0
         for vaddr in vaddrs:
-            place = bisect_right(self._vaddrs, vaddr) - 1 if vaddr >= 0 else -1
-            steps += self._walk(vaddr, place, chains)
-            if steps >= min(MOST_STEPS, len(self._vaddrs)):
+            row = bisect_right(self._vaddrs, vaddr) - 1 if vaddr >= 0 else -1
+            steps += self._walk(vaddr, row, chains)
+            if steps >= min(MAX_STEPS, len(self._vaddrs)):
                 self._read_whole()
                 return
         self._need_details(chains)
 
-    def _row_at(self, index: int) -> int:
+    def _row_offset(self, index: int) -> int:
         start: int = self._sections.range_offset
         size: int = RANGE_FIELDS * self._sections.field_width
         return start + max(index, 0) * size
 
     def _row(self, index: int, before: int) -> tuple[int, ...]:
-        """A row; where it is not there yet, so many before it are read with it."""
-        start, end = self._row_at(index), self._row_at(index + 1)
+        """Return a row. If it was not read, the `before` rows before it are read, too."""
+        start, end = self._row_offset(index), self._row_offset(index + 1)
         if not self._sparse.has(start, end):
-            self._sparse.need([(self._row_at(index - before), end)])
+            self._sparse.need([(self._row_offset(index - before), end)])
         letter = "Q" if self._sections.field_width == 8 else "I"
         return struct.unpack_from(f"<{RANGE_FIELDS}{letter}", self._sparse.view, start)
 
-    def _walk(self, vaddr: int, place: int, chains: dict[int, tuple[int, ...]]) -> int:
-        """Find the ranges of an address as a table does, from the last that begins before it; returns the steps."""
+    def _walk(self, vaddr: int, index: int, chains: dict[int, tuple[int, ...]]) -> int:
+        """Find the ranges of an address, from row `index` back, as a table does; return the number of steps."""
         steps, depth = 0, -1
-        while place >= 0 and steps < MOST_STEPS:
-            row = self._row(place, max(ROWS, steps))
-            mine = row[DEPTH]
-            if (depth < 0 or mine < depth) and vaddr < self._vaddrs[place] + row[LENGTH]:
-                chains[place] = row
-                depth = mine
-                if mine == 0:
+        while index >= 0 and steps < MAX_STEPS:
+            row = self._row(index, max(ROWS, steps))
+            if (depth < 0 or row[DEPTH] < depth) and vaddr < self._vaddrs[index] + row[LENGTH]:
+                chains[index] = row
+                depth = row[DEPTH]
+                if depth == 0:
                     break
-            if self._sections.tidy and mine == 0:
+            if self._sections.tidy and row[DEPTH] == 0:
                 break
             steps += 1
-            place -= 1
+            index -= 1
         return steps
 
     def _need_details(self, chains: dict[int, tuple[int, ...]]) -> None:
-        """Names, line entries and columns of ranges."""
+        """Read the names, line entries and columns of ranges."""
         sections, parts, names = self._sections, [], []
-        for place, row in chains.items():
+        for index, row in chains.items():
             names += [sections.string_offset + row[field] for field in (FUNCTION, FILE, CALL_FILE)]
             entry = LINE_FIELDS * sections.line_width
             start = sections.line_offset + row[LINE_INDEX] * entry
@@ -205,7 +204,7 @@ class RangedBinary(Binary):
                 width, first = sections.column_width, sections.column_offset
                 parts.append((first + row[LINE_INDEX] * width, first + (row[LINE_INDEX] + row[LINE_COUNT]) * width))
                 parts.append(
-                    (first + (sections.entries + place) * width, first + (sections.entries + place + 1) * width)
+                    (first + (sections.entries + index) * width, first + (sections.entries + index + 1) * width)
                 )
         end = sections.string_offset + sections.string_size
         self._sparse.need([*parts, *((name, min(name + NAME_BYTES, end)) for name in names if name < end)])
@@ -216,26 +215,26 @@ class RangedBinary(Binary):
                 longer.append((name, min(name + LENGTH_PREFIX + size, end)))
         self._sparse.need(longer)
 
-    def _now(self) -> Table:
-        """A table over what is there now."""
+    def _current_table(self) -> Table:
+        """Return a table over the bytes that were read."""
         self._still_open()
         return lidia.from_bytes(self._sparse.view, demangle=self._readable)
 
     def table(self) -> Table:
-        """The whole table; reads all of it."""
+        """Read the whole archive, and return its table."""
         with self._lock:
             self._read_whole()
-            return self._now()
+            return self._current_table()
 
     def table_for(
         self, vaddrs: Sequence[int], *, return_address: bool = False, last: bool = False, starts: bool = True
     ) -> Table:
-        """A table that answers for these addresses; of the archive, no more is read than they need."""
-        asked = [vaddr - 1 for vaddr in vaddrs] if return_address else vaddrs
+        """Return a table for these addresses; only the bytes that they need are read."""
+        inside = [vaddr - 1 for vaddr in vaddrs] if return_address else vaddrs
         with self._lock:
-            self._fill(asked)
-            return self._now()
+            self._read_for(inside)
+            return self._current_table()
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
-        """The frames of an address, as `Binary.lookup` returns them."""
+        """Return the frames of an address, as `Binary.lookup`."""
         return self.table_for((vaddr,), return_address=return_address).lookup(vaddr, return_address=return_address)

@@ -1,8 +1,8 @@
-"""A store as a source of the Locator: candidates for a build-id, the archive first; and files that complete others.
+"""A store as a source of the Locator: candidates for a build-id, the archive first, and files that complete others.
 
 Files of a folder are opened in place, except that compressed archives are decompressed into the local cache. Files of a
-bucket are fetched into the local cache (fetching.py); of an archive that is not compressed and has to answer for a few
-addresses a few ranges are read (ranged.py). What a store does not have is not asked for again for a while.
+bucket are fetched into the local cache (fetching.py). For a few addresses, only ranges of an archive that is not
+compressed are read (ranged.py). A missing build-id is not requested again for ABSENT_SECONDS.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ if TYPE_CHECKING:
     from whence.store.reader import StoreReader
 
 ABSENT_SECONDS = 600.0
-REMEMBERED = 100_000  # misses, and build-ids that were noted
-FEW = 64  # addresses, from which on an archive is read whole
-WORTH_BYTES = 1 << 19  # of an archive, below which it is read whole
+CAPACITY = 100_000  # misses, and build-ids whose use was recorded
+FEW = 64  # addresses: for more of them the whole archive is read
+WORTH_BYTES = 1 << 19  # a smaller archive is read whole
 
 
 class StoreSource:
-    """What a store has. `who` is told to it with each question that it could not answer. `say` is told once, in a line,
-    when it can't be asked."""
+    """The files of a store.
+
+    `who` is recorded with each build-id that is missing. `say` is called once, with a line of text, if the store can't
+    be read.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class StoreSource:
         return f"<StoreSource {self.store.url}>"
 
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        """The archive of a build-id, its debug file, its executable: as far as they are there."""
+        """Yield the archive, the debug file and the executable of a build-id, as far as they exist."""
         build_id = wanted.key
         if not is_id(build_id):
             return
@@ -80,7 +83,7 @@ class StoreSource:
             return
         if kinds is None:
             self._note_miss(build_id, wanted.path)
-            tried.append(Tried("", self.how, Outcome.ABSENT, "nothing of this build-id"))
+            tried.append(Tried("", self.how, Outcome.ABSENT, "no file of this build-id"))
             return
         for kind in kinds:
             how = f"{self.how} {kind}"
@@ -108,9 +111,9 @@ class StoreSource:
         return candidate
 
     def _ranged(self, build_id: str, how: str, addresses: int) -> Candidate | None:
-        """An archive of which a few ranges are read; None where it is here, or better fetched whole."""
+        """Return an archive of which ranges are read; None if it is in the cache or should be fetched whole."""
         objects = self.store.objects
-        if isinstance(objects, Folder) or not 0 < addresses <= FEW or self._is_here(build_id):
+        if isinstance(objects, Folder) or not 0 < addresses <= FEW or self._is_fresh(build_id):
             return None
         status = self.store.status(build_id, ARCHIVE)
         if status is None or status.size < WORTH_BYTES or is_packed(status.key):
@@ -119,53 +122,53 @@ class StoreSource:
             f"{objects.url}/{status.key}", how, build_id, lambda demangle: RangedBinary(objects, status, demangle)
         )
 
-    def _is_here(self, build_id: str) -> bool:
-        """Whether the archive is in the cache and was compared a short while ago."""
+    def _is_fresh(self, build_id: str) -> bool:
+        """Return True if the archive is in the cache and was compared recently."""
         return self._fetched is not None and self._fetched.is_fresh(build_id, ARCHIVE)
 
     def _kinds(self, build_id: str, wanted: Wanted) -> list[FileKind] | None:
-        """The wanted kinds that may be there, best first; None when nothing is. Raises OSError."""
+        """Return the requested kinds that may exist, best first; None if no file exists. Raises OSError."""
         fetched = self._fetched
-        if ARCHIVE in wanted.kinds and self._is_here(build_id):
+        if ARCHIVE in wanted.kinds and self._is_fresh(build_id):
             return [kind for kind in (ARCHIVE, DEBUGINFO, EXECUTABLE) if kind in wanted.kinds]
         if time.monotonic() - self._missing.get(build_id, -ABSENT_SECONDS) < ABSENT_SECONDS:
             return None
         if fetched is not None and fetched.is_absent(build_id):
             return None
         try:
-            known = self.store.find(build_id)
+            described = self.store.find(build_id)
         except OSError:
-            if fetched is None or not fetched.is_kept(build_id):
+            if fetched is None or not fetched.is_cached(build_id):
                 raise
             return [kind for kind in (ARCHIVE, DEBUGINFO, EXECUTABLE) if kind in wanted.kinds]
-        if known is None:
-            if len(self._missing) >= REMEMBERED:
+        if described is None:
+            if len(self._missing) >= CAPACITY:
                 self._missing.clear()
             self._missing[build_id] = time.monotonic()
             if fetched is not None:
                 fetched.note_absent(build_id)
             return None
-        return [kind for kind in order_of(known) if kind in wanted.kinds and kind in known.files]
+        return [kind for kind in order_of(described) if kind in wanted.kinds and kind in described.files]
 
     def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None:
-        """A file that completes another, as a debuginfod client has it; None when it is not there or not readable."""
+        """Return the path of a file that completes another; None if it is missing or can't be read."""
         if not is_id(build_id):
             return None
         try:
             kinds = self._kinds(build_id, Wanted(build_id, path, (FileKind(kind),)))
-            found = self._path(build_id, FileKind(kind)) if kinds else None
+            completion = self._path(build_id, FileKind(kind)) if kinds else None
         except (WhenceError, OSError) as error:
             self._complain(error)
             return None
-        if found is not None:
+        if completion is not None:
             self._note_use(build_id)
-        return found
+        return completion
 
     def _complain(self, error: Exception) -> None:
         if not self._said:
             self._said = True
             why = getattr(error, "strerror", None) or without_file(error)
-            self._say(f"the store {self.store.url} can't be asked: {why}")
+            self._say(f"the store {self.store.url} can't be read: {why}")
 
     def _path(self, build_id: str, kind: FileKind) -> Path | None:
         if self._fetched is not None:
@@ -176,37 +179,40 @@ class StoreSource:
         return self._stack.enter_context(self.store.file(build_id, kind))
 
     def forget(self, build_id: str) -> None:
-        """What was not there of a build-id is asked for again: something of it was put."""
+        """Forget that a build-id was missing, because a file of it was put."""
         self._missing.pop(build_id, None)
         if self._fetched is not None:
             self._fetched.forget_absent(build_id)
 
     def _note_use(self, build_id: str) -> None:
-        """Once a process, and only where the store was asked."""
-        if build_id not in self._noted and not self._is_here(build_id):
+        """Record the use of a build-id, once per process, unless only the cache was used."""
+        if build_id not in self._noted and not self._is_fresh(build_id):
             self._remember(build_id)
             self.store.used(build_id)
 
     def _note_miss(self, build_id: str, path: str) -> None:
-        """Once a process: a question that is asked again for each address is one question."""
+        """Record a missing build-id, once per process: each address repeats the request."""
         if self.who and build_id not in self._noted:
             self._remember(build_id)
             self.store.missed(build_id, self.who, path)
 
     def _remember(self, build_id: str) -> None:
-        if len(self._noted) >= REMEMBERED:
+        if len(self._noted) >= CAPACITY:
             self._noted.clear()
         self._noted.add(build_id)
 
     def close(self) -> None:
-        """Let temporary files go."""
+        """Remove temporary files."""
         self._stack.close()
 
 
-def order_of(known: Meta) -> list[FileKind]:
-    """The kinds that answer, best first: the archive if debug info or Go's tables are in it. One of mere symbols comes
-    last, and one of .dynsym not at all: it must not hide debug info that is elsewhere, which completes an ELF file."""
-    best = known.quality
-    if best.units or best.pclntab or not known.made_of:
+def order_of(described: Meta) -> list[FileKind]:
+    """Return the kinds that answer, best first: the archive, if it has debug info or Go's tables.
+
+    An archive of .symtab is last, and an archive of .dynsym is left out: it would hide debug info from other sources,
+    which completes an ELF file.
+    """
+    best = described.quality
+    if best.units or best.pclntab or not described.made_of:
         return [ARCHIVE, DEBUGINFO, EXECUTABLE]
     return [DEBUGINFO, EXECUTABLE, ARCHIVE] if best.symtab else [DEBUGINFO, EXECUTABLE]

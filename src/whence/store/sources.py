@@ -1,9 +1,9 @@
-"""Bundles of source files: those that the debug info of a build-id names and that exist below folders a person named.
+"""Bundles of the source files that the debug info of a build-id names.
 
-    sources/ID.zip      each file under the path that the debug info names it by, without the first slash
+    sources/ID.zip      each file under its path in the debug info, without the first slash
 
-Debug info may name any file of the machine: only what lies below the named folders when all links are followed is
-taken, and nothing else is opened. A bundle holds MOST_BYTES at most, and a file of it FILE_BYTES.
+Debug info may name any file of the machine: only files below the folders that the user gave, after all links are
+resolved, are opened. A bundle has at most BUNDLE_BYTES, and each file FILE_BYTES.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from whence.lidia.table import Table
 
 FILE_BYTES = 16 << 20
-MOST_BYTES = 1 << 30
-MOST_FILES = 200_000
+BUNDLE_BYTES = 1 << 30
+BUNDLE_FILES = 200_000
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same files make the same bundle
 
 
 class Bundled(Record, frozen=True):
-    """How many files of those that are named were taken, and their bytes."""
+    """A bundle: the number of its files, their size in bytes, and the number of files that the debug info names."""
 
     files: int
     size: int
@@ -35,36 +35,36 @@ class Bundled(Record, frozen=True):
 
 
 def named_files(table: Table) -> list[str]:
-    """The absolute paths of source files that an archive names, in order."""
-    found = set()
-    for one in table:
-        found |= {one.file, one.call_file}
-    return sorted(path for path in found if path.startswith("/"))
+    """Return the absolute paths of source files in an archive, in order."""
+    paths = set()
+    for row in table:
+        paths |= {row.file, row.call_file}
+    return sorted(path for path in paths if path.startswith("/"))
 
 
 def bundle(paths: Iterable[str], folders: Iterable[str | os.PathLike[str]], output: BinaryIO) -> Bundled:
-    """Write a bundle of the files that are there and may be taken. Raises OSError where it can't be written."""
+    """Write a bundle of the files that exist below `folders`. Raises OSError if it can't be written."""
     allowed = [os.path.realpath(folder) for folder in folders]
     count = size = named = 0
     seen = set()
-    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as made:
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for path in paths:
             named += 1
             name = os.path.normpath(path).lstrip("/")
-            if count >= MOST_FILES or name in seen:
+            if count >= BUNDLE_FILES or name in seen:
                 continue
-            content = taken(path, allowed)
-            if content is None or size + len(content) > MOST_BYTES:
+            content = read_allowed(path, allowed)
+            if content is None or size + len(content) > BUNDLE_BYTES:
                 continue
             seen.add(name)
-            made.writestr(zipfile.ZipInfo(name, ZIP_DATE), content, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(name, ZIP_DATE), content, zipfile.ZIP_DEFLATED)
             count += 1
             size += len(content)
     return Bundled(count, size, named)
 
 
-def taken(path: str, allowed: list[str]) -> bytes | None:
-    """A source file's bytes; None when it is not there, too large, or lies outside the allowed folders."""
+def read_allowed(path: str, allowed: list[str]) -> bytes | None:
+    """Return the content of a source file; None if it is missing, too large, or outside the allowed folders."""
     if "\0" in path:
         return None
     real = os.path.realpath(path)
@@ -84,13 +84,13 @@ def taken(path: str, allowed: list[str]) -> bytes | None:
 
 
 def read(file: BinaryIO, path: str) -> bytes | None:
-    """A file of a bundle by the path that debug info names; None when it is not in it. Raises BadZipFile."""
-    with zipfile.ZipFile(file) as made:
+    """Return a file of a bundle by its path in the debug info; None if it is missing. Raises BadZipFile."""
+    with zipfile.ZipFile(file) as archive:
         try:
-            one = made.getinfo(os.path.normpath(path).lstrip("/"))
+            info = archive.getinfo(os.path.normpath(path).lstrip("/"))
         except KeyError:
             return None
-        if one.file_size > FILE_BYTES:
+        if info.file_size > FILE_BYTES:
             return None
-        with made.open(one) as content:
+        with archive.open(info) as content:
             return content.read(FILE_BYTES)

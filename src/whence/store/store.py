@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from whence.store.objects import Objects
     from whence.store.outcomes import Added, Outcomes
     from whence.store.parser import FileParser
-    from whence.store.processes import MappedFile
+    from whence.store.processes import ProcessFile
 
 
 class Store(StoreWriter):
@@ -107,7 +107,7 @@ class Store(StoreWriter):
         self,
         *paths: str | os.PathLike[str],
         by_hash: bool = False,
-        mapped: Iterable[MappedFile] = (),
+        mapped: Iterable[ProcessFile] = (),
         layouts: Iterable[str] = (),
         source_folders: Iterable[str | os.PathLike[str]] = (),
         report: Callable[[Added], None] = lambda added: None,

@@ -1,4 +1,4 @@
-"""Everything in a store, read again: hashes, build-ids, archives, and what meta.json says of them."""
+"""Verification of a store: hashes, build-ids, archives, and their descriptions in meta.json."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ if TYPE_CHECKING:
 
 
 class StoreProblem(Record, frozen=True):
-    """What is wrong with a file of a build-id; `kind` is "" where it is with all of them."""
+    """A problem of a file of a build-id; `kind` is "" for a problem of all its files."""
 
     build_id: str
     kind: str
     fault: str
 
     def as_json(self) -> dict[str, str]:
+        """Return the problem as JSON."""
         return {"build_id": self.build_id, "kind": self.kind, "fault": self.fault}
 
 
 def verify(store: Store, report: Callable[[str], None] = lambda build_id: None) -> Iterator[StoreProblem]:
-    """Every problem of a store. `report` is called with each build-id before it is read. Raises OSError.
+    """Yield the problems of a store. `report` is called with each build-id before it is read. Raises OSError.
 
-    What a killed writer began is ended first, where the store can be written to, and archives are made again for which
-    dwz's shared file has come: that is no problem.
+    If the store is writable, the work of killed writers is completed first, and archives are made again if dwz's shared
+    file was added; these are not problems.
     """
     for build_id in store.objects.folders(FILES):
         if is_id(build_id):
@@ -46,40 +47,40 @@ def verify(store: Store, report: Callable[[str], None] = lambda build_id: None) 
 
 
 def problems_of(store: Store, build_id: str) -> Iterator[StoreProblem]:
-    """Those of one build-id."""
+    """Yield the problems of one build-id. Raises OSError."""
     if not store.objects.read_only:
         try:
             if store.is_left(build_id) or store.is_due(build_id):
                 store.finish(build_id, wait=0)
         except Busy:
-            return  # it is being changed just now
+            return  # another writer is changing it
     if not any(True for _ in store.objects.list(folder_key(build_id))):
-        return  # it was being removed
-    found = store.objects.read(meta_key(build_id), meta.LONGEST)
-    known = meta.read(found[0], build_id) if found is not None else None
-    if known is None:
-        yield StoreProblem(build_id, "", "meta.json is missing or can't be read")
+        return  # it was removed
+    content = store.objects.read(meta_key(build_id), meta.LONGEST)
+    described = meta.read(content[0], build_id) if content is not None else None
+    if described is None:
+        yield StoreProblem(build_id, "", "meta.json is missing or malformed")
     for kind in KINDS:
-        yield from _of_kind(store, build_id, kind, known)
+        yield from _of_kind(store, build_id, kind, described)
 
 
-def _of_kind(store: Store, build_id: str, kind: str, known: Meta | None) -> Iterator[StoreProblem]:
-    held = known.files.get(kind) if known is not None else None
+def _of_kind(store: Store, build_id: str, kind: str, described: Meta | None) -> Iterator[StoreProblem]:
+    entry = described.files.get(kind) if described is not None else None
     try:
         with store.file(build_id, kind) as path:
             if path is None:
-                if held is not None:
+                if entry is not None:
                     yield StoreProblem(build_id, kind, f"{file_key(build_id, kind)} is missing")
                 return
-            if known is not None and held is None:
-                yield StoreProblem(build_id, kind, "meta.json does not name it")
-            if held is not None and held.sha256:
+            if described is not None and entry is None:
+                yield StoreProblem(build_id, kind, "meta.json does not name the file")
+            if entry is not None and entry.sha256:
                 with open(path, "rb") as file:
                     digest = hash_of(file)
-                if digest != held.sha256:
-                    yield StoreProblem(build_id, kind, f"its SHA-256 is {digest}, not {held.sha256}")
+                if digest != entry.sha256:
+                    yield StoreProblem(build_id, kind, f"the SHA-256 is {digest}, expected {entry.sha256}")
                     return
-            by_hash = known is not None and known.by_hash
+            by_hash = described is not None and described.by_hash
             yield from (
                 StoreProblem(build_id, kind, fault) for fault in faults_of(path, build_id, kind, by_hash=by_hash)
             )
@@ -90,7 +91,7 @@ def _of_kind(store: Store, build_id: str, kind: str, known: Meta | None) -> Iter
 
 
 def faults_of(path: str | os.PathLike[str] | Path, build_id: str, kind: str, *, by_hash: bool) -> Iterator[str]:
-    """What is wrong with a file itself."""
+    """Yield the problems of a file, regardless of its description."""
     try:
         if kind == ARCHIVE:
             with lidia.open(path) as table:
@@ -101,6 +102,6 @@ def faults_of(path: str | os.PathLike[str] | Path, build_id: str, kind: str, *, 
                 check_complete(elf)
                 carried = elf.build_id
         if carried != ("" if by_hash else build_id):
-            yield f"its build-id is {carried or 'missing'}"
+            yield f"the build-id is {carried or 'missing'}, expected {'none' if by_hash else build_id}"
     except WhenceError as error:
         yield without_file(error)

@@ -179,7 +179,7 @@ class StoreWriter(StoreReader):
         """Keep a scanned file where it is better than the existing one; return the outcome for each of its kinds.
 
         With `archive` false the archive is left as it is, for callers that put several files and then call `finish`.
-        `session` is the one that scanned the file. Raises OSError.
+        `session` has scanned the file. Raises OSError.
         """
         self._check_writable()
 
@@ -194,8 +194,8 @@ class StoreWriter(StoreReader):
                 return [outcome(kind, *decision) for kind, decision in decisions.items()]
         try:
             with Lease(self.objects, build_id, wait) as lease:
-                kept = self._keep(lease, received, result, new, session, archive=archive)
-                return [outcome(kind, *decision) for kind, decision in kept]
+                final = self._keep(lease, received, result, new, session, archive=archive)
+                return [outcome(kind, *decision) for kind, decision in final]
         except Busy as busy:
             return [outcome(kind, BUSY, busy.message) for kind in result.kinds]
 
@@ -269,11 +269,11 @@ class StoreWriter(StoreReader):
         if described is None:
             return None
         for kind in KINDS:
-            held = described.files.get(kind)
-            status = self.objects.head(file_key(build_id, kind, held is not None and held.packing != PLAIN))
-            if (held is None) != (status is None):
+            entry = described.files.get(kind)
+            status = self.objects.head(file_key(build_id, kind, entry is not None and entry.packing != PLAIN))
+            if (entry is None) != (status is None):
                 return None
-            if held is not None and status is not None and status.size != (held.stored or held.size):
+            if entry is not None and status is not None and status.size != (entry.stored or entry.size):
                 return None
         return described
 
@@ -332,22 +332,22 @@ class StoreWriter(StoreReader):
                 state.name = os.path.basename(received.origin.rpartition(": ")[2])
             state.by_hash = not result.build_id
         with self._packed(received.path) if kinds and self.compress else nullcontext() as smaller:
-            path, held = received.path, new
+            path, entry = received.path, new
             if smaller is not None:
-                path, held = smaller, new.packed(smaller.stat().st_size)
+                path, entry = smaller, new.packed(smaller.stat().st_size)
             first = ""
             for kind in kinds:
                 lease.check()
-                key = file_key(lease.build_id, kind, packed=bool(held.packing))
+                key = file_key(lease.build_id, kind, packed=bool(entry.packing))
                 if first:
                     self.objects.copy(first, key)
                 else:
                     self.objects.put(key, path, move=received.movable)
                 first = first or key
-                state.files[kind] = held
-                self.objects.delete(file_key(lease.build_id, kind, packed=not held.packing))
+                state.files[kind] = entry
+                self.objects.delete(file_key(lease.build_id, kind, packed=not entry.packing))
         if archive:
-            alone = {held.sha256 for kind, held in state.files.items() if kind != ARCHIVE} == {new.sha256}
+            alone = {entry.sha256 for kind, entry in state.files.items() if kind != ARCHIVE} == {new.sha256}
             self._archive(lease, state, session, scanned=alone)
         self._commit(lease, state)
         return decisions
@@ -381,7 +381,7 @@ class StoreWriter(StoreReader):
     def _archive(self, lease: Lease, state: Meta, session: ParseSession, *, scanned: bool = False) -> bool:
         """Make the archive and all copies unless they exist; return True if they had to be made.
 
-        `scanned`: all files are the one that `session` scanned.
+        `scanned`: all files are the file that `session` scanned.
         """
         if self._is_finished(state) and (state.archive is not None or state.note):
             return False
@@ -399,8 +399,8 @@ class StoreWriter(StoreReader):
             lease.check()
             if made is not None and made.ranges:
                 stored = self._put_archive(state.build_id, out)
-                held = HeldFile(out.stat().st_size, digest, added=int(time.time()))
-                state.files[ARCHIVE] = held.packed(stored, GZIP)
+                entry = HeldFile(out.stat().st_size, digest, added=int(time.time()))
+                state.files[ARCHIVE] = entry.packed(stored, GZIP)
             else:
                 state.files.pop(ARCHIVE, None)
                 self.objects.delete(file_key(state.build_id, ARCHIVE, packed=True))
@@ -467,7 +467,7 @@ class StoreWriter(StoreReader):
         for status in sorted(stats, key=lambda status: status.key.endswith("/meta.json")):
             self.objects.delete(status.key)
         revision = described.next_revision() if described is not None else time.time_ns()
-        self.index.write([IndexRow.gone(build_id, revision)])
+        self.index.write([IndexRow.removed(build_id, revision)])
         return sum(status.size for status in stats)
 
     def put_sources(self, build_id: str, folders: Iterable[str | os.PathLike[str]]) -> Bundled | None:

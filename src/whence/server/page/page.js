@@ -1,4 +1,4 @@
-// Dropping of files, and plots of the server's health.
+// Drop areas for files, and plots of the server's health.
 
 const statusLine = (kind) => document.querySelector(`[data-status="${kind}"]`);
 
@@ -6,20 +6,20 @@ async function answerOf(response) {
   try {
     return await response.json();
   } catch {
-    return { error: `the server answered ${response.status}` };
+    return { error: `the server responded with status ${response.status}` };
   }
 }
 
 async function upload(files) {
   for (const file of files) {
     const line = document.createElement("li");
-    line.textContent = `${file.name}: being sent`;
+    line.textContent = `${file.name}: uploading`;
     statusLine("upload").append(line);
     try {
       const response = await fetch(`/upload?name=${encodeURIComponent(file.name)}`, { method: "PUT", body: file });
       const answer = await answerOf(response);
       line.textContent = response.ok
-        ? `${file.name}: ${answer.outcome}, ${answer.build_id}: ${answer.why}`
+        ? `${file.name}: ${answer.outcome} (build-id ${answer.build_id}): ${answer.why}`
         : `${file.name}: ${answer.error}`;
     } catch (error) {
       line.textContent = `${file.name}: ${error.message}`;
@@ -32,7 +32,7 @@ async function profile(files) {
   if (!file) return;
   const line = statusLine("profile");
   const frame = document.getElementById("flame");
-  line.textContent = `${file.name}: being named`;
+  line.textContent = `${file.name}: processing`;
   frame.hidden = true;
   try {
     const response = await fetch("/profile?format=flamegraph", { method: "POST", body: file });
@@ -42,7 +42,7 @@ async function profile(files) {
     }
     const named = response.headers.get("x-whence-named");
     const all = response.headers.get("x-whence-locations");
-    line.textContent = `${file.name}: ${named} of ${all} addresses have names`;
+    line.textContent = `${file.name}: ${named} of ${all} addresses named`;
     frame.srcdoc = await response.text();
     frame.hidden = false;
   } catch (error) {
@@ -51,9 +51,9 @@ async function profile(files) {
 }
 
 for (const area of document.querySelectorAll("[data-drop]")) {
-  const take = area.dataset.drop === "upload" ? upload : profile;
+  const handle = area.dataset.drop === "upload" ? upload : profile;
   const input = area.querySelector("input");
-  input.addEventListener("change", () => take([...input.files]));
+  input.addEventListener("change", () => handle([...input.files]));
   area.addEventListener("dragover", (event) => {
     event.preventDefault();
     area.classList.add("over");
@@ -62,11 +62,11 @@ for (const area of document.querySelectorAll("[data-drop]")) {
   area.addEventListener("drop", (event) => {
     event.preventDefault();
     area.classList.remove("over");
-    take([...event.dataTransfer.files]);
+    handle([...event.dataTransfer.files]);
   });
 }
 
-// health: sums of Prometheus' text, now and then
+// Health: sums of the counters in /metrics
 
 const EVERY = 5000;
 const POINTS = 60;
@@ -99,27 +99,27 @@ function plot(title, unit) {
     if (values.length > POINTS) values.shift();
     const most = Math.max(...values, 1e-9);
     caption.textContent = `${title}: ${value.toFixed(1)} ${unit}`;
-    line.setAttribute("points", values.map((one, at) => `${at},${19 - (18 * one) / most}`).join(" "));
+    line.setAttribute("points", values.map((value, index) => `${index},${19 - (18 * value) / most}`).join(" "));
   };
 }
 
 if (document.getElementById("plots")) {
-  const requests = plot("requests", "a second");
+  const requests = plot("requests", "per second");
   const duration = plot("mean duration", "ms");
   const archives = plot("open archives", "");
   let before = null;
-  const look = async () => {
+  const update = async () => {
     try {
       const text = await (await fetch("/metrics")).text();
       const now = {
-        at: performance.now(),
+        time: performance.now(),
         count: sum(text, "http_responses_duration_milliseconds_count"),
         spent: sum(text, "http_responses_duration_milliseconds_sum"),
       };
       archives(sum(text, "whence_open_archives"));
       if (before) {
         const count = now.count - before.count;
-        requests((1000 * count) / (now.at - before.at));
+        requests((1000 * count) / (now.time - before.time));
         duration(count ? (now.spent - before.spent) / count : 0);
       }
       before = now;
@@ -127,6 +127,6 @@ if (document.getElementById("plots")) {
       before = null;
     }
   };
-  look();
-  setInterval(look, EVERY);
+  update();
+  setInterval(update, EVERY);
 }

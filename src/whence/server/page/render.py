@@ -1,7 +1,8 @@
-"""HTML of what the page shows. Every text is escaped here."""
+"""The HTML of the page. All text is escaped here."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from html import escape
@@ -27,24 +28,27 @@ LONGEST_NAME = 300
 AROUND = 3  # lines of source above and below
 
 
-class Answer(Record, frozen=True):
-    """The chain at an address, innermost first, each frame with lines of its source; `why` where there is none."""
+class AddressAnswer(Record, frozen=True):
+    """The frames at an address, innermost first, each with source lines; or the reason `why` they are missing."""
 
     why: str
     steps: tuple[tuple[Frame, list[tuple[int, str]]], ...]
 
 
-class Functions(Record, frozen=True):
-    """Functions as (name, vaddr, bytes) whose names have the text `wanted`; `why` where there are none; `more` when not
-    all were looked at or listed."""
+class FunctionList(Record, frozen=True):
+    """Functions as (name, vaddr, size) whose names contain `text`, or the reason `why` they are missing.
 
-    wanted: str
+    `more`: the list is incomplete.
+    """
+
+    text: str
     why: str
     rows: tuple[tuple[str, int, int], ...]
     more: bool
 
 
 def page(title: str, body: str) -> str:
+    """Return a page with a header."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -66,100 +70,111 @@ def page(title: str, body: str) -> str:
 
 
 def index(
-    url: str, query: str, rows: Sequence[IndexRow], count: int, questions: Sequence[MissedId], uploads: bool
+    url: str, query: str, rows: Sequence[IndexRow], count: int, missing: Sequence[MissedId], uploads: bool
 ) -> str:
-    held = table(
-        ("name", "build-id", "names from", "size", "came"),
+    """Return the start page; `rows` are the first of `count` build-ids."""
+    binaries = table(
+        ("name", "build-id", "names from", "size", "added"),
         [
             (
-                escape(one.name or "?"), link(one.build_id), grade(one.quality),
-                size(one.debuginfo + one.executable + one.archive), day(one.added),
+                escape(row.name or "?"), link(row.build_id), grade(row.quality),
+                size(row.debuginfo + row.executable + row.archive), day(row.added),
             )
-            for one in rows
+            for row in rows
         ],
+        "No binary matches." if query else f"The store is empty. Add files: <code>{add_command(url)}</code>",
     )  # fmt: skip
-    asked = table(
-        ("build-id", "asked", "by", "path"),
+    requested = table(
+        ("build-id", "requests", "by", "path"),
         [
             (
-                f"<code>{escape(one.build_id)}</code>", str(one.count), escape(", ".join(sorted(one.asked))),
-                escape(one.path),
+                f"<code>{escape(missed.build_id)}</code>", str(missed.count), escape(", ".join(sorted(missed.asked))),
+                escape(missed.path),
             )
-            for one in questions
+            for missed in missing
         ],
+        "No missing build-ids.",
     )  # fmt: skip
-    shown = f"{count:,}" if count == len(rows) else f"the youngest {len(rows):,} of {count:,}"
+    shown = f"{count:,} build-ids" if count == len(rows) else f"the newest {len(rows):,} of {count:,} build-ids"
     drop = (
-        '<p><label class="drop" data-drop="upload">Drop debug files or programs here, or choose them'
+        '<p><label class="drop" data-drop="upload">Drop debug files or programs here, or choose files'
         '<input type="file" multiple></label></p><ul class="status" data-status="upload" aria-live="polite"></ul>'
         if uploads
-        else "<p>This server takes no files.</p>"
+        else f"<p>Uploads are disabled. Add files on the server: <code>{add_command(url)}</code></p>"
     )
     return page(
         "whence",
-        f"""<h1>Names for addresses</h1>
+        f"""<h1>Symbol server</h1>
 <section aria-labelledby="profile"><h2 id="profile">Name a profile</h2>
-<p><label class="drop" data-drop="profile">Drop a profile here, or choose it: pprof, perf.data, OTLP, Firefox, folded
+<p><label class="drop" data-drop="profile">Drop a profile here, or choose a file (pprof, perf.data, OTLP, Firefox, ...)
 <input type="file"></label></p>
 <p class="status" data-status="profile" aria-live="polite"></p>
 <iframe id="flame" title="the named profile" sandbox="allow-scripts" hidden></iframe></section>
-<section aria-labelledby="held"><h2 id="held">In the store</h2>
+<section aria-labelledby="binaries"><h2 id="binaries">Binaries</h2>
 <form role="search"><label for="q">Name, build-id or package</label>
 <input id="q" name="q" type="search" value="{escape(query)}">
 <button>Search</button></form>
-<p class="quiet">{shown} in {escape(url)}</p>{held}</section>
-<section aria-labelledby="wanted"><h2 id="wanted">Wanted</h2>
-<p>Asked for and not here, what is asked for most first.</p>{asked}{drop}</section>
-<section aria-labelledby="health"><h2 id="health">Health</h2>
+<p class="quiet">{shown} in {escape(url)}</p>{binaries}</section>
+<section aria-labelledby="wanted"><h2 id="wanted">Missing debug info</h2>
+<p>Requested but missing, most requested first.</p>{requested}{drop}</section>
+<section aria-labelledby="health"><h2 id="health">Server health</h2>
 <div id="plots" class="plots"></div><p><a href="/metrics">metrics</a>, <a href="/limits">limits</a></p></section>""",
     )
 
 
 def binary(
-    known: Meta, sections: Sequence[tuple[str, int, int]], functions: Functions, address: str, answer: Answer | None
+    described: Meta,
+    sections: Sequence[tuple[str, int, int]],
+    functions: FunctionList,
+    address: str,
+    answer: AddressAnswer | None,
 ) -> str:
+    """Return the page of a binary."""
     files = table(
-        ("file", "size", "names from", "came", "from"),
+        ("file", "size", "names from", "added", "origin"),
         [
             (
-                f'<a href="/buildid/{escape(known.build_id)}/{escape(kind)}">{escape(kind)}</a>', size(held.size),
-                grade(str(held.quality)) if kind != ARCHIVE else "", day(held.added), escape(held.origin),
+                f'<a href="/buildid/{escape(described.build_id)}/{escape(kind)}">{escape(kind)}</a>', size(entry.size),
+                grade(str(entry.quality)) if kind != ARCHIVE else "", day(entry.added), escape(entry.origin),
             )
-            for kind, held in sorted(known.files.items())
+            for kind, entry in sorted(described.files.items())
         ],
+        "No files.",
     )  # fmt: skip
-    listed = table(
-        ("section", "vaddr", "size"),
+    section_rows = table(
+        ("section", "address", "size"),
         [
             (f"<code>{escape(name)}</code>", f"<code>{vaddr:#x}</code>", size(length))
             for name, vaddr, length in sections
         ],
+        "The file has no sections.",
     )
     details = [
-        ("build-id", known.build_id),
-        ("debug id", known.debug_id),
-        ("machine", known.machine),
-        ("note", known.note),
+        ("build-id", described.build_id),
+        ("debug id", described.debug_id),
+        ("machine", described.machine),
+        ("note", described.note),
     ]
     facts = "".join(f"<dt>{name}</dt><dd><code>{escape(text)}</code></dd>" for name, text in details if text)
     return page(
-        f"{known.name or known.build_id} - whence",
-        f"""<h1>{escape(known.name or known.build_id)}</h1>
+        f"{described.name or described.build_id} - whence",
+        f"""<h1>{escape(described.name or described.build_id)}</h1>
 <dl>{facts}</dl>
-<section aria-labelledby="lookup"><h2 id="lookup">What is at an address</h2>
+<section aria-labelledby="lookup"><h2 id="lookup">Look up an address</h2>
 <form><label for="address">Address (vaddr in hex)</label>
 <input id="address" name="address" value="{escape(address)}" autocomplete="off" spellcheck="false">
 <button>Look up</button></form>{chain(answer) if answer is not None else ""}</section>
 <section aria-labelledby="functions"><h2 id="functions">Functions</h2>
-<form action="#functions"><label for="function">Part of a name</label>
-<input id="function" name="function" value="{escape(functions.wanted)}" autocomplete="off" spellcheck="false">
-<button>List</button></form>{listed_functions(known.build_id, functions)}</section>
+<form action="#functions"><label for="function">Name contains</label>
+<input id="function" name="function" value="{escape(functions.text)}" autocomplete="off" spellcheck="false">
+<button>List</button></form>{listed_functions(described.build_id, functions)}</section>
 <section aria-labelledby="files"><h2 id="files">Files</h2>{files}</section>
-<section aria-labelledby="sections"><h2 id="sections">Sections</h2>{listed}</section>""",
+<section aria-labelledby="sections"><h2 id="sections">Sections</h2>{section_rows}</section>""",
     )
 
 
-def listed_functions(build_id: str, functions: Functions) -> str:
+def listed_functions(build_id: str, functions: FunctionList) -> str:
+    """Return the table of functions, each with a link to its address."""
     if functions.why:
         return f"<p>{escape(functions.why)}</p>"
     rows = [
@@ -169,31 +184,32 @@ def listed_functions(build_id: str, functions: Functions) -> str:
         )
         for name, vaddr, length in functions.rows
     ]  # fmt: skip
-    note = '<p class="quiet">There are more: name a part of what you look for.</p>' if functions.more else ""
-    return table(("function", "vaddr", "bytes"), rows) + note
+    note = '<p class="quiet">The list is incomplete: enter a part of the name.</p>' if functions.more else ""
+    empty = "No function matches." if functions.text else "The file has no named functions."
+    return table(("function", "address", "size"), rows, empty) + note
 
 
 def grade(quality: str) -> str:
-    """What names addresses, in words and at a glance: from no bar to four."""
+    """Return the quality of names in words, and as zero to four bars."""
     best = next((count for count, words in GRADES if all(word in quality for word in words)), 0)
     bars = "".join(f'<i class="{"full" if number < best else "none"}"></i>' for number in range(BARS))
     return f'<span class="grade" aria-hidden="true">{bars}</span> {escape(quality or "?")}'
 
 
-def chain(answer: Answer) -> str:
-    """The frames of an address, innermost first."""
+def chain(answer: AddressAnswer) -> str:
+    """Return the frames at an address, innermost first."""
     if answer.why:
         return f'<p role="status">{escape(answer.why)}</p>'
     steps = []
     for frame, lines in answer.steps:
-        place = f"{frame.file}:{frame.line}" if frame.file else ""
+        location = f"{frame.file}:{frame.line}" if frame.file else ""
         note = ' <span class="quiet">inlined</span>' if frame.inlined else ""
         source = "".join(
             f'<span class="{"here" if number == frame.line else "near"}">{number:6} {escape(text)}\n</span>'
             for number, text in lines
         )
         steps.append(
-            f"<li><b>{escape(frame.function or '?')}</b>{note}<br><code>{escape(place)}</code>"
+            f"<li><b>{escape(frame.function or '?')}</b>{note}<br><code>{escape(location)}</code>"
             + (f'<pre tabindex="0">{source}</pre>' if source else "")
             + "</li>"
         )
@@ -201,26 +217,27 @@ def chain(answer: Answer) -> str:
 
 
 def lines_around(data: bytes, line: int) -> list[tuple[int, str]]:
-    """A line of a source file with those around it, numbered from 1."""
+    """Return a line of a source file and the lines around it, with their numbers."""
     lines = data.decode("utf-8", "replace").splitlines()
     first = max(line - AROUND, 1)
     return list(enumerate(lines[first - 1 : line + AROUND], first))
 
 
 def sections_of(path: Path) -> list[tuple[str, int, int]]:
-    """Names, vaddrs and sizes of a file's first sections; [] where it can't be read."""
+    """Return names, vaddrs and sizes of a file's first sections; [] if it can't be read."""
     try:
         with ElfFile.open(path) as elf:
-            return [(one.name, one.vaddr, one.size) for one in elf.sections[:SECTIONS] if one.name]
+            sections = elf.sections[:SECTIONS]
+            return [(section.name, section.vaddr, section.size) for section in sections if section.name]
     except (WhenceError, OSError):
         return []
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of cells that are HTML already."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
+    """Return a table whose cells are HTML, or the HTML text `empty` if there are no rows."""
     if not rows:
-        return '<p class="quiet">Nothing.</p>'
-    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
+        return f'<p class="quiet">{empty}</p>'
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     label = escape(", ".join(heads))
     return (
@@ -229,11 +246,18 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def add_command(url: str) -> str:
+    """Return the command that adds files to a store."""
+    return f"whence store add {escape(shlex.quote(url))} FILES"
+
+
 def link(build_id: str) -> str:
+    """Return a link to the page of a binary."""
     return f'<a href="/binary/{escape(build_id)}"><code>{escape(build_id)}</code></a>'
 
 
 def size(count: int) -> str:
+    """Return a number of bytes with a unit."""
     for unit in ("B", "KB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -242,6 +266,7 @@ def size(count: int) -> str:
 
 
 def day(seconds: int) -> str:
+    """Return the date of a time in seconds since 1970; "" for 0."""
     try:
         return time.strftime("%Y-%m-%d", time.gmtime(seconds)) if seconds else ""
     except (ValueError, OverflowError, OSError):
