@@ -1,4 +1,4 @@
-"""Profiles from Python: opened, named, written, whatever their format."""
+"""Profiles of any format are read, named and written from Python."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:
     [("a.pb", "pprof"), ("a.otlp", "otlp"), ("a.json", "otlp"), ("a.otlp.json", "otlp"), ("a.folded", "folded"),
      ("a.txt", "folded"), ("plain", "folded")],
 )  # fmt: skip
-def test_the_ending_of_the_path_tells_the_format(tmp_path: Path, name: str, format: str) -> None:
+def test_the_ending_of_the_path_chooses_the_format(tmp_path: Path, name: str, format: str) -> None:
     profile = profiles.read(b"main;work 3\nmain 1\n")
     assert profile.format == "folded"
     profile.write(tmp_path / name)
@@ -81,7 +81,7 @@ def test_a_profile_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None
     assert os.listdir(tmp_path) == []
 
 
-def test_a_pipe_is_read_and_written_and_a_device_is_refused(tmp_path: Path) -> None:
+def test_reads_and_writes_pipes_and_rejects_devices(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     profile = profiles.read(b"main;work 3\n")
@@ -93,7 +93,7 @@ def test_a_pipe_is_read_and_written_and_a_device_is_refused(tmp_path: Path) -> N
         profiles.read("/dev/zero")
 
 
-def test_where_a_link_leads_is_written_and_the_link_stays(tmp_path: Path) -> None:
+def test_writes_the_target_of_a_link(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     link = tmp_path / "a.pb"
     link.symlink_to(tmp_path / "there" / "real.pb")
@@ -104,7 +104,7 @@ def test_where_a_link_leads_is_written_and_the_link_stays(tmp_path: Path) -> Non
 
 
 def test_a_number_of_the_wrong_wire_type_is_another_field() -> None:
-    """As protocol buffers have it: a field of another wire type is one that nobody knows."""
+    """In protocol buffers a field of another wire type is an unknown field."""
     mapping = wire.payload(3, wire.number(1, 1) + wire.payload(2, b"start?") + wire.number(3, 0x2000))
     location = wire.payload(4, wire.number(1, 1) + wire.number(2, 1) + wire.number(3, 0x1000))
     data = mapping + location + wire.payload(6, b"")
@@ -147,7 +147,7 @@ TWO = b"main;work 3\nmain;rest 5\nmain;work 4\n"
 
 
 @pytest.mark.parametrize("format", ["folded", "pprof", "otlp"])
-def test_samples_are_filtered_by_what_they_hold_and_the_rest_is_not_written(format: str) -> None:
+def test_filters_samples_by_a_predicate(format: str) -> None:
     profile = profiles.read(profiles.read(TWO).to_bytes(format))
     only = profile.filter(lambda sample: "work" in sample.functions)
     assert isinstance(only, profiles.Profile)
@@ -175,7 +175,7 @@ def test_a_predicate_sees_frames_values_and_labels() -> None:
 
 
 @pytest.mark.parametrize("format", ["pprof", "otlp"])
-def test_samples_that_are_set_or_added_are_written_with_what_was_read(format: str) -> None:
+def test_writes_samples_that_were_set_or_added(format: str) -> None:
     profile = profiles.read(profiles.read(b"main;work 3\n").to_bytes(format))
     profile.samples.add(list(profile.samples.locations(0)), [10])
     assert profiles.read(profile.to_bytes(format)).to_bytes("folded") == b"main;work 13\n"
@@ -199,7 +199,7 @@ GO_ID = "kq3m1aaaaaaaaaaaaaaa/bbbbbbbbbbbbbbbbbbbb/cccccccccccccccccccc/dddddddd
     "build_id",
     [GO_ID.encode().hex(), GO_ID.encode().hex().upper(), GO_ID, "61" * 400, "../../../etc/passwd", "a\0b", "zz", "ab"],
 )
-def test_a_build_id_that_names_no_file_costs_no_names_but_its_own(build_id: str, tmp_path: Path) -> None:
+def test_an_unknown_build_id_affects_only_its_own_locations(build_id: str, tmp_path: Path) -> None:
     """Parca writes Go's build-id as 166 hex digits."""
     profile = program_profile(compiled())
     profile.mappings.append(Mapping(0x1000, 0x2000, 0, "/gone/program", build_id))
@@ -223,7 +223,7 @@ def test_gos_build_id_is_compared_in_either_form() -> None:
     assert not one.is_of(Wanted(GO_ID.replace("k", "x").encode().hex(), "/bin/app"))
 
 
-def test_a_profiles_mapping_is_a_mapping_of_a_process() -> None:
+def test_a_mapping_of_a_profile_is_a_mapping_of_a_process() -> None:
     mapping = Mapping(0x400000, 0x500000, 0x1000, "/bin/app", "ab12")
     assert isinstance(mapping, procmap.Mapping)
     assert mapping == procmap.Mapping("/bin/app", 0x400000, 0x500000, 0x1000, "ab12")

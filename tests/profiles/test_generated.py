@@ -24,7 +24,7 @@ MAP = f"{CODE:x} 100 JS:*inner /srv/hot.js:1:15\n{CODE + 0x100:x} 80 JS:~outer /
 
 
 def jitted(*pids: int, path: str = "//anon") -> ProfileData:
-    """A place in inner and one in outer for each process, in samples that say which."""
+    """Return a profile with a location in inner and one in outer, and samples of each process."""
     profile = ProfileData([SampleType("samples", "count")], [Mapping(CODE, CODE + 0x1000, 0, path)])
     for pid in pids:
         stack = [profile.location(0, CODE + 0x10), profile.location(0, CODE + 0x120)]
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 BOTH = ["JS:*inner /srv/hot.js:1:15", "JS:~outer /srv/hot.js:2:1"]
 
 
-def test_the_map_of_the_process_a_profile_tells_is_found(folder: Path) -> None:
+def test_finds_the_perf_map_of_the_process_in_the_labels(folder: Path) -> None:
     profile = jitted(42)
     functions, report = named(profile, directory=str(folder))
     assert functions == BOTH
@@ -58,26 +58,26 @@ def test_the_map_of_the_process_a_profile_tells_is_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["//anon", "", "[anon:v8]", "/memfd:doublemapper (deleted)", "/tmp/perf-42.map"])
-def test_every_kind_of_memory_that_code_is_made_in_is_asked_for(folder: Path, path: str) -> None:
+def test_looks_up_every_kind_of_generated_code(folder: Path, path: str) -> None:
     assert named(jitted(42, path=path), directory=str(folder))[0] == BOTH
 
 
-def test_the_name_of_the_mapping_tells_the_process_where_samples_do_not(folder: Path) -> None:
+def test_takes_the_process_from_the_name_of_the_mapping(folder: Path) -> None:
     assert named(jitted(0, path="/tmp/perf-42.map"), directory=str(folder))[0] == BOTH
 
 
-def test_a_given_map_answers_without_a_process(folder: Path) -> None:
+def test_a_given_map_needs_no_process(folder: Path) -> None:
     assert named(jitted(0), perf_maps=[folder / "perf-42.map"])[0] == BOTH
     assert named(jitted(9), perf_maps=[folder / "perf-42.map"])[0] == BOTH
 
 
-def test_of_several_given_maps_each_answers_for_its_own_process(folder: Path) -> None:
+def test_each_of_several_maps_is_used_for_its_process(folder: Path) -> None:
     (folder / "perf-43.map").write_text(f"{CODE:x} 1000 other\n")
     both = [folder / "perf-42.map", folder / "perf-43.map"]
     assert named(jitted(42, 43), perf_maps=both)[0] == [*BOTH, "other", "other"]
 
 
-def test_a_place_seen_in_two_processes_whose_maps_disagree_gets_no_name(folder: Path) -> None:
+def test_maps_that_disagree_give_no_name(folder: Path) -> None:
     (folder / "perf-43.map").write_text(f"{CODE:x} 100 other\n{CODE + 0x100:x} 80 JS:~outer /srv/hot.js:2:1\n")
     profile = jitted(42)
     profile.samples.add([0, 1], [1], (Label("pid", number=43),))
@@ -111,7 +111,7 @@ def test_ignores_maps_of_other_users(folder: Path) -> None:
         assert "another user's" in profile.reasons[0]
 
 
-def test_an_address_outside_every_mapping_is_looked_for_too(folder: Path) -> None:
+def test_looks_up_addresses_outside_every_mapping(folder: Path) -> None:
     """Old perf and sampling agents lose mappings of anonymous memory."""
     profile = jitted(42)
     profile.samples.add([profile.location(NO_MAPPING, CODE + 0x20)], [1], (Label("pid", number=42),))
@@ -130,10 +130,10 @@ def test_perf_script_keeps_the_code_of_two_processes_apart(folder: Path) -> None
         functions, _ = named(profile, directory=str(folder))
         assert functions == [BOTH[0], "", "other"]
         app = next(one for one in profile.mappings if one.path == "/bin/app")
-        assert app.start  # an offset in a file is one, whatever addresses generated code has
+        assert app.start  # offsets in files stay offsets although generated code has runtime addresses
 
 
-def test_the_process_is_known_in_pprof_and_otlp(folder: Path) -> None:
+def test_reads_the_process_of_pprof_and_otlp(folder: Path) -> None:
     profile = jitted(42)
     again = pprof.read(pprof.write(profile))
     assert named(again, directory=str(folder))[0] == BOTH
@@ -144,7 +144,7 @@ def test_the_process_is_known_in_pprof_and_otlp(folder: Path) -> None:
         assert named(other, directory=str(folder))[0] == BOTH
 
 
-def test_the_map_can_be_given_at_the_command_line(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_accepts_a_perf_map(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "in.pb").write_bytes(pprof.write(jitted(0)))
     assert (
         main(["profile", str(folder / "in.pb"), "--format", "folded", "--perf-map", str(folder / "perf-42.map")]) == 0
@@ -154,8 +154,8 @@ def test_the_map_can_be_given_at_the_command_line(folder: Path, capfd: pytest.Ca
     assert "nowhere: No such file" in capfd.readouterr().err
 
 
-def test_code_that_perf_wrote_into_files_is_named_from_them(tmp_path: Path) -> None:
-    """perf inject --jit makes an ELF file for each function: no segments, the code in .text at its file offset."""
+def test_names_generated_code_from_files_of_perf_inject(tmp_path: Path) -> None:
+    """A file of perf inject --jit has one function, no segments, and the code in .text at its file offset."""
     text = forge.Section(".text", bytes(0x40), vaddr=0x1040, flags=6)
     data = forge.forge([text], symbols=[forge.Symbol("generated", 0x1040, 0x40)])
     path = tmp_path / "jitted-42-7.so"

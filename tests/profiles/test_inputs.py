@@ -28,7 +28,7 @@ DATA = Path(__file__).parents[1] / "data" / "profiles"
 
 
 def of_threads(document: dict[str, Any], version: int) -> dict[str, Any]:
-    """A document of shared tables as versions before 60 have it: a copy of the tables for each thread."""
+    """Convert a document with shared tables to a version before 60: each thread has a copy of the tables."""
     out = copy.deepcopy(document)
     shared = out.pop("shared")
     for thread in out["threads"]:
@@ -48,7 +48,7 @@ def of_threads(document: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 def later(document: dict[str, Any], version: int) -> dict[str, Any]:
-    """A document as versions from 66 on have it: offsets of parents, libraries of frames, flags in place of nulls."""
+    """Convert a document to version 66 or later: offsets of parents, libraries of frames, flags instead of nulls."""
     out = copy.deepcopy(document)
     shared = out["shared"]
     stacks, frames, functions = shared["stackTable"], shared["frameTable"], shared["funcTable"]
@@ -123,7 +123,7 @@ def unsymbolicated(version: int, *, code_id: bool = True) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("code_id", [True, False])
-def test_samply_files_get_names_by_debug_id_and_keep_everything_else(version: int, code_id: bool) -> None:
+def test_names_samply_files_by_debug_id_and_changes_nothing_else(version: int, code_id: bool) -> None:
     before = unsymbolicated(version, code_id=code_id)
     profile = read(json.dumps(before).encode())
     assert not any(profile.frames)
@@ -145,7 +145,7 @@ def test_samply_files_get_names_by_debug_id_and_keep_everything_else(version: in
         assert stacks_of(after)[0] == ["main"]
 
 
-def test_a_firefox_profile_that_got_no_names_is_written_as_it_was() -> None:
+def test_a_firefox_profile_without_new_names_is_written_unchanged() -> None:
     document = json.loads(firefox.write(made()))
     document["counters"] = [{"name": "malloc"}]
     assert json.loads(read(json.dumps(document).encode()).to_bytes("firefox")) == document
@@ -293,7 +293,7 @@ def test_the_command_process_and_thread_of_each_sample_are_read_again(format: st
         (),
     ],
 )
-def test_what_is_unknown_of_a_thread_stays_unknown(format: str, labels: tuple[Label, ...]) -> None:
+def test_unknown_fields_of_a_thread_stay_unknown(format: str, labels: tuple[Label, ...]) -> None:
     profile = Profile([SampleType("samples", "count")])
     profile.samples.add([profile.location(-1, 0, (Frame("f"),))], [1], labels)
     profile.samples.timeline = Timeline(array("I", [0]), array("q", [10]), [array("q", [1])])
@@ -439,7 +439,7 @@ def test_the_output_of_sample_is_read() -> None:
     }  # fmt: skip
 
 
-def test_frames_of_py_spy_have_their_files_and_stay_as_they_are() -> None:
+def test_frames_of_py_spy_have_files_and_keep_their_names() -> None:
     text = b"<module> (w.py:9);main (w.py:8);work (w.py:4) 145\n"
     profile = read(text)
     assert profile.frames[2] == (Frame("work (w.py:4)", "w.py", 4),)
@@ -447,7 +447,7 @@ def test_frames_of_py_spy_have_their_files_and_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("name", ["bpftrace", "dtrace", "sample", "speedscope", "v8", "firefox"])
-def test_each_input_goes_through_the_command_into_every_format(
+def test_the_command_converts_each_input_to_every_format(
     name: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     data = {
@@ -464,7 +464,7 @@ def test_each_input_goes_through_the_command_into_every_format(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_function_that_was_inlined_into_itself_is_in_the_chain_as_often_as_it_was(version: int) -> None:
+def test_a_function_inlined_into_itself_is_repeated_in_the_chain(version: int) -> None:
     """Two stacks have the chain, and a third one a part of it."""
     document = json.loads(firefox.write(made()))
     shared = document["shared"]

@@ -16,11 +16,11 @@ def wider(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 @given(st.recursive(LEAVES, wider, max_leaves=60))
-def test_what_is_written_in_pieces_is_what_json_writes(value: Any) -> None:
+def test_encodes_the_same_text_as_the_json_module(value: Any) -> None:
     assert encoded(value) == json.dumps(value, separators=(",", ":"))
 
 
-def test_long_lists_are_written_whole() -> None:
+def test_encodes_long_lists_completely() -> None:
     for count in (CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK):
         value = {"a": [{"b": n} for n in range(count)]}
         assert encoded(value) == json.dumps(value, separators=(",", ":"))

@@ -77,7 +77,7 @@ def add(stacks: Stacks, stack: Stack, values: list[int]) -> None:
 
 
 def by_pprof(tool: Path, path: Path) -> tuple[list[str], Stacks]:
-    """The sample types, and the samples as (path, address) of each frame with their values, as `pprof -raw` has."""
+    """Return the sample types, and the samples as (path, address) of each frame with values, from `pprof -raw`."""
     run = subprocess.run([str(tool), str(path)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     head, _, tables = run.stdout.partition("\nLocations\n")
@@ -106,7 +106,7 @@ def by_us(profile: Profile) -> tuple[list[str], Stacks]:
 
 
 @pytest.mark.parametrize("case", FORGED)
-def test_a_forged_text_is_what_pprof_reads(case: str, pprof: Path, tmp_path: Path) -> None:
+def test_reads_forged_texts_as_pprof_does(case: str, pprof: Path, tmp_path: Path) -> None:
     path = tmp_path / "in"
     path.write_text(FORGED[case])
     profile = read(path)
@@ -118,7 +118,7 @@ RECORDED = ["tcmalloc.heap", "gperftools.prof", "go-heap.txt", "go-goroutine.txt
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_recorded_file_is_what_pprof_reads(name: str, pprof: Path) -> None:
+def test_reads_recorded_files_as_pprof_does(name: str, pprof: Path) -> None:
     assert by_us(read(DATA / name)) == by_pprof(pprof, DATA / name)
 
 
@@ -138,7 +138,7 @@ def test_a_cpu_profile_is_read_in_words_of_either_width_and_order(
     assert (profile.period, profile.samples.values[1][0]) == (10_000_000, 60_000_000)
 
 
-def test_a_frame_of_the_signal_handler_that_nearly_all_stacks_have_is_left_out(pprof: Path, tmp_path: Path) -> None:
+def test_removes_the_frame_of_the_signal_handler(pprof: Path, tmp_path: Path) -> None:
     words = [0, 3, 0, 10_000, 0]
     for at in range(100):
         words += [1, 3, 0x401000 + at, 0x409009 if at else 0x408008, 0x402002]
@@ -150,7 +150,7 @@ def test_a_frame_of_the_signal_handler_that_nearly_all_stacks_have_is_left_out(p
 
 
 @pytest.mark.parametrize("name", ["jemalloc.heap", "jemalloc-accum.heap"])
-def test_jemalloc_is_unbiased_for_each_stack_and_its_threads_add_up(name: str) -> None:
+def test_jemalloc_is_unsampled_for_each_stack_and_threads_add_up(name: str) -> None:
     text = (DATA / name).read_text()
     profile = read(DATA / name)
     rate = 32768
@@ -175,7 +175,7 @@ def test_jemalloc_is_unbiased_for_each_stack_and_its_threads_add_up(name: str) -
     assert len(in_program) == len(profile.address)
 
 
-def test_jemalloc_threads_have_names_and_what_they_lack_stays_without_one() -> None:
+def test_jemalloc_threads_have_names_and_the_rest_has_none() -> None:
     profile = read(
         b"heap_v2/1\n  t*: 7: 700 [0: 0]\n  t0: 3: 300 [0: 0] the main one\n  t2: 2: 200 [0: 0]\n"
         b"@ 0x401001\n  t*: 7: 700 [0: 0]\n  t0: 3: 300 [0: 0] the main one\n  t2: 2: 200 [0: 0]\n"
@@ -188,7 +188,7 @@ def test_jemalloc_threads_have_names_and_what_they_lack_stays_without_one() -> N
     assert labels[0]["bytes"] == 100
 
 
-def test_jemalloc_without_a_sum_of_threads_is_summed() -> None:
+def test_sums_jemalloc_threads_without_a_total() -> None:
     profile = read(b"heap_v2/1\n@ 0x401001\n  t0: 3: 300 [0: 0]\n  t2: 2: 200 [0: 0]\n")
     assert [list(column) for column in profile.samples.values] == [[3, 2], [300, 200]]
 
@@ -210,7 +210,7 @@ def test_calls_that_were_inlined_are_a_chain() -> None:
     assert frames == (Frame("inner", "/a.go", 3, True), Frame("outer", "/a.go", 9))
 
 
-def test_a_goroutine_dump_is_still_told_by_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_goroutine_dump_is_still_recognized(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "in"
     path.write_text("goroutine 1 [running]:\nmain.main()\n")
     assert main(["profile", str(path)]) == 3
@@ -248,7 +248,7 @@ def test_heaps_become_pprof_by_default(tmp_path: Path) -> None:
         "a=b",
     ],
 )
-def test_a_line_that_tells_no_executable_mapping_tells_none(line: str) -> None:
+def test_ignores_lines_without_an_executable_mapping(line: str) -> None:
     assert memory_maps.entry(line) is None
 
 
@@ -289,7 +289,7 @@ def test_the_values_of_jemallocs_stacks_are_those_of_jeprof(name: str) -> None:
     assert len(lines) > 1
 
 
-def test_threads_of_go_whose_origin_is_unknown_are_counted() -> None:
+def test_counts_go_threads_of_unknown_origin() -> None:
     found = read(
         b"threadcreate profile: total 7\n6 @\n#\t0x0\n\n1 @ 0x401001 0x401002\n#\t0x401000\tmain.f+0x1\t/f.go:3\n"
     )

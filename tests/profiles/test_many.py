@@ -50,9 +50,7 @@ def paths(folder: Path) -> list[str]:
     return [str(folder / name) for name in ("a.pb.gz", "b.pb.gz", "c.txt", "d.pb")]
 
 
-def test_many_files_are_named_each_on_its_own_and_a_broken_one_costs_itself(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_file_does_not_affect_other_files(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = folder / "out"
     assert main(["profile", *paths(folder), "-o", str(out), "--json", "--jobs", "2"]) == 3
     said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
@@ -68,7 +66,7 @@ def test_many_files_are_named_each_on_its_own_and_a_broken_one_costs_itself(
     assert read(out / "d.pb").frames == read(out / "a.pb.gz").frames
 
 
-def test_what_a_reader_says_of_each_of_many_files_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_prints_the_notes_of_each_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     whole, odd, cut = tmp_path / "a.folded", tmp_path / "b.folded", tmp_path / "c.data"
     whole.write_text("main;f 3\n")
     odd.write_text("main;f 3\nno stack at all\nmain;g 4\n")
@@ -98,7 +96,7 @@ def test_many_files_open_each_binary_once(folder: Path, monkeypatch: pytest.Monk
     assert asked == [str(compiled()), "/gone/libvendor.so"]
 
 
-def test_files_of_one_name_keep_the_folders_that_differ(folder: Path) -> None:
+def test_files_of_one_name_keep_their_different_folders(folder: Path) -> None:
     for name in ("x", "y"):
         (folder / name).mkdir()
         (folder / name / "cpu.txt").write_text(f"{name} 1\n")
@@ -117,9 +115,7 @@ def test_one_file_into_a_folder_is_named_into_it(folder: Path, capfd: pytest.Cap
     assert "1 files" in capfd.readouterr().err
 
 
-def test_several_files_want_a_folder_and_never_overwrite_themselves(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_several_files_need_a_folder_and_are_not_overwritten(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", *paths(folder)]) == 2
     assert "-o is the folder" in capfd.readouterr().err
     assert main(["profile", *paths(folder), "-o", str(folder / "a.pb.gz")]) == 2
@@ -130,7 +126,7 @@ def test_several_files_want_a_folder_and_never_overwrite_themselves(
     assert main(["profile", "-", "-", "--merge", "-o", "x"]) == 2
 
 
-def test_each_file_is_judged_by_itself(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_fail_under_applies_to_each_file(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(folder / "a.pb.gz"), str(folder / "c.txt"), "--fail-under", "90", "--coverage"]) == 1
     said = capfd.readouterr()
     assert "a.pb.gz: 66.7 % named, under 90 %" in said.err
@@ -138,7 +134,7 @@ def test_each_file_is_judged_by_itself(folder: Path, capfd: pytest.CaptureFixtur
     assert "c.txt:\n" in said.out
 
 
-def test_files_that_were_asked_least_recently_are_closed_beyond_a_bound() -> None:
+def test_closes_the_least_recently_used_files() -> None:
     profile = program_profile(compiled())
     with Binaries() as binaries:
         profile.mappings += [profile.mappings[0]._replace(build_id="", path=f"/gone/{at}") for at in range(20)]
@@ -191,7 +187,7 @@ files.read_path = read_path
 
 
 @linux
-def test_several_processes_name_the_files_as_one_does(fleet: list[str], folder: Path) -> None:
+def test_several_processes_give_the_names_of_one_process(fleet: list[str], folder: Path) -> None:
     said = {}
     for jobs in ("1", "3"):
         found = named_by(COUNTED, *fleet, "-o", folder / jobs, "--json", "--jobs", jobs)
@@ -217,7 +213,7 @@ def test_several_processes_name_the_files_as_one_does(fleet: list[str], folder: 
         ("os._exit(7)", "23.pb.gz: the process for it ended with status 7"),
     ],
 )
-def test_a_process_that_is_lost_costs_one_file(fleet: list[str], folder: Path, how: str, words: str) -> None:
+def test_a_lost_process_costs_one_file(fleet: list[str], folder: Path, how: str, words: str) -> None:
     found = named_by(LOST.format(how=how), *fleet, "-o", folder / "out", "--jobs", "2")
     assert found.returncode == 3
     assert words in found.stderr
@@ -233,7 +229,7 @@ def test_a_process_that_is_lost_costs_one_file(fleet: list[str], folder: Path, h
 
 
 @linux
-def test_an_interrupt_ends_all_processes_and_leaves_nothing_half_written(fleet: list[str], folder: Path) -> None:
+def test_an_interrupt_ends_all_processes_and_leaves_no_partial_file(fleet: list[str], folder: Path) -> None:
     waits = "print('waiting', flush=True, file=sys.__stderr__); __import__('time').sleep(60)"
     script = f"import os, sys\nfrom whence.cli import main, profile_files as files\n{LOST.format(how=waits)}"
     out = folder / "out"
@@ -245,14 +241,14 @@ def test_an_interrupt_ends_all_processes_and_leaves_nothing_half_written(fleet: 
             assert run.poll() is None
         run.send_signal(signal.SIGINT)
         assert run.wait(20) == 130
-        assert run.stderr.read().endswith("whence: interrupted\n")  # nobody else has it open any more
+        assert run.stderr.read().endswith("whence: interrupted\n")  # all processes have closed it
     assert all(one.name.endswith(".pb.gz") and read(one) for one in out.iterdir())
     with pytest.raises(ProcessLookupError):
         os.killpg(run.pid, 0)
 
 
 @linux
-def test_where_there_are_no_more_processes_one_names_the_files(fleet: list[str], folder: Path) -> None:
+def test_one_process_names_the_files_if_forking_fails(fleet: list[str], folder: Path) -> None:
     script = """
 fork, forked = os.fork, []
 def refuse():
@@ -269,9 +265,7 @@ os.fork = refuse
 
 
 @linux
-def test_processes_are_told_from_one_another_where_the_caller_ignores_how_its_own_end(
-    fleet: list[str], folder: Path
-) -> None:
+def test_works_if_the_caller_ignores_sigchld(fleet: list[str], folder: Path) -> None:
     script = f"import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{COUNTED}"
     found = named_by(script, *fleet, "-o", folder / "out", "--jobs", "2")
     assert (found.returncode, found.stderr.count("forked")) == (3, 2)
@@ -280,7 +274,7 @@ def test_processes_are_told_from_one_another_where_the_caller_ignores_how_its_ow
 
 
 @linux
-def test_where_another_thread_is_at_work_one_process_names_the_files(fleet: list[str], folder: Path) -> None:
+def test_one_process_names_the_files_if_other_threads_run(fleet: list[str], folder: Path) -> None:
     busy = "import _thread, time\n_thread.start_new_thread(time.sleep, (60,))\n"
     found = named_by(COUNTED + busy, *fleet, "-o", folder / "out", "--jobs", "2")
     assert "forked" not in found.stderr
@@ -290,7 +284,7 @@ def test_where_another_thread_is_at_work_one_process_names_the_files(fleet: list
 # merging
 
 
-def test_merging_adds_equal_samples_of_a_file_wherever_it_lay() -> None:
+def test_merging_adds_equal_samples_at_different_load_addresses() -> None:
     first, other = Profile.of(made()), made()
     moved = other.mappings[1]
     other.mappings[1] = moved._replace(start=moved.start + 0x5000, limit=moved.limit + 0x5000)
@@ -317,7 +311,7 @@ def test_merging_keeps_labels_types_and_memory_of_processes_apart() -> None:
     assert merge([]).sample_types == []
 
 
-def test_merging_keeps_times_where_all_profiles_have_them() -> None:
+def test_merging_keeps_times_if_all_profiles_have_them() -> None:
     one, two = profile_of([(["a"], 2)]), profile_of([(["b"], 1), (["a"], 1)])
     one.samples.timeline = Timeline(array("I", [0, 0]), array("q", [5, 7]), [array("q", [1, 1])])
     two.samples.timeline = Timeline(array("I", [1, 0]), array("q", [6, 8]), [array("q", [1, 1])])
@@ -365,7 +359,7 @@ def test_a_difference_can_be_normalized() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(names, st.integers(1, 9))))
-def test_a_profile_less_itself_is_nothing(stacks: list[tuple[list[str], int]]) -> None:
+def test_the_difference_of_a_profile_to_itself_is_empty(stacks: list[tuple[list[str], int]]) -> None:
     profile = profile_of(stacks)
     for normalize in (False, True):
         found = diff(profile, profile, normalize=normalize)
@@ -392,7 +386,7 @@ def test_two_builds_compare_by_function_and_file(file: bool) -> None:
     assert folded.write(found) == "[app] 0\nmain;work 6\n"
 
 
-def test_functions_of_one_name_in_two_files_stay_apart() -> None:
+def test_functions_of_one_name_in_two_files_stay_separate() -> None:
     def profile(*files: str) -> Profile:
         made = Profile([SampleType("samples", "count")])
         for file in files:
@@ -413,7 +407,7 @@ def test_profiles_without_a_common_type_do_not_compare() -> None:
 
 
 @pytest.mark.parametrize("format", [*formats.WRITTEN, formats.PAGE])
-def test_every_format_can_hold_a_difference(format: str) -> None:
+def test_every_format_can_store_a_difference(format: str) -> None:
     found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 2)])))
     assert formats.to_bytes(found, format, "x")
 
@@ -426,7 +420,7 @@ def test_pprof_and_tables_have_negative_values() -> None:
     ]  # fmt: skip
 
 
-def test_the_table_of_a_difference_has_shares_of_what_there_was() -> None:
+def test_the_table_of_a_difference_has_shares_of_the_base() -> None:
     found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)])))
     lines = str(top.top(found)).splitlines()
     assert lines[0] == "type0: -2 (-28.6%) since 7, in 3 functions"
@@ -442,7 +436,7 @@ def test_the_first_mapping_of_a_difference_is_a_file() -> None:
     assert [one.path for one in diff(made, made).mappings] == ["/opt/app", "[kernel.kallsyms]_text"]
 
 
-def test_speedscope_has_what_grew_and_what_shrank() -> None:
+def test_speedscope_has_profiles_of_growth_and_decline() -> None:
     found = diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)]))
     grown, shrunk = json.loads(speedscope.write(found))["profiles"]
     assert (grown["name"], grown["weights"]) == ("type0", [5])
@@ -480,7 +474,7 @@ def test_a_notebook_shows_the_flame_graph() -> None:
     assert "&lt;!doctype html&gt;" in shown
 
 
-def test_what_a_file_answered_is_kept_for_the_next_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caches_chains_for_the_next_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def noted(binary: Any, vaddrs: Any, **options: Any) -> Any:
@@ -498,7 +492,7 @@ def test_what_a_file_answered_is_kept_for_the_next_profile(monkeypatch: pytest.M
     assert all(first.frames)
 
 
-def test_a_file_of_a_single_profile_is_closed_once_all_its_mappings_are_named() -> None:
+def test_closes_a_file_after_its_last_mapping() -> None:
     first, second = program_profile(compiled()), program_profile(compiled())
     where = first.mappings[0]
     first.mappings += [Mapping(0, 0, where.file_offset, where.path, where.build_id), Mapping(path="/gone")]
@@ -506,14 +500,14 @@ def test_a_file_of_a_single_profile_is_closed_once_all_its_mappings_are_named() 
     with Binaries(once=True) as binaries:
         reports = naming.name(first, binaries)
         assert binaries.searches == []
-        naming.name(second, binaries)  # whoever asks once more has it opened once more
+        naming.name(second, binaries)  # opens the file again
     assert [(one.path, one.locations) for one in reports] == [(str(compiled()), 3)]
     assert all(first.frames[:2])
     assert all(second.frames)
 
 
 def test_names_more_vaddrs_than_the_cache_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A profile that asks for some places a second time and for more new ones than there is room for."""
+    """Name some addresses a second time, and more new addresses than the cache can hold."""
     with Binaries(remember=True) as binaries:
         first, second = (program_profile(compiled()) for _ in range(2))
         first.address.pop()
@@ -543,7 +537,7 @@ def test_frames_stay_columns_until_they_are_read() -> None:
     assert again == written
 
 
-def test_a_file_that_can_not_be_written_costs_only_itself(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_file_does_not_affect_other_files(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = folder / "out"
     (out / "a.pb.gz").mkdir(parents=True)
     assert main(["profile", str(folder / "a.pb.gz"), str(folder / "d.pb"), "-o", str(out), "--json"]) == 3
@@ -552,7 +546,7 @@ def test_a_file_that_can_not_be_written_costs_only_itself(folder: Path, capfd: p
     assert read(out / "d.pb").frames[0][-1].function == "main"
 
 
-def test_a_pipe_without_a_writer_costs_only_itself(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_without_a_writer_does_not_affect_other_files(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(folder / "pipe")
     out = folder / "out"
     assert main(["profile", str(folder / "pipe"), str(folder / "d.pb"), "-o", str(out), "--json"]) == 3

@@ -1,4 +1,4 @@
-"""What is no profile is told apart by name, with one line that says what it is and what to do."""
+"""Formats that are not profiles are recognized, with one line that names the format and a remedy."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_an_error_for_a_file_that_is_not_a_profile_is_one_line_with_its_name(
+def test_names_formats_that_are_not_profiles_with_a_remedy(
     case: str, pack: object, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     data, what, remedy = CASES[case]
@@ -94,7 +94,7 @@ def test_an_error_for_a_file_that_is_not_a_profile_is_one_line_with_its_name(
 
 
 @pytest.mark.parametrize("format", ["top", "json", "arrow"])
-def test_what_is_written_for_people_and_programs_is_told_by_name_when_it_is_given_back(format: str) -> None:
+def test_recognizes_its_own_tables(format: str) -> None:
     if format == "arrow":
         pytest.importorskip("pyarrow")
     profile, _ = formats.read(b"main;f 3\nmain;g 4\n")
@@ -102,7 +102,7 @@ def test_what_is_written_for_people_and_programs_is_told_by_name_when_it_is_give
         formats.read(formats.to_bytes(profile, format))
 
 
-def test_a_folder_of_instruments_is_told_by_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_recognizes_a_folder_of_instruments(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "form.template").write_bytes(b"bplist00")
     assert main(["profile", str(tmp_path)]) == 3
     assert "Instruments" in capfd.readouterr().err
@@ -122,16 +122,16 @@ def test_a_folder_of_instruments_is_told_by_name(tmp_path: Path, capfd: pytest.C
         "app 1 1.0: 1 cycles:\n\t1d6 f (/bin/app)\n",
     ],
 )
-def test_a_profile_that_begins_much_alike_is_read(text: str) -> None:
+def test_reads_profiles_that_start_like_other_formats(text: str) -> None:
     assert len(formats.read(text.encode())[0].samples) == 1
 
 
-def test_a_member_of_otlp_tells_it_from_other_json() -> None:
+def test_recognizes_otlp_by_a_member() -> None:
     with pytest.raises(ProfileError, match="one dictionary"):
         formats.read(b'{"resourceProfiles":[{"scopeProfiles":[]}],"exporter":1,"shared":{},"profiles":[]}')
 
 
-def test_a_text_that_is_no_profile_is_said_to_be_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_text_that_is_not_a_profile(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "README.md"
     path.write_text("# whence\n\nFrom address to source.\n\nIt names what runs.\n")
     assert main(["profile", str(path)]) == 3

@@ -68,7 +68,7 @@ FORMS = {"binary": lambda: message().SerializeToString(), "json": lambda: as_jso
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_both_forms_are_read_alike(form: str) -> None:
+def test_reads_both_forms_equally(form: str) -> None:
     profile = otlp.read(FORMS[form]())
     assert profile.sample_types == [SampleType("cpu", "nanoseconds"), SampleType("samples", "count")]
     assert profile.mappings[1] == Mapping(0x400000, 0x500000, 0x1000, "/bin/app", BUILD_ID)
@@ -82,14 +82,14 @@ def test_both_forms_are_read_alike(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_profile_is_written_as_it_was_read(form: str) -> None:
+def test_writes_a_profile_as_it_was_read(form: str) -> None:
     data = FORMS[form]()
     out = otlp.write(otlp.read(data))
     assert out == data if form == "binary" else json.loads(out) == json.loads(data)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_naming_changes_lines_functions_and_strings_and_nothing_else(form: str) -> None:
+def test_naming_changes_only_lines_functions_and_strings(form: str) -> None:
     json_format = pytest.importorskip("google.protobuf.json_format")
     profile = otlp.read(FORMS[form]())
     profile.name(0, (Frame("leaf", "/src/b.c", 3, True), Frame("readable", "", 4)))
@@ -144,7 +144,7 @@ def test_a_profile_from_pprof_is_written_as_otlp_that_others_read(json_form: boo
     assert again.mappings[1:] == through.mappings
 
 
-def test_gzip_and_the_form_are_told_by_the_bytes() -> None:
+def test_recognizes_gzip_and_the_form_by_the_bytes() -> None:
     binary, text = FORMS["binary"](), FORMS["json"]()
     assert {formats.read(one)[1] for one in (binary, text, gz.deflated(binary))} == {"otlp"}
     assert otlp.read(gz.deflated(binary)).frames == otlp.read(text).frames
@@ -193,7 +193,7 @@ def test_rejects_json_that_is_not_a_profile() -> None:
             otlp.read(text)
 
 
-def test_every_cut_of_a_binary_profile_is_an_error_of_ours_or_a_profile() -> None:
+def test_truncated_binary_profiles_raise_profile_error_or_are_read() -> None:
     data = message().SerializeToString()
     for size in range(len(data)):
         profile = survives(otlp.read, data[:size], refused=ProfileError)
@@ -202,7 +202,7 @@ def test_every_cut_of_a_binary_profile_is_an_error_of_ours_or_a_profile() -> Non
 
 
 @pytest.mark.parametrize("json_form", [False, True])
-def test_the_process_a_resource_tells_is_a_label_of_its_samples(json_form: bool) -> None:
+def test_the_process_of_a_resource_is_a_label_of_its_samples(json_form: bool) -> None:
     data = message()
     attributes = data.resource_profiles[0].resource.attributes
     attributes.add(key="process.pid").value.int_value = 4242
@@ -221,7 +221,7 @@ def test_the_process_a_resource_tells_is_a_label_of_its_samples(json_form: bool)
 
 
 @pytest.mark.parametrize("json_form", [False, True])
-def test_stacks_that_samples_share_are_not_taken_apart(json_form: bool) -> None:
+def test_samples_share_stacks(json_form: bool) -> None:
     """A stack of a thousand locations in ten thousand samples: ten million places in eleven thousand numbers."""
     data = message()
     data.dictionary.stack_table[1].location_indices.extend([1, 2] * 500)
@@ -229,12 +229,12 @@ def test_stacks_that_samples_share_are_not_taken_apart(json_form: bool) -> None:
     for value in range(10_000):
         cpu.samples.add(stack_index=1, values=[value])
     samples = otlp.read(as_json(data) if json_form else data.SerializeToString()).samples
-    assert len(samples) == 10_002  # the one that counts samples is one with the first of its stack
+    assert len(samples) == 10_002  # the sample of the other type is joined with the first sample of its stack
     assert len(samples.stack) == 1004
     assert len(samples.locations(5000)) == 1002
 
 
-def test_json_text_is_passed_on_but_for_what_changes() -> None:
+def test_copies_json_text_except_for_changes() -> None:
     text = """ {"resourceProfiles" : [ ], "new" : [1, {"a": 2.50}],
   "dictionary": {"stringTable": [ "" ], "locationTable": [{}, {"address": "4096", "odd": 1.0e2}], "other": 7 } }\n"""
     profile = otlp.read(text.encode())
@@ -260,12 +260,12 @@ def test_json_text_is_passed_on_but_for_what_changes() -> None:
         '{"resourceProfiles": [{"scopeProfiles": [{"profiles": [{"samples": [{"values": ["x"]}]}]}]}]}',
     ],
 )  # fmt: skip
-def test_json_that_breaks_a_rule_is_an_error_of_ours(text: str) -> None:
+def test_malformed_json_raises_profile_error(text: str) -> None:
     with pytest.raises(ProfileError):
         otlp.read(text.encode())
 
 
-def test_half_of_a_surrogate_pair_in_json_becomes_a_replacement_and_everything_can_be_written() -> None:
+def test_half_of_a_surrogate_pair_becomes_a_replacement_character() -> None:
     """JSON can write what UTF-8 can't: "\\ud800"."""
     document = json.loads(as_json(message()))
     document["dictionary"]["stringTable"][3] = "/bin/app\ud800"

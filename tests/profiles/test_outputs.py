@@ -41,7 +41,7 @@ def test_a_recursive_function_counts_once_in_its_total() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(names, st.integers(1, 9))))
-def test_selfs_add_up_to_the_whole_of_all_stacks_that_have_frames(
+def test_self_values_add_up_to_the_total(
     names_and_values: list[tuple[list[str], int]],
 ) -> None:
     found = top.top(profile_of(names_and_values), 0)
@@ -97,7 +97,7 @@ def test_arrow_has_a_row_for_each_sample_with_its_frames() -> None:
     assert (second[0]["reason"], second[0]["binary"], second[0]["address"]) == (REASON, "libz.so.1", 0x700F20)
 
 
-def test_arrow_has_a_row_for_each_moment_where_times_are_known() -> None:
+def test_arrow_has_a_row_for_each_event_if_times_are_known() -> None:
     pytest.importorskip("pyarrow")
     table = perf_profile().to_arrow()
     assert table["time"].to_pylist() == [10_000_300_000, 10_000_100_000, 10_000_200_000]
@@ -109,7 +109,7 @@ def perf_profile() -> Profile:
     return Profile.of(perf.read(TWO_THREADS))
 
 
-def test_perf_text_keeps_when_each_sample_was_taken_and_what_was_lost() -> None:
+def test_perf_text_has_times_and_lost_samples() -> None:
     profile = perf.read(TWO_THREADS + TWO_THREADS.replace(" 10.0", " 11.0"))
     timeline = profile.samples.timeline
     assert timeline is not None
@@ -123,7 +123,7 @@ def test_perf_text_keeps_when_each_sample_was_taken_and_what_was_lost() -> None:
     ]
 
 
-def test_a_filter_keeps_the_times_of_what_it_keeps() -> None:
+def test_filtering_keeps_times() -> None:
     profile = perf_profile().filter(lambda sample: "main" in sample.functions)
     timeline = profile.samples.timeline
     assert timeline is not None
@@ -153,7 +153,7 @@ def test_firefox_has_the_stacks_with_inlined_calls_files_and_categories() -> Non
     assert document["threads"][0]["samples"]["weightType"] == "tracing-ms"
 
 
-def test_firefox_has_threads_processes_times_and_what_was_lost() -> None:
+def test_firefox_has_threads_processes_times_and_lost_samples() -> None:
     document = json.loads(firefox.write(perf_profile()))
     threads = document["threads"]
     assert [(one["name"], one["pid"], one["tid"], one["isMainThread"]) for one in threads] == [
@@ -186,13 +186,13 @@ def test_firefox_says_kernel_and_generated_code_by_category() -> None:
         ("go/id", breakpad.UNKNOWN),
     ],
 )
-def test_a_build_id_becomes_the_id_that_firefox_knows_files_by(build_id: str, debug_id: str) -> None:
+def test_converts_a_build_id_to_a_debug_id(build_id: str, debug_id: str) -> None:
     assert breakpad.debug_id(build_id) == debug_id
     if len(build_id) == 40:
         assert breakpad.build_id(debug_id) == build_id[:32]
 
 
-def test_speedscope_is_in_order_of_time_where_times_are_known() -> None:
+def test_speedscope_is_in_order_of_time_if_times_are_known() -> None:
     document = json.loads(speedscope.write(perf_profile()))
     names = [one["name"] for one in document["shared"]["frames"]]
     found = {one["name"]: one for one in document["profiles"]}
@@ -219,19 +219,19 @@ def test_the_ending_chooses_firefox_and_gzip(tmp_path: Path, ending: str) -> Non
 
 
 @pytest.mark.parametrize("format", formats.WRITTEN)
-def test_each_format_can_hold_an_empty_profile_and_one_without_types(format: str) -> None:
+def test_each_format_can_store_an_empty_profile(format: str) -> None:
     for profile in (Profile(), Profile([SampleType("samples", "count")]), Profile.of(folded.read("a;b 1\n"))):
         assert isinstance(formats.to_bytes(profile, format, "x"), bytes)
 
 
 @pytest.mark.parametrize("format", formats.WRITTEN)
-def test_each_format_can_hold_names_that_are_not_utf8(format: str) -> None:
+def test_each_format_can_store_names_that_are_not_utf8(format: str) -> None:
     profile = Profile.of(folded.read(b"a\xff;b\x00c\xed\xa0\x80 1\n".decode("utf-8", "surrogateescape")))
     profile.reasons[profile.location(NO_MAPPING, 5)] = "why\udcff"
     assert formats.to_bytes(profile, format, "x\udcff")
 
 
-def test_the_front_end_of_firefox_profiler_opens_what_is_written(tmp_path: Path) -> None:
+def test_the_firefox_profiler_opens_the_output(tmp_path: Path) -> None:
     path = tmp_path / "made.json"
     formats.write(perf_profile(), path, "firefox")
     with FrontEnd() as front_end:

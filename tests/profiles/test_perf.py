@@ -22,7 +22,7 @@ def test_samples_with_equal_stacks_are_added_up_and_each_event_is_a_sample_type(
     assert profile.samples.labels[0] == (Label("comm", "my app"), Label("pid", number=42), Label("tid", number=43))
 
 
-def test_offsets_in_files_are_placed_where_nothing_else_is_and_callers_point_into_the_call() -> None:
+def test_offsets_get_made_up_ranges_and_callers_point_into_the_call() -> None:
     profile = perf.read(OFFSETS)
     app, libc, kernel = profile.mappings
     assert profile.address[0] - app.start == 0x11D6
@@ -32,7 +32,7 @@ def test_offsets_in_files_are_placed_where_nothing_else_is_and_callers_point_int
     assert profile.frames == [(Frame("outer"),), (), (Frame("do_idle"),)]
 
 
-def test_mapping_events_place_runtime_addresses_and_offsets_alike() -> None:
+def test_mapping_events_place_runtime_addresses_and_offsets() -> None:
     profile = perf.read(MAPPED)
     assert profile.mappings == [
         Mapping(0x55D000, 0x55E000, 0x1000, "/bin/app"),
@@ -41,7 +41,7 @@ def test_mapping_events_place_runtime_addresses_and_offsets_alike() -> None:
     assert list(zip(profile.mapping, profile.address)) == [(0, 0x55D0E4), (1, 0x7F122F), (1, 0x7F1234)]
 
 
-def test_runtime_addresses_without_mapping_events_stay_as_they_are() -> None:
+def test_runtime_addresses_without_mapping_events_are_unchanged() -> None:
     profile = perf.read("app 1 1.0: 1 cycles:\n\t7f1234567890 [unknown] (/lib/z.so)\n\t401000 f (/bin/app)\n")
     assert profile.mappings == [Mapping(path="/lib/z.so"), Mapping(path="/bin/app")]
     assert list(profile.address) == [0x7F1234567890, 0x400FFF]
@@ -58,14 +58,14 @@ def test_inlined_calls_and_source_lines_make_one_location() -> None:
     assert profile.frames == [(Frame("inner", "a.c", 3, True), Frame("outer", "b.c", 4))]
 
 
-def test_a_newer_mapping_takes_the_place_of_the_one_it_covers() -> None:
+def test_a_newer_mapping_replaces_the_mapping_it_covers() -> None:
     event = "app 1 1.0: PERF_RECORD_MMAP2 1/1: [{}(0x1000) @ 0 08:01 7 0]: r-xp {}\n"
     text = event.format("0x1000", "/old") + event.format("0x1000", "/new") + "app 1 1.0: 1 cycles:\n\t1010 f (/new)\n"
     profile = perf.read(text)
     assert profile.mappings[profile.mapping[0]].path == "/new"
 
 
-def test_an_unknown_place_has_no_mapping() -> None:
+def test_an_unknown_file_has_no_mapping() -> None:
     assert list(perf.read("app 1 1.0: 1 cycles:\n\t5d [unknown] ([unknown])\n").mapping) == [NO_MAPPING]
 
 
@@ -81,13 +81,13 @@ def test_the_profile_can_be_written_as_pprof() -> None:
     assert again.mappings == profile.mappings
 
 
-def test_perf_text_is_told_from_folded_stacks() -> None:
+def test_distinguishes_perf_text_from_folded_stacks() -> None:
     assert perf.looks_like(OFFSETS)
     assert perf.looks_like(MAPPED)
     assert not perf.looks_like("main;work 3\n")
 
 
-def test_a_line_that_is_neither_header_nor_frame_is_counted_and_the_rest_is_read() -> None:
+def test_counts_other_lines_and_reads_the_rest() -> None:
     with pytest.raises(
         ProfileError, match=r"perf line 1: expected a sample's command, pid, time and event, found what is this"
     ):
@@ -99,8 +99,8 @@ def test_a_line_that_is_neither_header_nor_frame_is_counted_and_the_rest_is_read
     assert sum(profile.samples.values[0]) == 4
 
 
-def test_headers_without_a_time_start_samples_whether_frames_follow_or_not() -> None:
-    """perf script -F comm,tid,event,ip,sym,dso of samples with call graphs, without any, and of one line."""
+def test_headers_without_a_time_start_samples() -> None:
+    """The options are -F comm,tid,event,ip,sym,dso; samples have call graphs, nothing, or one line."""
     header = "node-v011 31912 cpu-clock: \n"
     profile = perf.read(header + "\n" + header + "\t1d6 f+0x1 (/bin/app)\n\n")
     assert (profile.skipped, profile.samples.values[0].tolist()) == (0, [1])
@@ -143,7 +143,7 @@ def test_headers_may_have_any_of_perfs_fields(form: str) -> None:
     assert len(profile.sample_types) == (2 if "cpu" in FORMS[form] else 1)
 
 
-def test_frames_may_come_without_their_files() -> None:
+def test_reads_frames_without_files() -> None:
     profile = perf.read(("find \n" + FRAMES.format("", "+0x41")) * 2)
     assert [frames[0].function for frames in profile.frames] == ["__ext4_check_dir_entry", "__open64_nocancel"]
     profile = perf.read("find \n\tffffffff8179731a\n\t           fd001\n")
@@ -151,7 +151,7 @@ def test_frames_may_come_without_their_files() -> None:
     assert profile.frames == [(), ()]
 
 
-def test_other_things_among_the_frames_are_passed_over() -> None:
+def test_ignores_other_lines_between_frames() -> None:
     """-F +insn, +srcline of what has no lines, +srccode, +iregs, +brstackinsn."""
     text = (
         "app 1 1.0: 1 cycles: \n\t1d6 outer+0x16 (/bin/app)\n  main.c:12 (discriminator 3)\n|12   return x;\n"
@@ -178,7 +178,7 @@ def test_other_things_among_the_frames_are_passed_over() -> None:
         ("_ZN3foo3barE", "[vdso]"),
     ],
 )
-def test_names_and_files_may_hold_blanks_and_brackets(name: str, file: str) -> None:
+def test_names_and_files_may_have_blanks_and_brackets(name: str, file: str) -> None:
     profile = perf.read(f"app 1 1.0: 1 cycles:\n\t1d6 {name}+0x12 ({file})\n\t2d6 {name} ({file})\n")
     assert [frames[0].function for frames in profile.frames] == [name, name]
     assert {one.path for one in profile.mappings} == {file}
@@ -189,8 +189,8 @@ app 42 81.1: PERF_RECORD_MMAP2 42/42: [0x7f1000000000(0x150000) @ 0x26000 08:01 
 """
 
 
-def test_offsets_in_a_large_program_that_is_not_moved_are_not_taken_for_addresses() -> None:
-    """As Go makes them. Its code is larger than the address it is loaded at: both readings lie inside the mapping."""
+def test_distinguishes_large_offsets_from_runtime_addresses() -> None:
+    """As Go makes them. Its code is larger than the address it is loaded at: both readings are inside the mapping."""
     text = EVENTS + "app 42 81.3: 1 cycles:\n\t450000 [unknown] (/bin/go-program)\n"
     assert list(perf.read(text).address) == [0x450000 + 0x400000]
     since = text + "\t30000 [unknown] (/lib/libc.so.6)\n"
@@ -209,7 +209,7 @@ def test_samples_of_one_line_have_runtime_addresses() -> None:
 
 
 def test_a_thread_has_the_memory_of_its_process() -> None:
-    """perf script prints the thread alone, unless it is asked for both."""
+    """Threads are looked up, as perf script prints only them by default."""
     text = EVENTS + EVENTS.replace("42", "9").replace("0x7f1000000000", "0x7f2000000000")
     text += "app 42 81.2: PERF_RECORD_FORK(42:43):(42:42)\napp 43 81.3: 1 cycles:\n\t30000 [unknown] (/lib/libc.so.6)\n"
     profile = perf.read(text)
@@ -238,7 +238,7 @@ def test_the_kernels_mapping_has_the_address_of_its_first_symbol() -> None:
     ["a" + " " * 50_000 + "b", "a " * 25_000, "1/1 [0] " * 6_000, "\t1d6 " + "(a) " * 12_000 + "x",
      "\t1d6 " + " (" * 25_000, "\t1 " + "+0x1" * 12_000 + " x", " " * 50_000 + "x:1", "a;b" + " " * 50_000 + "x"],
 )  # fmt: skip
-def test_a_long_line_of_nonsense_costs_no_time(line: str) -> None:
+def test_a_long_line_of_nonsense_is_skipped_quickly(line: str) -> None:
     began = time.process_time()
     for reader in (perf, folded):
         survives(reader.read, line, refused=ProfileError)

@@ -33,7 +33,7 @@ def top(data: bytes, number: int) -> list[bytes]:
     return [found.raw(i) for i in range(len(found))]
 
 
-def test_a_profile_is_read_with_its_mappings_locations_frames_samples_and_labels() -> None:
+def test_reads_mappings_locations_frames_samples_and_labels() -> None:
     profile = pprof.read(forge.small())
     assert profile.sample_types == [SampleType("cpu", "nanoseconds")]
     assert profile.mappings == [Mapping(0x400000, 0x500000, 0x1000, "/bin/app", "ab12")]
@@ -46,12 +46,12 @@ def test_a_profile_is_read_with_its_mappings_locations_frames_samples_and_labels
     assert samples.labels == [(Label("thread", "main"),), ()]
 
 
-def test_a_profile_without_new_names_is_written_byte_for_byte() -> None:
+def test_writes_a_profile_without_new_names_byte_for_byte() -> None:
     data = forge.small(wire.payload(99, b"from the future"))
     assert pprof.write(pprof.read(data)) == data
 
 
-def test_naming_changes_locations_functions_strings_and_mapping_flags_and_nothing_else() -> None:
+def test_naming_changes_only_locations_functions_strings_and_flags() -> None:
     data = forge.small(wire.payload(99, b"from the future"))
     profile = pprof.read(data)
     leaf = Frame("leaf", "/src/b.c", 3, True, start_line=2)
@@ -67,7 +67,7 @@ def test_naming_changes_locations_functions_strings_and_mapping_flags_and_nothin
     assert again.frames == [(leaf, Frame("outer", "", 4)), (INNER, OUTER), ()]
 
 
-def test_new_frames_replace_the_old_and_leave_the_other_fields_of_a_location() -> None:
+def test_new_frames_replace_only_the_lines_of_a_location() -> None:
     profile = pprof.read(forge.small())
     profile.name(1, (Frame("other", "", 1),))
     out = pprof.write(profile)
@@ -83,7 +83,7 @@ def test_a_function_named_in_many_locations_is_written_once() -> None:
     assert len(top(pprof.write(profile), 5)) == 3
 
 
-def test_locations_with_one_chain_between_them_are_written_as_those_with_equal_ones() -> None:
+def test_shared_and_equal_chains_are_written_equally() -> None:
     shared, equal = pprof.read(forge.small()), pprof.read(forge.small())
     chain = (INNER, OUTER)
     for location in range(3):
@@ -125,7 +125,7 @@ def test_ids_may_be_sparse_and_in_any_order() -> None:
     assert list(profile.mapping) == [0, 1]
 
 
-def test_gzip_of_several_members_is_read_and_written_as_one() -> None:
+def test_reads_gzip_of_several_members_and_writes_one() -> None:
     data = forge.small()
     packed = gz.deflated(data[:50]) + gz.deflated(data[50:])
     assert zlib.decompress(pprof.write(pprof.read(packed)), 31) == data
@@ -170,13 +170,13 @@ def test_truncated_profiles_raise_profile_error_or_are_read() -> None:
             survives(len, profile.samples, refused=())
 
 
-def test_gzip_of_very_many_members_costs_what_its_size_justifies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_for_many_gzip_members_is_bounded_by_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = bytes(range(256)) * 100
     packed = b"".join(gzip.compress(plain[at : at + 8]) for at in range(0, len(plain), 8))
     original, read = zlib.decompressobj, []
 
     class Counting:
-        """zlib's own, which copies what it is handed behind the end of its member."""
+        """The decompressor of zlib, which copies the data after the end of its member."""
 
         def __init__(self, wbits: int) -> None:
             self.real = original(wbits=wbits)
@@ -235,7 +235,7 @@ def test_locations_are_written_as_their_schema_says() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_samples_are_looked_at_in_parts_with_one_result(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+def test_checks_samples_in_parts_with_one_result(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     data = pprof.encoded(made())
     once = pprof.read(data)
     monkeypatch.setattr(pprof, "PART_BYTES", 16)

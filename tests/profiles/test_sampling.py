@@ -53,7 +53,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def total(profile: profiles.Profile, function: str, type: int = 1) -> int:
-    """A value of all samples with a function."""
+    """Return the sum of a value over all samples with a function."""
     return sum(
         profile.samples.values[type][at]
         for at in range(len(profile.samples))
@@ -105,7 +105,7 @@ def test_the_command_writes_any_format(program: Path, tmp_path: Path, name: str)
     assert b"__libc_pause" in (tmp_path / "page.html").read_bytes()
 
 
-def test_a_process_that_ends_is_a_profile_until_then(program: Path) -> None:
+def test_samples_until_the_process_ends(program: Path) -> None:
     child = subprocess.Popen([program, "120"], stdout=subprocess.PIPE)
     assert child.stdout is not None
     with child.stdout:
@@ -116,7 +116,7 @@ def test_a_process_that_ends_is_a_profile_until_then(program: Path) -> None:
     assert 0 <= total(profile, "_start", 0) - total(profile, "main", 0) <= 2  # exit() has _start for its caller alone
 
 
-def test_the_first_sample_is_taken_however_late_it_is(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_always_takes_the_first_sample(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _: None, time_ns=time.time_ns)
     with running([program, "1000000"]) as (pid, _):
@@ -125,7 +125,7 @@ def test_the_first_sample_is_taken_however_late_it_is(program: Path, monkeypatch
     assert total(profile, "nap", 0) == 1
 
 
-def test_options_of_a_profile_go_with_sampling(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sampling_accepts_the_options_of_profile(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running([program, "1000000"]) as (pid, _):
         assert main(["pid", str(pid), "-o", "x.pb.gz"]) == 2
         assert "goes with --every or --for" in capsys.readouterr().err
@@ -140,6 +140,6 @@ def test_options_of_a_profile_go_with_sampling(program: Path, capsys: pytest.Cap
         profiles.sample(pid)
 
 
-def test_where_no_thread_may_be_stopped_there_is_an_error_with_the_remedy() -> None:
+def test_an_error_with_a_remedy_if_no_thread_can_be_stopped() -> None:
     with pytest.raises(WhenceError, match="could be stopped: a process can't trace itself"):
         profiles.sample(whence.Process(os.getpid()), seconds=1)

@@ -20,7 +20,7 @@ def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places
     assert folded.write(made(), 0) == "main;libz.so.1+0x1f20 1\nmain;work;inner<1:2> 2\n"
 
 
-def test_folded_stacks_are_read_again_whatever_names_hold_and_where_there_is_no_stack() -> None:
+def test_folded_stacks_round_trip_with_any_name() -> None:
     profile = ProfileData([SampleType("samples", "count")])
     profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("\x07a\0b\x1b[2J"),))], [3])
     profile.samples.add([], [4])
@@ -31,7 +31,7 @@ def test_folded_stacks_are_read_again_whatever_names_hold_and_where_there_is_no_
 
 
 @pytest.mark.parametrize("format", [one for one in (*formats.WRITTEN, formats.PAGE) if one != "arrow"])
-def test_a_lone_surrogate_that_json_told_is_written_in_every_format(format: str) -> None:
+def test_every_format_can_store_a_lone_surrogate(format: str) -> None:
     text = json.dumps(
         {
             "$schema": "https://www.speedscope.app/file-format-schema.json",
@@ -46,7 +46,7 @@ def test_a_lone_surrogate_that_json_told_is_written_in_every_format(format: str)
         assert b"f" in data
 
 
-def test_folded_stacks_name_each_location_once_however_many_samples_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folded_stacks_format_each_location_once(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = ProfileData([SampleType("samples", "count")])
     locations = [profile.location(NO_MAPPING, 0, (Frame(f"f{at}"),)) for at in range(3)]
     for at in range(300):
@@ -96,7 +96,7 @@ def test_speedscope_gets_a_profile_for_each_sample_type() -> None:
     assert cpu["endValue"] == 100
 
 
-def test_speedscope_has_one_frame_for_a_function_whatever_its_lines() -> None:
+def test_speedscope_has_one_frame_for_all_lines_of_a_function() -> None:
     profile = ProfileData([SampleType("samples", "count")], [Mapping(path="/bin/app"), Mapping(path="/bin/other")])
     places = [
         profile.location(0, at, (Frame("main", "/src/a.c", line, start_line=20),)) for at, line in ((1, 22), (2, 25))
@@ -127,12 +127,12 @@ FOLDED = {
 
 
 @pytest.mark.parametrize("tool", FOLDED)
-def test_folded_stacks_of_other_tools_come_out_as_they_went_in(tool: str) -> None:
+def test_folded_stacks_of_other_tools_round_trip(tool: str) -> None:
     profile, format = formats.read(FOLDED[tool].encode())
     assert format == "folded"
     assert folded.write(profile) == FOLDED[tool]
 
 
-def test_folded_stacks_with_other_line_ends_and_a_mark_in_front_are_read() -> None:
+def test_reads_folded_stacks_with_other_line_ends_and_a_byte_order_mark() -> None:
     profile, _ = formats.read("\ufeffa;b\t17\r\nc 1.5\r\n\r\n".encode())
     assert folded.write(profile) == "a;b 17\nc 1\n"
