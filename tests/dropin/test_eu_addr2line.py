@@ -18,7 +18,7 @@ from tests.helpers.drop_ins import asked, link, tool
 from tests.helpers.programs import folder
 from whence._base.errors import MapsError
 from whence.dropin import eu_addr2line
-from whence.dropin.eu_addr2line import Responder, settings_of
+from whence.dropin.eu_addr2line import EuResponder, settings_of
 from whence.objects.elf import ElfFile
 
 SOURCE = r"""
@@ -198,17 +198,17 @@ def test_mappings_are_read_to_their_end_from_proc_and_from_a_pipe(monkeypatch: p
     os.close(writing)
     for path in ("/proc/self/maps", f"/proc/self/fd/{reading}"):
         asked_for = settings_of("eu-addr2line", ["-S", "-M", path])
-        assert Responder(asked_for).answer(b"%x" % (address or 0)).startswith(b"qsort"), path
+        assert EuResponder(asked_for).answer(b"%x" % (address or 0)).startswith(b"qsort"), path
     os.close(reading)
     monkeypatch.setattr(eu_addr2line, "MAPS_MAX", mmap.PAGESIZE)
     with pytest.raises(MapsError, match="longer than"):
-        Responder(settings_of("eu-addr2line", ["-M", "/proc/self/maps"]))
+        EuResponder(settings_of("eu-addr2line", ["-M", "/proc/self/maps"]))
     del kept
 
 
 @functools.cache
-def responder(options: str) -> Responder:
-    return Responder(settings_of("eu-addr2line", ["-e", sys.executable, *options.split()]))
+def responder(options: str) -> EuResponder:
+    return EuResponder(settings_of("eu-addr2line", ["-e", sys.executable, *options.split()]))
 
 
 @settings(max_examples=200, deadline=None)

@@ -20,8 +20,8 @@ import whence
 from tests.helpers.drop_ins import SECONDS, SOURCE, addresses, ask, asked, link, program, symbol, tool
 from tests.helpers.live import until
 from tests.helpers.programs import folder
-from whence.dropin.modules import MODULES_KEPT
-from whence.dropin.symbolizer_protocol import Responder, Settings
+from whence.dropin.modules import MAX_MODULES
+from whence.dropin.symbolizer_protocol import SymbolizerResponder, SymbolizerSettings
 from whence.objects.elf import ElfFile
 
 
@@ -113,9 +113,9 @@ def test_a_usual_question_has_the_answer_of_an_unusual_one(
     """What follows an address is ignored: with it, a question is not one that a kernel answers by itself."""
     path = tmp_path / "with a blank" if functions == "short" else tmp_path / "program"
     shutil.copy(program("-Wl,--strip-debug") if stripped else program(), path)
-    settings = Settings()
+    settings = SymbolizerSettings()
     settings.pretty, settings.functions = pretty, functions
-    responder = Responder(settings)
+    responder = SymbolizerResponder(settings)
     module = responder.modules[str(path)]
     assert module is not None
     module.binary.table()
@@ -204,13 +204,13 @@ def test_an_endless_line_is_one_question() -> None:
 
 
 @functools.cache
-def responder(style: str) -> Responder:
-    asked_for = Settings()
+def responder(style: str) -> SymbolizerResponder:
+    asked_for = SymbolizerSettings()
     asked_for.module, asked_for.style = str(program()), style
     asked_for.binutils = style == "addr2line"
     if asked_for.binutils:
         asked_for.style, asked_for.hexadecimal = "GNU", True
-    return Responder(asked_for)
+    return SymbolizerResponder(asked_for)
 
 
 @given(st.binary(max_size=80).filter(lambda line: b"\n" not in line))
@@ -274,13 +274,13 @@ def test_a_file_that_is_replaced_cut_or_gone_meanwhile_has_whole_answers_of_one_
 def test_of_many_files_only_some_stay_open() -> None:
     path = program()
     start, _ = symbol(path, "main")
-    responder = Responder(Settings())
-    for at in range(MODULES_KEPT + 8):
+    responder = SymbolizerResponder(SymbolizerSettings())
+    for at in range(MAX_MODULES + 8):
         copy = folder() / f"copy{at}"
         shutil.copy(path, copy)
         assert responder.answer(f"{copy} {start:#x}".encode()).startswith(b"main\n")
     mapped = Path("/proc/self/maps").read_text()
-    assert len(set(re.findall(r"/copy\d+$", mapped, re.MULTILINE))) == MODULES_KEPT
+    assert len(set(re.findall(r"/copy\d+$", mapped, re.MULTILINE))) == MAX_MODULES
     assert "/copy0\n" not in mapped
     assert responder.answer(f"{folder() / 'copy0'} {start:#x}".encode()).startswith(b"main\n")
 

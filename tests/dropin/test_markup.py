@@ -11,7 +11,7 @@ import pytest
 
 from whence.dropin.llvm_symbolizer import settings_of
 from whence.dropin.markup import MarkupFilter
-from whence.dropin.symbolizer_protocol import Responder
+from whence.dropin.symbolizer_protocol import SymbolizerResponder
 from whence.objects.elf import ElfFile
 
 SOURCE = """namespace app {
@@ -63,7 +63,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def filtered(folder: Path, text: str) -> str:
-    markup = MarkupFilter(Responder(settings_of("llvm-symbolizer-19", [f"--debug-file-directory={folder}"])))
+    markup = MarkupFilter(SymbolizerResponder(settings_of("llvm-symbolizer-19", [f"--debug-file-directory={folder}"])))
     return "".join(markup.line(line) for line in text.splitlines()) + markup.finish()
 
 
@@ -113,7 +113,7 @@ def test_markup_comes_out_as_llvm_symbolizers_own(program: tuple[Path, str]) -> 
 
 
 def test_lines_without_markup_stay_as_they_are_with_their_ends(tmp_path: Path) -> None:
-    markup = MarkupFilter(Responder(settings_of("llvm-symbolizer", [f"--debug-file-directory={tmp_path}"])))
+    markup = MarkupFilter(SymbolizerResponder(settings_of("llvm-symbolizer", [f"--debug-file-directory={tmp_path}"])))
     assert markup.line("a\r") == "a\r\n"
     assert markup.line("{{{ {{{bt:0") == "{{{ {{{bt:0\n"
     assert markup.line("{{{symbol:_Z1fv}}}\r") == "f()\r\n"
@@ -122,7 +122,7 @@ def test_lines_without_markup_stay_as_they_are_with_their_ends(tmp_path: Path) -
 @pytest.mark.parametrize("line", ["{{{a:" * 13_000, "{{{" * 20_000 + "}}}", "{{{bt:0" * 9_000 + "}}}", ":" * 65_000])
 def test_a_line_of_openings_is_read_in_one_pass(tmp_path: Path, line: str) -> None:
     """Splitting each of them to the end of the line would take minutes."""
-    markup = MarkupFilter(Responder(settings_of("llvm-symbolizer", [f"--debug-file-directory={tmp_path}"])))
+    markup = MarkupFilter(SymbolizerResponder(settings_of("llvm-symbolizer", [f"--debug-file-directory={tmp_path}"])))
     began = time.process_time()
     assert markup.line(line)
     assert time.process_time() - began < 5

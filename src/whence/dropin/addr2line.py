@@ -1,4 +1,4 @@
-"""GNU addr2line's command line (binutils 2.40) over `symbolizer_protocol`: addresses in hex, answers in GNU's form.
+"""The command line of GNU addr2line (binutils 2.40) for `symbolizer_protocol`: addresses in hex, answers in GNU's form.
 
 `main` is `whence-addr2line`, and `whence` started through a link named addr2line or TARGET-addr2line.
 """
@@ -11,25 +11,32 @@ import sys
 
 from whence._base import streams
 from whence._version import __version__
-from whence.dropin.getopt_long import FLAG, MAY_HAVE_VALUE_IF_LONG, NEEDS_VALUE, Option, Refused, parsed
-from whence.dropin.symbolizer_protocol import Printed, Responder, Settings, UsageError, serve, with_response_files
+from whence.dropin.getopt_long import FLAG, MAY_HAVE_VALUE_IF_LONG, NEEDS_VALUE, Option, OptionError, parsed
+from whence.dropin.symbolizer_protocol import (
+    Printed,
+    SymbolizerResponder,
+    SymbolizerSettings,
+    UsageError,
+    serve,
+    with_response_files,
+)
 
 OPTIONS = {
     "addresses": Option("a", FLAG, "print the address before the answer"),
-    "target": Option("b", NEEDS_VALUE, "the file's format; a known one changes nothing"),
-    "demangle": Option("C", MAY_HAVE_VALUE_IF_LONG, "readable names (=STYLE is accepted)"),
-    "exe": Option("e", NEEDS_VALUE, "the file that answers (default a.out)"),
+    "target": Option("b", NEEDS_VALUE, "the file's format; known formats are accepted and ignored"),
+    "demangle": Option("C", MAY_HAVE_VALUE_IF_LONG, "print readable names (=STYLE is accepted)"),
+    "exe": Option("e", NEEDS_VALUE, "the file to look up addresses in (default a.out)"),
     "functions": Option("f", FLAG, "print function names"),
-    "inlines": Option("i", FLAG, "a frame for each inlined call"),
+    "inlines": Option("i", FLAG, "print a frame for each inlined call"),
     "section": Option("j", NEEDS_VALUE, "addresses are offsets in this section"),
-    "pretty-print": Option("p", FLAG, "an answer a line"),
-    "basenames": Option("s", FLAG, "file names without folders"),
-    "recurse-limit": Option("R", FLAG, "accepted, changes nothing"),
-    "no-recurse-limit": Option("r", FLAG, "accepted, changes nothing"),
-    "help": Option("hH", FLAG, "print this"),
+    "pretty-print": Option("p", FLAG, "print each answer on one line"),
+    "basenames": Option("s", FLAG, "print file names without folders"),
+    "recurse-limit": Option("R", FLAG, "accepted and ignored"),
+    "no-recurse-limit": Option("r", FLAG, "accepted and ignored"),
+    "help": Option("hH", FLAG, "print this help"),
     "version": Option("vV", FLAG, "print the version"),
 }
-# What binutils for x86 knows as a format (objdump -i).
+# formats of binutils for x86 (objdump -i)
 TARGETS = frozenset(
     [
         "default",
@@ -56,9 +63,9 @@ TARGETS = frozenset(
         "plugin",
     ]
 )
-STYLES = ("none", "auto", "gnu-v3", "java", "gnat", "dlang", "rust")  # of names; all but "none" are read alike here
-TRIPLET = r"(?:x86_64|i[3-7]86)-[\w.-]+"  # of a system, as configure has it
-# what an option sets: the setting and its value (None: the option's own)
+STYLES = ("none", "auto", "gnu-v3", "java", "gnat", "dlang", "rust")  # of demangling; all except "none" are equal here
+TRIPLET = r"(?:x86_64|i[3-7]86)-[\w.-]+"  # of a system, as in configure
+# option -> setting and value (None: the option's value)
 EFFECTS: dict[str, tuple[str, object]] = {
     "addresses": ("addresses", True),
     "demangle": ("demangle", True),
@@ -86,14 +93,14 @@ def usage(program: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def settings_of(program: str, words: list[str]) -> Settings:
-    """What a command line asks for. Raises UsageError, and Printed for --help and --version."""
-    settings = Settings()
+def settings_of(program: str, arguments: list[str]) -> SymbolizerSettings:
+    """Parse a command line. Raises UsageError, and Printed for --help and --version."""
+    settings = SymbolizerSettings()
     settings.program, settings.module, settings.style, settings.functions = program, "a.out", "GNU", "none"
     settings.demangle = settings.inlines = False
     settings.binutils = settings.hexadecimal = True
     try:
-        for name, value in parsed(with_response_files(words), OPTIONS):
+        for name, value in parsed(with_response_files(arguments), OPTIONS):
             if not name:
                 settings.inputs.append(value or "")
             elif name == "help":
@@ -107,20 +114,18 @@ def settings_of(program: str, words: list[str]) -> Settings:
                 setattr(settings, setting, value if effect is None else effect)
                 if name == "demangle" and value == STYLES[0]:
                     settings.demangle = False
-    except Refused as refused:
-        raise UsageError(f"{program}: {refused}\n{usage(program)}") from None
+    except OptionError as error:
+        raise UsageError(f"{program}: {error}\n{usage(program)}") from None
     return settings
 
 
 def is_target(name: str) -> bool:
-    """Whether binutils know a format, or a system's kind, of that name."""
-    if name in TARGETS:
-        return True
-    return re.fullmatch(TRIPLET, name) is not None
+    """Return True if binutils accept a name as a format or a kind of system."""
+    return name in TARGETS or re.fullmatch(TRIPLET, name) is not None
 
 
-def refusal(responder: Responder) -> str:
-    """Why addr2line would not start to answer; "" when it would."""
+def startup_error(responder: SymbolizerResponder) -> str:
+    """Return the error with which addr2line exits before the first answer; or ""."""
     settings = responder.settings
     path = settings.module
     if not os.path.exists(path):
@@ -143,11 +148,11 @@ def main() -> int:
     except Printed as printed:
         sys.stdout.write(str(printed))
         return 0
-    except UsageError as refused:
-        sys.stderr.write(str(refused))
+    except UsageError as error:
+        sys.stderr.write(str(error))
         return 1
-    responder = Responder(settings)
-    if problem := refusal(responder):
+    responder = SymbolizerResponder(settings)
+    if problem := startup_error(responder):
         sys.stderr.write(problem)
         return 1
     return serve(responder)

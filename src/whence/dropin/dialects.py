@@ -1,7 +1,7 @@
-"""Linkage names in readable form, as the programs write it that drop-ins stand in for.
+"""Readable names in the forms of LLVM and GNU.
 
-LLVM from 15 on   `A<B<int>>`, `f() (.cold)`, `'lambda'(int)`; names of Rust before v0 as if they were C++
-LLVM 14           the same, but `A<B<int> >` in names of C++
+LLVM since 15     `A<B<int>>`, `f() (.cold)`, `'lambda'(int)`; names of Rust before v0 as if they were C++
+LLVM 14           like LLVM 15, except `A<B<int> >` in names of C++
 GNU               `A<B<int> >`, `f() [clone .cold]`, `{lambda(int)#1}`, `decltype(nullptr)` in names of C++; names of
                   Rust with `>>`, without their hash, and without a suffix
 """
@@ -12,9 +12,9 @@ import re
 
 from whence.demangle import demangle
 
-RUST = "_R"  # begins the names of version 0
+RUST = "_R"  # prefix of names of version 0
 CLOSING = re.compile(r"(?<!operator)>(?=>)")
-SHIFT = re.compile(r"operator<<(?=<)")  # followed by arguments of a template, which GNU writes apart
+SHIFT = re.compile(r"operator<<(?=<)")  # followed by template arguments, which GNU separates by a blank
 LESS = re.compile(r"operator<<(?=[^<(=> ])")
 RUST_HASH = re.compile(r"17(h[0-9a-f]{16})E")
 SIZE = re.compile(r"[1-9][0-9]*")
@@ -50,38 +50,38 @@ def gnu(name: str) -> str:
 
 
 def gnu_lambdas(text: str) -> str:
-    """Lambdas as GNU writes them.
+    """Return a text with lambdas in GNU's form.
 
     >>> gnu_lambdas("f()::'lambda'(int (*)())::operator()(int) const::'lambda0'()")
     'f()::{lambda(int (*)())#1}::operator()(int) const::{lambda()#2}'
     """
     parts = []
     end = 0
-    open_ones: list[tuple[int, int]] = []  # of lambdas: how many brackets are open around them, their number
+    lambdas: list[tuple[int, int]] = []  # open lambdas: depth of brackets, number
     depth = 0
-    for found in LAMBDA_OR_BRACKET.finditer(text):
-        parts.append(text[end : found.start()])
-        end = found.end()
-        if found[0] == ")":
+    for match in LAMBDA_OR_BRACKET.finditer(text):
+        parts.append(text[end : match.start()])
+        end = match.end()
+        if match[0] == ")":
             depth -= 1
-            if open_ones and open_ones[-1][0] == depth:
-                parts.append(f")#{open_ones.pop()[1]}}}")
+            if lambdas and lambdas[-1][0] == depth:
+                parts.append(f")#{lambdas.pop()[1]}}}")
                 continue
-        elif found[0] != "(":
-            open_ones.append((depth, int(found[1]) + 2 if found[1] else 1))
+        elif match[0] != "(":
+            lambdas.append((depth, int(match[1]) + 2 if match[1] else 1))
             parts.append("{lambda")
             depth += 1
             parts.append("(")
             continue
         else:
             depth += 1
-        parts.append(found[0])
+        parts.append(match[0])
     parts.append(text[end:])
     return "".join(parts)
 
 
 def apart(text: str) -> str:
-    """Each `>` that closes a list behind another one after a blank.
+    """Separate consecutive `>` that close argument lists by a blank.
 
     >>> apart("std::vector<std::vector<int>> operator>>(A<B<C>>&)")
     'std::vector<std::vector<int> > operator>>(A<B<C> >&)'
@@ -97,25 +97,25 @@ def rust_name(name: str) -> str:
     """
     if name.startswith(RUST):
         return name.partition(".")[0]
-    found = RUST_HASH.search(name)
-    return name[: found.end()] if found is not None and legacy_rust(name) else ""
+    match = RUST_HASH.search(name)
+    return name[: match.end()] if match is not None and legacy_rust(name) else ""
 
 
 def legacy_rust(name: str) -> str:
-    """A name of Rust before v0 as C++'s rules read it, which know no hash and no escapes; "" for other names.
+    """Demangle a name of Rust before v0 by C++'s rules, without hashes and escapes; "" for other names.
 
     >>> legacy_rust("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE")
     'core::fmt::Write::write_fmt::h0123456789abcdef'
     """
-    found = RUST_HASH.search(name)
-    if found is None or not name.startswith("_ZN"):
+    match = RUST_HASH.search(name)
+    if match is None or not name.startswith("_ZN"):
         return ""
-    words, offset = [], 3
-    while offset < found.start() and (digits := SIZE.match(name, offset)):
+    parts, offset = [], 3
+    while offset < match.start() and (digits := SIZE.match(name, offset)):
         end = digits.end() + int(digits[0])
-        words.append(name[digits.end() : end])
+        parts.append(name[digits.end() : end])
         offset = end
-    if offset != found.start():
+    if offset != match.start():
         return ""
-    suffix = name[found.end() :]
-    return "::".join([*words, found[1]]) + (f" ({suffix})" if suffix else "")
+    suffix = name[match.end() :]
+    return "::".join([*parts, match[1]]) + (f" ({suffix})" if suffix else "")

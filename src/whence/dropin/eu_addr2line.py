@@ -1,16 +1,16 @@
-"""elfutils' addr2line (eu-addr2line 0.188) over the files of `modules`: its options, what it reads, its text.
+"""The command line, questions and answers of elfutils' addr2line (eu-addr2line 0.188).
 
-`main` is `whence` started through a link named eu-addr2line. What differs from GNU's: columns stand behind lines, -f
-prints where the innermost call was inlined, -S names the symbol with an offset, questions may be symbols.
+`main` is `whence` started through a link named eu-addr2line. Differences to GNU addr2line: lines have columns, -f
+prints where the innermost call was inlined, -S prints a symbol and an offset, questions may be symbols.
 
     question      0x1180, 1180, main, main+0x4
     -f            mix inlined at /t.c:3:115 in spin⏎/t.c:2:89
-    -f -i         the same, then spin⏎/t.c:3:115
-    -S, -x        spin+0x12, spin+0x12 (.text), ()+0x1030 where no symbol is
+    -f -i         as with -f, then spin⏎/t.c:3:115
+    -S, -x        spin+0x12, spin+0x12 (.text), ()+0x1030 without a symbol
     unknown       ??:0, with -f ??⏎??:0
 
-The original prints nothing on stdout for an empty line, a symbol it does not find, and junk. A caller that waits for
-an answer would wait for ever, so these are unknown here, besides its message on stderr and its exit code.
+The original prints nothing on stdout for an empty line, an unknown symbol, and junk, so a caller that waits for an
+answer would wait forever. Here the answer is the unknown location, with the original's message on stderr and exit code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from whence._base.files import open_input
 from whence._base.model import Source
 from whence._base.options import ReadOptions
 from whence._version import __version__
-from whence.dropin.getopt_long import FLAG, MAY_HAVE_VALUE, NEEDS_VALUE, Option, Refused, parsed
+from whence.dropin.getopt_long import FLAG, MAY_HAVE_VALUE, NEEDS_VALUE, Option, OptionError, parsed
 from whence.dropin.modules import OpenModules, address_digits, fault_of
 from whence.dropin.spelling import spelling
 from whence.dropin.symbolizer_protocol import ADDRESS_END, INLINED_BY, Printed, UsageError, discriminated, number, serve
@@ -46,27 +46,27 @@ if TYPE_CHECKING:
 WRONG_USE = 64  # EX_USAGE of sysexits.h
 NUMBER = re.compile(r"\s*([-+]?)(?:0[xX](?=[0-9a-fA-F]))?([0-9a-fA-F]+)\Z")
 SYMBOL = re.compile(r"([^-+]+)(?:([-+])([0-9][0-9a-fA-FxX]*))?\Z")
-MAPS_MAX = 64 << 20  # bytes of a list of mappings that are read
+MAPS_MAX = 64 << 20  # bytes of a list of mappings
 
 OPTIONS = {
-    "core": Option("", NEEDS_VALUE, "addresses are those of the process that left this core file"),
-    "debuginfo-path": Option("", NEEDS_VALUE, "look here for debug files; several are separated by :"),
-    "executable": Option("e", NEEDS_VALUE, "the file that answers (default a.out)"),
-    "kernel": Option("k", FLAG, "refused: whence pid and whence addr name the kernel's addresses"),
-    "offline-kernel": Option("K", MAY_HAVE_VALUE, "refused: give vmlinux with -e"),
-    "linux-process-map": Option("M", NEEDS_VALUE, "addresses are those of a process with this /proc/PID/maps"),
-    "pid": Option("p", NEEDS_VALUE, "addresses are those of this process"),
+    "core": Option("", NEEDS_VALUE, "addresses are of the process of this core file"),
+    "debuginfo-path": Option("", NEEDS_VALUE, "search these folders, separated by :, for debug files"),
+    "executable": Option("e", NEEDS_VALUE, "the file to look up addresses in (default a.out)"),
+    "kernel": Option("k", FLAG, "not supported: use whence pid or whence addr for addresses of the kernel"),
+    "offline-kernel": Option("K", MAY_HAVE_VALUE, "not supported: give vmlinux with -e"),
+    "linux-process-map": Option("M", NEEDS_VALUE, "addresses are of a process with this /proc/PID/maps"),
+    "pid": Option("p", NEEDS_VALUE, "addresses are of this process"),
     "section": Option("j", NEEDS_VALUE, "addresses are offsets in this section"),
     "addresses": Option("a", FLAG, "print the address before the answer"),
-    "absolute": Option("A", FLAG, "file names with the compilation directory (default)"),
-    "demangle": Option("C", MAY_HAVE_VALUE, "readable names (the value is ignored)"),
+    "absolute": Option("A", FLAG, "print file names with the compilation directory (default)"),
+    "demangle": Option("C", MAY_HAVE_VALUE, "print readable names (the value is ignored)"),
     "functions": Option("f", FLAG, "print function names"),
     "flags": Option("F", FLAG, "print the line table's discriminator; its other flags are not read"),
-    "inlines": Option("i", FLAG, "a place for each inlined call"),
-    "pretty-print": Option("", FLAG, "an answer a line"),
-    "relative": Option("", FLAG, "file names as the line table has them"),
-    "basenames": Option("s", FLAG, "file names without folders"),
-    "symbols": Option("S", FLAG, "print symbols, or sections where there is none"),
+    "inlines": Option("i", FLAG, "print a location for each inlined call"),
+    "pretty-print": Option("", FLAG, "print each answer on one line"),
+    "relative": Option("", FLAG, "print file names as in the line table"),
+    "basenames": Option("s", FLAG, "print file names without folders"),
+    "symbols": Option("S", FLAG, "print symbols, or sections without a symbol"),
     "symbols-sections": Option("x", FLAG, "print symbols and their sections"),
     "help": Option("?", FLAG, "print this"),
     "usage": Option("", FLAG, "print a short form of this"),
@@ -76,8 +76,8 @@ KERNEL = {"kernel": "-k", "offline-kernel": "-K"}
 IN_A_PROCESS = ("core", "linux-process-map", "pid")
 
 
-class Settings:
-    """What a command line asks for."""
+class EuSettings:
+    """The settings of a command line."""
 
     def __init__(self, program: str) -> None:
         self.program = program
@@ -87,14 +87,14 @@ class Settings:
         self.debug_dirs: list[str] = []
         self.section = ""
         self.inputs: list[str] = []
-        self.flags: set[str] = set()  # long names of those that are given
+        self.flags: set[str] = set()  # long names of the given flags
 
 
-def settings_of(program: str, words: list[str]) -> Settings:
-    """What a command line asks for. Raises UsageError, and Printed for --help, --usage and --version."""
-    settings = Settings(program)
+def settings_of(program: str, arguments: list[str]) -> EuSettings:
+    """Parse a command line. Raises UsageError, and Printed for --help, --usage and --version."""
+    settings = EuSettings(program)
     try:
-        for name, given in parsed(words, OPTIONS):
+        for name, given in parsed(arguments, OPTIONS):
             value = given or ""
             if not name:
                 settings.inputs.append(value)
@@ -114,9 +114,9 @@ def settings_of(program: str, words: list[str]) -> Settings:
                 raise Printed(f"{program} (elfutils) as whence {__version__} answers\n")
             else:
                 settings.flags.add(name)
-    except Refused as refused:
+    except OptionError as error:
         raise UsageError(
-            f"{program}: {refused}\nTry `{program} --help' or `{program} --usage' for more information.\n"
+            f"{program}: {error}\nTry `{program} --help' or `{program} --usage' for more information.\n"
         ) from None
     return settings
 
@@ -134,25 +134,24 @@ def usage(program: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-class Responder:
-    """Answers questions as the settings ask for. `failed` is what the last answer makes of the exit code: elfutils end
-    with 1 when they could not answer the last question."""
+class EuResponder:
+    """Answers questions in the form of the settings; `failed` is True if elfutils would fail for the last question."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: EuSettings) -> None:
         self.settings = settings
         self._pretty = "pretty-print" in settings.flags
         self._named = spelling("GNU") if "demangle" in settings.flags else str
         options = ReadOptions(names="linkage", paths="listed" if "relative" in settings.flags else "joined")
         self.modules = OpenModules(settings.program, settings.debug_dirs, options)
-        self._place_of = places_of(settings)
+        self._translate = translator(settings)
         self.failed = False
 
     def answer(self, line: bytes) -> bytes:
-        """The whole answer to one line."""
+        """Return the answer to a line."""
         text = line.partition(b"\0")[0].rstrip(b"\r\n").decode("utf-8", "surrogateescape")
         self.failed = False
         address = self._address(text)
-        path, vaddr = self._place_of(address) if address is not None else ("", None)
+        path, vaddr = self._translate(address) if address is not None else ("", None)
         module = self.modules[path] if path else None
         head = ""
         if "addresses" in self.settings.flags:
@@ -160,49 +159,49 @@ class Responder:
         body = ""
         if module is not None and vaddr is not None:
             try:
-                body = self._known(module, vaddr)
+                body = self._answer(module, vaddr)
             except (WhenceError, OSError, MemoryError) as error:
                 self.modules.give_up(path, error)
         body = body or self._names(None, 0, ()) + "??:0\n"
         return (head + body).encode("utf-8", "surrogateescape")
 
-    def _known(self, module: OpenModule, vaddr: int) -> str:
-        """The answer for a vaddr of a module. Raises what reading a broken file does."""
+    def _answer(self, module: OpenModule, vaddr: int) -> str:
+        """Return the answer for a vaddr of a module. Raises WhenceError, OSError, MemoryError for a damaged file."""
         flags = self.settings.flags
         frames = module.eu_frames(vaddr) if "functions" in flags else module.frames(vaddr)
-        place = "??:0"
+        location = "??:0"
         if frames and frames[0].file:
-            place = self._where(frames[0]) + (discriminated(frames[0]) if "flags" in flags else "")
-        answer = f"{self._names(module, vaddr, frames)}{place}\n{self._calls(frames)}"
-        if "inlines" in flags and not (frames and frames[-1].source == Source.DWARF):  # fails where no unit has it
+            location = self._where(frames[0]) + (discriminated(frames[0]) if "flags" in flags else "")
+        answer = f"{self._names(module, vaddr, frames)}{location}\n{self._calls(frames)}"
+        if "inlines" in flags and not (frames and frames[-1].source == Source.DWARF):  # fails without a unit
             producers = module.binary.producers
             self.failed = producers is None or not producers.units_at([vaddr])
         return answer
 
     def _address(self, text: str) -> int | None:
-        """The address that a line asks about; None when it names none."""
+        """Return the address of a line; None without a valid address or symbol."""
         if digits := NUMBER.match(text):
             value = min(int(digits[2], 16), ADDRESS_END - 1)
             return self._in_section(-value % ADDRESS_END if digits[1] == "-" else value)
         if not text:
             self.failed = True
             return None
-        found = SYMBOL.match(text)
-        distance = number(found[3].encode(), False) if found is not None and found[3] else 0
-        module = self.modules[self.settings.module] if found and self.settings.process is None else None
-        symbol = module.eu_symbol_named(found[1]) if found is not None and module is not None else None
-        if found is None or symbol is None or distance is None:
-            name = found[1] if found is not None else text
+        match = SYMBOL.match(text)
+        distance = number(match[3].encode(), False) if match is not None and match[3] else 0
+        module = self.modules[self.settings.module] if match and self.settings.process is None else None
+        symbol = module.eu_symbol_named(match[1]) if match is not None and module is not None else None
+        if match is None or symbol is None or distance is None:
+            name = match[1] if match is not None else text
             self._complain(f"cannot find symbol '{plain(name)}'")
             self.failed = True
             return None
-        offset = distance * (-1 if found[2] == "-" else 1) % ADDRESS_END
+        offset = distance * (-1 if match[2] == "-" else 1) % ADDRESS_END
         if symbol.size and offset >= symbol.size:
-            self._complain(f"offset {offset:#x} lies outside contents of '{plain(found[1])}'")
+            self._complain(f"offset {offset:#x} lies outside contents of '{plain(match[1])}'")
         return (symbol.start + offset) % ADDRESS_END
 
     def _in_section(self, offset: int) -> int | None:
-        """An offset in the section that -j names as an address; None when the file has no such section."""
+        """Return the address of an offset in the section of -j; None if the file does not have the section."""
         if not self.settings.section:
             return offset
         module = self.modules[self.settings.module]
@@ -212,11 +211,11 @@ class Responder:
             return None
         return (section.start + offset) % ADDRESS_END
 
-    def _complain(self, words: str) -> None:
-        print(f"{self.settings.program}: {words}", file=sys.stderr)
+    def _complain(self, message: str) -> None:
+        print(f"{self.settings.program}: {message}", file=sys.stderr)
 
     def _names(self, module: OpenModule | None, vaddr: int, frames: Frames) -> str:
-        """What stands before the place: the function's name, the symbol's, both, or nothing."""
+        """Return the text before the location: the name of the function, of the symbol, both, or nothing."""
         flags = self.settings.flags
         functions, symbols = "functions" in flags, bool(flags & {"symbols", "symbols-sections"})
         inner = self._named(frames[0].function) if functions and frames else ""
@@ -235,7 +234,7 @@ class Responder:
         return " ".join(names) + " at " if self._pretty else "\n".join(names) + "\n"
 
     def _outer_name(self, module: OpenModule | None, vaddr: int) -> str:
-        """The symbol's name; without one that of a stub of the PLT or a function of .gopclntab; "??" without those."""
+        """Return the name of the symbol, of a stub of the PLT, or of a function of .gopclntab; "??" if unknown."""
         if module is None:
             return "??"
         symbol = module.eu_symbol(vaddr)
@@ -244,7 +243,7 @@ class Responder:
         return self._named(name) or "??"
 
     def _symbol(self, module: OpenModule | None, vaddr: int) -> str:
-        """A symbol with an offset, and with -x its section; without one a place in a file that can be anywhere."""
+        """Return the symbol with an offset, and with -x the section; without a symbol the address in a movable file."""
         symbol = module.eu_symbol(vaddr) if module is not None else None
         if module is None or symbol is None:
             movable = module is not None and module.is_movable(vaddr)
@@ -265,7 +264,7 @@ class Responder:
         return f"{self._path(frame.file)}:{frame.line}" + (f":{frame.column}" if frame.column else "")
 
     def _calls(self, frames: Frames) -> str:
-        """The places of the calls that were inlined, with the functions they stand in."""
+        """Return the locations of the inlined calls, with the functions that contain them."""
         if "inlines" not in self.settings.flags:
             return ""
         parts = []
@@ -278,8 +277,8 @@ class Responder:
         return "".join(parts)
 
 
-class ProcessPlaces:
-    """Which file holds a runtime address, and its vaddr there ("" and None when none does)."""
+class ProcessTranslator:
+    """Translates a runtime address to the path of its file and the vaddr there; "" and None if it is in no file."""
 
     def __init__(self, mappings: Iterable[Mapping]) -> None:
         self._mappings = sorted(mappings, key=lambda mapping: mapping.start)
@@ -299,23 +298,25 @@ class ProcessPlaces:
         return path, mapper.vaddr(mapping, runtime) if mapper is not None else None
 
 
-def places_of(settings: Settings) -> Callable[[int], tuple[str, int | None]]:
-    """What finds the file and the vaddr of an address. Raises WhenceError and OSError when a process, a core file or a
-    list of mappings that is named can't be read."""
+def translator(settings: EuSettings) -> Callable[[int], tuple[str, int | None]]:
+    """Return a function from an address to its file and vaddr.
+
+    Raises WhenceError and OSError if the process, core file or list of mappings can't be read.
+    """
     if settings.process is None:
         return lambda vaddr: (settings.module, vaddr)
     kind, value = settings.process
     if kind == "linux-process-map":
-        with open_input(value, MapsError) as file:  # of /proc, too, which is read a page at a time
+        with open_input(value, MapsError) as file:  # also of /proc, which is read a page at a time
             text = file.read(MAPS_MAX + 1)
         if len(text) > MAPS_MAX:
-            raise MapsError("text", None, "", fault=f"longer than {MAPS_MAX:,} bytes", path=value)
-        return ProcessPlaces(maps.parse(text, value).mappings)
+            raise MapsError("", None, f"longer than {MAPS_MAX:,} bytes", path=value)
+        return ProcessTranslator(maps.parse(text, value).mappings)
     if kind == "core":
-        return ProcessPlaces(Core(value).mappings())
+        return ProcessTranslator(Core(value).mappings())
     if not value.isdecimal():
         raise UsageError(f"{settings.program}: invalid number '{value}' for option '-p'\n")
-    return ProcessPlaces(Process(int(value)).mappings())
+    return ProcessTranslator(Process(int(value)).mappings())
 
 
 def main() -> int:
@@ -323,12 +324,12 @@ def main() -> int:
     program = os.path.basename(sys.argv[0])
     try:
         settings = settings_of(program, sys.argv[1:])
-        responder = Responder(settings)
+        responder = EuResponder(settings)
     except Printed as printed:
         sys.stdout.write(str(printed))
         return 0
-    except UsageError as refused:
-        sys.stderr.write(str(refused))
+    except UsageError as error:
+        sys.stderr.write(str(error))
         return WRONG_USE
     except (WhenceError, OSError) as error:
         named = settings.process[1] if settings.process else ""

@@ -1,6 +1,6 @@
-"""llvm-symbolizer's command line (versions 14 to 22) over `symbolizer_protocol`; as llvm-addr2line, its GNU mode.
+"""The command line of llvm-symbolizer (versions 14 to 22), and of llvm-addr2line, for `symbolizer_protocol`.
 
-TABLE    every option: its spellings, what it sets; options with nothing to set are accepted and change nothing
+TABLE    all options: their names and settings; options without a setting are accepted and ignored
 main     `whence-llvm-symbolizer`, and `whence` started through a link named llvm-symbolizer* or llvm-addr2line*
 """
 
@@ -16,8 +16,8 @@ from whence.dropin.markup import filter_markup
 from whence.dropin.symbolizer_protocol import (
     HEX_DIGITS,
     Printed,
-    Responder,
-    Settings,
+    SymbolizerResponder,
+    SymbolizerSettings,
     UsageError,
     number,
     serve,
@@ -25,12 +25,12 @@ from whence.dropin.symbolizer_protocol import (
     with_response_files,
 )
 
-TEXT, NUMBER, SIGNED, MANY = "text", "number", "signed", "many"  # what the value of an option is
-REFUSES_SINCE = 19  # the first version that ends before the first question when its file can't be read
+TEXT, NUMBER, SIGNED, MANY = "text", "number", "signed", "many"  # kinds of values of options
+EXITS_SINCE = 19  # first version that exits before the first question if its file can't be read
 
 
-class Option(NamedTuple):
-    """Spellings, the setting ("" for none), its value (TEXT, NUMBER, SIGNED, MANY: the word after it), what it does."""
+class LlvmOption(NamedTuple):
+    """Names, the setting ("" for none), its value (TEXT, NUMBER, SIGNED, MANY: the next word), the text in `--help`."""
 
     names: tuple[str, ...]
     setting: str
@@ -39,47 +39,67 @@ class Option(NamedTuple):
 
 
 TABLE = (
-    Option(("--addresses", "-a", "--print-address"), "addresses", True, "print the address before the answer"),
-    Option(("--adjust-vma",), "adjust", NUMBER, "subtract this from each address"),
-    Option(("--basenames", "-s"), "paths", "base", "file names without folders"),
-    Option(("--relativenames",), "paths", "relative", "paths without the compilation directory"),
-    Option(("--build-id",), "build_id", TEXT, "the file with this build-id answers"),
-    Option(("--cache-size",), "", TEXT, "accepted, changes nothing"),
-    Option(("--color",), "", None, "accepted, changes nothing"),
-    Option(("--color=always", "--color=auto", "--color=never"), "", None, "accepted, changes nothing"),
-    Option(("--debug-file-directory", "--fallback-debug-path"), "debug_dirs", MANY, "look here for debug files"),
-    Option(("--debuginfod", "--no-debuginfod"), "", None, "accepted; nothing is ever fetched"),
-    Option(("--default-arch", "--dsym-hint"), "", TEXT, "accepted, changes nothing"),
-    Option(("--dwp",), "package", TEXT, "the package of split units"),
-    Option(("--demangle", "-C", "-demangle=true"), "demangle", True, "readable names"),
-    Option(("--no-demangle", "-demangle=false"), "demangle", False, "names as the linker has them"),
-    Option(("--dia", "--relative-address"), "", None, "accepted, changes nothing"),
-    Option(("--filter-markup",), "filter_markup", True, "copy stdin, with LLVM's symbolizer markup replaced by names"),
-    Option(("--functions", "-f"), "functions", "linkage", "function names; =none, =short or =linkage says which"),
-    Option(("--functions=none", "-f=none"), "functions", "none", "no function names"),
-    Option(("--functions=short", "-f=short"), "functions", "short", "function names without scopes and parameters"),
-    Option(
+    LlvmOption(("--addresses", "-a", "--print-address"), "addresses", True, "print the address before the answer"),
+    LlvmOption(("--adjust-vma",), "adjust", NUMBER, "subtract this from each address"),
+    LlvmOption(("--basenames", "-s"), "paths", "base", "print file names without folders"),
+    LlvmOption(("--relativenames",), "paths", "relative", "print paths without the compilation directory"),
+    LlvmOption(("--build-id",), "build_id", TEXT, "look up addresses in the file with this build-id"),
+    LlvmOption(("--cache-size",), "", TEXT, "accepted and ignored"),
+    LlvmOption(("--color",), "", None, "accepted and ignored"),
+    LlvmOption(("--color=always", "--color=auto", "--color=never"), "", None, "accepted and ignored"),
+    LlvmOption(
+        ("--debug-file-directory", "--fallback-debug-path"), "debug_dirs", MANY, "search this folder for debug files"
+    ),
+    LlvmOption(("--debuginfod", "--no-debuginfod"), "", None, "accepted and ignored: nothing is fetched"),
+    LlvmOption(("--default-arch", "--dsym-hint"), "", TEXT, "accepted and ignored"),
+    LlvmOption(("--dwp",), "package", TEXT, "the package of split units"),
+    LlvmOption(("--demangle", "-C", "-demangle=true"), "demangle", True, "print readable names"),
+    LlvmOption(("--no-demangle", "-demangle=false"), "demangle", False, "print linkage names"),
+    LlvmOption(("--dia", "--relative-address"), "", None, "accepted and ignored"),
+    LlvmOption(
+        ("--filter-markup",), "filter_markup", True, "copy stdin, with LLVM's symbolizer markup replaced by names"
+    ),
+    LlvmOption(("--functions", "-f"), "functions", "linkage", "print function names: =none, =short or =linkage"),
+    LlvmOption(("--functions=none", "-f=none"), "functions", "none", "print no function names"),
+    LlvmOption(
+        ("--functions=short", "-f=short"), "functions", "short", "print function names without scopes and parameters"
+    ),
+    LlvmOption(
         ("--inlines", "-i", "--inlining", "--inlining=true", "-inlining", "-inlining=true"),
         "inlines",
         True,
-        "a frame for each inlined call",
+        "print a frame for each inlined call",
     ),
-    Option(("--no-inlines", "--inlining=false", "-inlining=false"), "inlines", False, "one frame for each address"),
-    Option(("--no-untag-addresses",), "", None, "accepted, changes nothing"),
-    Option(("--obj", "--exe", "-e"), "module", TEXT, "the file that answers; without it each question names one"),
-    Option(("--output-style",), "style", TEXT, "LLVM, GNU or JSON"),
-    Option(("--pretty-print", "-p"), "pretty", True, "a frame a line"),
-    Option(("--print-source-context-lines",), "context", SIGNED, "print so many lines of source around each"),
-    Option(("--skip-line-zero",), "skip_line_zero", True, "for line 0, the last other line before it, as approximate"),
-    Option(("--verbose",), "verbose", True, "what is known of each frame, a line each"),
-    Option(("--help", "-h"), "help", True, "print this"),
-    Option(("--version", "-v"), "version", True, "print the version"),
+    LlvmOption(
+        ("--no-inlines", "--inlining=false", "-inlining=false"), "inlines", False, "print one frame for each address"
+    ),
+    LlvmOption(("--no-untag-addresses",), "", None, "accepted and ignored"),
+    LlvmOption(
+        ("--obj", "--exe", "-e"),
+        "module",
+        TEXT,
+        "the file to look up addresses in (default: each question names a file)",
+    ),
+    LlvmOption(("--output-style",), "style", TEXT, "LLVM, GNU or JSON"),
+    LlvmOption(("--pretty-print", "-p"), "pretty", True, "print each frame on one line"),
+    LlvmOption(
+        ("--print-source-context-lines",), "context", SIGNED, "print this number of source lines around each location"
+    ),
+    LlvmOption(
+        ("--skip-line-zero",),
+        "skip_line_zero",
+        True,
+        "instead of line 0, print the last other line before it as approximate",
+    ),
+    LlvmOption(("--verbose",), "verbose", True, "print all fields of each frame, each on one line"),
+    LlvmOption(("--help", "-h"), "help", True, "print this help"),
+    LlvmOption(("--version", "-v"), "version", True, "print the version"),
 )
 OPTIONS = {name: option for option in TABLE for name in option.names}
 
 
 def version_in(program: str) -> int:
-    """The version that a program's name ends with; 0 for none.
+    """Return the version at the end of a program's name, or 0.
 
     >>> version_in("llvm-symbolizer-19"), version_in("llvm-symbolizer-14.0.6"), version_in("llvm-symbolizer")
     (19, 14, 0)
@@ -88,31 +108,31 @@ def version_in(program: str) -> int:
     return int(numbers[0]) if "-" in program and all(map(str.isdecimal, numbers)) else 0
 
 
-def takes_value(option: Option) -> bool:
+def takes_value(option: LlvmOption) -> bool:
     return option.value in (TEXT, NUMBER, SIGNED, MANY)
 
 
-def settings_of(program: str, words: list[str]) -> Settings:
-    """What a command line asks for. Raises UsageError with the words that llvm-symbolizer says."""
-    settings = Settings()
+def settings_of(program: str, arguments: list[str]) -> SymbolizerSettings:
+    """Parse a command line. Raises UsageError with the message of llvm-symbolizer, and Printed."""
+    settings = SymbolizerSettings()
     settings.program = program
     settings.version = version_in(program) or settings.version
     if "addr2line" in program:
         settings.style, settings.functions, settings.hexadecimal = "GNU", "none", True
         settings.demangle = settings.inlines = False
-    words = with_response_files(words)
+    rest = with_response_files(arguments)
     problems = []
-    while words:
-        word = words.pop(0)
+    while rest:
+        word = rest.pop(0)
         if not word.startswith("-") or word == "-":
             settings.inputs.append(word)
             continue
         name, equals, value = word.partition("=")
         if word in OPTIONS:
             option = OPTIONS[word]
-            if takes_value(option) and not words:
+            if takes_value(option) and not rest:
                 raise UsageError(f"error: argument to '{word}' is missing (expected 1 value(s))\n")
-            apply(settings, option, name, words.pop(0) if takes_value(option) else "")
+            apply(settings, option, name, rest.pop(0) if takes_value(option) else "")
         elif equals and name in OPTIONS and takes_value(OPTIONS[name]):
             apply(settings, OPTIONS[name], name, value)
         elif name in ("--functions", "-f") and equals:
@@ -120,7 +140,7 @@ def settings_of(program: str, words: list[str]) -> Settings:
         elif word.startswith("--"):
             problems.append(f"error: unknown argument '{word}'\n")
         else:
-            problems += short_options(settings, word, words)
+            problems += short_options(settings, word, rest)
     if problems:
         raise UsageError("".join(problems))
     if settings.module and settings.build_id:
@@ -134,8 +154,8 @@ def settings_of(program: str, words: list[str]) -> Settings:
     return settings
 
 
-def short_options(settings: Settings, group: str, words: list[str]) -> list[str]:
-    """Apply a group like -Cfpe; what is wrong with it, a line each. The value of -e may follow in the group."""
+def short_options(settings: SymbolizerSettings, group: str, following: list[str]) -> list[str]:
+    """Apply a group like -Cfpe, and return its errors, a line each. The value of -e may follow in the group."""
     problems = []
     for index, letter in enumerate(group[1:], 2):
         option = OPTIONS.get("-" + letter)
@@ -146,22 +166,22 @@ def short_options(settings: Settings, group: str, words: list[str]) -> list[str]
         elif index < len(group):
             apply(settings, option, "-" + letter, group[index:].removeprefix("="))
             break
-        elif words:
-            apply(settings, option, "-" + letter, words.pop(0))
+        elif following:
+            apply(settings, option, "-" + letter, following.pop(0))
         else:
             raise UsageError(f"error: argument to '-{letter}' is missing (expected 1 value(s))\n")
     return problems
 
 
-def apply(settings: Settings, option: Option, name: str, value: str) -> None:
+def apply(settings: SymbolizerSettings, option: LlvmOption, name: str, value: str) -> None:
     if not option.setting:
         return
     if option.value in (NUMBER, SIGNED):
         negative = option.value == SIGNED and value.startswith("-")
-        read = number(os.fsencode(value[negative:]), False)
-        if read is None:
+        magnitude = number(os.fsencode(value[negative:]), False)
+        if magnitude is None:
             raise UsageError(f"{name}=: expected a non-negative integer, but got '{value}'")
-        setattr(settings, option.setting, 0 if negative else read)  # no number below 0 asks for anything
+        setattr(settings, option.setting, 0 if negative else magnitude)  # negative numbers have no effect
     elif option.value == MANY:
         settings.debug_dirs.append(value)
     elif option.setting in ("help", "version"):
@@ -192,20 +212,20 @@ def main() -> int:
     except Printed as printed:
         sys.stdout.write(str(printed))
         return 0
-    except UsageError as refused:
-        sys.stderr.write(str(refused))
+    except UsageError as error:
+        sys.stderr.write(str(error))
         return 1
-    responder = Responder(settings)
+    responder = SymbolizerResponder(settings)
     if settings.filter_markup:
         return serve(responder, lambda source, out: filter_markup(responder, source, out))
-    return 1 if refuses(responder) else serve(responder)
+    return 1 if exits_early(responder) else serve(responder)
 
 
-def refuses(responder: Responder) -> bool:
-    """Whether llvm-symbolizer ends before the first question, and says so: its file can't be read."""
+def exits_early(responder: SymbolizerResponder) -> bool:
+    """Return True if llvm-symbolizer exits before the first question, as its file can't be read; print its error."""
     settings = responder.settings
     module = settings.module
-    if settings.version < REFUSES_SINCE or not module or settings.build_id or responder.modules[module] is not None:
+    if settings.version < EXITS_SINCE or not module or settings.build_id or responder.modules[module] is not None:
         return False
     if settings.style == "JSON":
         sys.stdout.buffer.write(responder.unreadable(0, module))

@@ -1,9 +1,9 @@
-"""`llvm-symbolizer --filter-markup`: LLVM's symbolizer markup on stdin, the same text with names in place on stdout.
+"""`llvm-symbolizer --filter-markup`: copy text with LLVM's symbolizer markup, replaced by names.
 
-What comes out is llvm-symbolizer 19's, on stderr too. Elements are `{{{tag:field:...}}}`: `module`, `mmap` and `reset`
-say what lies where (the rest of their line is dropped, and what they say of one module becomes one line); `bt`, `pc`,
-`data` and `symbol` are replaced. An element that can't be named is kept in square brackets, a malformed one is dropped
-and reported, any other is kept. Modules are found by build-id alone. Colours are taken out.
+The output is that of llvm-symbolizer 19, also on stderr. Elements are `{{{tag:field:...}}}`: `module`, `mmap` and
+`reset` describe the memory (the rest of their line is dropped, and each module becomes one line); `bt`, `pc`, `data`
+and `symbol` are replaced. An element without a name is kept in square brackets, a malformed element is dropped and
+reported, other elements are kept. Modules are found by build-id only. Colors are removed.
 
 Source: "Symbolizer Markup Format" in LLVM's documentation.
 """
@@ -19,10 +19,10 @@ from typing import NamedTuple
 from whence._base.files import write_all
 from whence._base.model import Frames
 from whence._base.words import plain
-from whence.dropin.symbolizer_protocol import Question, Responder, lines_of, number
+from whence.dropin.symbolizer_protocol import Question, SymbolizerResponder, lines_of, number
 
 TAG = re.compile(r"[a-z0-9_]+(?=:|\}\}\})")
-COLOURS = re.compile(r"\033\[(?:[01]|3[0-7])m")
+COLORS = re.compile(r"\033\[(?:[01]|3[0-7])m")
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{1,16}|0+")
 MODE = re.compile(r"r?w?x?", re.IGNORECASE)
 BUILD_ID = re.compile(r"(?:[0-9a-fA-F]{2})+")
@@ -30,13 +30,13 @@ MAPPINGS_MAX = 1 << 16
 
 
 class Element(NamedTuple):
-    """One element: its place in the line, its tag, and its fields with their places."""
+    """An element: its offset in the line, text and tag, and its fields with their offsets."""
 
     start: int
     text: str
     tag: str
     fields: list[str]
-    places: list[int]
+    offsets: list[int]
 
 
 class MarkupModule(NamedTuple):
@@ -46,7 +46,7 @@ class MarkupModule(NamedTuple):
 
 
 class MarkupMapping(NamedTuple):
-    """[start, start + size) of a process shows the module from `vaddr` on."""
+    """[start, start + size) of a process maps the module at `vaddr`."""
 
     start: int
     size: int
@@ -59,26 +59,28 @@ class MarkupMapping(NamedTuple):
 
 
 class Malformed(Exception):
-    """A fault of an element, and where in the line it is."""
+    """An error in an element, with its offset in the line."""
 
-    def __init__(self, fault: str, offset: int) -> None:
-        super().__init__(fault)
-        self.place = offset
+    def __init__(self, problem: str, offset: int) -> None:
+        super().__init__(problem)
+        self.offset = offset
 
 
 class MarkupFilter:
-    """Text with markup in, text with names out, line by line."""
+    """Replaces markup by names, line by line."""
 
-    def __init__(self, responder: Responder) -> None:
+    def __init__(self, responder: SymbolizerResponder) -> None:
         self._responder = responder
         self._modules: dict[int, MarkupModule] = {}
         self._mappings: list[MarkupMapping] = []
-        self._described: tuple[MarkupModule, list[MarkupMapping]] | None = None  # a module whose line is not ended yet
+        self._described: tuple[MarkupModule, list[MarkupMapping]] | None = (
+            None  # of the current line, which is not complete
+        )
         self._line = ""
         self._end = "\n"
 
     def line(self, text: str) -> str:
-        """What comes out for a line (without its newline)."""
+        """Return the output for a line, which has no newline."""
         self._end = "\r\n" if text.endswith("\r") else "\n"
         self._line = text.removesuffix("\r")
         nodes: list[str | Element] = []
@@ -89,7 +91,7 @@ class MarkupFilter:
         return self.finish() + self._written(nodes) + self._end
 
     def finish(self) -> str:
-        """The line of the module that was described last, where it is not ended yet."""
+        """Complete the line of the last module, if it is not complete."""
         if self._described is None:
             return ""
         mappings = ",".join(f"{mapping}({mapping.mode})" for mapping in self._described[1])
@@ -99,7 +101,7 @@ class MarkupFilter:
     def _written(self, nodes: Iterable[str | Element]) -> str:
         return "".join(node if isinstance(node, str) else self._presented(node) for node in nodes)
 
-    # what describes modules
+    # elements that describe the memory
 
     def _context(self, node: Element, before: list[str | Element]) -> str:
         if node.tag == "reset":
@@ -117,11 +119,11 @@ class MarkupFilter:
     def _add_module(self, node: Element, before: list[str | Element]) -> str:
         check_count(node, 3, at_least=True)
         if node.fields[2] != "elf":
-            raise Malformed("unknown module type", node.places[2])
+            raise Malformed("unknown module type", node.offsets[2])
         check_count(node, 4)
         module = MarkupModule(integer(node, 0, "module ID"), node.fields[1], matched(node, 3, BUILD_ID, "build ID"))
         if module.number in self._modules:
-            raise Malformed("duplicate module ID", node.places[0])
+            raise Malformed("duplicate module ID", node.offsets[0])
         if len(self._modules) < MAPPINGS_MAX:
             self._modules[module.number] = module
         done = self.finish() + self._written(before)
@@ -131,17 +133,17 @@ class MarkupFilter:
     def _add_mapping(self, node: Element, before: list[str | Element]) -> str:
         check_count(node, 3, at_least=True)
         if node.fields[2] != "load":
-            raise Malformed("unknown mmap type", node.places[2])
+            raise Malformed("unknown mmap type", node.offsets[2])
         check_count(node, 6)
         start, size = address(node, 0), integer(node, 1, "size")
         module = self._modules.get(integer(node, 3, "module ID"))
         if module is None:
-            raise Malformed("unknown module ID", node.places[3])
+            raise Malformed("unknown module ID", node.offsets[3])
         mode = matched(node, 4, MODE, "mode").lower()
         mapping = MarkupMapping(start, size, module, mode, address(node, 5))
         for other in self._mappings:
             if start < other.start + other.size and other.start < start + size:
-                raise Malformed(f"overlapping mmap: #{other.module.number:#x} {other}", node.places[0])
+                raise Malformed(f"overlapping mmap: #{other.module.number:#x} {other}", node.offsets[0])
         if len(self._mappings) < MAPPINGS_MAX:
             self._mappings.append(mapping)
         if self._described is not None and self._described[0] is module:
@@ -151,7 +153,7 @@ class MarkupFilter:
         self._described = module, [mapping]
         return f"{done}{described(module)}; adds"
 
-    # what is replaced
+    # elements that are replaced
 
     def _presented(self, node: Element) -> str:
         present = {"symbol": self._symbol, "pc": self._pc, "bt": self._backtrace, "data": self._data}.get(node.tag)
@@ -160,15 +162,15 @@ class MarkupFilter:
         return self._checked(partial(present, node))
 
     def _checked(self, work: Callable[[], str]) -> str:
-        """What `work` returns; nothing for a malformed element, which is reported."""
+        """Return the result of `work`; report a malformed element, and return ""."""
         try:
             return work()
-        except Malformed as fault:
-            self._report(str(fault), fault.place)
+        except Malformed as error:
+            self._report(str(error), error.offset)
             return ""
 
-    def _report(self, fault: str, place: int) -> None:
-        print(f"error: {fault}\n{plain(self._line)}\n{' ' * place}^", file=sys.stderr)
+    def _report(self, problem: str, offset: int) -> None:
+        print(f"error: {problem}\n{plain(self._line)}\n{' ' * offset}^", file=sys.stderr)
 
     def _symbol(self, node: Element) -> str:
         check_count(node, 1)
@@ -186,13 +188,13 @@ class MarkupFilter:
     def _backtrace(self, node: Element) -> str:
         check_count(node, 2, at_least=True)
         if not node.fields[0].isdecimal():
-            raise Malformed(f"expected frame number; found '{node.fields[0]}'", node.places[0])
+            raise Malformed(f"expected frame number; found '{node.fields[0]}'", node.offsets[0])
         runtime = address(node, 1) - returned(node, 2, default=True)
-        found = self._frames(node, runtime)
-        if found is None:
+        result = self._frames(node, runtime)
+        if result is None:
             return raw(node)
-        mapping, frames = found
-        place = f"({mapping.module.name}+{runtime - mapping.start + mapping.vaddr:#x})"
+        mapping, frames = result
+        location = f"({mapping.module.name}+{runtime - mapping.start + mapping.vaddr:#x})"
         number = f"#{int(node.fields[0])}".rjust(6)
         lines = []
         for index, frame in enumerate(frames or (None,)):
@@ -201,7 +203,7 @@ class MarkupFilter:
             if frame is not None:
                 file = frame.file or "??"
                 shown = f"{self._responder.readable(frame.function)} {file}:{frame.line}:{frame.column} "
-            lines.append(f"{number}{'   ' if last else f'.{index + 1:<2}'} {runtime:#018x} {shown}{place}")
+            lines.append(f"{number}{'   ' if last else f'.{index + 1:<2}'} {runtime:#018x} {shown}{location}")
         return self._end.join(lines)
 
     def _data(self, node: Element) -> str:
@@ -210,14 +212,14 @@ class MarkupFilter:
         mapping = self._mapping(node, runtime)
         if mapping is None:
             return raw(node)
-        found = self._responder.variable(self._question(mapping, runtime, "DATA"))
-        return self._responder.readable(found[0].name) if found is not None else raw(node)
+        variable = self._responder.variable(self._question(mapping, runtime, "DATA"))
+        return self._responder.readable(variable[0].name) if variable is not None else raw(node)
 
     def _mapping(self, node: Element, runtime: int) -> MarkupMapping | None:
         for mapping in self._mappings:
             if mapping.start <= runtime < mapping.start + mapping.size:
                 return mapping
-        self._report("no mmap covers address", node.places[0])
+        self._report("no mmap covers address", node.offsets[0])
         return None
 
     def _question(self, mapping: MarkupMapping, runtime: int, kind: str) -> Question:
@@ -225,7 +227,7 @@ class MarkupFilter:
         return Question(kind, f"BUILDID:{mapping.module.build_id}", vaddr, b"")
 
     def _frames(self, node: Element, runtime: int) -> tuple[MarkupMapping, Frames] | None:
-        """The mapping and the frames of an address; None where no module that was found covers it."""
+        """Return the mapping and the frames of an address; None without a mapping, or if its module was not found."""
         mapping = self._mapping(node, runtime)
         if mapping is None:
             return None
@@ -236,7 +238,7 @@ class MarkupFilter:
 
 
 def elements(line: str) -> Iterable[str | Element]:
-    """A line's text and elements, in order; colours are left out of the text."""
+    """Yield the text and the elements of a line, in order; colors are removed from the text."""
     done = start = 0
     end = line.find("}}}")
     while (start := line.find("{{{", start)) >= 0:
@@ -249,16 +251,16 @@ def elements(line: str) -> Iterable[str | Element]:
             continue
         tag, *fields = line[start + 3 : end].split(":")
         if start > done:
-            yield COLOURS.sub("", line[done:start])
-        places, place = [], start + 3 + len(tag) + 1
+            yield COLORS.sub("", line[done:start])
+        offsets, offset = [], start + 3 + len(tag) + 1
         for field in fields:
-            places.append(place)
-            place += len(field) + 1
+            offsets.append(offset)
+            offset += len(field) + 1
         done = end + 3
-        yield Element(start, line[start:done], tag, fields, places)
+        yield Element(start, line[start:done], tag, fields, offsets)
         start = done
     if done < len(line):
-        yield COLOURS.sub("", line[done:])
+        yield COLORS.sub("", line[done:])
 
 
 def raw(node: Element) -> str:
@@ -270,17 +272,16 @@ def described(module: MarkupModule) -> str:
 
 
 def check_count(node: Element, count: int, *, at_least: bool = False) -> None:
-    """Raise Malformed for an element with too few fields; what it has beyond them says nothing."""
-    found = len(node.fields)
-    if found < count:
-        words = f"expected {'at least ' if at_least else ''}{count} field(s); found {found}"
-        raise Malformed(words, node.start + 3 + len(node.tag))
+    """Raise Malformed for an element with too few fields; more fields are ignored."""
+    if len(node.fields) < count:
+        problem = f"expected {'at least ' if at_least else ''}{count} field(s); found {len(node.fields)}"
+        raise Malformed(problem, node.start + 3 + len(node.tag))
 
 
 def matched(node: Element, field: int, pattern: re.Pattern[str], what: str) -> str:
     text = node.fields[field]
     if not text or not pattern.fullmatch(text):
-        raise Malformed(f"expected {what}; found '{text}'", node.places[field])
+        raise Malformed(f"expected {what}; found '{text}'", node.offsets[field])
     return text
 
 
@@ -289,25 +290,25 @@ def address(node: Element, field: int) -> int:
 
 
 def integer(node: Element, field: int, what: str) -> int:
-    """A field as an unsigned number of at most 64 bits, read as in questions. Raises Malformed for any other."""
+    """Return a field as an unsigned 64-bit number, in the syntax of questions. Raises Malformed."""
     text = node.fields[field]
     value = number(text.encode("utf-8", "surrogateescape"), False)
     if value is None:
-        raise Malformed(f"expected {what}; found '{text}'", node.places[field])
+        raise Malformed(f"expected {what}; found '{text}'", node.offsets[field])
     return value
 
 
 def returned(node: Element, field: int, *, default: bool) -> bool:
-    """Whether the address is one that a call returns to, so that the byte before it is looked up."""
+    """Return True for a return address, whose call is in the byte before it."""
     if len(node.fields) <= field:
         return default
     if node.fields[field] not in ("ra", "pc"):
-        raise Malformed(f"expected PC type; found '{node.fields[field]}'", node.places[field])
+        raise Malformed(f"expected PC type; found '{node.fields[field]}'", node.offsets[field])
     return node.fields[field] == "ra"
 
 
-def filter_markup(responder: Responder, source: int, out: int) -> None:
-    """Filter what one descriptor reads to another, each line as it comes. OSError."""
+def filter_markup(responder: SymbolizerResponder, source: int, out: int) -> None:
+    """Filter lines from one file descriptor to another. Raises OSError."""
     markup = MarkupFilter(responder)
     for lines in lines_of(source):
         text = "".join(markup.line(line.decode("utf-8", "surrogateescape")) for line in lines)

@@ -1,9 +1,8 @@
-"""The files that drop-in programs answer from, as llvm-symbolizer and binutils read them.
+"""The files of questions, with frames by the rules of llvm-symbolizer, binutils and elfutils.
 
-Both name an address by debug info, and its outermost function by a symbol: llvm-symbolizer always, binutils where
-debug info has no linkage name for it and its language is not one of those whose names are linkage names (C). What
-neither of them knows (a stub of the PLT, a function of .gopclntab or MiniDebugInfo, an archive's) is answered as
-`whence addr` does.
+llvm-symbolizer and binutils name an address by debug info, and the outermost function by a symbol: llvm-symbolizer
+always, binutils if the debug info has no linkage name, and names of the language differ from linkage names (not C).
+Other addresses (stubs of the PLT, functions of .gopclntab or MiniDebugInfo, archives) have the frames of `whence addr`.
 """
 
 from __future__ import annotations
@@ -39,30 +38,30 @@ if TYPE_CHECKING:
     from whence.lidia.kernels.render import Replies
     from whence.objects.elf import ElfFile
 
-MODULES_KEPT = 64
+MAX_MODULES = 64
 BLOCK = 1 << 20
 PAGE = 4096
 DWARF = Source.DWARF
-ARCHITECTURE = (  # behind the name of a file
+ARCHITECTURE = (  # after the name of a file
     r":(?:x86_64h?|i[3-7]86|arm(?:v[0-9a-z]+|64e?|64_32)?|aarch64|ppc(?:64)?(?:le)?|s390x|riscv(?:32|64))\Z"
 )
 
 
 class ApproximateFrame(Frame):
-    """A frame of code that the compiler assigns to line 0, with the last other line before it in its sequence."""
+    """A frame of code of line 0, with the last other line before it in its sequence."""
 
     __slots__ = ()
 
 
 class OpenModule:
-    """A file that answers questions: its debug info, its symbols, and what else names addresses.
+    """An open file: its debug info, its symbols, and other sources of names.
 
-    Addresses are vaddrs, frames are innermost first; () is the answer where nothing is known. A file that is found
-    broken or changed only now makes any method raise WhenceError, OSError or MemoryError (`OpenModules.give_up`).
+    Addresses are vaddrs; frames are innermost first, () if unknown. All methods raise WhenceError, OSError or
+    MemoryError for a file that turns out to be damaged or changed (see `OpenModules.give_up`).
     """
 
     def __init__(self, path: str, locator: Locator, options: ReadOptions, descriptor: int = -1) -> None:
-        """`descriptor` is that of a copy in memory which `path` names, closed with the module."""
+        """Open a file; `descriptor` is that of its copy in memory (-1: none), closed with the module."""
         self._path, self._locator = path, locator
         self._options = replaced(options, symtab=False, gopclntab=False, columns=True)
         self._descriptor = descriptor
@@ -70,20 +69,22 @@ class OpenModule:
         self.binary = open_binary(path, locator=locator, options=self._options)
         self._others: Binary | None = None
         self._line_zero_skipped: Binary | None = None
-        self.replies: Replies | None = None  # once the whole table is there (`reply_by`)
+        self.replies: Replies | None = None  # after `reply_by`, if the complete table is built
 
     @property
     def elf(self) -> ElfFile | None:
-        """None for an archive."""
+        """The ELF file; None for an archive."""
         return self.binary.producers.elf if self.binary.producers is not None else None
 
     def frames(self, vaddr: int) -> Frames:
-        """What debug info says, or an archive."""
+        """Return the frames by debug info, or of an archive."""
         return self.binary.lookup(vaddr)
 
     def other_frames(self, vaddr: int) -> Frames:
-        """What everything but debug info says, unless another file has come into its place meanwhile. The first use
-        costs a look at all symbols."""
+        """Return the frames by all sources except debug info; () if the file was replaced.
+
+        The first use reads all symbols.
+        """
         if self.elf is None:
             return ()
         if self._others is None:
@@ -93,8 +94,10 @@ class OpenModule:
         return self._others.lookup(vaddr)
 
     def with_line(self, vaddr: int, frames: Frames) -> Frames:
-        """Return the frames of a vaddr, the innermost one approximate if it has line 0 and there is another line before
-        it in its sequence. The first use reads the debug info once more."""
+        """Replace line 0 of the innermost frame by the last other line before it in its sequence, as approximate.
+
+        The first use reads the debug info again.
+        """
         if not frames or frames[0].line or frames[0].source != DWARF:
             return frames
         if self._line_zero_skipped is None:
@@ -103,10 +106,10 @@ class OpenModule:
             self._line_zero_skipped = open_binary(
                 self._path, locator=self._locator, options=self._options, skip_line_zero=True
             )
-        found = self._line_zero_skipped.lookup(vaddr)
-        if not found or not found[0].line:
+        other = self._line_zero_skipped.lookup(vaddr)
+        if not other or not other[0].line:
             return frames
-        before = found[0]
+        before = other[0]
         approximate = ApproximateFrame(*frames[0])._replace(
             file=before.file, line=before.line, column=before.column, discriminator=before.discriminator
         )
@@ -114,21 +117,21 @@ class OpenModule:
 
     @cached_property
     def symbols(self) -> SymbolIndex | None:
-        """The symbols that llvm-symbolizer goes by: those of the file itself."""
+        """Return the symbols of the file, which llvm-symbolizer uses."""
         return indexed(self.elf, ".symtab", ".dynsym")
 
     @cached_property
     def debug_symbols(self) -> SymbolIndex | None:
-        """The symbols that binutils go by: those of the debug file, where it is another one."""
+        """Return the symbols of the debug file, or of the file without one, which binutils use."""
         producers = self.binary.producers
         if producers is not None and producers.debug_elf is not producers.elf:
-            found = indexed(producers.debug_elf, ".symtab")
-            if found is not None:
-                return found
+            symbols = indexed(producers.debug_elf, ".symtab")
+            if symbols is not None:
+                return symbols
         return self.symbols
 
     def llvm_frames(self, vaddr: int, *, by_symbols: bool) -> Frames:
-        """The frames as llvm-symbolizer finds them; with `by_symbols` a symbol names the outermost function."""
+        """Return the frames of llvm-symbolizer; with `by_symbols` a symbol names the outermost function."""
         frames = self.binary.lookup(vaddr)
         symbols = self.symbols if by_symbols else None
         symbol = symbols.llvm(vaddr) if symbols is not None else None
@@ -145,45 +148,50 @@ class OpenModule:
         return frames or (self.other_frames(vaddr) if by_symbols else ())
 
     def reply_by(
-        self, called: bytes, shown: Callable[[bytes], bytes], gap: bytes, between: bytes, *, by_symbols: bool
+        self, name: bytes, shown: Callable[[bytes], bytes], gap: bytes, separator: bytes, *, by_symbols: bool
     ) -> None:
-        """Let the kernel reply by `replies` from now on, as `llvm_frames` answers; only when the whole table of an ELF
-        file is built already.
+        """Set `replies`, the fast path for `llvm_frames`, if the complete table of an ELF file is built.
 
-        `called` is the name that questions have for the module (b"" when they have none), `shown` turns a function's
-        name into the one that is printed, `gap` stands between that name and the place, `between` two frames.
+        Args:
+            name: the module's name in questions; b"" if questions have none.
+            shown: returns the printed form of a function's name.
+            gap: text between the function and the location.
+            separator: text between two frames.
+            by_symbols: a symbol names the outermost function.
         """
         table = self.binary.whole
         if table is None or self.elf is None:
             return
         symbols = self.symbols if by_symbols else None
 
-        def symbol_at(place: int) -> tuple[int, bytes, bytes]:
+        def symbol_at(index: int) -> tuple[int, bytes, bytes]:
             assert symbols is not None
-            end, symbol = symbols.llvm_at(place)
-            name, file = (text.encode("utf-8", "surrogateescape") for text in (symbol.name, symbol.file))
-            return end, shown(name), file
+            end, symbol = symbols.llvm_at(index)
+            function, file = (text.encode("utf-8", "surrogateescape") for text in (symbol.name, symbol.file))
+            return end, shown(function), file
 
         starts = symbols.starts if symbols is not None else array("Q")
-        self.replies = table.replies(called, starts, symbol_at, shown, gap, between)
+        self.replies = table.replies(name, starts, symbol_at, shown, gap, separator)
 
     def named_frames(self, name: str, offset: int) -> list[tuple[Symbol, Frame]]:
-        """Each symbol of a name whose place debug info knows, with a frame so many bytes into it if it is that long:
-        the innermost place, under the symbol's name."""
-        found = []
+        """Return each symbol of a name that has debug info, with its frame: the innermost location, with its name.
+
+        The frame is `offset` bytes into the symbol, or at its start if it is shorter.
+        """
+        out = []
         for symbol in self.symbols.named(name) if self.symbols is not None else ():
             frames = self.llvm_frames(symbol.start + (offset if offset < symbol.size else 0), by_symbols=True)
             if frames and frames[0].file:
-                found.append((symbol, frames[0]._replace(function=frames[-1].function)))
-        return found
+                out.append((symbol, frames[0]._replace(function=frames[-1].function)))
+        return out
 
     def named_start(self, symbol: Symbol) -> FrameStart:
-        """Where the function of a symbol is declared; it starts where the symbol does."""
+        """Return the declaration of a symbol's function, with the start of the symbol."""
         starts = self.frame_starts(symbol.start)
         return starts[0]._replace(vaddr=symbol.start) if starts else FrameStart("", 0, symbol.start)
 
     def bfd_frames(self, vaddr: int) -> Frames:
-        """The frames as binutils find them."""
+        """Return the frames by the rules of binutils."""
         frames = self.frames(vaddr)
         if frames and frames[-1].source != DWARF:
             return frames
@@ -205,13 +213,13 @@ class OpenModule:
         return tuple(map(self._named_at, frames, starts))
 
     def _named_at(self, frame: Frame, start: int | None) -> Frame:
-        """Return a frame under the name of the symbol at its function's start, if there is one."""
+        """Return a frame with the name of the symbol at its function's start, if any."""
         symbols = self.debug_symbols
         symbol = symbols.bfd(start) if symbols is not None and start is not None else None
         return frame._replace(function=symbol.name) if symbol is not None and symbol.start == start else frame
 
     def eu_frames(self, vaddr: int) -> Frames:
-        """The frames as elfutils find them: of several functions in one place the first one of the debug info."""
+        """Return the frames of elfutils: of several functions at an address the first in the debug info."""
         frames = self.binary.lookup(vaddr)
         if len(frames) == 1 and frames[0].source == DWARF and self._variables is not None:
             name = self._variables.first_function(vaddr)
@@ -220,11 +228,11 @@ class OpenModule:
         return frames
 
     def eu_symbol(self, vaddr: int) -> Symbol | None:
-        """The symbol that elfutils name, of the first table that there is."""
+        """Return the symbol of a vaddr by the rule of elfutils, from the first existing table."""
         return self._eu_symbols.eu(vaddr) if self._eu_symbols is not None else None
 
     def eu_symbol_named(self, name: str) -> Symbol | None:
-        """The first symbol of a name, as elfutils find it."""
+        """Return the first symbol of a name, from the table that elfutils use."""
         return self._eu_symbols.first(name) if self._eu_symbols is not None else None
 
     @cached_property
@@ -232,8 +240,8 @@ class OpenModule:
         producers = self.binary.producers
         if producers is None:
             return None
-        found = indexed(producers.elf, ".symtab")
-        return found or indexed(producers.debug_elf, ".symtab") or indexed(producers.elf, ".dynsym")
+        symbols = indexed(producers.elf, ".symtab")
+        return symbols or indexed(producers.debug_elf, ".symtab") or indexed(producers.elf, ".dynsym")
 
     @cached_property
     def _variables(self) -> Variables | None:
@@ -243,7 +251,7 @@ class OpenModule:
         return Variables(producers.dwarf)
 
     def variable(self, vaddr: int) -> tuple[Symbol, tuple[str, int] | None] | None:
-        """The symbol at a vaddr, and file and line of its declaration; without one the file of an STT_FILE entry."""
+        """Return the symbol at a vaddr, and its declaration's file and line, or the file of an STT_FILE entry."""
         symbol = self.symbols.llvm(vaddr) if self.symbols is not None else None
         if symbol is None:
             return None
@@ -251,15 +259,15 @@ class OpenModule:
         return symbol, declared or ((symbol.file, 0) if symbol.file else None)
 
     def frame_starts(self, vaddr: int) -> list[FrameStart]:
-        """Where the functions of an address's frames start, by debug info, innermost first."""
+        """Return the starts of the functions of a vaddr's frames by debug info, innermost first."""
         return self._variables.frame_starts(vaddr) if self._variables is not None else []
 
     def locals_at(self, vaddr: int) -> list[Local]:
-        """The locals of the function or inlined call at a vaddr."""
+        """Return the locals of the function or inlined call at a vaddr."""
         return self._variables.locals_at(vaddr) if self._variables is not None else []
 
     def is_movable(self, vaddr: int) -> bool:
-        """Whether the file can be loaded anywhere and, once it is, has its segments around a vaddr."""
+        """Return True if a vaddr is within the segments of a file that can be loaded at any address."""
         elf = self.elf
         if elf is None or elf.type != constants.ET_DYN:
             return False
@@ -269,17 +277,21 @@ class OpenModule:
         return first // PAGE * PAGE <= vaddr < -(-last // PAGE) * PAGE
 
     def section_at(self, vaddr: int) -> str:
-        """The name of the section that holds a vaddr; "" for none."""
-        sections = self.elf.sections if self.elf is not None else ()
-        held = (one.name for one in sections if one.allocated and one.vaddr <= vaddr < one.vaddr + one.size)
-        return next(held, "")
+        """Return the name of the section with a vaddr, or ""."""
+        for section in self.elf.sections if self.elf is not None else ():
+            if section.allocated and section.vaddr <= vaddr < section.vaddr + section.size:
+                return section.name
+        return ""
 
     def section_range(self, name: str) -> range | None:
-        """The vaddrs of a section; None when there is none of that name."""
-        sections = self.elf.sections if self.elf is not None else ()
-        return next((range(one.vaddr, one.vaddr + one.size) for one in sections if one.name == name), None)
+        """Return the vaddrs of a section by its name, or None."""
+        for section in self.elf.sections if self.elf is not None else ():
+            if section.name == name:
+                return range(section.vaddr, section.vaddr + section.size)
+        return None
 
     def close(self) -> None:
+        """Close the file."""
         self.binary.close()
         for other in (self._others, self._line_zero_skipped):
             if other is not None:
@@ -290,18 +302,18 @@ class OpenModule:
 
 
 def address_digits(module: OpenModule | None) -> int:
-    """Digits of an address as addr2line and eu-addr2line print it: those of the file's class, 64 bits without one."""
+    """Return the number of hex digits in addresses of addr2line and eu-addr2line: by the file's class, or 16."""
     return module.elf.bits // 4 if module is not None and module.elf is not None else 16
 
 
 def fault_of(name: str, error: Exception) -> str:
-    """What an error says, without the name of the file it is about."""
-    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return words.removeprefix(f"{name}: ") or type(error).__name__
+    """Return the message of an error without the name of its file."""
+    message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return message.removeprefix(f"{name}: ") or type(error).__name__
 
 
 def identity_of(path: str) -> tuple[int, ...]:
-    """The stamp of the file of a path; () where there is none."""
+    """Return the stamp of the file at a path; () if it does not exist."""
     try:
         return stamp_of(path)
     except OSError:
@@ -309,16 +321,16 @@ def identity_of(path: str) -> tuple[int, ...]:
 
 
 def indexed(elf: ElfFile | None, *tables: str) -> SymbolIndex | None:
-    """The first of these symbol tables that a file has and that has symbols; None when there is none."""
+    """Return the first of these symbol tables that is not empty, or None."""
     if elf is None:
         return None
     for table in tables:
         try:
-            found = SymbolIndex(elf, table)
+            symbols = SymbolIndex(elf, table)
         except WhenceError:
             continue
-        if len(found):
-            return found
+        if len(symbols):
+            return symbols
     return None
 
 
@@ -328,20 +340,20 @@ def close_module(module: OpenModule | None) -> None:
 
 
 class OpenModules:
-    """The files that were asked about, each opened once; the least recently asked ones are closed beyond a bound."""
+    """The files of questions, each opened once. The least recently used files are closed if there are many."""
 
     def __init__(self, program: str, dirs: Sequence[str], options: ReadOptions, package: str = "") -> None:
-        """`dirs` are folders of debug files in place of the usual ones, `package` holds split units."""
+        """Search `dirs` for debug files instead of the usual folders; `package` has split units."""
         self._program, self._options = program, options
         try:
             self._locator = Locator(dirs=dirs or None, files=[package] if package else ())
         except (WhenceError, OSError) as error:
             self.complain(package, error)
             self._locator = Locator(dirs=dirs or None)
-        self._open: Lru[str, OpenModule | None] = Lru(MODULES_KEPT, close_module)
+        self._open: Lru[str, OpenModule | None] = Lru(MAX_MODULES, close_module)
 
     def __getitem__(self, name: str) -> OpenModule | None:
-        """The module of that name; None when it can't be read, which is said on stderr once."""
+        """Return the module of a name; None if it can't be read, with an error on stderr the first time."""
         if name in self._open:
             return self._open[name]
         try:
@@ -361,8 +373,10 @@ class OpenModules:
             raise
 
     def path_of(self, name: str) -> tuple[str, int]:
-        """Return the path of what a question calls a module (a path, a path with an architecture, the member of an
-        archive as `archive.a(member.o)`, or BUILDID:hex), and the descriptor of a copy in memory (-1 for none)."""
+        """Return the path of a module, and the descriptor of its copy in memory (-1: none).
+
+        Names are paths, paths with an architecture, members of archives as `archive.a(member.o)`, or BUILDID:hex.
+        """
         if name.startswith("BUILDID:"):
             return self._path_by_build_id(name.removeprefix("BUILDID:")), -1
         if name == STDIN:
@@ -376,7 +390,7 @@ class OpenModules:
         return path, -1
 
     def _path_of_stdin(self) -> tuple[str, int]:
-        """A path to what stdin holds, read to its end."""
+        """Copy stdin into memory; return the copy's path and descriptor."""
         descriptor = os.memfd_create("stdin")
         while block := os.read(sys.stdin.fileno(), BLOCK):
             write_all(descriptor, block)
@@ -390,13 +404,13 @@ class OpenModules:
         return search.path
 
     def give_up(self, name: str, error: Exception) -> None:
-        """Report and close a module that turned out to be broken or changed; the next question opens it anew."""
+        """Report and close a module that turned out to be damaged or changed; the next question opens it again."""
         self.complain(name, error)
         module = self._open.pop(name, None)
         if module is not None:
             module.close()
 
     def complain(self, name: str, error: Exception) -> None:
-        """Print on stderr why a module, as a question names it, can't be read."""
+        """Print on stderr why a module can't be read."""
         shown = plain(name.removeprefix("BUILDID:"))
         print(f"{self._program}: error: '{shown}': {plain(fault_of(name, error))}", file=sys.stderr)

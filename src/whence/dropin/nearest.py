@@ -1,18 +1,17 @@
-"""The symbol that other tools name for an address: llvm-symbolizer's choice among several, BFD's, and elfutils'.
+"""The symbol of an address by the rules of llvm-symbolizer, BFD and elfutils; whence's own rule is in functions.py.
 
-functions.py has whence's own choice. These are for programs that stand in for others and have to say the same:
+    llvm   the last symbol that starts at or before the address; of several with that start the largest, of equal sizes
+           the last in the table. It must cover the address or have size 0. (SymbolizableObjectFile.cpp)
+    bfd    the last symbol before the address in its section that is not an object, even one that does not cover the
+           address; of several with that start: covers the address, is a function, has a type, is the smallest.
+           (elf.c, better_fit)
+    eu     of the symbols that cover the address: global before local, the last to start, the smallest, global before
+           weak, the first in the table; otherwise the last symbol of size 0 that starts after the ends of all others,
+           in the address's section. (dwfl_module_addrsym.c)
 
-    llvm   the last symbol that starts at or before the address; of several that start there the largest, of equal ones
-           the last in the table. It counts when it covers the address or has no size. (SymbolizableObjectFile.cpp)
-    bfd    the last one of the address's own section, no object, whether it covers the address or not; of several that
-           start there one that covers it, a function, a typed one, the smallest. (elf.c, better_fit)
-    eu     of those that cover the address, global ones before local ones, the last to start, the smallest, global
-           before weak, the first in the table; else the last one without a size that starts behind the ends of all
-           others, in the address's own section. (dwfl_module_addrsym.c)
-
-For llvm and bfd a symbol without a size reaches to the end of its section here, or names just its own address behind it
-(`_end`); llvm-symbolizer lets the last one of a file name all addresses after it. The file is that of the STT_FILE
-entry before a local symbol.
+For llvm and bfd a symbol of size 0 extends to the end of its section here, or has just its own address if it is at the
+end (`_end`); in llvm-symbolizer the last symbol of a file covers all addresses after it. The file of a local symbol is
+that of the STT_FILE entry before it.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
 MARKED_BY_BIT_0 = (constants.EM_ARM, constants.EM_MIPS)  # Thumb and microMIPS code
 FILE = constants.STB_LOCAL << 4 | constants.STT_FILE
 BINDINGS_OF_EU = {constants.STB_GLOBAL: 3, constants.STB_WEAK: 2, constants.STB_LOCAL: 1}
-MAPPING = ("$a", "$d", "$t", "$x")  # what assemblers of ARM, AArch64 and RISC-V mark code and data with
+MAPPING = ("$a", "$d", "$t", "$x")  # symbols that mark code and data of ARM, AArch64 and RISC-V
 
 
 class Symbol(NamedTuple):
-    """Name, vaddr, size in bytes as the table says it, the STT_FILE name that belongs to it ("" for none)."""
+    """A symbol: name, vaddr, size in bytes as in the table, name of its STT_FILE entry ("" if unknown)."""
 
     name: str
     start: int
@@ -53,7 +52,7 @@ NOTHING = Symbol("", 0, 0, "")
 
 
 class SymbolIndex:
-    """The symbols of one table of a file, in order of address: `starts` has theirs. Costs some 30 nanoseconds each."""
+    """The symbols of one table of a file, in order of address; `starts` are the addresses."""
 
     def __init__(self, elf: ElfFile, table: str) -> None:
         self._symbols = symbols = elf.symbols(table)
@@ -66,43 +65,43 @@ class SymbolIndex:
         columns_kernel.gather_u64(rows, symbols.value, value)
         columns_kernel.gather_u64(rows, symbols.size, size)
         if elf.machine in MARKED_BY_BIT_0:
-            value = array("Q", [one & ~1 for one in value])
-        order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
-        if order_kernel.order(size, order, room, True):
-            order, room = room, order
-        if order_kernel.order(value, order, room, False):
-            order = room
+            value = array("Q", [vaddr & ~1 for vaddr in value])
+        order, scratch = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+        if order_kernel.order(size, order, scratch, True):
+            order, scratch = scratch, order
+        if order_kernel.order(value, order, scratch, False):
+            order = scratch
         self._rows, self.starts = array("I", bytes(4 * count)), array("Q", bytes(8 * count))
         columns_kernel.gather_u32(order, rows, self._rows)
         columns_kernel.gather_u64(order, value, self.starts)
         self._kinds = bytes(symbols.info)
         self._named: dict[tuple[int, bool], Symbol] = {}
-        self._ends: dict[int, tuple[int, Symbol]] = {}  # by place in the order: where what llvm names there ends
+        self._ends: dict[int, tuple[int, Symbol]] = {}  # by index: end and symbol of `llvm_at`
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def llvm(self, vaddr: int) -> Symbol | None:
-        """The symbol that llvm-symbolizer names."""
+        """Return the symbol of a vaddr by the rule of llvm-symbolizer."""
         index = bisect_right(self.starts, vaddr) - 1
         end, symbol = self._ends.get(index) or self.llvm_at(index)
         return symbol if vaddr < end else None
 
     def llvm_at(self, index: int) -> tuple[int, Symbol]:
-        """The symbol that llvm-symbolizer names from a place in the order on, and where it ends (0: there is none)."""
+        """Return (end, symbol) for vaddrs after the start at `index`, by llvm's rule; an end of 0 means no symbol."""
         while index >= 0:
             row, start = self._rows[index], self.starts[index]
             symbol = self._name(row, start, False)
             if not symbol.name.startswith(MAPPING):
                 section = self._sections[self._symbols.section[row]]
                 end = start + symbol.size if symbol.size else max(section.vaddr + section.size, start + 1)
-                found = self._ends[index] = end, symbol
-                return found
+                self._ends[index] = end, symbol
+                return end, symbol
             index -= 1
         return 0, NOTHING
 
     def bfd(self, vaddr: int) -> Symbol | None:
-        """The symbol that binutils name."""
+        """Return the symbol of a vaddr by the rule of binutils."""
         index = bisect_right(self.starts, vaddr) - 1
         while index >= 0:
             start = self.starts[index]
@@ -120,18 +119,18 @@ class SymbolIndex:
         return None
 
     def eu(self, vaddr: int) -> Symbol | None:
-        """The symbol that elfutils name."""
+        """Return the symbol of a vaddr by the rule of elfutils."""
         last = bisect_right(self.starts, vaddr) - 1
         if last < 0:
             return None
         symbols, reach = self._symbols, self._reach
-        covering, at = [], last
-        while at >= 0 and reach[at] > vaddr:
-            row = self._rows[at]
-            if vaddr - self.starts[at] < symbols.size[row] and symbols.name(row):
-                covering.append((row, self.starts[at]))
-            at -= 1
-        globals_first = sorted(covering, key=lambda one: (self._is_local(one[0]), one[0]))
+        covering, index = [], last
+        while index >= 0 and reach[index] > vaddr:
+            row = self._rows[index]
+            if vaddr - self.starts[index] < symbols.size[row] and symbols.name(row):
+                covering.append((row, self.starts[index]))
+            index -= 1
+        globals_first = sorted(covering, key=lambda symbol: (self._is_local(symbol[0]), symbol[0]))
         if globals_first:
             best = globals_first[0]
             for other in globals_first[1:]:
@@ -150,32 +149,32 @@ class SymbolIndex:
 
     @cached_property
     def _reach(self) -> list[int]:
-        """Where the symbols up to a place in the order end."""
+        """Return the largest end of all symbols up to each index."""
         ends = (start + self._symbols.size[row] for row, start in zip(self._rows, self.starts, strict=True))
         return list(accumulate(ends, max))
 
     def _is_local(self, row: int) -> bool:
         return self._symbols.info[row] >> constants.STB_SHIFT == constants.STB_LOCAL
 
-    def _suits_eu_better(self, one: tuple[int, int], best: tuple[int, int]) -> bool:
-        """Whether elfutils prefer a symbol to one that comes before it in the table; both as (row, start)."""
+    def _suits_eu_better(self, other: tuple[int, int], best: tuple[int, int]) -> bool:
+        """Return True if elfutils prefer `other` to `best`, which is before it in the table; both as (row, start)."""
         rank, best_rank = (
-            BINDINGS_OF_EU.get(self._symbols.info[row] >> constants.STB_SHIFT, 0) for row, _ in (one, best)
+            BINDINGS_OF_EU.get(self._symbols.info[row] >> constants.STB_SHIFT, 0) for row, _ in (other, best)
         )
-        if one[1] > best[1] or rank > best_rank:
+        if other[1] > best[1] or rank > best_rank:
             return True
-        size, best_size = (self._symbols.size[row] for row, _ in (one, best))
-        return one[1] == best[1] and size < best_size and rank == best_rank
+        size, best_size = (self._symbols.size[row] for row, _ in (other, best))
+        return other[1] == best[1] and size < best_size and rank == best_rank
 
     def named(self, name: str) -> Iterator[Symbol]:
-        """The symbols of that name, in order of address, as llvm-symbolizer finds them: those it would name."""
+        """Yield the symbols of a name that llvm-symbolizer finds, in order of address."""
         last = len(self._rows) - 1
         for index, row in enumerate(self._rows):
             if (index == last or self.starts[index + 1] != self.starts[index]) and self._symbols.name(row) == name:
                 yield self._name(row, self.starts[index], False)
 
     def first(self, name: str) -> Symbol | None:
-        """The first symbol of that name in the table."""
+        """Return the first symbol of a name in the table."""
         if self._symbols.find(name) is None:
             return None
         row = min((row for row in self._rows if self._symbols.name(row) == name), default=None)
@@ -195,7 +194,7 @@ class SymbolIndex:
         return bool(symbols.size[row] or info & constants.STT_MASK != constants.STT_NOTYPE or not (local and hidden))
 
     def _fits_better(self, row: int, best: int, offset: int) -> bool:
-        """Whether a symbol names an offset behind it better than another one that starts at the same address."""
+        """Return True if BFD prefers a symbol to `best`, which has the same start, for an address `offset` bytes on."""
         symbols = self._symbols
         size, best_size = symbols.size[row] or 1, symbols.size[best] or 1
         if best_size <= offset:
@@ -217,8 +216,10 @@ class SymbolIndex:
         return symbol
 
     def _file(self, row: int, local: bool, bfd: bool) -> str:
-        """The name of the last STT_FILE entry before a symbol. BFD gives it to a global one, too, where all such
-        entries come before the first other symbol."""
+        """Return the name of the last STT_FILE entry before a local symbol.
+
+        BFD also uses it for global symbols if all such entries are before the first other symbol.
+        """
         kinds = self._kinds
         if not local and not (bfd and 0 < kinds.rfind(FILE) == kinds.count(FILE)):
             return ""

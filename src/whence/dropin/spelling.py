@@ -1,6 +1,4 @@
-"""Readable names as the programs spell them that drop-ins stand in for: those of `dialects`, which is only imported for
-a name that needs it. C's need nothing.
-"""
+"""Readable names in the form of an emulated tool; `dialects` is imported with the first name that needs it."""
 
 from __future__ import annotations
 
@@ -10,15 +8,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ONE_CLOSES = 15  # the version of LLVM from which on `>>` closes two lists of arguments
-REMEMBERED = 1 << 16
+JOINED_SINCE = 15  # version of LLVM that first writes `>>` after two argument lists
+CACHE_SIZE = 1 << 16
 LEADS = ("_Z", "_R", "__Z", "___Z", "____Z", "_D")
 
 
 def spelling(version: int | str) -> Callable[[str], str]:
-    """What turns linkage names into readable ones as that version of LLVM does, or "GNU"."""
+    """Return a function from linkage names to readable names in the form of a version of LLVM, or of "GNU"."""
 
-    @lru_cache(REMEMBERED)
+    @lru_cache(CACHE_SIZE)
     def named(name: str) -> str:
         if not name.startswith(LEADS):
             return name
@@ -26,6 +24,6 @@ def spelling(version: int | str) -> Callable[[str], str]:
 
         if version == "GNU":
             return dialects.gnu(name)
-        return dialects.llvm(name) if int(version) >= ONE_CLOSES else dialects.llvm_14(name)
+        return dialects.llvm(name) if int(version) >= JOINED_SINCE else dialects.llvm_14(name)
 
     return named

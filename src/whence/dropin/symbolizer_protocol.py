@@ -1,16 +1,16 @@
-"""The questions that llvm-symbolizer and addr2line read, a line each, and their answers, written whole and at once.
+"""The questions of llvm-symbolizer and addr2line, a line each, and their answers, each written in one piece.
 
-llvm_symbolizer.py and addr2line.py turn their command lines into `Settings`; the rest is here. A caller writes a line
-to stdin and reads until the answer's terminator, most of them without a time limit. So each line gets exactly one
-answer in the form the caller waits for, also when it is junk, the file is missing or its debug info is broken:
+llvm_symbolizer.py and addr2line.py make `SymbolizerSettings` of their command lines. A caller writes a line to stdin
+and reads until the answer's terminator, usually without a timeout. So each line gets exactly one answer in the expected
+form, even if the line is junk, the file is missing or its debug info is damaged:
 
     style   terminator      unknown
     LLVM    an empty line   ??, ??:0:0, an empty line
     GNU     none            ??, ??:0
     JSON    the line's end  an object whose Symbol has empty strings and zeros
 
-What the answers look like is defined by the originals: LLVM's docs/CommandGuide/llvm-symbolizer.rst and binutils'
-addr2line.
+The form of answers is that of the original programs: LLVM's docs/CommandGuide/llvm-symbolizer.rst, and addr2line of
+binutils.
 """
 
 from __future__ import annotations
@@ -42,48 +42,48 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-    class Asked(Protocol):
-        """What a command line says to all of these programs alike."""
+    class CommandSettings(Protocol):
+        """The settings that all of these programs have."""
 
         program: str
         inputs: list[str]
         style: str
 
-    class Answers(Protocol):
-        """What answers lines."""
+    class LineResponder(Protocol):
+        """An object that answers questions."""
 
         @property
-        def settings(self) -> Asked: ...
+        def settings(self) -> CommandSettings: ...
 
         def answer(self, line: bytes) -> bytes: ...
 
 
-BLOCK = 1 << 16  # bytes of a read, and of answers that are written together
-LINE_MAX = 1 << 16  # bytes of a question; what a longer line has beyond is dropped
-SOURCE_MAX = 16 << 20  # bytes of a source file that are read for context lines
+BLOCK = 1 << 16  # bytes of a read, and of answers written at once
+LINE_MAX = 1 << 16  # bytes of a question; longer lines are truncated
+SOURCE_MAX = 16 << 20  # bytes of a source file, for context lines
 ADDRESS_BITS = 64
 ADDRESS_END = 1 << ADDRESS_BITS
-RESPONSE_FILES = 64  # @FILEs of a command line that are read
-RESPONSE_MAX = 1 << 20  # bytes of a @FILE that are read
+RESPONSE_FILES = 64  # @FILEs of a command line
+RESPONSE_MAX = 1 << 20  # bytes of a @FILE
 
-BARE_BYTES = "binary"  # addr2line's -b for a file without a format, in which it names nothing
+BARE_BYTES = "binary"  # addr2line's -b for a file without a format, which has no names
 INLINED_BY = " (inlined by) "  # between two frames on one line
 
-# Questions are read without regular expressions: importing `re` would take longer than answering the first one.
-NOT_QUICK = (b'"', b"\0", b"\r", b"\n")  # in the name of a module whose questions the kernel does not read
+# questions are parsed without regular expressions, as importing `re` takes longer than the first answer
+NOT_QUICK = (b'"', b"\0", b"\r", b"\n")  # bytes in names of modules that the kernel does not parse
 COMMANDS = (b"CODE", b"DATA", b"FRAME")
 QUOTES = (b'"', b"'")
 BLANKS = b" \r\n"
 ALL_SPACES = bytes.maketrans(BLANKS, b"   ")
-# Prefixes as C has them, and 0b and 0o: what llvm::StringRef::getAsInteger reads with radix 0.
+# the prefixes that llvm::StringRef::getAsInteger accepts with radix 0
 BASES = {b"0x": 16, b"0X": 16, b"0b": 2, b"0B": 2, b"0o": 8}
 DIGITS = {2: b"01", 8: b"01234567", 10: b"0123456789", 16: b"0123456789abcdefABCDEF"}
 HEX_DIGITS = DIGITS[16]
-DEFAULT_VERSION = 14  # of llvm-symbolizer, where the program's name has none
-# The first versions of llvm-symbolizer that
-SYMBOLS_SINCE = 16  # take a symbol in place of an address
+DEFAULT_VERSION = 14  # of llvm-symbolizer, if the program's name has no version
+# first versions of llvm-symbolizer that
+SYMBOLS_SINCE = 16  # accept a symbol instead of an address
 SHORT_PATHS_SINCE = 16  # print a relative compilation directory once, not twice
-UNKNOWN_SINCE = 19  # answer a question without an address as unknown, not as an error
+UNKNOWN_SINCE = 19  # print unknown for a question without an address, not an error
 
 UNKNOWN = Frame("")
 NO_START = FrameStart("", 0, 0)
@@ -94,30 +94,30 @@ APPROXIMATE = " (approximate)"
 
 
 def columned(frame: Frame) -> str:
-    """What follows a line number in LLVM's style."""
+    """Return the text after a line number in LLVM's style."""
     return f":{frame.column}"
 
 
 def discriminated(frame: Frame) -> str:
-    """What follows a line number in GNU's style."""
+    """Return the text after a line number in GNU's style."""
     return f" (discriminator {frame.discriminator})" if frame.discriminator else ""
 
 
 class UsageError(Exception):
-    """A command line that the original refuses, too; the message is what it prints on stderr."""
+    """An invalid command line, with the message that the original prints on stderr."""
 
 
 class Printed(Exception):
-    """What --help or --version prints on stdout, instead of answers."""
+    """The text that --help or --version prints on stdout."""
 
 
-class Settings:
-    """What a command line asks for; the defaults are llvm-symbolizer's."""
+class SymbolizerSettings:
+    """The settings of a command line; the defaults are those of llvm-symbolizer."""
 
     def __init__(self) -> None:
         self.program = "llvm-symbolizer"
         self.version = DEFAULT_VERSION  # of llvm-symbolizer
-        self.module = ""  # "": each question names its own
+        self.module = ""  # "": each question names a module
         self.filter_markup = False
         self.build_id = ""
         self.inputs: list[str] = []
@@ -127,7 +127,7 @@ class Settings:
         self.inlines = True
         self.pretty = False
         self.addresses = False
-        self.paths = "absolute"  # base, relative: without folders, without the compilation directory
+        self.paths = "absolute"  # base: without folders; relative: without the compilation directory
         self.verbose = False
         self.context = 0
         self.skip_line_zero = False
@@ -136,13 +136,12 @@ class Settings:
         self.target: str | None = None  # addr2line's -b
         self.debug_dirs: list[str] = []
         self.package = ""  # of split units
-        self.hexadecimal = False  # addresses, with 0x or without
-        self.binutils = False  # questions and answers as GNU addr2line has them
+        self.hexadecimal = False  # addresses, with or without 0x
+        self.binutils = False  # questions and answers of GNU addr2line
 
 
 class Question(NamedTuple):
-    """One line. `address` is None where there is none that can be read; `symbol` is what stands in its place, a name
-    that the `offset` is added to."""
+    """A line. Without a valid address `symbol` has the name given instead, to which `offset` is added."""
 
     kind: str
     module: str
@@ -153,7 +152,7 @@ class Question(NamedTuple):
 
 
 def number(text: bytes, hexadecimal: bool) -> int | None:
-    """An unsigned number of at most 64 bits as LLVM reads it; None when the text is none.
+    """Parse an unsigned 64-bit number as LLVM does; None for other text.
 
     >>> number(b"0x10", False), number(b"010", False), number(b"10", False), number(b"10", True), number(b"08", False)
     (16, 8, 10, 16, None)
@@ -168,14 +167,14 @@ def number(text: bytes, hexadecimal: bool) -> int | None:
     if not digits or digits.strip(DIGITS[base]):
         return None
     digits = digits.lstrip(b"0") or b"0"
-    if len(digits) > ADDRESS_BITS:  # too large in any base, and more than int() reads in base 10
+    if len(digits) > ADDRESS_BITS:  # too large in any base, and maybe too long for int()
         return None
     value = int(digits, base)
     return value if value < ADDRESS_END else None
 
 
 def leading_hex(line: bytes) -> int | None:
-    """The number that a line starts with as addr2line reads it; None for none.
+    """Parse the number at the start of a line as addr2line does; None for other lines.
 
     >>> leading_hex(b" 0x1f:"), leading_hex(b"0xg"), leading_hex(b"main")
     (31, 0, None)
@@ -188,12 +187,12 @@ def leading_hex(line: bytes) -> int | None:
 
 
 def token_of(text: bytes) -> bytes:
-    """What stands before the first blank."""
+    """Return the text before the first blank."""
     return text.translate(ALL_SPACES).partition(b" ")[0]
 
 
-def question_of(line: bytes, settings: Settings) -> Question:
-    """Read a line as llvm-symbolizer does: `[CODE |DATA |FRAME ]MODULE NUMBER`, without MODULE when one is set.
+def question_of(line: bytes, settings: SymbolizerSettings) -> Question:
+    """Parse a line as llvm-symbolizer does: `[CODE |DATA |FRAME ]MODULE NUMBER`, without MODULE if one is set.
 
     >>> question_of(b'CODE "/a b" 0x1a', Settings())
     Question(kind='CODE', module='/a b', address=26, line=b'CODE "/a b" 0x1a', symbol='', offset=0)
@@ -202,25 +201,25 @@ def question_of(line: bytes, settings: Settings) -> Question:
     if settings.binutils:
         return Question("CODE", settings.module, leading_hex(line), line)
     kind, rest = "CODE", line
-    command, blank, behind = line.partition(b" ")
+    command, blank, arguments = line.partition(b" ")
     if blank and command in COMMANDS:
-        kind, rest = command.decode(), behind
+        kind, rest = command.decode(), arguments
     rest = rest.lstrip(BLANKS)
     module = settings.module
     if not module:
-        prefix = next((one for one in (b"FILE:", b"BUILDID:") if rest.startswith(one)), b"")
+        prefix = next((prefix for prefix in (b"FILE:", b"BUILDID:") if rest.startswith(prefix)), b"")
         rest = rest[len(prefix) :]
         if rest[:1] in QUOTES:
-            name, quote, behind = rest[1:].partition(rest[:1])
+            name, quote, rest = rest[1:].partition(rest[:1])
             if not quote or b"\n" in name:
                 return Question(kind, "", None, line)
         else:
             name = token_of(rest)
             if not name:
                 return Question(kind, "", None, line)
-            behind = rest[len(name) :]
+            rest = rest[len(name) :]
         module = (prefix if prefix == b"BUILDID:" else b"").decode() + name.decode("utf-8", "surrogateescape")
-        rest = behind.lstrip(BLANKS)
+        rest = rest.lstrip(BLANKS)
     token = token_of(rest)
     if not token:
         return Question(kind, module, None, line)
@@ -234,10 +233,10 @@ def question_of(line: bytes, settings: Settings) -> Question:
     return Question(kind, module, None, line, name.decode("utf-8", "surrogateescape"), offset)
 
 
-class Responder:
-    """Answers questions in the form that the settings ask for."""
+class SymbolizerResponder:
+    """Answers questions in the form of the settings."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SymbolizerSettings) -> None:
         self.settings = settings
         paths: PathStyle = (
             "relative"
@@ -253,24 +252,24 @@ class Responder:
         spelled = spelling("GNU" if settings.binutils else settings.version)
         self._named: Callable[[str], str] = spelled if settings.demangle else str
         self._gap = " at " if settings.pretty else "\n"
-        self._usual = not (
+        self._is_plain = not (
             settings.binutils or settings.verbose or settings.context or settings.functions == "none"
             or settings.paths == "base" or settings.skip_line_zero
         )  # fmt: skip
-        # A kernel may reply by itself (Replies): it knows this form alone.
-        self._quick = self._usual and settings.inlines and settings.style == "LLVM" and not (
+        # the form of the fast path (Replies)
+        self._is_quick = self._is_plain and settings.inlines and settings.style == "LLVM" and not (
             settings.addresses or settings.adjust or settings.hexadecimal
         )  # fmt: skip
         self._by_symbols = settings.functions == "linkage"
-        self._replies: Replies | None = None  # of the file that the last question was about
+        self._replies: Replies | None = None  # of the file of the last question
 
     def answer(self, line: bytes) -> bytes:
-        """The whole answer to one line, with its terminator."""
+        """Return the answer to a line, with its terminator."""
         if self._replies is not None:
             try:
                 reply: bytes | None = self._replies.reply(line)
             except (WhenceError, OSError, MemoryError):
-                self._replies = None  # answered below, where the error is reported
+                self._replies = None  # the slow path reports the error
             else:
                 if reply is not None:
                     return reply
@@ -289,19 +288,19 @@ class Responder:
             body = self._data(question)
         elif question.kind == "FRAME":
             body = "".join(map(frame_text, self.locals(question))) or "??\n"
-        elif question.symbol and (found := self.named(question)):
-            body = "".join(self._code((frame,), (start,)) for frame, start in found)
+        elif question.symbol and (named := self.named(question)):
+            body = "".join(self._code((frame,), (start,)) for frame, start in named)
         else:
             frames = self.frames(question)
             body = self._code(frames, self._starts(question, frames) if settings.verbose else ())
         return (head + body + foot).encode("utf-8", "surrogateescape")
 
     def readable(self, name: str) -> str:
-        """A function's name as answers show it."""
+        """Return the printed form of a function's name."""
         return self._named(name) or "??"
 
     def frames(self, question: Question) -> Frames:
-        """The frames of a question about code; () when nothing is known."""
+        """Return the frames of a question about code; () if unknown."""
         settings = self.settings
         address = self._vaddr(question)
         module = self.modules[question.module] if address is not None else None
@@ -325,7 +324,7 @@ class Responder:
         except (WhenceError, OSError, MemoryError) as error:
             self._give_up(question.module, error)
             return ()
-        if self._quick:
+        if self._is_quick:
             self._replies = self._replies_of(module, question.module)
         if len(frames) > 1 and not settings.inlines:
             outer = settings.style != "GNU" and settings.functions == "linkage"
@@ -333,39 +332,41 @@ class Responder:
         return frames
 
     def _replies_of(self, module: OpenModule, name: str) -> Replies | None:
-        """What replies to the next usual question about a module; None before all of it has been read."""
-        called = b"" if self.settings.module else name.encode("utf-8", "surrogateescape")
-        usual = not name.startswith("BUILDID:") and not any(one in called for one in NOT_QUICK)
-        if module.replies is None and usual:
-            between = INLINED_BY.encode() if self.settings.pretty else b""
-            module.reply_by(called, self._shown, self._gap.encode(), between, by_symbols=self._by_symbols)
+        """Return the fast path for questions about a module; None before its table is complete."""
+        module_name = b"" if self.settings.module else name.encode("utf-8", "surrogateescape")
+        is_plain = not name.startswith("BUILDID:") and not any(byte in module_name for byte in NOT_QUICK)
+        if module.replies is None and is_plain:
+            separator = INLINED_BY.encode() if self.settings.pretty else b""
+            module.reply_by(module_name, self._shown, self._gap.encode(), separator, by_symbols=self._by_symbols)
         return module.replies
 
     def _shown(self, name: bytes) -> bytes:
-        """A function's name as answers show it."""
+        """Return the printed form of a function's name."""
         return self.readable(name.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def variable(self, question: Question) -> tuple[Symbol, tuple[str, int] | None] | None:
-        """The variable that a question asks about, with file and line of its declaration; None when it is unknown."""
+        """Return the variable of a question, with its declaration's file and line; None if unknown."""
         return self._from_module(question, lambda module, address: module.variable(address))
 
     def locals(self, question: Question) -> list[Local]:
-        """The locals that a question asks about."""
+        """Return the locals of a question."""
         return self._from_module(question, lambda module, address: module.locals_at(address)) or []
 
     def _starts(self, question: Question, frames: Frames) -> Sequence[FrameStart]:
-        """Where the functions of the frames start, as llvm-symbolizer reports it; unknown ones without debug info. The
-        outermost function is a symbol's, and starts where that does."""
+        """Return the starts of the functions of the frames, as llvm-symbolizer prints them.
+
+        They are unknown without debug info. The outermost function has the start of its symbol.
+        """
 
         def looked_up(module: OpenModule, vaddr: int) -> tuple[list[FrameStart], Symbol | None]:
             starts = module.frame_starts(vaddr) if frames[0].source == Source.DWARF else []
             return starts, module.symbols.llvm(vaddr) if self._by_symbols and module.symbols is not None else None
 
         settings = self.settings
-        found = self._from_module(question, looked_up) if frames else None
-        if found is None:
+        result = self._from_module(question, looked_up) if frames else None
+        if result is None:
             return [NO_START for _ in frames]
-        starts, symbol = found
+        starts, symbol = result
         if not settings.inlines:
             starts = starts[:1]
         if len(starts) != len(frames):
@@ -375,26 +376,25 @@ class Responder:
         return starts
 
     def named(self, question: Question) -> list[tuple[Frame, FrameStart]]:
-        """A frame for each symbol of the name that a question has, where debug info knows its place, and where its
-        function starts."""
+        """Return a frame for each symbol of a question's name that has debug info, and the start of its function."""
         if question.kind != "CODE" or not question.module:
             return []
 
         def looked_up(module: OpenModule) -> list[tuple[Frame, FrameStart]]:
-            found = module.named_frames(question.symbol, question.offset)
-            return [(frame, module.named_start(symbol)) for symbol, frame in found]
+            symbols = module.named_frames(question.symbol, question.offset)
+            return [(frame, module.named_start(symbol)) for symbol, frame in symbols]
 
-        return self._asked(question.module, looked_up) or []
+        return self._look_up(question.module, looked_up) or []
 
     def _from_module(self, question: Question, look_up: Callable[[OpenModule, int], T]) -> T | None:
-        """What the module of a question has at its vaddr; None without one, and of a broken file."""
+        """Return the result of `look_up` for a question's vaddr; None without a vaddr, and for a damaged file."""
         vaddr = self._vaddr(question)
         if vaddr is None:
             return None
-        return self._asked(question.module, lambda module: look_up(module, vaddr))
+        return self._look_up(question.module, lambda module: look_up(module, vaddr))
 
-    def _asked(self, name: str, look_up: Callable[[OpenModule], T]) -> T | None:
-        """What `look_up` finds in a module; None where it can't be read, or turns out to be broken."""
+    def _look_up(self, name: str, look_up: Callable[[OpenModule], T]) -> T | None:
+        """Return the result of `look_up` for a module; None for a damaged file."""
         module = self.modules[name]
         if module is None:
             return None
@@ -405,21 +405,21 @@ class Responder:
             return None
 
     def _give_up(self, name: str, error: Exception) -> None:
-        """Report and close a module that turned out to be broken."""
+        """Report and close a module that turned out to be damaged."""
         self.modules.give_up(name, error)
         self._replies = None
 
     def _data(self, question: Question) -> str:
-        found = self.variable(question)
-        if found is None:
+        variable = self.variable(question)
+        if variable is None:
             return "??\n0 0\n??:?\n"
-        symbol, declared = found
+        symbol, declaration = variable
         name = self._named(symbol.name)
-        place = f"{self._path(declared[0])}:{declared[1]}" if declared else "??:?"
-        return f"{name}\n{symbol.start} {symbol.size}\n{place}\n"
+        location = f"{self._path(declaration[0])}:{declaration[1]}" if declaration else "??:?"
+        return f"{name}\n{symbol.start} {symbol.size}\n{location}\n"
 
     def _vaddr(self, question: Question) -> int | None:
-        """The address to look up. All ones are a caller's mark for the end, and no address."""
+        """Return the address to look up; None for 2^64 - 1, which callers use as an end mark."""
         if question.address is None or question.address == ADDRESS_END - 1 or not question.module:
             return None
         return (question.address - self.settings.adjust) % ADDRESS_END
@@ -429,7 +429,7 @@ class Responder:
         if settings.binutils and not frames:
             gap = " " if settings.pretty else "\n"
             return (f"??{gap}" if settings.functions != "none" else "") + "??:0\n"
-        if self._usual:
+        if self._is_plain:
             named, gap = self._named, self._gap
             located = columned if settings.style == "LLVM" else discriminated
             frames = frames or (UNKNOWN,)
@@ -438,7 +438,7 @@ class Responder:
                 for frame in frames
             ]
             return (INLINED_BY if settings.pretty else "").join(lines)
-        if settings.binutils and len(frames) > 1:  # which prints the innermost frame's discriminator after each line
+        if settings.binutils and len(frames) > 1:  # binutils print the innermost frame's discriminator for all frames
             frames = tuple(frame._replace(discriminator=frames[0].discriminator) for frame in frames)
         parts = []
         for depth, frame in enumerate(frames or (UNKNOWN,)):
@@ -455,13 +455,13 @@ class Responder:
         return "".join(parts)
 
     def _path(self, file: str) -> str:
-        """A path as the settings ask for it."""
+        """Return the printed form of a path."""
         return file.rpartition("/")[2] if self.settings.paths == "base" else file
 
     def _location(self, frame: Frame, innermost: Frame) -> str:
         file = self._path(frame.file) or "??"
         if self.settings.binutils:
-            # binutils print the innermost frame's behind the lines of its callers, too
+            # binutils print the innermost frame's discriminator for its callers, too
             discriminator = discriminated(innermost) if frame.line else ""
             return f"{file}:{frame.line or '?'}{discriminator}"
         approximate = APPROXIMATE if isinstance(frame, ApproximateFrame) else ""
@@ -483,44 +483,44 @@ class Responder:
         )
 
     def _json(self, question: Question) -> bytes:
-        said: dict[str, object] = {}
+        answer: dict[str, object] = {}
         named = self.named(question) if question.symbol else []
         if question.symbol and (named or self.settings.version >= SYMBOLS_SINCE):
-            said["Loc"] = [self._json_frame(frame, start) for frame, start in named]
-            said["SymName"] = question.symbol
+            answer["Loc"] = [self._json_frame(frame, start) for frame, start in named]
+            answer["SymName"] = question.symbol
         elif question.address is None and self.settings.version >= UNKNOWN_SINCE:
-            said["Symbol"] = [self._json_frame(UNKNOWN, NO_START)]
+            answer["Symbol"] = [self._json_frame(UNKNOWN, NO_START)]
         elif question.address is None:
             line = question.line.decode("utf-8", "surrogateescape")
-            said["Error"] = {"Message": f"unable to parse arguments: {line}"}
+            answer["Error"] = {"Message": f"unable to parse arguments: {line}"}
         else:
-            said["Address"] = f"{question.address:#x}"
+            answer["Address"] = f"{question.address:#x}"
             if self.modules[question.module] is None:
                 return self.unreadable(question.address, question.module)
             if question.kind == "DATA":
-                found = self.variable(question)
-                name, start, size = (self._named(found[0].name), *found[0][1:3]) if found else ("", 0, 0)
-                said["Data"] = {"Name": name, "Size": f"{size:#x}", "Start": f"{start:#x}"}
+                variable = self.variable(question)
+                name, start, size = (self._named(variable[0].name), *variable[0][1:3]) if variable else ("", 0, 0)
+                answer["Data"] = {"Name": name, "Size": f"{size:#x}", "Start": f"{start:#x}"}
             elif question.kind == "FRAME":
-                said["Frame"] = [frame_json(local) for local in self.locals(question)]
+                answer["Frame"] = [frame_json(local) for local in self.locals(question)]
             else:
                 frames = self.frames(question) or (UNKNOWN,)
                 pairs = zip(frames, self._starts(question, frames), strict=True)
-                said["Symbol"] = [self._json_frame(frame, start) for frame, start in pairs]
-        return self._object(said, question.module)
+                answer["Symbol"] = [self._json_frame(frame, start) for frame, start in pairs]
+        return self._object(answer, question.module)
 
     def unreadable(self, address: int, module: str) -> bytes:
-        """The object that answers a question about a file that can't be read."""
+        """Return the answer to a question about a file that can't be read."""
         return self._object({"Address": f"{address:#x}", "Error": {"Message": "No such file or directory"}}, module)
 
-    def _object(self, said: dict[str, object], module: str) -> bytes:
-        """A line of JSON; with --pretty-print some lines."""
+    def _object(self, answer: dict[str, object], module: str) -> bytes:
+        """Return an answer as a line of JSON, or indented with --pretty-print."""
         build_id = module.removeprefix("BUILDID:")
-        said["ModuleName"] = build_id.upper() if build_id != module else module
+        answer["ModuleName"] = build_id.upper() if build_id != module else module
         if self.settings.pretty:
-            text = json.dumps(said, sort_keys=True, indent=2, ensure_ascii=False)
+            text = json.dumps(answer, sort_keys=True, indent=2, ensure_ascii=False)
         else:
-            text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            text = json.dumps(answer, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return text.encode("utf-8", "surrogateescape") + b"\n"
 
     def _json_frame(self, frame: Frame, start: FrameStart) -> dict[str, object]:
@@ -543,13 +543,13 @@ class Responder:
 
 
 def frame_text(local: Local) -> str:
-    """A local as FRAME is answered."""
+    """Return a local in the answer to FRAME."""
     numbers = " ".join("??" if number is None else str(number) for number in local[4:])
     return f"{local.function or '??'}\n{local.name or '??'}\n{local.file or '??'}:{local.line}\n{numbers}\n"
 
 
 def frame_json(local: Local) -> dict[str, object]:
-    """A local as FRAME is answered in JSON."""
+    """Return a local in the answer to FRAME in JSON."""
     described: dict[str, object] = {
         "DeclFile": local.file,
         "DeclLine": local.line,
@@ -564,8 +564,10 @@ def frame_json(local: Local) -> dict[str, object]:
 
 
 def source_lines(path: str, line: int, count: int) -> str:
-    """Return the lines of a source file around `line`, numbered, that line marked; the first ones for line 0. "" when
-    there is no such file. As in llvm-symbolizer, numbers are as wide as the one before the last."""
+    """Return `count` numbered lines of a source file around `line`, which is marked; "" without the file.
+
+    For line 0 these are the first lines. As in llvm-symbolizer, numbers are as wide as the last but one.
+    """
     first = max(1, line - count // 2)
     last = first + count - 1
     if not path:
@@ -578,40 +580,43 @@ def source_lines(path: str, line: int, count: int) -> str:
     width = len(str(last - 1))
     numbered = enumerate(text.removesuffix("\n").split("\n")[first - 1 : last] if text else (), first)
     return "".join(
-        f"{number:>{width}}{' >' if number == line else '  '}: {words.removesuffix(CR)}\n" for number, words in numbered
+        f"{number:>{width}}{' >' if number == line else '  '}: {text.removesuffix(CR)}\n" for number, text in numbered
     )
 
 
-def with_response_files(words: Sequence[str]) -> list[str]:
-    """A command line with each @FILE replaced by the words in it, which may name further files. One that can't be read,
-    that names itself, or that comes after RESPONSE_FILES others stays as it is."""
-    left = [RESPONSE_FILES]
-    known: dict[str, list[str] | None] = {}
+def with_response_files(arguments: Sequence[str]) -> list[str]:
+    """Replace each @FILE of a command line by the arguments in the file, which may be further files.
 
-    def words_of(path: str) -> list[str] | None:
-        """The words of a file, which is read once; None of one that can't be read."""
-        if path not in known:
-            known[path] = None
+    Files that can't be read, that include themselves, or after the first RESPONSE_FILES are not replaced.
+    """
+    unused = RESPONSE_FILES
+    cache: dict[str, list[str] | None] = {}
+
+    def arguments_in(path: str) -> list[str] | None:
+        """Return the arguments in a file; None if it can't be read."""
+        if path not in cache:
+            cache[path] = None
             with suppress(OSError, WhenceError), open_regular(path, ElfError) as (descriptor, _):
-                known[path] = shell_words(os.pread(descriptor, RESPONSE_MAX, 0).decode("utf-8", "surrogateescape"))
-        return known[path]
+                cache[path] = shell_words(os.pread(descriptor, RESPONSE_MAX, 0).decode("utf-8", "surrogateescape"))
+        return cache[path]
 
-    def expanded(words: Sequence[str], inside: tuple[str, ...]) -> Iterator[str]:
-        for word in words:
-            found = None
-            if word.startswith("@") and left[0] and word not in inside:
-                left[0] -= 1
-                found = words_of(word[1:])
-            if found is None:
-                yield word
+    def expanded(arguments: Sequence[str], parents: tuple[str, ...]) -> Iterator[str]:
+        nonlocal unused
+        for argument in arguments:
+            contents = None
+            if argument.startswith("@") and unused and argument not in parents:
+                unused -= 1
+                contents = arguments_in(argument[1:])
+            if contents is None:
+                yield argument
             else:
-                yield from expanded(found, (*inside, word))
+                yield from expanded(contents, (*parents, argument))
 
-    return list(expanded(words, ()))
+    return list(expanded(arguments, ()))
 
 
 def shell_words(text: str) -> list[str]:
-    """Split as a shell does; at blanks where a quote does not end."""
+    """Split a text as a shell does; at blanks if a quote does not end."""
     if not text:
         return []
     import shlex
@@ -623,8 +628,7 @@ def shell_words(text: str) -> list[str]:
 
 
 def lines_of(descriptor: int) -> Iterator[list[bytes]]:
-    """Lines as they come, all that one read brings; the last one also without its end. What a line has beyond LINE_MAX
-    is dropped."""
+    """Yield the lines of each read; the last line may have no newline. Lines are truncated to LINE_MAX."""
     rest = b""
     while block := os.read(descriptor, BLOCK):
         if rest:
@@ -638,13 +642,13 @@ def lines_of(descriptor: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def answer_all(responder: Answers, source: int, out: int) -> None:
-    """Answer the questions of the command line, or else those that `source` brings until it ends. OSError."""
+def answer_all(responder: LineResponder, source: int, out: int) -> None:
+    """Answer the questions of the command line, or of `source` up to its end. Raises OSError."""
     settings = responder.settings
     if settings.inputs:
         answers = [responder.answer(os.fsencode(word)) for word in settings.inputs]
         if settings.style == "JSON":
-            answers = [b"[", b",".join(one.rstrip(b"\n") for one in answers), b"]\n"]
+            answers = [b"[", b",".join(answer.rstrip(b"\n") for answer in answers), b"]\n"]
         write_all(out, b"".join(answers))
         return
     for lines in lines_of(source):
@@ -657,8 +661,8 @@ def answer_all(responder: Answers, source: int, out: int) -> None:
         write_all(out, written)
 
 
-def serve(responder: Answers, work: Callable[[int, int], None] | None = None) -> int:
-    """Answer (or do other work) from stdin to stdout; returns the exit code."""
+def serve(responder: LineResponder, work: Callable[[int, int], None] | None = None) -> int:
+    """Answer questions (or do other `work`) from stdin to stdout; return the exit code."""
     try:
         source, out = sys.stdin.fileno(), sys.stdout.fileno()
         if work is not None:
@@ -669,7 +673,7 @@ def serve(responder: Answers, work: Callable[[int, int], None] | None = None) ->
         streams.give_up()
     except KeyboardInterrupt:
         return 130
-    except OSError as error:  # stdin or stdout can't be used: nobody is there to answer
+    except OSError as error:  # stdin or stdout can't be used
         print(f"{responder.settings.program}: error: {error.strerror}", file=sys.stderr)
         return 1
     return 0
