@@ -44,7 +44,7 @@ def test_addr2line_reads_hex_as_the_original_does() -> None:
 
 
 @pytest.mark.parametrize("target", ["bogus", "", "default", "elf64-x86-64", "elf32-i386", "binary", "x86_64-linux-gnu"])
-def test_a_format_of_files_is_known_or_refused_as_binutils_do(target: str) -> None:
+def test_accepts_the_formats_of_binutils(target: str) -> None:
     path = program()
     start, _ = symbol(path, "main")
     words = ["-b", target, "-f", "-e", str(path), f"{start:x}"]
@@ -54,7 +54,7 @@ def test_a_format_of_files_is_known_or_refused_as_binutils_do(target: str) -> No
     assert ours.stderr.rpartition("addr2line: ")[2] == theirs.stderr.rpartition("addr2line: ")[2]
 
 
-def test_an_address_is_an_offset_in_the_section_that_addr2line_is_given() -> None:
+def test_addresses_are_offsets_in_a_given_section() -> None:
     path = program()
     start, _ = symbol(path, "main")
     with ElfFile.open(path) as elf:
@@ -62,4 +62,4 @@ def test_an_address_is_an_offset_in_the_section_that_addr2line_is_given() -> Non
     whole = ask("addr2line", "-f", "-e", str(path), hex(start))
     assert whole.startswith("main\n")
     assert ask("addr2line", "-f", "-j", ".text", "-e", str(path), hex(start - text)) == whole
-    assert ask("addr2line", "-f", "-j", ".init", "-e", str(path), hex(start - init)) == "??\n??:0\n"  # behind its end
+    assert ask("addr2line", "-f", "-j", ".init", "-e", str(path), hex(start - init)) == "??\n??:0\n"  # past its end

@@ -1,5 +1,4 @@
-"""Programs that start llvm-symbolizer or addr2line, with whence in its place, each under a time-out: a lost terminator
-stops them for ever."""
+"""Programs that start llvm-symbolizer or addr2line get the answers they expect from whence, and none hangs."""
 
 from __future__ import annotations
 
@@ -78,7 +77,7 @@ CRASH = "#pragma clang __debug crash\n"
 
 @functools.cache
 def sanitized(version: str, sanitizer: str, *flags: str) -> Path:
-    """A faulty program under a sanitizer of that version of clang; skips where it can't be built."""
+    """Build a faulty program with a sanitizer of a version of clang; skip the test if that fails."""
     compiler = tool(f"clang++-{version}")
     source = folder() / f"{sanitizer}.cpp"
     source.write_text(SOURCES[sanitizer])
@@ -130,7 +129,7 @@ def test_the_thread_sanitizer_names_its_report(version: str, flags: tuple[str, .
 
 
 @pytest.mark.parametrize("version", ["14", "19"])
-def test_llvms_own_crash_handler_prints_what_it_prints_with_llvm_symbolizer(version: str) -> None:
+def test_llvms_crash_handler_prints_the_same_as_with_llvm_symbolizer(version: str) -> None:
     compiler, symbolizer = tool(f"clang-{version}"), tool(f"llvm-symbolizer-{version}")
     source = folder() / "crash.c"
     source.write_text(CRASH)
@@ -149,7 +148,7 @@ def test_llvms_own_crash_handler_prints_what_it_prints_with_llvm_symbolizer(vers
     assert [column.sub("", ours) for _, ours in named] == [column.sub("", theirs) for theirs, _ in named]
 
 
-def test_boost_stacktrace_prints_what_it_prints_with_addr2line() -> None:
+def test_boost_stacktrace_prints_the_same_as_with_addr2line() -> None:
     source, out, place = (folder() / name for name in ("stacktrace.cpp", "stacktrace", "for-boost"))
     source.write_text(STACKTRACE)
     for build in BUILDS:
@@ -189,7 +188,7 @@ def program(compiler: str = "g++", *flags: str) -> Path:
 
 
 def conversation(words: list[str], questions: list[str], ends: str) -> list[str]:
-    """What is answered to each question, up to the line that ends an answer; the next question waits for it."""
+    """Return the answer to each question, which ends with a known line; the next question is sent afterwards."""
     answers = []
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None
@@ -240,7 +239,7 @@ def test_pprof_over_addr2line_reads_to_the_answer_to_all_ones(build: tuple[str, 
 
 
 @each_build
-def test_newer_perf_finds_out_which_addr2line_it_speaks_to(build: tuple[str, ...]) -> None:
+def test_newer_perf_detects_the_addr2line(build: tuple[str, ...]) -> None:
     path = program(*build)
     start = symbol_start(path, "_Z5shifti")
     words = [str(link("addr2line")), "-a", "-i", "-f", "-e", str(path)]
@@ -250,7 +249,7 @@ def test_newer_perf_finds_out_which_addr2line_it_speaks_to(build: tuple[str, ...
     assert answer.endswith("0x0000000000000000\n??\n??:0\n")
 
 
-def test_all_of_ten_thousand_questions_are_answered_that_were_asked_before_any_was_read() -> None:
+def test_answers_ten_thousand_questions_sent_before_reading() -> None:
     path = program()
     start = symbol_start(path, "_Z5shifti")
     done = asked(str(link("addr2line")), "-f", "-e", str(path), stdin=f"{start:x}\n" * 10_000)
@@ -286,7 +285,7 @@ def test_asan_symbolize_names_the_report_of_a_program(flags: tuple[str, ...], na
 @pytest.mark.parametrize(
     "build", [("gcc",), ("gcc", "-no-pie"), ("clang-14", "-fuse-ld=lld")], ids=["pie", "no-pie", "lld"]
 )
-def test_perf_prints_what_it_prints_with_addr2line(build: tuple[str, ...], tmp_path: Path) -> None:
+def test_perf_prints_the_same_as_with_addr2line(build: tuple[str, ...], tmp_path: Path) -> None:
     perf, original = tool("perf"), tool("addr2line")
     source, out, data = tmp_path / "busy.c", tmp_path / "busy", str(tmp_path / "perf.data")
     source.write_text(BUSY)

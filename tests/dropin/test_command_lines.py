@@ -15,7 +15,7 @@ from tests.helpers.drop_ins import SECONDS, ask, asked, link, program, symbol, t
 
 @pytest.mark.parametrize("junk", [",", "-1", "zz", "", "ffffffffffffffff", "0xffffffffffffffff", "0", "#"])
 @pytest.mark.parametrize("name", ["addr2line", "llvm-addr2line", "eu-addr2line"])
-def test_queries_that_callers_send_to_find_the_end_are_unknown(name: str, junk: str) -> None:
+def test_end_marks_of_callers_are_unknown(name: str, junk: str) -> None:
     assert ask(name, "-fi", "-e", str(program()), stdin=junk + "\n") == "??\n??:0\n"
 
 
@@ -64,7 +64,7 @@ ODD_USES = [  # program, words, stdin; PROGRAM is one, MAIN an address in it
 
 
 @pytest.mark.parametrize(("name", "words", "stdin"), ODD_USES)
-def test_an_odd_use_has_the_answer_and_the_exit_code_of_the_original(
+def test_unusual_uses_have_the_output_and_exit_code_of_the_original(
     name: str, words: tuple[str, ...], stdin: str, tmp_path: Path
 ) -> None:
     path = program()
@@ -91,7 +91,7 @@ def test_an_odd_use_has_the_answer_and_the_exit_code_of_the_original(
         ("addr2line", ("-e", "/bin/sh", "-j", ".none")),
     ],
 )
-def test_a_wrong_command_line_is_refused_without_an_answer(name: str, words: tuple[str, ...]) -> None:
+def test_a_wrong_command_line_is_an_error_without_an_answer(name: str, words: tuple[str, ...]) -> None:
     done = asked(str(link(name)), *words, stdin="0x10\n")
     assert done.returncode == 1
     assert done.stdout == b""
@@ -117,7 +117,7 @@ def test_help_and_version_name_the_program() -> None:
 
 
 @pytest.mark.parametrize("name", ["llvm-symbolizer", "addr2line"])
-def test_response_files_that_name_themselves_and_each_other_end(name: str, tmp_path: Path) -> None:
+def test_response_files_may_include_each_other(name: str, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text(f"@{first} " + f"@{second} " * 1000 + "-e")
     second.write_text(f"@{first} " + f"@{second} " * 1000 + "-C")
@@ -125,7 +125,7 @@ def test_response_files_that_name_themselves_and_each_other_end(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", ["addr2line", "eu-addr2line"])
-def test_a_file_without_a_name_is_refused(name: str) -> None:
+def test_rejects_a_file_without_a_name(name: str) -> None:
     done = asked(str(link(name)), "-e", "", "0x10")
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"No such file" in done.stderr

@@ -60,14 +60,14 @@ SOME_OPTIONS = ("-f -i -C", "-x -f -i", "-a -f -i -S --pretty-print", "--relativ
 
 
 def original() -> str:
-    """elfutils' program by its bare name, which its messages begin with."""
+    """Run the program of elfutils by its bare name, which is the prefix of its messages."""
     tool("eu-addr2line")
     return "eu-addr2line"
 
 
 @functools.cache
 def program(compiler: str, *flags: str) -> Path:
-    """The program above; with .debug_aranges, which eu-addr2line needs."""
+    """Build the program with .debug_aranges, which eu-addr2line needs."""
     source = folder() / "eu.cpp"
     source.write_text(SOURCE)
     out = folder() / f"eu-{compiler}{''.join(flags)}"
@@ -103,7 +103,7 @@ def test_the_answers_are_those_of_elfutils(compiler: str, flags: str, options: s
     assert theirs.count("\n") > 100
 
 
-def test_symbols_and_offsets_are_questions_too() -> None:
+def test_questions_may_be_symbols_and_offsets() -> None:
     path = program("g++")
     questions = [
         "main",
@@ -124,8 +124,8 @@ def test_symbols_and_offsets_are_questions_too() -> None:
 
 
 @pytest.mark.parametrize("junk", ["", ",", "zz", "0x", "nothing+0x10", "CODE 1180", "(.text)0x10", '"'])
-def test_queries_that_elfutils_leave_unanswered_are_unknown(junk: str) -> None:
-    """A caller that reads to the end of an answer waits for ever if there is none."""
+def test_queries_without_an_answer_in_elfutils_are_unknown(junk: str) -> None:
+    """A caller that reads to the end of an answer would wait forever for a missing answer."""
     path = program("g++")
     done = asked(str(link("eu-addr2line")), "-f", "-e", str(path), stdin=f"{junk}\nmain\n{junk}\n")
     theirs = asked(original(), "-f", "-e", str(path), stdin=f"{junk}\nmain\n{junk}\n")
@@ -138,7 +138,7 @@ def test_queries_that_elfutils_leave_unanswered_are_unknown(junk: str) -> None:
     "words",
     [("--bogus",), ("-Q",), ("-e",), ("--s",), ("--inlines=3",), ("--executable",), ("-e", "/nonexistent", "1")],
 )
-def test_a_wrong_command_line_is_refused_as_elfutils_refuse_it(words: tuple[str, ...]) -> None:
+def test_a_wrong_command_line_has_the_error_of_elfutils(words: tuple[str, ...]) -> None:
     theirs, ours = (asked(name, *words) for name in (original(), str(link("eu-addr2line"))))
     assert (ours.returncode, ours.stdout) == (theirs.returncode, b"")
     if words[:1] != ("-e",):
@@ -146,7 +146,7 @@ def test_a_wrong_command_line_is_refused_as_elfutils_refuse_it(words: tuple[str,
     assert ours.stderr.startswith(b"eu-addr2line: ")
 
 
-def test_options_of_elfutils_that_whence_lacks_are_refused_in_a_line() -> None:
+def test_unsupported_options_of_elfutils_are_an_error() -> None:
     for option in ("-k", "-K", "--offline-kernel=6.1"):
         done = asked(str(link("eu-addr2line")), option, "0x10")
         assert done.returncode == 64
@@ -165,7 +165,7 @@ def test_help_names_every_option_and_the_version_the_program() -> None:
 
 
 def test_runtime_addresses_are_of_a_process_or_of_its_mappings(tmp_path: Path) -> None:
-    """elfutils name this very process, by its pid and by its maps; so do we."""
+    """Compare the names of this process, by its pid and by its maps, with those of elfutils."""
     import ctypes
 
     address = ctypes.cast(ctypes.CDLL(None).qsort, ctypes.c_void_p).value
@@ -187,7 +187,7 @@ def test_runtime_addresses_are_of_a_process_or_of_its_mappings(tmp_path: Path) -
 
 
 def test_mappings_are_read_to_their_end_from_proc_and_from_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel writes /proc/PID/maps a page at a time; what is mapped highest is behind the first one."""
+    """The kernel writes /proc/PID/maps a page at a time; the highest mappings are after the first page."""
     import ctypes
 
     address = ctypes.cast(ctypes.CDLL(None).qsort, ctypes.c_void_p).value

@@ -55,7 +55,7 @@ def described(
 
 
 def of_languages(path: Path, *more: tuple[int, int, object]) -> str:
-    """A file with a function for each language, each with a symbol of another name; the questions about them."""
+    """Forge a file with a function for each language, whose symbols have other names; return the questions too."""
     debug, symbols = Debug(4), []
     for number, language in enumerate(LANGUAGES):
         at = CODE + number * SIZE
@@ -65,7 +65,7 @@ def of_languages(path: Path, *more: tuple[int, int, object]) -> str:
     return "".join(f"{CODE + number * SIZE:x}\n" for number in range(len(LANGUAGES)))
 
 
-def test_addr2line_names_a_function_without_linkage_name_by_its_symbol_unless_its_language_is_c_like(
+def test_addr2line_names_functions_without_linkage_names_by_symbols(
     tmp_path: Path,
 ) -> None:
     questions = of_languages(tmp_path / "languages")
@@ -111,7 +111,7 @@ def test_a_cold_part_has_the_name_of_its_function(tmp_path: Path) -> None:
     assert ask("addr2line", *words) == asked(tool("addr2line"), *words).stdout.decode()
 
 
-def test_a_call_inlined_at_the_start_of_a_function_has_the_symbol_in_languages_with_mangling(tmp_path: Path) -> None:
+def test_a_call_inlined_at_the_start_of_a_function_has_its_symbol(tmp_path: Path) -> None:
     answers = {}
     for language in (constants.DW_LANG_C99, constants.DW_LANG_C_plus_plus):
         debug = Debug(4)
@@ -190,7 +190,7 @@ end Main;
 
 
 def built(folder: Path, language: str, optimized: str) -> tuple[Path, str]:
-    """A program in a language, and the name of its own that its debug info has another one for."""
+    """Build a program in a language; return it and a name that differs in the debug info."""
     if language == "fortran":
         (folder / "main.f90").write_text(FORTRAN)
         subprocess.run([tool("gfortran"), optimized, "-g", "main.f90", "-o", "main"], cwd=folder, check=True)
@@ -231,7 +231,7 @@ ROWS: list[Step] = [
 
 
 def lined(folder: Path) -> Path:
-    """A file whose lines 0 are at CODE + 4 (3:4, 5:9 before), CODE + 12 (5:2 before), and CODE + SIZE (none before)."""
+    """Forge a file with lines 0 at CODE + 4 (3:4, 5:9 before), CODE + 12 (5:2 before), CODE + SIZE (none before)."""
     debug = Debug(4)
     described(debug, CODE, 2 * SIZE, ROWS)
     path = folder / "lines"
@@ -258,9 +258,7 @@ def test_line_zero_is_skipped_back_to_the_last_line_of_its_sequence(tmp_path: Pa
         (("--output-style=GNU", "--no-inlines"), "run\n/src/main.c:5 (approximate)\n"),
     ],
 )
-def test_a_line_that_took_the_place_of_line_zero_is_marked(
-    tmp_path: Path, options: tuple[str, ...], expected: str
-) -> None:
+def test_a_line_instead_of_line_zero_is_marked(tmp_path: Path, options: tuple[str, ...], expected: str) -> None:
     path = lined(tmp_path)
     assert ask("llvm-symbolizer-22", "--skip-line-zero", *options, "-e", str(path), hex(CODE + 4)) == expected
 
@@ -324,7 +322,7 @@ def padded(data: bytes) -> bytes:
 
 
 def archive(folder: Path) -> Path:
-    """A static library of GNU's and BSD's members, each with another function."""
+    """Make a static library with members of GNU and BSD, each with another function."""
     elf = lined(folder).read_bytes()
     names = b"a_name_longer_than_sixteen.o/\nsub/deep.o/\n"
     out = b"!<arch>\n" + header(b"/", 4) + b"\0\0\0\0" + header(b"//", len(names)) + padded(names)
@@ -341,7 +339,7 @@ def archive(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("member", ["z.o", "a_name_longer_than_sixteen.o", "sub/deep.o", "bsd.o", "z.o):x86_64"])
-def test_a_member_of_a_static_library_answers(tmp_path: Path, member: str) -> None:
+def test_names_addresses_of_a_member_of_a_static_library(tmp_path: Path, member: str) -> None:
     name = f"{archive(tmp_path)}({member}" + ("" if ")" in member else ")")
     expected = "run\n/src/main.c:3:4\n\n"
     assert ask("llvm-symbolizer-22", "--obj=" + name, hex(CODE)) == expected
@@ -357,7 +355,7 @@ def test_a_member_of_a_thin_library_is_a_file_beside_it(tmp_path: Path) -> None:
     assert ask("llvm-symbolizer-22", f"--obj={path}(sub/lines)", hex(CODE)) == "run\n/src/main.c:3:4\n\n"
 
 
-def test_archives_of_ar_answer_as_llvm_symbolizer_does(tmp_path: Path) -> None:
+def test_members_of_ar_archives_have_the_answers_of_llvm_symbolizer(tmp_path: Path) -> None:
     symbolizer = tool("llvm-symbolizer-22")
     (tmp_path / "main.c").write_text("int run(int x)\n{\n  return x * 3;\n}\n")
     subprocess.run([tool("gcc"), "-g", "-c", "main.c"], cwd=tmp_path, check=True)
@@ -379,7 +377,7 @@ def test_archives_of_ar_answer_as_llvm_symbolizer_does(tmp_path: Path) -> None:
         ("bad.a(z.o)", "a member's header has a size"),
     ],
 )
-def test_a_member_that_is_not_there_is_unknown_and_said_so(tmp_path: Path, name: str, words: str) -> None:
+def test_a_missing_member_is_unknown_and_reported(tmp_path: Path, name: str, words: str) -> None:
     whole = archive(tmp_path).read_bytes()
     (tmp_path / "cut.a").write_bytes(whole[:-9])
     (tmp_path / "bad.a").write_bytes(whole[:8] + whole[9:])
@@ -394,7 +392,7 @@ def test_a_file_whose_name_ends_in_a_parenthesis_is_itself(tmp_path: Path) -> No
     assert ask("llvm-symbolizer-22", f"--obj={path}", hex(CODE)) == "run\n/src/main.c:3:4\n\n"
 
 
-def test_a_cut_archive_is_an_error_and_no_other_exception(tmp_path: Path) -> None:
+def test_a_truncated_archive_raises_an_error_of_whence(tmp_path: Path) -> None:
     whole = archive(tmp_path).read_bytes()
     path = tmp_path / "cut.a"
     for end in (*range(250), *range(250, len(whole), 97)):

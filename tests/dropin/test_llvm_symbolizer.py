@@ -71,7 +71,7 @@ def test_the_verbose_form_has_the_columns_and_discriminators_of_llvm_symbolizer(
 
 @functools.cache
 def discriminated() -> Path:
-    """A program whose lines have several blocks, and calls with discriminators."""
+    """Build a program whose lines have several blocks, and calls with discriminators."""
     source = folder() / "discriminated.c"
     source.write_text(
         "static inline int leaf(int a, int b) { return a ? b * a : b + 1; }\n"
@@ -107,10 +107,8 @@ def test_every_line_of_junk_has_a_whole_answer_in_llvm_style(junk: str) -> None:
 @pytest.mark.parametrize("pretty", [False, True])
 @pytest.mark.parametrize("functions", ["linkage", "short"])
 @pytest.mark.parametrize("stripped", [False, True])
-def test_a_usual_question_has_the_answer_of_an_unusual_one(
-    pretty: bool, functions: str, stripped: bool, tmp_path: Path
-) -> None:
-    """What follows an address is ignored: with it, a question is not one that a kernel answers by itself."""
+def test_fast_and_slow_paths_have_equal_answers(pretty: bool, functions: str, stripped: bool, tmp_path: Path) -> None:
+    """Text after an address is ignored, but prevents the fast path."""
     path = tmp_path / "with a blank" if functions == "short" else tmp_path / "program"
     shutil.copy(program("-Wl,--strip-debug") if stripped else program(), path)
     settings = SymbolizerSettings()
@@ -174,7 +172,7 @@ def test_a_question_may_come_in_two_writes_and_end_without_a_newline() -> None:
         assert child.wait(SECONDS) == 0
 
 
-def test_a_caller_that_leaves_ends_it_without_a_word() -> None:
+def test_exits_silently_if_the_caller_closes_the_pipe() -> None:
     with subprocess.Popen(
         [link("llvm-symbolizer")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
@@ -188,7 +186,7 @@ def test_a_caller_that_leaves_ends_it_without_a_word() -> None:
         assert child.wait(SECONDS) == 0
 
 
-def test_a_file_that_is_missing_or_broken_is_told_of_once_and_answered_each_time() -> None:
+def test_a_missing_or_damaged_file_is_reported_once_and_answered_each_time() -> None:
     broken = folder() / "broken"
     broken.write_bytes(b"no ELF file")
     for path in ("/nowhere", str(broken), str(folder())):
@@ -240,7 +238,7 @@ def test_lines_may_end_as_those_of_windows_do() -> None:
         assert ask(name, "-f", "-e", str(path), stdin=f"{start:#x}\r\n") == plain
 
 
-def test_a_file_that_is_replaced_cut_or_gone_meanwhile_has_whole_answers_of_one_file() -> None:
+def test_a_file_that_changes_has_complete_answers_of_one_file() -> None:
     """What was open answers, as llvm-symbolizer's does, or nothing; never one file's names with another one's lines."""
     first, other, moving = program(), program("-no-pie"), folder() / "moving"
     inside, beyond = symbol(first, "main")[0], symbol(other, "main")[0]
@@ -271,7 +269,7 @@ def test_a_file_that_is_replaced_cut_or_gone_meanwhile_has_whole_answers_of_one_
         assert child.wait(SECONDS) == 0
 
 
-def test_of_many_files_only_some_stay_open() -> None:
+def test_closes_the_least_recently_used_of_many_files() -> None:
     path = program()
     start, _ = symbol(path, "main")
     responder = SymbolizerResponder(SymbolizerSettings())
@@ -300,7 +298,7 @@ def test_an_octal_number_has_no_digit_8() -> None:
     assert '"Address"' not in ask("llvm-symbolizer-19", *words, stdin="08\n")
 
 
-def test_a_name_in_place_of_an_address_is_looked_up_as_version_19_does() -> None:
+def test_looks_up_names_as_version_19_does() -> None:
     symbolizer = tool("llvm-symbolizer-19")
     path = program()
     words = ["main", "_ZN2ns1S3runEi+0x2", "_ZN2ns1S3runEi+100000", "nowhere", "-1", "DATA main", "FRAME main", "9x"]
@@ -355,8 +353,8 @@ def test_a_build_id_names_a_file() -> None:
     assert ask("llvm-symbolizer", *words, f"--build-id={build_id}", hex(start)).startswith("main\n")
 
 
-def test_split_units_are_found_in_the_package_that_is_given(tmp_path: Path) -> None:
-    """Where nothing else leads to it, and one that can't be read is told of once."""
+def test_finds_split_units_in_a_given_package(tmp_path: Path) -> None:
+    """The package is used for units without another source, and a damaged package is reported once."""
     packer = tool("llvm-dwp-14")
     source, path, package = tmp_path / "split.cpp", tmp_path / "split", tmp_path / "elsewhere" / "package.dwp"
     source.write_text(SOURCE)

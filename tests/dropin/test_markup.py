@@ -45,7 +45,7 @@ end {{{{{{reset}}}}}} of it
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder with the program as a debug directory has it, and a log of it."""
+    """Make a debug directory with the program, and a log of the program."""
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
     folder = tmp_path_factory.mktemp("markup")
@@ -102,7 +102,7 @@ def test_markup_becomes_names(program: tuple[Path, str], capfd: pytest.CaptureFi
     ]
 
 
-def test_markup_comes_out_as_llvm_symbolizers_own(program: tuple[Path, str]) -> None:
+def test_markup_has_the_output_of_llvm_symbolizer(program: tuple[Path, str]) -> None:
     theirs = next((tool for tool in ("llvm-symbolizer-19",) if shutil.which(tool)), None)
     if theirs is None:
         pytest.skip("llvm-symbolizer-19 is not installed")
@@ -112,7 +112,7 @@ def test_markup_comes_out_as_llvm_symbolizers_own(program: tuple[Path, str]) -> 
     assert filtered(folder, log) == told.stdout
 
 
-def test_lines_without_markup_stay_as_they_are_with_their_ends(tmp_path: Path) -> None:
+def test_lines_without_markup_are_unchanged(tmp_path: Path) -> None:
     markup = MarkupFilter(SymbolizerResponder(settings_of("llvm-symbolizer", [f"--debug-file-directory={tmp_path}"])))
     assert markup.line("a\r") == "a\r\n"
     assert markup.line("{{{ {{{bt:0") == "{{{ {{{bt:0\n"
@@ -136,7 +136,7 @@ def test_a_line_of_openings_is_read_in_one_pass(tmp_path: Path, line: str) -> No
 def test_numbers_of_markup_are_read_as_in_questions(
     tmp_path: Path, spelled: str, number: int | None, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Also one with a prefix and no digits, which is reported as any other that is none."""
+    """A prefix without digits is reported like other invalid numbers."""
     text = filtered(tmp_path, f"{{{{{{module:{spelled}:a:elf:ab}}}}}}\n")
     if number is None:
         assert text == ""

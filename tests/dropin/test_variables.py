@@ -93,7 +93,7 @@ def test_variables_and_locals_are_those_of_llvm_symbolizer(compiler: str, flags:
 
 @pytest.mark.parametrize("flags", ["-gdwarf-4", "-gdwarf-5", "-m32"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
-def test_locals_that_move_have_the_first_place_in_the_frame_that_their_list_tells(compiler: str, flags: str) -> None:
+def test_locals_with_location_lists_have_the_first_frame_offset(compiler: str, flags: str) -> None:
     """More variables than registers: optimized code keeps some in the frame for a time."""
     symbolizer, names = tool("llvm-symbolizer-19"), [f"v{at}" for at in range(24)]
     source = folder() / "spilled.c"
@@ -119,7 +119,7 @@ def test_locals_that_move_have_the_first_place_in_the_frame_that_their_list_tell
 def test_a_variable_that_two_units_define_is_declared_where_llvm_symbolizer_finds_it(
     order: tuple[str, str], tmp_path: Path
 ) -> None:
-    """The linker keeps the strong definition, and both units' DIEs lie at it: the first unit's counts."""
+    """The linker keeps the strong definition, and both units' DIEs have its address: the first unit's counts."""
     symbolizer, compiler = tool("llvm-symbolizer-19"), tool("clang-19")
     (tmp_path / "strong.c").write_text("int shared[3] = {1, 2, 3};\nint main(void) { return shared[0]; }\n")
     (tmp_path / "weak.c").write_text("\n\n__attribute__((weak)) int shared[2] = {4, 5};\n")

@@ -2,7 +2,7 @@
 
     llvm   the last symbol that starts at or before the address; of several with that start the largest, of equal sizes
            the last in the table. It must cover the address or have size 0. (SymbolizableObjectFile.cpp)
-    bfd    the last symbol before the address in its section that is not an object, even one that does not cover the
+    bfd    the last symbol before the address in its section that is not an object, even without covering the
            address; of several with that start: covers the address, is a function, has a type, is the smallest.
            (elf.c, better_fit)
     eu     of the symbols that cover the address: global before local, the last to start, the smallest, global before
