@@ -108,7 +108,7 @@ def test_ignores_maps_of_other_users(folder: Path) -> None:
         os.chown(folder / "perf-42.map", 12345, -1)
         profile = jitted(42)
         assert named(profile, directory=str(folder))[0] == ["", ""]
-        assert "another user's" in profile.reasons[0]
+        assert "owned by another user" in profile.reasons[0]
 
 
 def test_looks_up_addresses_outside_every_mapping(folder: Path) -> None:
