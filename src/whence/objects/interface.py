@@ -1,7 +1,7 @@
-"""What readers of debug info, of Go's tables and of unwind tables ask of an object file, whatever its format.
+"""The interface of object files for readers of debug info, Go's tables and unwind tables.
 
-A format has a class of `ObjectFile`, and classes of `ObjectSection` and `ObjectSegment`. Sections have the names that
-ELF gives them (`.debug_info`, `.eh_frame`, `.gopclntab`), addresses are vaddrs, and machines have ELF's numbers
+Every format has subclasses of `ObjectFile`, `ObjectSection` and `ObjectSegment`. Sections have their ELF names
+(`.debug_info`, `.eh_frame`, `.gopclntab`), addresses are vaddrs, and machines have ELF's numbers
 (`whence.objects.machines`).
 """
 
@@ -75,8 +75,10 @@ class ObjectSection:
 
 
 class ObjectSegment:
-    """A part of the file that is loaded: bytes [file_offset, file_offset + file_size) at vaddr, then zeros up to
-    memory_size."""
+    """A loaded part of the file.
+
+    Bytes [file_offset, file_offset + file_size) are at vaddr, followed by zeros up to memory_size.
+    """
 
     __slots__ = ()
 
@@ -202,8 +204,10 @@ class ObjectFile(ABC):
 
     @abstractmethod
     def stream(self, section: ObjectSection) -> SectionStream | None:
-        """Return a compressed section as a stream, for reading the first bytes before the last; None if it is stored.
-        Raises ObjectError."""
+        """Return a compressed section as a stream, for reading the first bytes before the last.
+
+        None if the section is not compressed. Raises ObjectError.
+        """
 
     def decompress_ahead(self, size: int, lines: int) -> SectionStream | None:
         """Start to decompress the sections of debug info on a thread, and return the stream of .debug_info.
@@ -226,13 +230,17 @@ class ObjectFile(ABC):
 
     @abstractmethod
     def located(self, name: str) -> tuple[int, memoryview] | None:
-        """Return vaddr and bytes of an unwind table that the loader finds without section headers: `.eh_frame_hdr`,
-        `.ARM.exidx` or `.sframe`."""
+        """Return vaddr and bytes of an unwind table that the loader finds without section headers.
+
+        `name` is `.eh_frame_hdr`, `.ARM.exidx` or `.sframe`.
+        """
 
     @abstractmethod
     def loaded_around(self, vaddr: int) -> tuple[int, memoryview]:
-        """Return the segment (or section, if there are no segments) that holds a vaddr: its own vaddr, and its bytes in
-        the file. No bytes if nothing is loaded there."""
+        """Return vaddr and bytes of the segment with a vaddr, or of the section if there are no segments.
+
+        No bytes if nothing is loaded there.
+        """
 
     @abstractmethod
     def file_offset_of(self, vaddr: int) -> int | None:
@@ -244,8 +252,10 @@ class ObjectFile(ABC):
 
     @abstractmethod
     def relocation_tables(self) -> list[bytes]:
-        """Return the tables of relocations with addends that the loader applies to data: rows of offset, info and
-        addend, a word each. Empty in formats that store pointers in place."""
+        """Return the tables of relocations with addends that the loader applies to data.
+
+        Rows are offset, info and addend, a word each. Empty in formats that store pointers in place.
+        """
 
     @abstractmethod
     def code_ranges(self, *, or_loaded: bool = False) -> list[tuple[int, int]]:

@@ -48,5 +48,5 @@ MACHINES = {
 
 
 def machine_name(number: int) -> str:
-    """Return the usual name of a machine, "machine N" for one that has none here."""
+    """Return the usual name of a machine, "machine N" if it is unknown."""
     return MACHINES.get(number, f"machine {number}")

@@ -1,29 +1,28 @@
-"""An ELF file as tables, mapped and not read: 32 and 64 bit, both byte orders.
+"""ELF files as tables, read on demand: 32 and 64 bit, both byte orders.
 
-In go bytes (a mapped file or a buffer); out come sections with their content unpacked, segments, symbols, notes,
-build-ids and the names of files that complete this one. The document is the System V gABI; what each machine adds (PLT
-stubs, mapping symbols, relocations) is said where it is read. Every offset and count is checked against the bytes that
-are there: damage is an ElfError that names part, offset and rule, and one bad part does not spoil the others.
+In: bytes (a mapped file or a buffer). Out: sections with their content decompressed, segments, symbols, notes,
+build-ids and the names of files that complete this one. The standard is the System V gABI; modules name the documents
+of machine-specific parts (PLT stubs, mapping symbols, relocations). Every offset and count is checked against the bytes
+of the file: damage is an ElfError with part and offset, and a damaged part does not affect others.
 
     kernels/constants.pxd   the numbers of the gABI and the psABIs
     layout.py     its structures
-    file.py       ElfFile: open, from_bytes, and everything below through one door
-    header.py     what the file is, where its tables lie, counts that overflow 16 bits
+    file.py       ElfFile: open, from_bytes, and access to everything below
+    header.py     the header: kind of file, offsets of its tables, counts that overflow 16 bits
     sections.py   section headers with names; bytes as stored
     compress.py   SHF_COMPRESSED zlib and zstd, .zdebug_*, xz; bounded
-    relocate.py   debug sections of object files, their references resolved
+    relocate.py   relocations of debug sections of object files
     segments.py   program headers; Translation: file_offset <-> vaddr
-    code.py       where code is
+    code.py       ranges of code
     symbols.py    symbol tables as columns, names on demand
     dynamic.py    the dynamic table: symbols of a file without section headers
-    function_symbols.py   every function that symbols name, as ranges; the best name for each address
+    function_symbols.py   functions of symbols, as ranges; the best name for each address
     plt.py        PLT stubs, named `name@plt`
     notes.py      notes; GNU and Go build-ids
     links.py      .gnu_debuglink, .gnu_debugaltlink
     members.py    members of static libraries
 
-Only file.py, and function_symbols.py and plt.py above it, know ElfFile; the others take headers, sections, segments and
-bytes.
+Only file.py, function_symbols.py and plt.py use ElfFile; the others take headers, sections, segments and bytes.
 """
 
 from whence._base.lazy import attach

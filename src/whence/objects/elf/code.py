@@ -1,8 +1,8 @@
-"""Where a file's code is, by its segments and sections.
+"""Ranges of code, by segments and sections.
 
-Flags are believed where they say "code". Where they don't, bare-metal toolchains have their own ways: executable
-sections in a segment that is readable and writable only, code in a section without SHF_EXECINSTR. The kernel maps by
-PF_X alone (whence.procmap), so these are for names only.
+Flags are believed if they say "code". If they don't, bare-metal toolchains have their own ways: executable sections in
+a segment that is only readable and writable, code in a section without SHF_EXECINSTR. The kernel maps by PF_X alone
+(whence.procmap), so these are for names only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Range = tuple[int, int]  # [start, end) in vaddrs
 
 
 def code_segments(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Segment]:
-    """The PT_LOAD segments that are executable or have an executable section in them."""
+    """Return the PT_LOAD segments that are executable or have an executable section in them."""
     starts = sorted(one.vaddr for one in sections if one.executable and one.allocated and one.size)
 
     def has_section(segment: Segment) -> bool:
@@ -30,13 +30,13 @@ def code_segments(sections: Sequence[Section], segments: Sequence[Segment]) -> l
 
 
 def code_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Range]:
-    """Where code is: executable sections, or else segments with code. In the order of their table; none is empty."""
+    """Return executable sections, or else segments with code, in the order of their table, without empty ones."""
     ranges = [(one.vaddr, one.vaddr + one.size) for one in sections if one.executable and one.allocated and one.size]
     return ranges or [(one.vaddr, one.end) for one in code_segments(sections, segments) if one.memory_size]
 
 
 def loaded_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Range]:
-    """What is loaded, code or not, by sections or else segments; none is empty, or starts at 0."""
+    """Return everything loaded, by sections or else segments, except empty ranges and those that start at 0."""
     ranges = [(one.vaddr, one.vaddr + one.size) for one in sections if one.allocated and one.size]
     if not ranges:
         ranges = [(one.vaddr, one.end) for one in segments if one.is_loaded and one.memory_size]

@@ -104,7 +104,7 @@ def _zstd_decompressor() -> Any:
 class SectionStream:
     """A section that is decompressed as far as any thread has waited for it.
 
-    The first `done` bytes of `content` are there, but for those before `forgotten`. Any thread may call `wait`: one of
+    The first `done` bytes of `content` are there, except those before `forgotten`. Any thread may call `wait`: one of
     them decompresses a step at a time, the others wait for it. zlib and zstd release the GIL.
 
     Raises ElfError if the claimed `size` is too large for the compressed bytes.

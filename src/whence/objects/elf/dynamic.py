@@ -22,7 +22,7 @@ MAX_SIZE = 1 << 16  # bytes of the dynamic table that are read
 
 
 def dynamic_tags(data: memoryview, header: Header, segments: Sequence[Segment]) -> dict[int, int]:
-    """The first value of each tag of PT_DYNAMIC; empty when there is none. Stops at DT_NULL."""
+    """Return the first value of each tag of PT_DYNAMIC, up to DT_NULL."""
     form = layout.ORDER_MARK[header.order] + layout.DYNAMIC[header.bits]
     tags: dict[int, int] = {}
     for segment in segments:
@@ -37,7 +37,7 @@ def dynamic_tags(data: memoryview, header: Header, segments: Sequence[Segment]) 
 
 
 def dynamic_symbols(data: memoryview, header: Header, segments: Sequence[Segment]) -> SymbolTable | None:
-    """.dynsym and .dynstr; None when the file does not say where they are."""
+    """Return .dynsym and .dynstr; None if the file does not say where they are."""
     tags = dynamic_tags(data, header, segments)
     if constants.DT_SYMTAB not in tags or constants.DT_STRTAB not in tags:
         return None
@@ -60,7 +60,7 @@ def dynamic_symbols(data: memoryview, header: Header, segments: Sequence[Segment
 
 
 def _count(data: memoryview, header: Header, translation: Translation, tags: dict[int, int]) -> int:
-    """How many symbols the hash tables know of; 0 when there is no table."""
+    """Return the number of symbols in the hash tables; 0 without a table."""
     window = Window(data, "file", header.order, ElfError)
     offset = translation.file_offset_of(tags[constants.DT_HASH]) if constants.DT_HASH in tags else None
     if offset is not None:
@@ -81,4 +81,4 @@ def _count(data: memoryview, header: Header, translation: Translation, tags: dic
             return last + 1
         chain_at += 4
         last += 1
-    raise ElfError("dynamic table", None, f"a chain of its hash table has at most {MAX_CHAIN} links", "more links")
+    raise ElfError("dynamic table", None, f"a chain of its hash table has more than {MAX_CHAIN} links")

@@ -1,4 +1,4 @@
-"""An ELF file, mapped: the door to its tables."""
+"""An ELF file, mapped, and access to its tables."""
 
 from __future__ import annotations
 
@@ -44,16 +44,15 @@ TABLE_SEGMENTS = {
 
 
 class ElfFile(ObjectFile):
-    """An ELF file as tables: sections, segments, symbols, notes, links. Nothing is read before it is asked for.
+    """An ELF file as tables: sections, segments, symbols, notes, links. Each is read on first use.
 
-    A header that breaks a rule raises ElfError at once. A damaged table is left empty and its error kept in
-    `problems`, so that what is whole can still be used; a damaged section raises when its content is asked for.
+    A malformed header raises ElfError at once. A damaged table is empty and its error is in `problems`; a damaged
+    section raises when its content is read.
 
-    Views that were handed out keep the mapping alive; `close` (or leaving the `with` block) lets it go when the last
-    of them is gone. Safe to use from several threads.
+    Views keep the mapping alive; after `close` the file is unmapped with the last view. Thread-safe.
 
-    Another program may cut or overwrite the file meanwhile: then what is asked next raises ElfError. Who reads views
-    that were handed out asks `check` afterwards, or reads them in a `with elf.reading():` block.
+    Another program may truncate or overwrite the file, which makes the next operation raise ElfError. After reading
+    views, call `check`, or read them in a `with elf.reading():` block.
     """
 
     def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None) -> None:
@@ -80,7 +79,7 @@ class ElfFile(ObjectFile):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> ElfFile:
-        """Map a file. Raises OSError when it cannot be opened, ElfError when it is no ELF file."""
+        """Map a file. Raises OSError, and ElfError if it is not an ELF file."""
         name = os.fspath(path)
         with open_regular(name, ElfError) as (descriptor, size):
             if not size:
@@ -90,11 +89,11 @@ class ElfFile(ObjectFile):
 
     @classmethod
     def from_bytes(cls, data: Buffer, name: str = "") -> ElfFile:
-        """The same over bytes in memory; they are not copied and must stay as they are."""
+        """Return an ELF file in memory; the bytes are not copied and must not change."""
         return cls(data, name)
 
     def close(self) -> None:
-        """Let go of the mapping. Views handed out before stay good."""
+        """Unmap the file. Existing views stay valid."""
         self._contents.clear()
         self._decompressed.clear()
         self._ahead.clear()
@@ -106,14 +105,16 @@ class ElfFile(ObjectFile):
             self._mapped, self.data = None, memoryview(b"")  # the last view to go unmaps it
 
     def check(self) -> None:
-        """Raise ElfError when the file was cut or overwritten since it was mapped."""
+        """Raise ElfError if the file was truncated or overwritten since it was mapped."""
         if self._mapped is not None:
             self._mapped.check()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A block that reads the file's views: what it got holds if it ends well. Errors name the file; those that
-        came of its vanishing are replaced by the one that says so."""
+        """Return a block that reads the file's views; its end checks that the file did not change.
+
+        Errors name the file; an error caused by a change of the file is replaced by that of `check`.
+        """
         with naming(self.path):
             try:
                 yield
@@ -128,7 +129,7 @@ class ElfFile(ObjectFile):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """A block that ends well, or with an error of whence's, ends with `check`: what it read of views counts."""
+        """Check that the file did not change, unless another error is raised, and close it."""
         try:
             if error is None or isinstance(error, (WhenceError, OSError)):
                 self.check()
@@ -146,7 +147,7 @@ class ElfFile(ObjectFile):
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """Every section by index; () when there is no section table or it is damaged (see `problems`)."""
+        """Every section by index; () without a section table, or if it is damaged (see `problems`)."""
         try:
             return read_sections(self.data, self.header)
         except ElfError as error:
@@ -160,16 +161,16 @@ class ElfFile(ObjectFile):
         return {section.name: section for section in reversed(self.sections)}
 
     def section(self, name: str) -> Section | None:
-        """The first section of that name. For `.debug_x` the old compressed `.zdebug_x` answers as well."""
+        """Return the first section of a name. `.debug_x` also finds the old compressed `.zdebug_x`."""
         found = self._by_name.get(name)
         if found is None and name.startswith(".debug_"):
             found = self._by_name.get(".z" + name[1:])
         return found
 
     def content(self, section: ObjectSection | str) -> memoryview:
-        """A section's bytes: unpacked, and with relocations applied in the debug sections of object files.
+        """Return a section's bytes, decompressed, with relocations applied to debug sections of object files.
 
-        No bytes for a name that is not there and for SHT_NOBITS. Kept until `close`, when they were unpacked.
+        Empty for an unknown name and for SHT_NOBITS. Decompressed bytes are cached until `close`.
         """
         if isinstance(section, str):
             named = self.section(section)
@@ -254,7 +255,7 @@ class ElfFile(ObjectFile):
         return stream
 
     def prepare(self) -> None:
-        """Import what reading the file imports later: a forked child waits forever for what another thread imports."""
+        """Import what reading the file imports later: a child that is forked during an import waits forever for it."""
         if self.is_relocatable:
             import whence.objects.elf.relocate
         if self.section(".gnu_debugdata") is not None:
@@ -267,12 +268,11 @@ class ElfFile(ObjectFile):
                 self.stream(packed)
 
     def keep(self, section: ObjectSection, content: memoryview) -> None:
-        """Let content that was unpacked elsewhere be the section's."""
+        """Use content that was decompressed elsewhere as the section's."""
         self._contents.setdefault(section.index, content)
 
     def release(self, name: str) -> None:
-        """Keep the unpacked bytes of a section no longer: they leave memory with the last view of them. Who asks again
-        has them unpacked again."""
+        """Drop the decompressed bytes of a section; the next use decompresses them again."""
         found = self.section(name)
         if found is not None:
             self._contents.pop(found.index, None)
@@ -286,10 +286,9 @@ class ElfFile(ObjectFile):
         return Relocations(self.header, self.sections, self.content, self.size)
 
     def done_with(self, section: ObjectSection | str, start: int = 0, end: int | None = None) -> None:
-        """Tell the kernel that bytes [start, end) of a section, as stored, may leave memory: they were read.
+        """Hint that bytes [start, end) of a section, as stored, may leave memory.
 
-        A hint, never an error: they come back from the file when they are read again. Only whole pages go, and only of
-        a mapped file.
+        They are read from the file again if necessary. Only whole pages of a mapped file are dropped.
         """
         found = self.section(section) if isinstance(section, str) else section
         mapped = self._mapped
@@ -304,7 +303,7 @@ class ElfFile(ObjectFile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """Every segment; () when there is no segment table or it is damaged (see `problems`)."""
+        """Every segment; () without a segment table, or if it is damaged (see `problems`)."""
         try:
             return read_segments(self.data, self.header)
         except ElfError as error:
@@ -319,24 +318,23 @@ class ElfFile(ObjectFile):
         return Translation(self.segments)
 
     def vaddr_of(self, file_offset: int) -> int | None:
-        """The vaddr a byte of the file is loaded at; None when no PT_LOAD segment holds it."""
+        """Return the vaddr at which a byte of the file is loaded; None if no PT_LOAD segment has it."""
         return self.translation.vaddr_of(file_offset)
 
     def file_offset_of(self, vaddr: int) -> int | None:
-        """Where a vaddr's byte lies in the file; None when no PT_LOAD segment loads it from there."""
+        """Return the file offset of the byte loaded at a vaddr; None if no PT_LOAD segment loads it from the file."""
         return self.translation.file_offset_of(vaddr)
 
     def code_segments(self) -> list[Segment]:
-        """The PT_LOAD segments that are executable or have an executable section in them."""
+        """Return the PT_LOAD segments that are executable or have an executable section in them."""
         return code_segments(self.sections, self.segments)
 
     def code_ranges(self, *, or_loaded: bool = False) -> list[Range]:
-        """[start, end) in vaddrs of code, in the order of the file's table: executable sections, or else segments with
-        code. Ranges may touch or overlap; none is empty.
+        """Return [start, end) in vaddrs of code: executable sections, or else segments with code.
 
-        With `or_loaded`, in a program for a fixed address, also where code is not marked: whatever is loaded, but for
-        what starts at 0. Linkers leave the debug info of what they dropped there, and below the code of files that can
-        be loaded anywhere.
+        In the order of the file's table. Ranges may touch or overlap; none is empty. With `or_loaded`, for a program at
+        a fixed address, also everything else loaded, except at 0: linkers leave the debug info of dropped code there,
+        and below the code of files that can be loaded anywhere.
         """
         ranges = code_ranges(self.sections, self.segments)
         if or_loaded and self.type == constants.ET_EXEC:
@@ -344,8 +342,10 @@ class ElfFile(ObjectFile):
         return ranges
 
     def read_vaddr(self, vaddr: int, size: int) -> bytes:
-        """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file (where
-        there are no segments, one section)."""
+        """Return `size` bytes as loaded at a vaddr.
+
+        Raises ElfError unless one segment has them all in the file (without segments, one section).
+        """
         places = [(one.vaddr, one.file_offset, one.file_size) for one in self.translation.segments]
         if not self.segments:
             loaded_sections = (one for one in self.sections if one.allocated and one.in_file)
@@ -358,8 +358,7 @@ class ElfFile(ObjectFile):
                     loaded_bytes = bytes(self.data[offset : offset + size])
                     self.check()
                     return loaded_bytes
-        rule = f"one of them loads {size} bytes at vaddr {vaddr:#x}"
-        raise ElfError("segments", None, rule, fault=f"elf segments: n{rule}", path=self.path)
+        raise ElfError("segments", None, f"none of them loads {size} bytes at vaddr {vaddr:#x}", path=self.path)
 
     def located(self, name: str) -> tuple[int, memoryview] | None:
         """Return vaddr and bytes of an unwind table by its program header."""
@@ -369,7 +368,7 @@ class ElfFile(ObjectFile):
         return None
 
     def loaded_around(self, vaddr: int) -> tuple[int, memoryview]:
-        """Return vaddr and bytes of the PT_LOAD segment that holds a vaddr; of the section, if no segment does."""
+        """Return vaddr and bytes of the PT_LOAD segment with a vaddr, or of the section if no segment has it."""
         segments = [(one.vaddr, one.file_offset, one.file_size) for one in self.segments if one.is_loaded]
         sections = [(one.vaddr, one.file_offset, one.size) for one in self.sections if one.allocated and one.in_file]
         for start, file_offset, size in (*segments, *sections):
@@ -378,7 +377,7 @@ class ElfFile(ObjectFile):
         return vaddr, self.data[:0]
 
     def relocation_tables(self) -> list[bytes]:
-        """Return every loaded RELA table; without section headers, the one of the dynamic table (DT_RELA)."""
+        """Return every loaded RELA table; without section headers, that of the dynamic table (DT_RELA)."""
         tables = []
         for section in self.sections:
             if section.type == constants.SHT_RELA and section.allocated:
@@ -394,9 +393,9 @@ class ElfFile(ObjectFile):
     # symbols
 
     def symbol_table(self, table: str = ".symtab") -> SymbolTable | None:
-        """The bytes of ".symtab" or ".dynsym"; None when it is not there. Raises ElfError when it is damaged.
+        """Return the bytes of ".symtab" or ".dynsym"; None if the file has no such table.
 
-        Without section headers .dynsym is found as a loader finds it, through PT_DYNAMIC.
+        Without section headers .dynsym is found through PT_DYNAMIC, as a loader does. Raises ElfError if it is damaged.
         """
         with self.reading():
             found = symbol_sections(self.sections, table)
@@ -414,7 +413,7 @@ class ElfFile(ObjectFile):
         return found is not None and found.may_have(name)
 
     def symbols(self, table: str = ".symtab") -> Symbols:
-        """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""
+        """Return ".symtab" or ".dynsym" as columns; empty if the file has no such table. Raises ElfError."""
         with self.reading():
             return read_symbols(self.symbol_table(table), self.bits, self.order)
 
@@ -428,12 +427,12 @@ class ElfFile(ObjectFile):
         return tuple(found)
 
     def notes(self) -> tuple[Note, ...]:
-        """Every note of segments and sections, each once."""
+        """Return every note of segments and sections, each once."""
         return self._notes
 
     @cached_property
     def build_id(self) -> str:
-        """The GNU build-id in lowercase hex, "" when there is none."""
+        """The GNU build-id in lowercase hex, "" if the file has none."""
         return build_id(self._notes)
 
     @cached_property
@@ -442,20 +441,20 @@ class ElfFile(ObjectFile):
 
     @property
     def debug_link(self) -> DebugLink | None:
-        """The file .gnu_debuglink names. Raises ElfError when the section is damaged."""
+        """The file that .gnu_debuglink names. Raises ElfError if the section is damaged."""
         with self.reading():
             content = self.content(".gnu_debuglink")
             return read_debug_link(content, self.order) if len(content) else None
 
     @property
     def alt_link(self) -> AltLink | None:
-        """The supplementary file .gnu_debugaltlink names. Raises ElfError when the section is damaged."""
+        """The supplementary file that .gnu_debugaltlink names. Raises ElfError if the section is damaged."""
         with self.reading():
             content = self.content(".gnu_debugaltlink")
             return read_alt_link(content, self.order) if len(content) else None
 
     def mini_debug(self) -> ElfFile | None:
-        """MiniDebugInfo: the ELF file with a .symtab that distributions pack into .gnu_debugdata."""
+        """Return MiniDebugInfo: the ELF file with a .symtab that distributions compress into .gnu_debugdata."""
         section = self.section(".gnu_debugdata")
         content = self.content(section) if section is not None else self.data[:0]
         if section is None or not len(content):

@@ -1,15 +1,15 @@
 """Functions from symbols: every address of code that a symbol covers, with the best name for it.
 
-Sources are all the tables a file has, each giving what the better ones lack: .symtab, the .symtab of MiniDebugInfo,
-.dynsym, and the stubs of the PLT, named after what they jump to (plt.py).
+Sources are all tables of a file, each for what better ones lack: .symtab, the .symtab of MiniDebugInfo, .dynsym, and
+the stubs of the PLT, named after their targets (plt.py).
 
-Which symbols count: STT_FUNC and STT_GNU_IFUNC in memory, and STT_NOTYPE in executable sections (assembly), but no
-assembler's marks: .L labels, and the mapping symbols $a $d $t $x of ARM, AArch64 and RISC-V. The bit that marks Thumb
+Symbols that count: STT_FUNC and STT_GNU_IFUNC in memory, and STT_NOTYPE in executable sections (assembly), except
+assemblers' marks: .L labels, and the mapping symbols $a $d $t $x of ARM, AArch64 and RISC-V. The bit that marks Thumb
 and MIPS16 code is cleared; on ppc64 with function descriptors (ELFv1) the descriptor is followed to the code.
 
-Which name an address gets (the rule Linux perf uses among names of one address): one with a size; of a better table;
-not weak; global; fewer leading underscores; longer; not a SyS alias. Where a symbol lies inside another, the inner one
-names its part. A symbol without size reaches to the next one or its section's end, unless a sized one covers it.
+The name of an address (by the rule of Linux perf): a symbol with a size; of a better table; not weak; global; fewer
+leading underscores; longer; not a SyS alias. A symbol inside another names its part. A symbol without size extends to
+the next one or its section's end, unless a sized one covers it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ MAX_RANGES = 256  # each symbol without a section is looked for in all of them
 
 
 class CodeLayout(Record, frozen=True):
-    """Where a file has code, as the kernel reads it: its sections by index, and ranges for symbols that have none.
+    """The code of a file for the kernel: sections by index, and ranges for symbols without a section.
 
-    `descriptors` are the bytes of ppc64's .opd, the section `descriptors_section`; NO_SECTION where there is none.
+    `descriptors` are the bytes of ppc64's .opd, the section `descriptors_section`, or NO_SECTION.
     """
 
     elf64: bool
@@ -68,7 +68,7 @@ class CodeLayout(Record, frozen=True):
 
 
 def code_layout(elf: ElfFile, program: ElfFile) -> CodeLayout:
-    """The layout of a file; `program` as for `functions`. ElfError when its function descriptors are damaged."""
+    """Return the layout of a file; `program` as for `functions`. Raises ElfError for damaged function descriptors."""
     start, end, kind = array("Q"), array("Q"), array("B")
     descriptors, descriptors_section = elf.data[:0], NO_SECTION
     for section in elf.sections:
@@ -97,12 +97,12 @@ def code_layout(elf: ElfFile, program: ElfFile) -> CodeLayout:
 
 
 def uses_descriptors(elf: ElfFile) -> bool:
-    """Whether symbols of functions are of descriptors in .opd: ppc64's first ABI (0 stands for it, too)."""
+    """Return True if function symbols are those of descriptors in .opd: ppc64's first ABI, or ABI 0."""
     return elf.machine == constants.EM_PPC64 and elf.header.flags & constants.EF_PPC64_ABI < 2
 
 
 def descriptors_of(section: Section, elf: ElfFile, program: ElfFile) -> memoryview:
-    """The function descriptors a file has, or else (a debug file has none) those of its program."""
+    """Return the function descriptors of a file, or else (for a debug file) those of its program."""
     other = program.section(section.name)
     if section.type == constants.SHT_NOBITS and other is not None and other.vaddr == section.vaddr:
         return program.content(other)
@@ -121,12 +121,16 @@ def functions(
     problems: list[WhenceError] | None = None,
     near: Sequence[int] | None = None,
 ) -> Ranges:
-    """Every function that a symbol names, as depth-0 ranges in order of vaddr, none overlapping, with their source.
+    """Return every function with a symbol as ranges of depth 0 in order of vaddr, without overlaps.
 
-    `program` is the file a debug file belongs to, which has what the debug file only mentions (function descriptors). A
-    damaged table is left out and its error appended to `problems`. Names are references into `strings`; the bytes
-    they point into are views of the file. Costs about 0.1 microseconds a symbol. With vaddrs in `near` only the ranges
-    that hold those are sure to be right; that costs a tenth.
+    Names are references into `strings` to views of the file. Takes about 0.1 microseconds per symbol.
+
+    Args:
+        elf: the file with the symbols.
+        strings: the space of the names.
+        program: the file that a debug file belongs to, for function descriptors.
+        problems: gets the error of a damaged table, which is left out.
+        near: vaddrs; only ranges with these are reliable, in a tenth of the time.
     """
     strings = strings if strings is not None else StringSpace()
     problems = problems if problems is not None else []
@@ -180,7 +184,7 @@ def functions(
 
 
 def names_budget(table: SymbolTable) -> Budget:
-    """How many bytes the names of a table's symbols may have together: they may overlap in their bytes."""
+    """Return the budget of bytes of the names of a table's symbols, which may overlap."""
     return Budget(
         table.names_part, "names of symbols", len(table.names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
         error=ElfError,
@@ -188,7 +192,7 @@ def names_budget(table: SymbolTable) -> Budget:
 
 
 def as_ranges(strings: StringSpace, *columns: Column) -> Ranges:
-    """The table of the ranges whose vaddr, length, name and source are given."""
+    """Return a table of ranges with the given vaddr, length, name and source."""
     vaddr, length, name, source = arrays = [array(column.typecode) for column in columns]
     for out_column, column in zip(arrays, columns, strict=True):
         out_column.frombytes(column)
@@ -200,7 +204,7 @@ def as_ranges(strings: StringSpace, *columns: Column) -> Ranges:
 
 
 def aliases(elf: ElfFile, vaddr: int) -> tuple[str, ...]:
-    """Every function symbol that covers a vaddr by its size, or starts at it: folded code has many true names."""
+    """Return every function symbol that covers a vaddr or starts at it: folded code has several names."""
     found: dict[str, None] = {}
     for name in (".symtab", ".dynsym"):
         symbols = elf.symbols(name)

@@ -1,7 +1,7 @@
-"""The ELF header: what the file is, and where its two tables lie.
+"""The ELF header: the kind of file, and the offsets of its two tables.
 
-Counts too big for the header's 16-bit fields (more than 65,279 sections, 65,535 segments) are kept in section 0, as
-gABI "ELF Header" has it: e_shnum 0 -> sh_size, e_phnum PN_XNUM -> sh_info, e_shstrndx SHN_XINDEX -> sh_link.
+Counts that exceed the header's 16-bit fields (more than 65,279 sections, 65,535 segments) are in section 0 (gABI, "ELF
+Header"): e_shnum 0 -> sh_size, e_phnum PN_XNUM -> sh_info, e_shstrndx SHN_XINDEX -> sh_link.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HINTS = {
 
 
 class HeaderTable(Record, frozen=True):
-    """Where a table of headers lies: `count` entries of `stride` bytes from `file_offset`."""
+    """A table of headers: `count` entries of `stride` bytes from `file_offset`."""
 
     file_offset: int
     stride: int
@@ -45,9 +45,9 @@ class Header(Record, frozen=True):
 
 
 def read_header(data: memoryview) -> Header:
-    """The header, with counts already looked up in section 0 where they overflow.
+    """Return the header, with overflowing counts read from section 0.
 
-    A table that does not fit the file is the table's own error, raised when it is read, not here.
+    A table that exceeds the file raises an error when it is read, not here.
     """
     if not len(data):
         raise empty_file(ElfError)
@@ -58,11 +58,13 @@ def read_header(data: memoryview) -> Header:
     ident.need(0, constants.EI_NIDENT)
     bits = layout.BITS_OF_CLASS.get(data[constants.EI_CLASS])
     if bits is None:
-        raise ElfError("header", constants.EI_CLASS, "the class is 1 (32-bit) or 2 (64-bit)", data[constants.EI_CLASS])
+        raise ElfError(
+            "header", constants.EI_CLASS, f"the class is {data[constants.EI_CLASS]}, expected 1 (32-bit) or 2 (64-bit)"
+        )
     order = layout.ORDER_OF_DATA.get(data[constants.EI_DATA])
     if order is None:
-        found = data[constants.EI_DATA]
-        raise ElfError("header", constants.EI_DATA, "the byte order is 1 (little) or 2 (big)", found)
+        fault = f"the byte order is {data[constants.EI_DATA]}, expected 1 (little) or 2 (big)"
+        raise ElfError("header", constants.EI_DATA, fault)
     window = Window(data, "header", order, ElfError)
     (
         type_,
@@ -101,7 +103,7 @@ def read_header(data: memoryview) -> Header:
 
 
 def _section_zero(data: memoryview, bits: int, order: ByteOrder, file_offset: int) -> tuple[int, int, int] | None:
-    """sh_size, sh_link and sh_info of section 0; None when it lies outside the file."""
+    """Return sh_size, sh_link and sh_info of section 0; None if it is outside the file."""
     form = layout.ORDER_MARK[order] + layout.SECTION[bits]
     if file_offset + struct.calcsize(form) > len(data):
         return None
@@ -110,13 +112,13 @@ def _section_zero(data: memoryview, bits: int, order: ByteOrder, file_offset: in
 
 
 def entries(data: memoryview, header: Header, table: HeaderTable, form: str, part: str) -> list[tuple[int, ...]]:
-    """Every entry of a table of headers as its fields; the table must fit the file, its stride the entry."""
+    """Return the fields of every entry of a table of headers. Raises ElfError if the table exceeds the file."""
     full = layout.ORDER_MARK[header.order] + form
     size = struct.calcsize(full)
     if not table.count:
         return []
     if table.stride < size:
-        raise ElfError(part, None, f"an entry has at least {size} bytes", table.stride)
+        raise ElfError(part, None, f"an entry has {table.stride} bytes, expected at least {size}")
     needed = table.count * table.stride
     if table.file_offset + needed > len(data):
         raise cut_off(ElfError, part, None, needed, max(0, len(data) - table.file_offset))

@@ -1,4 +1,4 @@
-"""What a file says about the files that complete it. Whether they exist, and fit, is for debuginfo to find out."""
+"""The files that complete a file, as it names them. debug_files.py finds them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from whence._base.errors import ElfError
+from whence._base.errors import ElfError, shown
 from whence._base.files import open_regular
 from whence._base.records import NamedTuple
 
@@ -38,11 +38,13 @@ class Member(NamedTuple):
 
 
 def members(descriptor: int, size: int) -> Iterator[Member]:
-    """Return the members of an open archive of `size` bytes, without its indexes. Raises ElfError at one that is
-    malformed. Cost: a read for each member."""
+    """Yield the members of an open archive of `size` bytes, without its indexes. Costs a read for each member.
+
+    Raises ElfError at a malformed member.
+    """
     magic = os.pread(descriptor, len(MAGIC), 0)
     if magic not in (MAGIC, THIN_MAGIC):
-        raise ElfError("archive", 0, "an archive begins with !<arch> or !<thin>", magic)
+        raise ElfError("archive", 0, f"the magic is {shown(magic)}, expected !<arch> or !<thin>")
     thin = magic == THIN_MAGIC
     names = b""
     offset = len(MAGIC)
@@ -50,13 +52,13 @@ def members(descriptor: int, size: int) -> Iterator[Member]:
         header = os.pread(descriptor, HEADER, offset)
         digits = header[SIZE].strip()
         if header[MARK] != b"`\n" or not digits.isdigit():
-            raise ElfError("archive", offset, "a member's header has a size and ends in `\\n", header)
+            raise ElfError("archive", offset, f"invalid header of a member: {shown(header)}")
         length = int(digits)
         offset += HEADER
         name = header[NAME].rstrip(b" ")
         stored = not thin or name == NAMES or name in INDEXES
         if stored and length > size - offset:
-            raise ElfError("archive", offset, "a member ends inside its archive", f"{length} bytes")
+            raise ElfError("archive", offset, f"a member of {length} bytes extends past the end of the archive")
         if name == NAMES:
             names = os.pread(descriptor, min(length, LARGEST_TABLE), offset)
         elif name not in INDEXES:
@@ -75,8 +77,10 @@ def members(descriptor: int, size: int) -> Iterator[Member]:
 
 
 def open_member(path: str, name: str) -> tuple[str, int]:
-    """Return a path to a member's contents, and the descriptor that has to be open as long as it is used: of a copy in
-    memory, -1 for a file of a thin archive. Raises OSError, and ElfError for a malformed archive."""
+    """Return a path to a member's contents, and a descriptor that has to stay open while the path is used.
+
+    The descriptor is that of a copy in memory, -1 for a file of a thin archive. Raises OSError, ElfError.
+    """
     wanted = os.fsencode(name)
     with open_regular(path, ElfError) as (descriptor, size):
         for member in members(descriptor, size):
@@ -94,7 +98,7 @@ def _copied(descriptor: int, member: Member) -> tuple[str, int]:
         while done < member.size:
             sent = os.sendfile(copy, descriptor, member.offset + done, member.size - done)
             if not sent:
-                raise ElfError("archive", member.offset + done, "a member ends inside its archive", "no more bytes")
+                raise ElfError("archive", member.offset + done, "a member is cut off")
             done += sent
     except BaseException:
         os.close(copy)

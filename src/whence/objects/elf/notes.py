@@ -1,10 +1,10 @@
 """Notes: small tagged facts about a file, build-ids among them.
 
 A note is namesz, descsz, type (32-bit words), the owner's name, the description; name and description are padded to
-4 bytes, or to 8 where the segment or section says alignment 8 (.note.gnu.property on 64-bit machines). Notes are read
-from SHT_NOTE sections, then from PT_NOTE segments (object files have no segments, section-less files no sections).
-Sections know better: mold puts notes of both alignments into one segment, and the segments of a debug file say where
-the notes lay in the program it was taken from.
+4 bytes, or to 8 in a segment or section of alignment 8 (.note.gnu.property on 64-bit machines). Notes are read from
+SHT_NOTE sections, then from PT_NOTE segments (object files have no segments, section-less files no sections). Sections
+are more reliable: mold puts notes of both alignments into one segment, and the segments of a debug file have the
+offsets of the original program.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Note(Record, frozen=True):
 
 
 def walk(data: memoryview, file_offset: int, size: int, align: int, order: ByteOrder) -> Iterator[Note]:
-    """The notes in [file_offset, file_offset + size), which may be cut short by the file's end.
+    """Return the notes in [file_offset, file_offset + size), which may extend past the file's end.
 
-    Ends at the first note that does not fit, with an ElfError; zero padding behind the last note is no note.
+    Ends at the first note that does not fit, with an ElfError. Zero padding after the last note is skipped.
     """
     window = Window(data[file_offset : file_offset + size], "notes", order, ElfError)
     pad = 8 if align == 8 else 4
@@ -61,7 +61,7 @@ def walk(data: memoryview, file_offset: int, size: int, align: int, order: ByteO
 def read_notes(
     data: memoryview, segments: Iterable[Segment], sections: Iterable[Section], order: ByteOrder
 ) -> tuple[list[Note], list[ElfError]]:
-    """Every note once, and the errors of note blocks that broke off (of segments only where no section has notes)."""
+    """Return every note once, and the errors of cut-off notes (of segments only if no section has notes)."""
     blocks = [(s.file_offset, s.size, s.align) for s in sections if s.type == constants.SHT_NOTE]
     of_sections = len(blocks)
     blocks += [(s.file_offset, s.file_size, s.align) for s in segments if s.type == constants.PT_NOTE]
@@ -85,7 +85,7 @@ def read_notes(
 
 
 def build_id(notes: Iterable[Note]) -> str:
-    """The GNU build-id in hex, "" when there is none."""
+    """Return the GNU build-id in hex, "" if there is no such note."""
     for note in notes:
         if note.owner == "GNU" and note.type == constants.NT_GNU_BUILD_ID and 0 < len(note.desc) <= BUILD_ID_LIMIT:
             return note.desc.hex()
@@ -93,7 +93,7 @@ def build_id(notes: Iterable[Note]) -> str:
 
 
 def go_build_id(notes: Iterable[Note]) -> str:
-    """The id Go's linker writes (text of four parts with slashes), "" when there is none."""
+    """Return the ID that Go's linker writes (text of four parts with slashes), "" if there is no such note."""
     for note in notes:
         if note.owner == "Go" and note.type == constants.NT_GO_BUILD_ID:
             return bytes(note.desc[:1024]).partition(b"\0")[0].decode("utf-8", "surrogateescape")

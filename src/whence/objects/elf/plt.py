@@ -50,7 +50,7 @@ LDR_X17_X16_MASK, LDR_X17_X16 = 0xFFC003FF, 0xF9400211
 
 
 def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
-    """(vaddr, size, target's name) of every stub whose target has a name; [] for other machines."""
+    """Return (vaddr, size, name of the target) of every stub whose target has a name; [] for other machines."""
     if elf.bits != ELF64 or elf.machine not in JUMP_SLOT:
         return []
     table = elf.symbol_table(".dynsym")
@@ -82,7 +82,7 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
 
 
 def _x86_64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:
-    """(vaddr, size, slot) of every stub; for one that pushes the index of its relocation, ~index as the slot."""
+    """Yield (vaddr, size, slot) of every stub; ~index as the slot of a stub that pushes the index of its relocation."""
     code = bytes(elf.content(section))
     stride = 8 if section.entry_size == 8 else 16
     for start in range(0, len(code) - stride + 1, stride):
@@ -122,7 +122,7 @@ def _aarch64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:
 
 
 def _relocations(elf: ElfFile, name: str, kind: int, only: set[int] | None = None) -> dict[int, int]:
-    """Slot -> symbol index of the relocations of one kind, in the order of the section."""
+    """Return slot -> symbol index of the relocations of one kind, in the order of the section."""
     content = elf.content(name)
     words = array("Q")
     words.frombytes(content[: len(content) - len(content) % (8 * RELA_WORDS)])

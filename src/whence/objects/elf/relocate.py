@@ -1,10 +1,10 @@
-"""Debug sections of object files (.o, .ko): their references resolved, as a linker would.
+"""Relocations of debug sections of object files (.o, .ko), applied as by a linker.
 
 In an ET_REL file the compiler leaves numbers in .debug_* for the linker to fill in: offsets into .debug_str and
-.debug_abbrev, addresses of code. The relocation section says where and from which symbol (value S, addend A, place P).
-Symbols that are not defined count as 0; sections lie where sections.laid_out puts them.
+.debug_abbrev, addresses of code. The relocation section has their offsets and symbols (value S, addend A, place P).
+Undefined symbols count as 0; the addresses of sections are those of sections.laid_out.
 
-Other files have had this done: a vmlinux that kept its .rela.debug_* sections is read as it is.
+Other files are already relocated: a vmlinux that kept its .rela.debug_* sections is read unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KINDS: dict[int, dict[int, int]] = {
         constants.R_X86_64_PC32: RELATIVE | 4,
         constants.R_X86_64_32: STORE | 4,
         constants.R_X86_64_32S: STORE | 4,
-        constants.R_X86_64_DTPOFF64: STORE | 8,  # where a thread-local variable lies
+        constants.R_X86_64_DTPOFF64: STORE | 8,  # offset of a thread-local variable
         constants.R_X86_64_DTPOFF32: STORE | 4,
         constants.R_X86_64_PC64: RELATIVE | 8,
     },
@@ -125,18 +125,18 @@ KINDS: dict[int, dict[int, int]] = {
         constants.R_LARCH_32_PCREL: RELATIVE | 4,
     },
 }
-FAULTS = {  # the rule, and what breaks it
-    UNKNOWN_KIND: ("its type is one that debug sections have", "another type"),
-    OUTSIDE: ("its place lies inside the section", "a place outside"),
-    NO_SYMBOL: ("its symbol is in the symbol table", "an index beyond it"),
+FAULTS = {
+    UNKNOWN_KIND: "unknown type for a debug section",
+    OUTSIDE: "its offset is outside the section",
+    NO_SYMBOL: "its symbol is outside the symbol table",
 }
 
 
 class Relocations:
-    """The relocation sections of an object file, by the section each is for.
+    """The relocation sections of an object file, by the section that each is for.
 
-    The kernel reads of it: `kinds`, what to do for each relocation type (0: nothing); `section_vaddr`; and whether the
-    file is `elf64` and `big`-endian, or has r_info as `mips64` does, whose type is its last byte in either order.
+    The kernel reads `kinds`, the operation for each relocation type (0: nothing); `section_vaddr`; and if the file is
+    `elf64`, `big`-endian, or has r_info as `mips64` does, whose type is its last byte in either order.
     """
 
     def __init__(
@@ -155,9 +155,9 @@ class Relocations:
                 self.tables.setdefault(section.info, []).append(section)
 
     def applied(self, section: ObjectSection, content: memoryview, problems: list[ObjectError]) -> memoryview:
-        """A section's content with its relocations applied; the same view when it has none.
+        """Return a section's content with its relocations applied; the same view if it has none.
 
-        Relocations that break a rule are left out, and the first of each table is a problem.
+        Invalid relocations are left out, and the first of each table is a problem.
         """
         header, sections = self._header, self._sections
         tables = self.tables.get(section.index)
@@ -168,11 +168,11 @@ class Relocations:
                 f"{section.part} of an object file: machine {header.machine} has relocations unknown to whence"
             )
         if sum(table.size for table in tables) > self._file_size:
-            raise ElfError(section.part, None, "its relocations fit the file", f"{len(tables)} tables")
+            raise ElfError(section.part, None, f"its {len(tables)} tables of relocations have more bytes than the file")
         out = bytearray(content)
         for table in tables:
             if not 0 < table.link < len(sections):
-                raise ElfError(table.part, None, "its link is a symbol table", table.link)
+                raise ElfError(table.part, None, f"its link {table.link} is not a symbol table")
             _, fault, index = relocate_kernel.apply(
                 out,
                 self._content(table),
@@ -181,5 +181,5 @@ class Relocations:
                 self,
             )
             if fault:
-                problems.append(ElfError(f"{table.part} relocation {index}", None, *FAULTS[fault]))
+                problems.append(ElfError(f"{table.part} relocation {index}", None, FAULTS[fault]))
         return memoryview(out).toreadonly()

@@ -15,9 +15,9 @@ NAME_SHARING = 16  # names may overlap in their table; together they are at most
 
 
 class Section(Record, ObjectSection, frozen=True):
-    """One section header. `size` is in bytes as stored: a compressed section unpacks to more.
+    """A section header. `size` is in bytes as stored: a compressed section decompresses to more.
 
-    `vaddr` is sh_addr, but in a relocatable file, where nothing has an address yet, the place `laid_out` gives it.
+    `vaddr` is sh_addr; in a relocatable file, which has no addresses, the address that `laid_out` assigns.
     """
 
     index: int
@@ -42,7 +42,7 @@ class Section(Record, ObjectSection, frozen=True):
 
     @property
     def in_file(self) -> bool:
-        """Whether the file holds its bytes: SHT_NOBITS (.bss, and all but debug sections of a debug file) has none."""
+        """True if the file has its bytes: not for SHT_NOBITS (.bss, and most sections of a debug file)."""
         return self.type not in (constants.SHT_NULL, constants.SHT_NOBITS)
 
     @property
@@ -55,12 +55,12 @@ class Section(Record, ObjectSection, frozen=True):
 
     @property
     def part(self) -> str:
-        """What errors call it."""
+        """The section's name in errors."""
         return f"section {self.name}" if self.name else f"section {self.index}"
 
 
 def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
-    """Every section, with names; a name that lies outside the name table is ""."""
+    """Return every section, with names; a name outside the name table is ""."""
     rows = entries(data, header, header.sections, layout.SECTION[header.bits], "section table")
     names = b""
     if header.names_index < len(rows):
@@ -85,11 +85,11 @@ def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
 
 
 def laid_out(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Section headers of a relocatable file with addresses given out, so that no two sections share one.
+    """Return the section headers of a relocatable file with distinct addresses assigned.
 
-    In object files and kernel modules every sh_addr is 0: a vaddr would belong to the start of each section. As a
-    loader would, sections go one behind the other, aligned, code first: so .text keeps the 0 that other tools give it.
-    Files that have an address already keep what they have.
+    In object files and kernel modules every sh_addr is 0, so a vaddr would be ambiguous. Like in a loader, sections
+    follow each other, aligned, code first, so that .text keeps the 0 that other tools give it. Existing addresses are
+    kept.
     """
     memory = [index for index, row in enumerate(rows) if row[2] & constants.SHF_ALLOC and row[5]]
     if any(row[3] for row in rows):
@@ -107,7 +107,7 @@ def laid_out(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def stored(data: memoryview, section: ObjectSection) -> memoryview:
-    """A section's bytes as they lie in the file; none for SHT_NOBITS and section 0."""
+    """Return a section's bytes as stored; empty for SHT_NOBITS and section 0."""
     if not section.in_file:
         return data[:0]
     if section.file_offset + section.size > len(data):

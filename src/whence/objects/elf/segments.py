@@ -31,7 +31,7 @@ SMALLEST_PAGE, LARGEST_PAGE = 1 << 12, 1 << 16
 
 
 class Segment(Record, ObjectSegment, frozen=True):
-    """One program header. Bytes [file_offset, file_offset + file_size) are at vaddr; up to memory_size come zeros."""
+    """A program header: bytes [file_offset, file_offset + file_size) at vaddr, then zeros up to memory_size."""
 
     type: int
     flags: int
@@ -43,7 +43,7 @@ class Segment(Record, ObjectSegment, frozen=True):
 
     @classmethod
     def of_code(cls, file_offset: int, vaddr: int, size: int, align: int = SMALLEST_PAGE) -> Segment:
-        """A readable and executable PT_LOAD segment, all of it in the file."""
+        """Return a readable and executable PT_LOAD segment, all of it in the file."""
         return cls(constants.PT_LOAD, constants.PF_R | constants.PF_X, file_offset, vaddr, size, size, align)
 
     @property
@@ -60,32 +60,31 @@ class Segment(Record, ObjectSegment, frozen=True):
 
     @property
     def is_nobits(self) -> bool:
-        """Whether it is loaded and has none of its bytes in the file: a debug file's, as objcopy --only-keep-debug
-        makes them."""
+        """True if it is loaded, but has no bytes in the file: in debug files of objcopy --only-keep-debug."""
         return self.type == constants.PT_LOAD and self.memory_size > 0 and not self.file_size
 
     @property
     def page(self) -> int:
-        """What the mapping's start is rounded to."""
+        """The alignment of the mapping's start."""
         align = self.align
         if align & (align - 1) or (self.file_offset - self.vaddr) % (align or 1):
             return SMALLEST_PAGE
         return min(max(align, SMALLEST_PAGE), LARGEST_PAGE)
 
     def covers(self, start: int, end: int, page: int) -> bool:
-        """Whether the pages a loader maps for this segment hold bytes [start, end) of the file."""
+        """Return True if the pages that a loader maps for this segment contain bytes [start, end) of the file."""
         file_end = self.file_end
         return self.file_offset & -page <= start and end <= file_end + (-file_end % page)
 
     @property
     def bounds(self) -> tuple[int, ...]:
-        """The file offsets at which its bytes, or the pages that a loader may map for it, begin and end."""
+        """The file offsets of the first and after the last byte of its pages."""
         starts = [self.file_offset & -page for page in (SMALLEST_PAGE, self.page)]
         ends = [self.file_end + (-self.file_end % page) for page in (SMALLEST_PAGE, self.page)]
         return self.file_offset, self.file_end, *starts, *ends
 
     def vaddr_of(self, file_offset: int) -> int:
-        """The vaddr (modulo 2^64) of a byte of the file, which the segment need not hold."""
+        """Return the vaddr (modulo 2^64) of a byte of the file, which may be outside the segment."""
         return (self.vaddr + file_offset - self.file_offset) & WIDTH
 
 
@@ -103,10 +102,10 @@ def read_segments(data: memoryview, header: Header) -> tuple[Segment, ...]:
 
 
 class Translation:
-    """File offsets of one file to vaddrs and back, by its PT_LOAD segments. Unchanging, safe from many threads.
+    """File offsets of a file to vaddrs and back, by its PT_LOAD segments. Immutable and thread-safe.
 
-    An extent is what a mapping shows of the file: (first byte, end), the end None if unknown. `segment_of` is the one
-    rule by which processes, cores, profiles, tables and logs get from a mapping and a byte of the file to a vaddr.
+    An extent is the part of the file that a mapping shows: (first byte, end), the end None if unknown. `segment_of` is
+    the rule by which processes, cores, profiles, tables and logs get from a mapping and a byte of the file to a vaddr.
 
     >>> translation = Translation([Segment.of_code(0x1234, 0x400000, 0x2000)])
     >>> [hex(translation.mapped_vaddr_of(offset)) for offset in (0x1000, 0x1234)]
@@ -118,13 +117,13 @@ class Translation:
     __slots__ = ("segments",)
 
     def __init__(self, segments: Iterable[Segment]) -> None:
-        """By all of them that are loaded, executable ones first: where two claim a byte of the file, code answers."""
+        """Use all loaded segments, executable ones first: of two with the same byte, code is preferred."""
         loaded = (segment for segment in segments if segment.type == constants.PT_LOAD)
         self.segments = tuple(sorted(loaded, key=lambda segment: not segment.executable))
 
     @classmethod
     def of_code(cls, segments: Iterable[Segment]) -> Translation:
-        """By the executable ones alone, in order of file offset: what a loader maps executable."""
+        """Return a translation by executable segments alone, in order of file offset."""
         code = (segment for segment in segments if segment.executable)
         return cls(sorted(code, key=lambda segment: (segment.file_offset, segment.vaddr)))
 
@@ -133,14 +132,14 @@ class Translation:
         return f"<Translation {shown or 'of nothing'}>"
 
     def vaddr_of(self, file_offset: int) -> int | None:
-        """The vaddr a byte of the file is loaded at; None when no segment has it."""
+        """Return the vaddr at which a byte of the file is loaded; None if no segment has it."""
         for segment in self.segments:
             if segment.file_offset <= file_offset < segment.file_offset + segment.file_size:
                 return file_offset - segment.file_offset + segment.vaddr
         return None
 
     def file_offset_of(self, vaddr: int) -> int | None:
-        """Where a vaddr's byte lies in the file; None when no segment loads it from the file."""
+        """Return the file offset of the byte at a vaddr; None if no segment loads it from the file."""
         for segment in self.segments:
             if segment.vaddr <= vaddr < segment.vaddr + segment.file_size:
                 return vaddr - segment.vaddr + segment.file_offset
@@ -152,7 +151,7 @@ class Translation:
         return None if segment is None else segment.vaddr_of(file_offset)
 
     def mapped_vaddrs_of(self, file_offsets: Iterable[int], extent: Extent | None = None) -> Iterator[int | None]:
-        """Yield for each byte of the file what `mapped_vaddr_of` returns; `segment_of` is asked once a stretch."""
+        """Yield `mapped_vaddr_of` of each byte of the file, with one `segment_of` for each stretch."""
         bounds = sorted({bound for segment in self.segments for bound in segment.bounds})
         known: dict[int, Segment | None] = {}
         for file_offset in file_offsets:
@@ -163,15 +162,15 @@ class Translation:
             yield None if segment is None else segment.vaddr_of(file_offset)
 
     def segment_of(self, file_offset: int, extent: Extent | None = None) -> Segment | None:
-        """Return the segment that a byte of the file is mapped for; None if no segment's pages hold it.
+        """Return the segment that a byte of the file is mapped for; None if no segment's pages have it.
 
-        `extent` is what the byte's mapping shows of the file. A segment whose pages hold the whole mapping has made it.
-        If there is none (profiles join mappings) or the end is unknown, the pages hold the mapping from its start to
-        the byte; failing that, the byte. Without an extent a byte past p_filesz on the segment's last page is in no
-        segment.
+        `extent` is the part of the file that the byte's mapping shows. Only a segment whose pages contain the whole
+        mapping can have caused it. If there is no such segment (profiles join mappings) or the end is unknown, the
+        pages must contain the mapping from its start to the byte; failing that, the byte. Without an extent a byte past
+        p_filesz on the segment's last page is in no segment.
 
-        Of several segments the one with exactly the mapping's pages counts, then one whose first page is the mapping's
-        (mprotect cuts mappings), then the one that has the byte, then the one that has most of the mapping.
+        Of several segments the first of these is used: the one with exactly the mapping's pages, one whose first page
+        is the mapping's (mprotect cuts mappings), one that has the byte, the one with the largest part of the mapping.
         """
         start, end = extent or (None, None)
         limit = file_offset + 1
@@ -199,17 +198,19 @@ class Translation:
         ]
 
     def holds(self, vaddr: int) -> bool:
-        """Whether a segment has the vaddr in memory, whether from the file or not."""
+        """Return True if a segment has the vaddr in memory, in the file or not."""
         return any(segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in self.segments)
 
     @property
     def has_nobits(self) -> bool:
-        """Whether it is not known where in the file some segment lies: a debug file's table does not say."""
+        """True if the file offset of some segment is unknown, as in debug files."""
         return any(segment.is_nobits for segment in self.segments)
 
     def with_file_ranges(self, extent: tuple[int, int]) -> Translation:
-        """The same, where segments without bytes in the file (`Segment.is_nobits`) that are exactly of a mapping's
-        pages lie where the mapping shows them."""
+        """Return a translation in which segments without bytes in the file take the offsets of mappings.
+
+        Only segments (`Segment.is_nobits`) with exactly a mapping's pages are changed.
+        """
         start, end = extent
 
         def with_file_range(one: Segment) -> Segment:

@@ -1,7 +1,7 @@
 """Symbol tables as columns, names on demand.
 
-A file has up to three: .symtab (gone when stripped), the .symtab of its MiniDebugInfo, and .dynsym, which the loader
-needs and no strip removes. `ElfFile.symbol_table` finds them.
+A file has up to three: .symtab (absent when stripped), the .symtab of its MiniDebugInfo, and .dynsym, which the loader
+needs. `ElfFile.symbol_table` finds them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class SymbolTable(Record, frozen=True):
         return f"<SymbolTable of {len(self.entries)} bytes, names of {len(self.names)}>"
 
     def may_have(self, name: str) -> bool:
-        """Whether the name is among the names, or the end of one: no entry is read, and nothing is copied."""
+        """Return True if the name, or a longer one that ends with it, is among the names; reads no entries."""
         found: bool = symbols_kernel.holds(self.names, name.encode("utf-8", "surrogateescape") + b"\0")
         return found
 
 
 class Symbols(Record, ObjectSymbols, frozen=True):
-    """Every entry of a table, the null entry first. `name_offset` counts in `names`; read a name with `name(i)`."""
+    """Every entry of a table, the null entry first. `name_offset` is an offset in `names`."""
 
     names: memoryview
     name_offset: array[int]  # I
@@ -55,7 +55,7 @@ class Symbols(Record, ObjectSymbols, frozen=True):
         return f"<Symbols: {len(self)}, the null entry first>"
 
     def name(self, index: int) -> str:
-        """A symbol's name; "" when it lies outside the names."""
+        """Return a symbol's name; "" if it is outside the names."""
         return cstring(self.names, self.name_offset[index]).decode("utf-8", "surrogateescape")
 
     def functions(self) -> list[tuple[int, int]]:
@@ -65,8 +65,7 @@ class Symbols(Record, ObjectSymbols, frozen=True):
         return [(value, size) for value, size, info in rows if info & mask == function]
 
     def find(self, name: str) -> int | None:
-        """The index of the first symbol of that name; None when there is none. Costs a search of the names, then one of
-        the column of their offsets."""
+        """Return the index of the first symbol of a name, or None. Searches the names, then the column of offsets."""
         names, wanted = bytes(self.names), name.encode("utf-8", "surrogateescape") + b"\0"
         offset = names.find(wanted)
         while offset >= 0:
@@ -77,14 +76,16 @@ class Symbols(Record, ObjectSymbols, frozen=True):
 
 
 def symbol_sections(sections: Sequence[Section], name: str) -> tuple[Section, Section, Section | None] | None:
-    """The sections of the symbol table of that name (".symtab" or ".dynsym"), of its names, and of its extended section
-    indexes, if it has those; None when there is none. Raises ElfError when it links to no names."""
+    """Return the sections of a symbol table, of its names, and of its extended section indexes or None.
+
+    `table` is ".symtab" or ".dynsym"; None if the file has none. Raises ElfError for an invalid link to the names.
+    """
     kind = constants.SHT_SYMTAB if name == ".symtab" else constants.SHT_DYNSYM
     for section in sections:
         if section.type != kind:
             continue
         if not 0 < section.link < len(sections):
-            raise ElfError(section.part, None, "its link is the section of its names", section.link)
+            raise ElfError(section.part, None, f"its link {section.link} is not a string table")
         extended = None
         for other in sections:
             if other.type == constants.SHT_SYMTAB_SHNDX and other.link == section.index:
@@ -94,7 +95,7 @@ def symbol_sections(sections: Sequence[Section], name: str) -> tuple[Section, Se
 
 
 def read_symbols(table: SymbolTable | None, bits: int, order: ByteOrder) -> Symbols:
-    """The table as columns; empty ones when there is none. Costs a few nanoseconds a symbol."""
+    """Return the table as columns; empty ones for None. Takes a few nanoseconds per symbol."""
     if table is None:
         empty = memoryview(b"")
         table = SymbolTable(empty, empty, empty)
