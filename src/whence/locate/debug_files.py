@@ -1,17 +1,17 @@
-"""The files on this machine that complete an ELF file: its debug file, dwz's shared file, .dwo and .dwp files.
+"""The files on this machine that complete an ELF file: debug file, dwz's shared file, .dwo and .dwp files.
 
-A search tries candidates in the order debuggers agree on and keeps what became of each, so that an address without an
-answer can say where nobody looked yet:
+Candidates are tried in the order of debuggers, and the outcome of each is kept, so that an address without frames can
+say where to put a file:
 
-    debug file   the file itself; debug files given by hand; DEBUG_DIR/.build-id/xx/rest.debug; the .gnu_debuglink name
-                 in the file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder; stores; debuginfod
+    debug file   the file itself; given debug files; DEBUG_DIR/.build-id/xx/rest.debug; the .gnu_debuglink name in the
+                 file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder; stores; debuginfod
     dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz;
-                  stores; debuginfod
-     .dwp         packages given by hand; FILE.dwp beside the file; DEBUG_DIR/.build-id/xx/rest.dwp
-    .dwo         its name in the compilation's folder; beside the file; in the file's folder under its bare name
+                 stores; debuginfod
+    .dwp         given packages; FILE.dwp next to the file; DEBUG_DIR/.build-id/xx/rest.dwp
+    .dwo         its name in the compilation's folder; next to the file; in the file's folder under its bare name
 
-A candidate belongs to the file when their build-ids are equal. Where one of them has none, the CRC of the debug link
-decides. A candidate that is there and does not belong is recorded as MISMATCH, and never used.
+A candidate belongs to the file if their build-ids are equal. If one of them has no build-id, the CRC of the debug link
+decides. Other candidates are recorded as MISMATCH, and never used.
 """
 
 from __future__ import annotations
@@ -38,13 +38,21 @@ Candidates = Iterable[tuple[str, str]]  # path, how
 
 
 class DebugFiles:
-    """Looks for files that complete an ELF file: given ones, in debug folders, beside it, on servers. Thread-safe.
+    """Finds the files that complete an ELF file: given ones, in debug folders, next to it, on servers. Thread-safe.
 
-    `given` are paths of debug files that go first, `packages` of .dwp files; `stores` are asked before the servers.
-    `open_elf` opens a candidate; `mapped` is the name that an allow-list of servers is asked about, where the file is
-    open under another one; `log` gets a line for each file tried. For a file that is reached through the root of a
-    process, that root's /usr/lib/debug comes before the debug folders: a container's debug packages lie there, and no
-    link in it leads out of it (whence._base.rooted). `sysroot` is such a root, too, of another machine.
+    For a file below the root of a process, that root's /usr/lib/debug precedes the debug folders: it has a container's
+    debug packages, and links in it do not lead out of it (whence._base.rooted).
+
+    Args:
+        debug_dirs: the debug folders.
+        given: paths of debug files that are tried first.
+        packages: paths of .dwp files.
+        debuginfod: a client.
+        stores: tried before the servers.
+        open_elf: opens a candidate.
+        mapped: the path for an allow-list of servers, if the file is open under another one.
+        sysroot: a root of another machine.
+        log: called with a line for each file tried.
     """
 
     def __init__(
@@ -79,7 +87,7 @@ class DebugFiles:
         given: Iterable[str | os.PathLike[str]] = (),
         open_elf: Callable[[str], ElfFile] | None = None,
     ) -> DebugFiles:
-        """The same for a file that a process mapped as `mapped`, these debug files first (`open_elf` opens them)."""
+        """Return a copy for a file that a process mapped as `mapped`, with `given` debug files first."""
         return DebugFiles(
             self.debug_dirs,
             (*given, *self.given),
@@ -108,7 +116,7 @@ class DebugFiles:
         return self.find(wanted).elf
 
     def debug_file(self, elf: ElfFile) -> Search:
-        """The file with the DWARF of a file: `elf` itself when it has some."""
+        """Find the file with the DWARF of a file: `elf` itself if it has some."""
         search = Search(CompanionKind.DEBUG_FILE)
         if elf.has_debug_info:
             search.elf, search.path, search.how = elf, elf.path, "itself"
@@ -132,7 +140,7 @@ class DebugFiles:
         return self._ended(search, elf)
 
     def alt_file(self, elf: ElfFile) -> Search:
-        """The supplementary file that dwz made for the DWARF in `elf`, if it has one; EMPTY search if it has none."""
+        """Find the supplementary file of dwz for the DWARF in `elf`; an empty search if it needs none."""
         search = Search(CompanionKind.ALT_FILE)
         try:
             link = elf.alt_link
@@ -153,15 +161,14 @@ class DebugFiles:
         return self._ended(search, elf)
 
     def _ended(self, search: Search, elf: ElfFile) -> Search:
-        """The search, its steps reported to `log`."""
+        """Report the steps of a search to `log`, and return it."""
         if self._log is not None:
             for tried in search.tried:
                 self._log(f"{self._mapped or elf.path}: {search.wanted}: {tried}")
         return search
 
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
-        """The package of split units that is given, or beside a file. Its units have ids, which the DWARF reader
-        compares."""
+        """Find the package of split units of a file. The DWARF reader compares the units' IDs."""
         search = Search(CompanionKind.PACKAGE)
         candidates = [(one, "given") for one in self.packages]
         candidates += [(f"{path}.dwp", "beside"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
@@ -169,7 +176,7 @@ class DebugFiles:
         return search
 
     def dwo(self, comp_dir: str, name: str, near: str | os.PathLike[str] = "") -> Search:
-        """The split unit a skeleton names; `near` is the file that holds the skeleton."""
+        """Find the split unit of a skeleton; `near` is the file with the skeleton."""
         search = Search(CompanionKind.SPLIT_UNIT)
         folders = folders_of(os.fspath(near), self._sysroot) if near else []
         root, _ = self._split(os.fspath(near))
@@ -186,12 +193,12 @@ class DebugFiles:
         return rooted.split(path, self._sysroot)
 
     def _folders(self, path: str) -> tuple[str, ...]:
-        """The debug folders for a file: first those in the root of the process it is reached through."""
+        """Return the debug folders for a file: first that in its process's root."""
         root, _ = rooted.split(path)
         return (*(root + folder for folder in DEBUG_DIRS), *self.debug_dirs) if root else self.debug_dirs
 
     def _fetch(self, search: Search, build_id: str, path: str) -> None:
-        """Ask the stores for a debug file, then the servers, where there are some."""
+        """Ask the stores for a debug file, then the servers."""
         asked = [(one, getattr(one, "how", "store")) for one in self.stores]
         if self.debuginfod is not None:
             asked.append((self.debuginfod, "debuginfod"))
@@ -221,7 +228,7 @@ class DebugFiles:
                 yield os.path.join(top, inside.lstrip("/"), name), "debug link"
 
     def _take(self, search: Search, candidates: Candidates, check: Callable[[ElfFile], str], itself: str = "") -> None:
-        """Open candidates in turn until `check` finds no fault; what became of each is recorded."""
+        """Open candidates in turn until `check` finds no fault, and record each outcome."""
         seen = {rooted.real_path(itself, self._sysroot)} if itself else set()
         for path, how in candidates:
             if "\0" in path or (real := rooted.real_path(path, self._sysroot)) in seen:
@@ -268,7 +275,7 @@ class Completion:
 
 
 def folders_of(path: str, sysroot: str = "") -> list[str]:
-    """The folder of a file, as it was named and with links resolved: / and /usr hold the same files under two names."""
+    """Return the folders of a file, as named and with links resolved: / and /usr have the same files."""
     root, inside = rooted.split(path, sysroot)
     if root:
         real = rooted.real_path(path, sysroot)[len(root) :]
@@ -279,38 +286,38 @@ def folders_of(path: str, sysroot: str = "") -> list[str]:
 
 
 def inside_of(folder: str, name: str, sysroot: str = "") -> str:
-    """A name as it is meant in a folder: an absolute one starts at the root that the folder is in."""
+    """Return a name relative to a folder; an absolute one starts at the root that the folder is in."""
     root, _ = rooted.split(folder + "/", sysroot)
     return root + name if root and os.path.isabs(name) else os.path.join(folder, name)
 
 
 def _leads_elsewhere(path: str) -> bool:
-    """Whether a path is /proc's link to a file of a process with another root, so that its name is none of ours."""
+    """Return True if a path is /proc's link to a file of a process with another root."""
     head, _, name = path.rpartition("/")
     process = head.removesuffix("/map_files") if head.endswith("/map_files") else head if name == "exe" else ""
     return process.rpartition("/")[2].isdecimal() and rooted.is_foreign(process)
 
 
 def _spelled(named: str, real: str) -> list[str]:
-    """The folders of a file, as it was named and with links resolved."""
+    """Return the folders of a file, as named and with links resolved."""
     real = os.path.dirname(real)
     folders = [named, real] if os.path.abspath(named) != real else [named]
     return folders + [folder[4:] for folder in folders if folder.startswith("/usr/")]
 
 
 def same_id(found: ElfFile, build_id: str) -> str:
-    """ "" when a file has that build-id, else the fault in words."""
+    """Return "" if a file has that build-id, else the fault in words."""
     if not build_id or found.build_id == build_id:
         return ""
-    return f"its build-id is {found.build_id or 'missing'}, not {build_id}"
+    return f"the build-id is {found.build_id or 'missing'}, expected {build_id}"
 
 
 def belongs(found: ElfFile, elf: ElfFile, crc: int) -> str:
-    """ "" when `found` is the debug file of `elf`, else the fault in words. Only for a CRC is all of it read."""
+    """Return "" if `found` is the debug file of `elf`, else the fault in words. Reads all of it for a CRC only."""
     if elf.build_id and found.build_id:
         return same_id(found, elf.build_id)
     if crc < 0:
         return "" if not elf.build_id else same_id(found, elf.build_id)
     with open_regular(found.path, ElfError) as (descriptor, size):
         actual = stored_crc32(descriptor, size)
-    return "" if actual == crc else f"its CRC is {actual:08x}, not {crc:08x}"
+    return "" if actual == crc else f"the CRC is {actual:08x}, expected {crc:08x}"

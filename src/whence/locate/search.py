@@ -1,4 +1,4 @@
-"""A search for a file: what is wanted, what was tried with a code each, what was taken, and why nothing was."""
+"""Searches for files: the wanted identity, the candidates tried, the result, or what is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FileKind(StrEnum):
-    """What a file can answer with; the words are those of debuginfod's addresses, and of archives' names."""
+    """Kinds of files, by the words of debuginfod URLs and of the names of archives."""
 
     ARCHIVE = "lidia"
     DEBUGINFO = "debuginfo"
@@ -26,7 +26,7 @@ ALL_KINDS = (FileKind.ARCHIVE, FileKind.DEBUGINFO, FileKind.EXECUTABLE)
 
 
 class Outcome(Enum):
-    """What became of a candidate. `code` is for programs, `sentence` for people.
+    """The result for a candidate. `code` is for programs, `sentence` for people.
 
     >>> Outcome.ABSENT.code, Outcome.ABSENT.sentence
     ('absent', 'the file does not exist')
@@ -50,9 +50,9 @@ class Outcome(Enum):
 
 
 class Tried(Record, frozen=True):
-    """A candidate: its path, how it came to be one ("build-id", "debug link", ...), what became of it and why.
+    """A candidate: its path, how it was found ("build-id", "debug link", ...), the outcome and details.
 
-    `path` is "" where a place has no file to name, such as a server.
+    `path` is "" for a place without files, such as a server.
     """
 
     path: str
@@ -69,10 +69,10 @@ class Tried(Record, frozen=True):
 
 
 class Wanted(Record, frozen=True):
-    """The identity of a file: its build-id as it was given, the path it was mapped from, and which kinds will do.
+    """The identity of a file: its build-id, the path it was mapped from, and the acceptable kinds.
 
-    With `local` false what lies under the path on this machine is not looked at. `addresses` says for how many the file
-    has to answer; 0: nobody knows.
+    Without `local` the path on this machine is not used. `addresses`: number of addresses that will be looked up; 0 if
+    unknown.
     """
 
     build_id: str = ""
@@ -83,7 +83,7 @@ class Wanted(Record, frozen=True):
 
     @property
     def key(self) -> str:
-        """The build-id as files are named by it; "" for one that names no file."""
+        """The build-id in file names; "" if it cannot be one."""
         return key(self.build_id)
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Wanted(Record, frozen=True):
 
 
 class Search(Record):
-    """The end of a search: the file that was taken and how it was found, or all that was tried and what is missing.
+    """The result of a search: the file and how it was found, or what was tried and is missing.
 
     `wanted` says in words what was searched for. `elf` is an open file that completes another; the caller closes it.
     """
@@ -115,15 +115,15 @@ class Search(Record):
 
     @property
     def mismatches(self) -> list[Tried]:
-        """Files that were there and belong to another binary: worth telling, for a person may have put them there."""
+        """Existing files that belong to another binary: worth a message, as a person may have put them there."""
         return [one for one in self.tried if one.outcome is Outcome.MISMATCH]
 
     def note(self, path: str, how: str, outcome: Outcome, detail: str = "") -> None:
-        """Note what became of a candidate."""
+        """Note the outcome of a candidate."""
         self.tried.append(Tried(path, how, outcome, detail))
 
     def require(self) -> ElfFile:
-        """The file; without one Mismatch when a wrong one was there, else FileNotFoundError with all that was tried."""
+        """Return the file. Raises Mismatch if a wrong one was found, else FileNotFoundError with all that was tried."""
         if self.elf is not None:
             return self.elf
         if self.mismatches:

@@ -1,4 +1,4 @@
-"""Where an ELF file says its code is loaded: its segments, as far as they place addresses."""
+"""The segments of an ELF file that place addresses of code."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from whence.objects.elf.segments import Segment, Translation
 
 
 def has_nobits(segments: Iterable[Segment]) -> bool:
-    """Whether a segment of code has none of its bytes in the file: it is a debug file's."""
+    """Return True if a segment of code has no bytes in the file, as in debug files."""
     return Translation.of_code(segments).has_nobits
 
 
 def placing_segments(elf: ElfFile) -> Sequence[Segment]:
-    """The segments of a file, those with code executable; of one without segments (perf inject --jit makes such), its
-    code sections as segments."""
+    """Return the segments of a file, those with code marked executable.
+
+    For a file without segments (perf inject --jit makes such) its code sections as segments.
+    """
     if elf.segments or elf.type == ET_REL:
         code = set(elf.code_segments())
         return [_executable(one) if one in code else one for one in elf.segments]
@@ -29,13 +31,13 @@ def placing_segments(elf: ElfFile) -> Sequence[Segment]:
 
 
 def _executable(one: Segment) -> Segment:
-    """The segment with PF_X set."""
+    """Return the segment with PF_X set."""
     flags = one.flags | PF_X
     return Segment(one.type, flags, one.file_offset, one.vaddr, one.file_size, one.memory_size, one.align)
 
 
 def skeleton(elf: ElfFile) -> bytes:
-    """The ELF header and the segment table: an ELF file of a few hundred bytes that knows where the file is loaded."""
+    """Return the ELF header and the segment table: a small ELF file that has the addresses of code."""
     elf64 = elf.bits == ELF64
     head = bytearray(elf.data[: 64 if elf64 else 52])
     order = elf.order

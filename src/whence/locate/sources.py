@@ -1,13 +1,13 @@
-"""Where files come from: each source yields the files that may answer for an identity, best first.
+"""Sources of files: each yields the candidates for an identity, best first.
 
-    GivenFiles       files that a person named: by build-id; by name where one of the two has none
-    ArchiveFolders   BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
+    GivenFiles       files that a person named: by build-id; by name if one of the two has no build-id
+    ArchiveFolders   BUILD-ID.lidia, ab/cdef.lidia, or any archive with the build-id
     CachedArchives   archives that this machine made or fetched before
-    OwnPath          the path that was mapped, when the build-id is the same or none was given
+    OwnPath          the mapped path, if the build-id is the same or unknown
     BuildIdFolders   DIR/.build-id/ab/cdef.debug
-    Servers          debuginfod, when a client was given
+    Servers          debuginfod, if a client was given
 
-A source is anything with `find`; a store is one more. What does not fit is noted in `tried`, with a code.
+A source is anything with `find`; a store is another one. Unfit files are noted in `tried`, with a code.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
         """A place that may have files for an identity: the classes of this module, and stores."""
 
         def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-            """Files that may answer, best first; what was looked for and did not fit is added to `tried`.
+            """Yield candidates, best first; what does not fit is added to `tried`.
 
-            The caller closes each candidate. Nothing but the caller's own mistakes is raised.
+            The caller closes each candidate. Raises only for wrong use.
             """
             ...
 
@@ -60,7 +60,7 @@ ENDINGS = tuple(f".lidia{suffix}" for suffix in SUFFIXES)
 
 
 class Candidate(Closing):
-    """A file that may answer, with its build-ids. An ELF file is open until it is handed over or closed."""
+    """A file that may answer, with its build-ids. An ELF file stays open until it is taken or closed."""
 
     __slots__ = ("_waiting", "build_ids", "how", "is_archive", "is_package", "path")
 
@@ -80,34 +80,34 @@ class Candidate(Closing):
         return self.build_ids[0] if self.build_ids else ""
 
     def elf(self) -> ElfFile:
-        """The open file, the caller's from now on. Raises OSError, ElfError when it has to be opened again."""
+        """Return the open file, which is the caller's. Raises OSError, ElfError if it must be opened again."""
         try:
             return self._waiting.pop()
         except IndexError:
             return ElfFile.open(self.path)
 
     def close(self) -> None:
-        """Close the file, unless it was handed over."""
+        """Close the file, unless it was taken."""
         with suppress(IndexError):
             self._waiting.pop().close()
 
     def is_of(self, wanted: Wanted) -> bool:
-        """By build-id where both have one; else by the name of the file."""
+        """Return True if it is the wanted file, by build-id if both have one, else by the name of the file."""
         if wanted.build_id and self.build_ids:
             return any(is_same(wanted.build_id, one) for one in self.build_ids)
         return same_name(self.path, wanted.path.removesuffix(DELETED_MARK))
 
     def difference(self, wanted: Wanted) -> str:
-        """Why it is not the wanted file."""
+        """Return why it is not the wanted file."""
         if wanted.build_id and self.build_ids:
-            return f"its build-id is {self.build_id}, not {wanted.build_id}"
+            return f"the build-id is {self.build_id}, expected {wanted.build_id}"
         return f"it is not named {os.path.basename(wanted.path) or 'like anything'}"
 
 
 def identify(path: str | PathLike[str], how: str) -> Candidate:
-    """A file with its build-ids: an ELF file's own, or the one that an archive carries.
+    """Return a file with the build-ids of the ELF file, or of the archive.
 
-    Raises OSError; ElfError for what is neither, with a hint where it is packed.
+    Raises OSError; ElfError for other files, with a hint for compressed ones.
     """
     name = os.fspath(path)
     try:
@@ -125,12 +125,12 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
         if packed is None:
             raise error from None
     fault = f"packed by {packed}"
-    problem = ElfError("file", None, "it is not packed", head, fault=fault, code=WRONG_KIND, path=name)
+    problem = ElfError("", None, fault, found=head, code=WRONG_KIND, path=name)
     raise problem.with_hint(f"{packed} -dk it first")
 
 
 def of_elf(elf: ElfFile, how: str) -> Candidate:
-    """An open ELF file as a candidate, which owns it."""
+    """Return an open ELF file as a candidate, which owns it."""
     try:
         return Candidate(elf.path, how, tuple(filter(None, (elf.build_id, elf.go_build_id))), elf=elf)
     except BaseException:
@@ -139,9 +139,9 @@ def of_elf(elf: ElfFile, how: str) -> Candidate:
 
 
 class GivenFiles(Closing):
-    """Files that a person named: ELF files, debug files, archives. Raises OSError, WhenceError for a bad one at once.
+    """Files that a person named: ELF files, debug files, archives. Raises OSError, WhenceError for a bad one.
 
-    Each ELF file stays open from the look at its build-id until it is asked for, so that it is opened once.
+    Each ELF file stays open until it is used, so that it is opened once.
     """
 
     how = "given"
@@ -171,7 +171,7 @@ class GivenFiles(Closing):
 
 
 class ArchiveFolders:
-    """Folders of archives; read once, when an archive is not found under its build-id."""
+    """Folders of archives; listed when an archive is not found under its build-id."""
 
     how = "archive folder"
 
@@ -195,7 +195,7 @@ class ArchiveFolders:
         tried += [Tried(folder, self.how, Outcome.ABSENT, "no archive of this build-id") for folder in self.folders]
 
     def _all(self, tried: list[Tried]) -> list[Candidate]:
-        """Every archive in the folders, under whatever name."""
+        """Return every archive in the folders, of any name."""
         if self._others is None:
             self._others = []
             for folder in self.folders:
@@ -234,7 +234,7 @@ class CachedArchives:
 
 
 class OwnPath:
-    """The path that was mapped, on this machine or below the root of another one."""
+    """The mapped path, on this machine or below the root of another one."""
 
     how = OWN_PATH
 
@@ -270,7 +270,7 @@ CACHED_NAMES = ("debug", "elf", "vdso")  # of files in perf's cache, below the b
 
 
 class BuildIdFolders:
-    """Folders with debug files as distributions lay them, or with files as perf keeps them (perf-buildid-cache(1)).
+    """Folders with debug files of distributions, or with files of perf (perf-buildid-cache(1)).
 
     Below .build-id/ab/: cdef.debug is a debug file, cdef the file itself, or a folder with elf, debug or vdso.
     """
@@ -313,7 +313,7 @@ class BuildIdFolders:
 
 
 class Servers:
-    """What debuginfod servers have."""
+    """Files of debuginfod servers."""
 
     def __init__(self, client: Fetcher) -> None:
         self.client = client

@@ -1,24 +1,23 @@
-"""The Locator: which file answers for a build-id or a path, for every command and every call.
+"""The Locator: the file for a build-id or a path, for every command and every call.
 
-The order, in which everything tried is noted with a code:
+Sources, in order; everything tried is noted with a code:
 
-    1. files given by hand           ELF files, debug files or archives: by build-id; by name where one has none
-    2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
+    1. given files                   ELF files, debug files or archives: by build-id; by name if one has no build-id
+    2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive with the build-id
     3. the archive cache             archives that this machine made or fetched before
     4. further sources               stores
-    5. the file's own path           when the build-id is the same, or none was given
+    5. the file's own path           if the build-id is the same, or unknown
     6. debug folders                 .build-id/ab/cdef.debug
-    7. debuginfod                    when a client was given
+    7. debuginfod                    if a client was given
 
-A candidate that can't be read is passed over. A file that a person names to `open` comes before all of them when it has
-debug info of its own, or Go's tables. An ELF file without debug info is completed by its debug file (DebugFiles), which
-is looked for among the given files, in the debug folders, by its debug link and on the servers; where there is none,
-its own symbols answer.
+Unreadable candidates are skipped. A file that a person names to `open` precedes all of them if it has debug info, or
+Go's tables. An ELF file without debug info is completed by its debug file (DebugFiles) from the given files, the debug
+folders, its debug link and the servers; without one its own symbols are used.
 
-An ELF file with debug info that must answer for many addresses is archived in the cache first, so that the next search
-finds it there. One without is not: tomorrow its debug file may be there.
+An ELF file with debug info that has to answer for many addresses is archived in the cache first, for the next search.
+A file without debug info is not, as its debug file may be installed later.
 
-A search that ends without a file says why (Search.missing). Nothing that happens to one candidate ends a search.
+A search that finds no file says why (Search.missing). An error of one candidate does not end a search.
 """
 
 from __future__ import annotations
@@ -76,21 +75,30 @@ SEGMENTS = "segments"  # the kind of the cache's entries that say where the code
 
 
 class Unfit(WhenceError):
-    """A candidate that is whole and of the wanted build-id, but holds nothing of what is wanted."""
+    """A valid candidate of the right build-id without the wanted content."""
 
 
 class Locator(Closing):
-    """Finds and opens the files that answer for build-ids and paths. A context manager; safe from several threads.
+    """Finds and opens the files for build-ids and paths. A context manager; thread-safe.
 
-    `dirs` are folders of debug files in place of /usr/lib/debug, or what `perf archive` packed of one, `files` ELF
-    files, debug files or archives that go before all others, `archive_dirs` folders of archives, `cache` a Cache or its
-    folder (made when something is put there), `debuginfod` a client, or the addresses of servers to ask (their files go
-    to the cache). With `root`, paths and debug folders are those below it: an unpacked image, another machine's disk.
-    `sources` are asked after the cache; one that has `fetch`, as a store's has, completes files, too. With `local`
-    false the mapped paths of this machine are not looked at. `log` gets a line for each file tried.
+    Args:
+        dirs: folders of debug files in place of /usr/lib/debug, or packages made by `perf archive`.
+        files: ELF files, debug files or archives that precede all other sources.
+        archive_dirs: folders of archives.
+        cache: a Cache or its folder, which is created on first use.
+        debuginfod: a client, or URLs of servers; fetched files are put into the cache. None: no network access.
+        root: a folder that paths and debug folders are below: an unpacked image, another machine's disk.
+        sources: further sources, after the cache; those with `fetch`, like stores, also complete files.
+        local: use the mapped paths of this machine.
+        jobs: number of threads; None for one per core.
+        columns: read columns and discriminators.
+        log: called with a line for each file tried.
 
-    Nothing is asked of the network unless `debuginfod` is given. Raises OSError and WhenceError for a given file that
-    can't be read.
+    Raises OSError and WhenceError for a given file that can't be read.
+
+    >>> import whence
+    >>> with whence.Locator(files=["app.debug"]) as locator:  # doctest: +SKIP
+    ...     print(locator.find(build_id="12cd34").path)
     """
 
     def __init__(
@@ -154,8 +162,7 @@ class Locator(Closing):
         return f"<whence.Locator: {', '.join(places) or 'no places'}>"
 
     def close(self) -> None:
-        """Close the given files that wait to be asked for, and connections to stores and servers. The locator stays
-        usable."""
+        """Close the given files, and connections to stores and servers. The locator stays usable."""
         self._given.close()
         for one in (*self._further, self._client):
             close = getattr(one, "close", None)
@@ -163,7 +170,7 @@ class Locator(Closing):
                 close()
 
     def _folder(self, path: str) -> str:
-        """A debug folder; of a package that `perf archive` made, the folder that it is unpacked to."""
+        """Return a debug folder; for a package made by `perf archive`, the folder that it is unpacked to."""
         if not path.lower().endswith(PACKED) or not os.path.isfile(path):
             return path
         import shutil
@@ -177,13 +184,13 @@ class Locator(Closing):
         return made
 
     def _open_cache(self) -> Cache:
-        """The cache; made when it is first needed."""
+        """Return the cache, created on first use."""
         if self._cache is None:
             from whence.locate.cache import Cache
 
             made = self._make_cache
             if made is None:
-                raise WrongUse("no cache is given to keep the files of debuginfod servers in (cache=FOLDER)")
+                raise WrongUse("debuginfod needs a cache for the fetched files (cache=FOLDER)")
             self._cache = made if isinstance(made, Cache) else made() if callable(made) else Cache(made)
         return self._cache
 
@@ -196,7 +203,7 @@ class Locator(Closing):
         return Debuginfod(servers, self._open_cache()) if servers else None
 
     def _open_elf(self, path: str) -> ElfFile:
-        """Open an ELF file; a given one that was opened for its build-id is not opened twice."""
+        """Open an ELF file; a given one that is open is used again."""
         for one in self._given.files:
             if one.path == path:
                 return one.elf()
@@ -205,10 +212,10 @@ class Locator(Closing):
     # finding
 
     def find(self, *, build_id: str = "", path: str = "", kinds: Iterable[FileKind | str] = ALL_KINDS) -> Search:
-        """Which file answers for a build-id, or for a path where there is no build-id.
+        """Find the file for a build-id, or for a path without a build-id.
 
-        `kinds` are those that will do ("lidia", "debuginfo", "executable"). The search has the file's path, kind and
-        build-id; it is false, with what is missing, when there is none. Never raises for what a candidate is.
+        `kinds` are the acceptable ones ("lidia", "debuginfo", "executable"). The result has the file's path, kind and
+        build-id; it is false, with what is missing, if there is no such file. Never raises for a bad candidate.
         """
         wanted = Wanted(build_id, path, tuple(map(FileKind, kinds)))
         search = Search(str(wanted))
@@ -239,12 +246,12 @@ class Locator(Closing):
         options: ReadOptions = DEFAULTS,
         **changes: Unpack[ReadFields],
     ) -> Binary:
-        """Open what answers for a path that a person names, or for a build-id.
+        """Open a file that a person names, or the first one for a build-id.
 
-        A file that is named is used itself: an archive, or an ELF file with its debug file; an ELF file without debug
-        info is answered for by an archive of its build-id, where there is one. Without `path` the first file that
-        answers for the build-id is opened. The other options are those of `whence.open`. Raises OSError, WhenceError;
-        FileNotFoundError, with all that was tried, for a build-id that nothing answers for.
+        A named archive is used itself, an ELF file with its debug file. An ELF file without debug info is replaced by
+        an archive of its build-id, if there is one. The options are those of `whence.open`.
+
+        Raises OSError, WhenceError; FileNotFoundError, with all that was tried, if no file has the build-id.
         """
         name = os.fspath(path)
         options = replaced(options, **changes)
@@ -272,7 +279,7 @@ class Locator(Closing):
         """
         try:
             if build_id and elf.build_id != build_id:
-                raise Mismatch(f"its build-id is {elf.build_id or 'missing'}, not {build_id}").in_file(elf.path)
+                raise Mismatch(f"the build-id is {elf.build_id or 'missing'}, expected {build_id}").in_file(elf.path)
             archive = self._archive_for(elf, options.demangle) if options.every_source else None
             if archive is not None:
                 elf.close()
@@ -294,9 +301,14 @@ class Locator(Closing):
     ) -> AnswerSearch:
         """Open the file that answers for addresses of a mapped file; `opened` is the caller's to close.
 
-        `own` is the mapped file itself, open, where the caller has it: it takes the place of the mapped path, and is
-        closed unless it answers. `places` says whether segments place the addresses: a debug file's may not, then the
-        file that it is of is looked for. Never raises for what a candidate is.
+        Never raises for a bad candidate.
+
+        Args:
+            wanted: the identity of the file. own: the mapped file, open, in place of the mapped path; it is closed
+            unless it answers. addresses: the number of addresses that will be looked up. places: returns True if
+            segments place the addresses. Those of a debug file may not; then its program is searched
+                for.
+            demangle: return readable names.
         """
         wanted = Wanted(wanted.build_id, wanted.path, wanted.kinds, wanted.local, addresses)
         search = AnswerSearch(str(wanted))
@@ -320,7 +332,7 @@ class Locator(Closing):
     # inside
 
     def _candidates(self, wanted: Wanted, search: Search, own: ElfFile | None) -> Iterator[Candidate]:
-        """Files that may answer, best first."""
+        """Yield files that may answer, best first."""
         for source in self.sources:
             yield from source.find(wanted, search.tried)
         if own is not None:
@@ -336,7 +348,7 @@ class Locator(Closing):
     def _first(
         self, wanted: Wanted, search: Search, use: Callable[[Candidate], T], own: ElfFile | None = None
     ) -> tuple[Candidate, T] | None:
-        """The first candidate that can be used, and what came of that; else the search says what is missing."""
+        """Return the first usable candidate and the result of `use`; None after setting what the search misses."""
         broken: Missing | None = None
         try:
             for candidate in self._candidates(wanted, search, own):
@@ -372,7 +384,7 @@ class Locator(Closing):
                 self._log(f"{wanted.path or wanted.build_id}: {tried}")
 
     def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Opened | None:
-        """An archive of a file that has neither debug info nor Go's tables; None where there is none, or no need."""
+        """Return an archive of a file without debug info and Go's tables; None if there is no archive, or no need."""
         if elf.has_debug_info or elf.is_go or not elf.build_id or (len(self.sources) == 1 and not self._given.files):
             return None
         wanted = Wanted(elf.build_id, elf.path, (FileKind.ARCHIVE,))
@@ -386,8 +398,7 @@ class Locator(Closing):
         return None
 
     def _open_archive(self, candidate: Candidate, wanted: Wanted, demangle: bool | Callable[[str], str]) -> Opened:
-        """An archive, and where the code of its file is loaded: as it says, as the cache kept it, or as the file says
-        if that is here."""
+        """Open an archive, with the segments that it has, that the cache has, or that its file has."""
         if isinstance(candidate, RemoteArchive):
             binary = candidate.open_binary(demangle)
         else:
@@ -424,7 +435,7 @@ class Locator(Closing):
         places: Callable[[Sequence[Segment]], bool],
         demangle: bool | Callable[[str], str],
     ) -> Opened:
-        """An ELF file with all that completes it; where that pays, as an archive in the cache."""
+        """Open an ELF file with all that completes it; for many addresses, as an archive in the cache."""
         elf = not_a_core(candidate.elf())
         producers = None
         waiting: dict[str, ElfFile] = {}  # the debug file, until it is asked for
@@ -472,7 +483,7 @@ class Locator(Closing):
     def _whole_file(
         self, candidate: Candidate, wanted: Wanted, places: Callable[[Sequence[Segment]], bool]
     ) -> ElfFile | None:
-        """The file that a debug file is of, for debug files lose where code lies in it."""
+        """Return the program of a debug file, for debug files lack file offsets of code."""
         same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
         own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
         sources: list[FileSource] = [self._given, *own, *self._further, *self._fallback[1:]]
@@ -496,8 +507,7 @@ class Locator(Closing):
     def _archived(
         self, producers: Producers, build_id: str, search: Search, demangle: bool | Callable[[str], str]
     ) -> Binary | None:
-        """An archive of an ELF file, made in the cache; None where the cache can't be written to or no archive can be
-        made of the file."""
+        """Return an archive of an ELF file, made in the cache; None if that fails."""
         cache = self._open_cache()
 
         def write_segments(file: BinaryIO) -> None:
@@ -519,13 +529,13 @@ def _paths(paths: Iterable[str | PathLike[str]]) -> tuple[str, ...]:
 
 
 def must_be_of(wanted: Wanted, build_id: str) -> None:
-    """Raise Mismatch when a file carries another build-id than the wanted one."""
+    """Raise Mismatch if a file has another build-id than the wanted one."""
     if wanted.build_id and build_id and comparable(wanted.build_id) != comparable(build_id):
-        raise Mismatch(f"its build-id is {build_id}, not {wanted.build_id}")
+        raise Mismatch(f"the build-id is {build_id}, expected {wanted.build_id}")
 
 
 def has_code(elf: ElfFile) -> bool:
-    """Whether the bytes of code are in the file."""
+    """Return True if the file has the bytes of code."""
     code = [one for one in placing_segments(elf) if one.executable]
     return bool(code) and not has_nobits(code)
 

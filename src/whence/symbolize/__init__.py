@@ -1,22 +1,21 @@
-"""From runtime addresses of processes to frames or a reason: live ones, snapshots of them, and core files.
+"""From runtime addresses to frames or a reason: live processes, snapshots, and core files.
 
     symbolizer.py  Symbolizer: many processes at once, in batches
-    process.py     Snapshot, ProcessView: whose addresses are named, behind one protocol
-    live.py        Process: a live one
-    core.py        Core: a core file as such a process, with the stacks of its threads
-    live_stacks.py the stacks of a live process's threads
-    stacks.py      Stack: a thread's frames with names, and why there are no more
-    gone.py        the way of an address where the process is gone
-    opening.py     the binary behind a mapping, with a Locator's help
+    process.py     Snapshot, and ProcessView, the protocol of processes
+    live.py        Process: a live process
+    core.py        Core: a core file as a process, with the stacks of its threads
+    live_stacks.py  the stacks of a live process's threads
+    stacks.py      Stack: a thread's frames with names, and why it ends
+    gone.py        addresses of processes that have ended
+    opening.py     the binary for a mapping, found by a Locator
     elsewhere.py   names that are in no ELF file: perf maps, kallsyms
     symbolized.py  Symbolized: frames or a reason, with mapping, file offset and vaddr
-    pool.py        binaries held open, least recently used goes
-    internal_error.py  exceptions that are bugs: logged, and a reason of their own
-    naming.py      frames of many vaddrs in one binary
-    goroutines.py    goroutines with names, as Go's traceback shows them
-    live_stacks.py   stacks of a live process, with names
+    pool.py        open binaries, least recently used ones are evicted
+    internal_error.py  exceptions that are bugs: logged, with a reason of their own
+    naming.py      frames of many vaddrs in a binary
+    goroutines.py  goroutines with names, as in Go's tracebacks
 
-Reasons are those of _base.reasons. One address, process or file that fails never fails a batch: its answer says why.
+Reasons are those of _base.reasons. A failing address, process or file never fails a batch: its answer has a reason.
 """
 
 from typing import TYPE_CHECKING

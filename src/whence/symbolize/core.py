@@ -68,10 +68,9 @@ class Core(Snapshot):
 
     @contextmanager
     def _opened(self) -> Iterator[ElfFile]:
-        """The file again, which has to be the one that the mappings are of. Raises OSError, ElfError, MapsError."""
+        """Open the file again, which must be unchanged. Raises OSError, ElfError, MapsError."""
         if stamp_of(self.path) != self._stamp:
-            rule, fault = "it stays as it was when it was opened", "the file changed since it was opened"
-            raise MapsError("core", None, rule, fault=fault, code=CHANGED, path=self.path)
+            raise MapsError("", None, "the file changed since it was opened", code=CHANGED, path=self.path)
         with ElfFile.open(self.path) as elf:
             yield elf
 

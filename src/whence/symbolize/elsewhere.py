@@ -20,7 +20,7 @@ HIDDEN_SECONDS = 10.0  # how long the kernel's names are taken to stay hidden
 
 
 class Elsewhere:
-    """The lists of names that were read last. Safe for use from many threads."""
+    """The lists of names that were read last. Thread-safe."""
 
     def __init__(
         self, directory: Callable[[int], str], kallsyms: str, readable: Callable[[str], str] | None = None
@@ -43,7 +43,7 @@ class Elsewhere:
             self._hidden = (0.0, "")
 
     def generated(self, pid: int, places: list[tuple[int, Mapping]]) -> list[Symbolized]:
-        """Answers for addresses in memory without a file, by the process's perf map."""
+        """Answer for addresses in memory without a file, by the process's perf map."""
         names = self._perf_map(pid)
         answers = []
         for address, mapping in places:
@@ -57,7 +57,7 @@ class Elsewhere:
         return answers
 
     def in_kernel(self, address: int) -> Symbolized:
-        """The answer for an address of the kernel's half."""
+        """Return the answer for a kernel address."""
         with self._lock:
             if self._kernel is None and monotonic() >= self._hidden[0]:
                 self._read_kernel()
@@ -80,7 +80,7 @@ class Elsewhere:
             self._hidden = (monotonic() + HIDDEN_SECONDS, why)
 
     def _perf_map(self, pid: int) -> NamedAddresses:
-        """The process's perf map, read again when it has grown."""
+        """Return the process's perf map, read again if it has grown."""
         with self._lock:
             known = self._perf_maps.get(pid)
         found = perfmap.read(self._directory(pid), pid, None if known is None else known[0])

@@ -1,7 +1,7 @@
-"""Addresses of a process that is gone, or ran elsewhere, by what was kept of its mappings.
+"""Addresses of a process that has ended, or ran elsewhere, by its saved mappings.
 
-A file answers if it has the build-id that was kept: what a Locator finds. A file without a build-id answers if it is
-the very same under its old path, unchanged, or if a person gives it.
+A file answers if it has the saved build-id: a Locator finds it. A file without a build-id answers if it is unchanged
+under its old path, or if a person gives it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Readable = Callable[[str], str] | None
 def symbolize_gone(
     process: ProcessView, addresses: Iterable[int], pool: BinaryPool, locator: Locator, readable: Readable = None
 ) -> dict[int, Symbolized]:
-    """Each distinct runtime address with its frames, their names made `readable`, or its reason."""
+    """Return frames, their names made `readable`, or a reason, for each distinct runtime address."""
     mappings = process.mappings()
     known: dict[int, Symbolized] = {}
     vdso: list[Place] = []
@@ -60,7 +60,7 @@ def symbolize_gone(
 
 
 def _in_vdso(process: ProcessView, places: Sequence[Place], locator: Locator, readable: Readable) -> list[Symbolized]:
-    """Addresses of the vDSO, by the image that a core kept of it."""
+    """Answer for addresses of the vDSO, by the image in a core."""
     image = process.vdso_image(places[0][1]) if isinstance(process, Snapshot) else b""
     try:
         elf = ElfFile.from_bytes(image, "[vdso]")
@@ -74,7 +74,7 @@ def _in_vdso(process: ProcessView, places: Sequence[Place], locator: Locator, re
 
 
 def _file_of(process: ProcessView, index: int, mapping: Mapping) -> SnapshotFile | None:
-    """What is known of the file behind a mapping; None when it has no file."""
+    """Return what is known of the file of a mapping; None if it has no file."""
     if isinstance(process, Snapshot):
         return process.file_of(index)
     return SnapshotFile(mapping.path, process.build_id(mapping), None) if mapping.kind.has_file else None
@@ -120,7 +120,7 @@ def _open(file: SnapshotFile, locator: Locator, addresses: int) -> PooledBinary:
 
 
 def _unchanged(file: SnapshotFile) -> ElfFile | None:
-    """The file under its old path, if it is the very one that was mapped. Raises OpenError where it can't be read."""
+    """Return the file under its old path if it is the mapped one. Raises OpenError if it cannot be read."""
     try:
         return ElfFile.open(file.local_path) if file.is_unchanged() else None
     except FileNotFoundError:

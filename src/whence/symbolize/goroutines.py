@@ -1,4 +1,4 @@
-"""Goroutines with names, as Go's own traceback shows them: which frames, which goroutines.
+"""Goroutines with names, selected as in Go's own tracebacks.
 
 for goroutine in whence.Core("core").goroutines().shown():
     print(goroutine.goid, goroutine.state, [name.function for name in goroutine.calls])
@@ -53,14 +53,14 @@ class NamedGoroutines(NamedTuple):
     problems: list[str]
 
     def shown(self, *, system: bool = False) -> list[Goroutine]:
-        """Those that Go's traceback shows: without the runtime's own, unless `system`."""
+        """Return the goroutines in Go's traceback: without the runtime's own, unless `system`."""
         return [one for one in self.goroutines if system or not one.is_system]
 
 
 def name_goroutines(
     process: int | ProcessView, found: Goroutines, symbolizer: Symbolizer, *, system: bool = False
 ) -> NamedGoroutines:
-    """The goroutines with names, by one search for all. With `system` all frames are among the calls."""
+    """Return the goroutines with names, by one search. With `system` all frames are among the calls."""
     stacks = [one.unwound for one in found.stacks]
     for pc in ("created_pc", "start_pc"):
         stacks += [_place(getattr(one, pc), exact=pc == "start_pc") for one in found.stacks]
@@ -100,7 +100,7 @@ def _goroutine(
 
 
 def _calls(found: Goroutines, frames: tuple[NamedFrame, ...], every: bool) -> tuple[Frame, ...]:
-    """What Go's traceback shows of a stack: without the runtime's own functions and the compiler's wrappers."""
+    """Return the functions in Go's traceback: without the runtime's own and the compiler's wrappers."""
     calls: list[Frame] = []
     callee = ""
     for frame in frames:
@@ -115,7 +115,7 @@ def _calls(found: Goroutines, frames: tuple[NamedFrame, ...], every: bool) -> tu
 
 
 def is_shown(function: str, release: int) -> bool:
-    """Whether Go's traceback shows a function: of a package, and of the runtime's only exported ones."""
+    """Return True if Go's traceback shows a function: those of packages, and exported ones of the runtime."""
     if "." not in function:
         return False
     if not function.startswith(RUNTIME):

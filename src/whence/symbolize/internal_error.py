@@ -1,7 +1,7 @@
-"""Exceptions inside a batch: what is wrong with a file is its reason, what is wrong with whence is `internal-error`.
+"""Exceptions inside a batch: a fault of a file is a reason, a bug of whence is `internal-error`.
 
-An exception that is not of whence's or the system's own kind is a bug. The batch goes on, for the other addresses have
-their answers; the bug is logged with its traceback, by the logger `whence`. Tests set `reraise`, so that none hides.
+An exception that is not one of whence's or the system's is a bug. The batch continues; the bug is logged with its
+traceback by the logger `whence`. Tests set `reraise`, so that no bug is hidden.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ reraise = False
 
 
 def reason_of(error: Exception, doing: str, *, log: bool = True) -> tuple[Reason, str]:
-    """The reason and the detail for an exception of a reader; one that is not ours is logged, if `log`.
+    """Return the reason and the detail for an exception of a reader; a bug is logged, if `log`.
 
-    `doing` is what was being done, for the log. Raises the error again where `reraise` is set and it is not ours.
+    `doing` describes the operation for the log. Raises a bug again if `reraise` is set.
     """
     if isinstance(error, FILES_OWN):
         return Reason.BROKEN_FILE, str(error) or "there is not enough memory"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def on_linux() -> bool:
-    """Whether there is what live processes are read by."""
+    """Return True on Linux, which has /proc."""
     return sys.platform == "linux"
 
 
@@ -53,16 +53,16 @@ class Process(LivePid, Closing):
         return _process, (self.pid, os.path.dirname(self._resolver.directory(self.pid)))
 
     def close(self) -> None:
-        """Forget what was read of the process. It stays usable, as if new."""
+        """Drop what was read of the process. It stays usable."""
         self._resolver.invalidate(self.pid)
 
     @property
     def directory(self) -> str:
-        """Where the process is shown: /proc/PID."""
+        """The directory /proc/PID."""
         return self._resolver.directory(self.pid)
 
     def mappings(self) -> list[Mapping]:
-        """The executable mappings with their build-ids, in order of address.
+        """Return the executable mappings with their build-ids, in order of address.
 
         Raises ProcessLookupError, PermissionError.
         """

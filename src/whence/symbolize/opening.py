@@ -1,4 +1,4 @@
-"""Opening the binary behind a mapping: the mapped file itself, and what a Locator finds for it."""
+"""Opening the binary for a mapping: the mapped file, and what a Locator finds for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def open_mapped(mapping: Mapping, locator: Locator, addresses: int) -> PooledBinary:
-    """Open what answers for a mapping of a live process. The mapped file says where its addresses lie.
+    """Open what answers for a mapping of a live process. The mapped file places its addresses.
 
     Raises OpenError.
     """
@@ -55,9 +55,9 @@ def open_wanted(
     own: ElfFile | None = None,
     mapper: AddressMapper | None = None,
 ) -> PooledBinary:
-    """Open what answers for an identity. Without a mapper the file that was found places addresses.
+    """Open what answers for an identity. Without a mapper the found file places addresses.
 
-    `own` is the mapped file, open, where there is one; it is closed unless it answers. Raises OpenError.
+    `own` is the mapped file, if it is open; it is closed unless it answers. Raises OpenError.
     """
 
     def places(segments: Sequence[Segment]) -> bool:
@@ -81,7 +81,7 @@ def open_wanted(
 
 
 def mapped_file(mapping: Mapping) -> ElfFile:
-    """The very file that is mapped, by its name if that leads to it: debug files are looked for beside it.
+    """Return the mapped file, opened by its name if possible, as debug files are searched for next to it.
 
     Raises OpenError.
     """
@@ -103,7 +103,7 @@ def mapped_file(mapping: Mapping) -> ElfFile:
 
 
 def open_vdso(mapping: Mapping, locator: Locator) -> PooledBinary:
-    """The kernel's own library, read from the process's memory. Raises OpenError."""
+    """Open the vDSO from the process's memory. Raises OpenError."""
     try:
         elf = ElfFile.from_bytes(read_vdso(mapping), "[vdso]")
         return PooledBinary(Binary.from_elf(elf, debug_files=locator.debug_files), AddressMapper.from_elf(elf))

@@ -1,6 +1,6 @@
-"""The binaries that a symbolizer holds open: a bounded number of files, and of bytes of tables.
+"""Open binaries of a symbolizer: a bounded number of files, and of bytes of tables.
 
-The one used longest ago goes first. One that is being used when its turn comes is closed by its last user.
+The least recently used binary is evicted. If it is in use then, its last user closes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PooledBinary:
-    """An open binary, and what places addresses in it (None: nothing does). `release` closes it."""
+    """An open binary, and what places addresses in it (None: nothing). `release` closes it."""
 
     __slots__ = ("_users", "binary", "evicted", "mapper", "release")
 
@@ -42,7 +42,7 @@ class PooledBinary:
         self._users += 1
 
     def fault(self) -> str:
-        """Why what the binary says does not count: a file of it was cut or overwritten since it was opened; "" else."""
+        """Return why the answers of the binary are invalid: a file of it was truncated or overwritten; else ""."""
         try:
             self.binary.check()
         except WhenceError as error:
@@ -50,7 +50,7 @@ class PooledBinary:
         return ""
 
     def leave(self) -> bool:
-        """Whether it is to be closed now."""
+        """Return True if the binary must be closed now."""
         self._users -= 1
         return self.evicted and not self._users
 
@@ -93,9 +93,9 @@ class BinaryPool(Closing):
 
     @contextmanager
     def use(self, key: object, opener: Callable[[], PooledBinary]) -> Iterator[PooledBinary]:
-        """The binary of a key, opened if it isn't; it stays open at least until the block ends.
+        """Return the binary of a key, opened if necessary; it stays open at least until the block ends.
 
-        What the opener raises is raised, and not remembered.
+        Exceptions of the opener are raised, and not cached.
         """
         held = self._enter(key) or self._open(key, opener)
         try:
@@ -108,7 +108,7 @@ class BinaryPool(Closing):
                 _close(old)
 
     def _open(self, key: object, opener: Callable[[], PooledBinary]) -> PooledBinary:
-        """Open a key's binary and enter it. One thread opens, the others of this key wait; other keys don't."""
+        """Open a key's binary and enter it. Other threads with the same key wait; other keys don't."""
         with self._lock:
             opening = self._opening.setdefault(key, Lock())
         with opening:
@@ -145,7 +145,7 @@ class BinaryPool(Closing):
                 del self._held[key]
 
     def _too_many(self) -> list[PooledBinary]:
-        """Take out what is over the limits (the most recent one may be, by itself); returns those that nobody uses."""
+        """Evict binaries over the limits, but not the most recent one; return those that are not in use."""
         memory = sum(held.binary.memory for held in self._held.values())
         unused = []
         while len(self._held) > 1 and (len(self._held) > self.max_files or memory > self.max_bytes):
@@ -156,7 +156,7 @@ class BinaryPool(Closing):
         return unused
 
     def close(self) -> None:
-        """Close all; those in use are closed by their last user."""
+        """Close all binaries; those in use are closed by their last user."""
         with self._lock:
             unused = [held for held in self._held.values() if held.evict()]
             self._held.clear()
@@ -170,7 +170,7 @@ def _close(held: PooledBinary) -> None:
 
 
 def key_of(mapping: Mapping) -> object:
-    """The identity of a mapped file. Raises OSError when there is no build-id and it can't be opened."""
+    """Return the identity of a mapped file. Raises OSError if it has no build-id and cannot be opened."""
     if mapping.kind is Kind.VDSO:
         return "vdso", mapping.size
     if mapping.build_id:

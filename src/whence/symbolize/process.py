@@ -19,19 +19,19 @@ from whence.procmap.mapping import Mapping
 
 
 class ProcessView(Protocol):
-    """A process, as far as its addresses need it."""
+    """A process whose addresses can be named: Process, Snapshot, Core."""
 
     def mappings(self) -> Sequence[Mapping]:
-        """The executable mappings, in order of address. Raises OSError when they can't be seen."""
+        """Return the executable mappings, in order of address. Raises OSError if they cannot be read."""
         ...
 
     def build_id(self, mapping: Mapping) -> str:
-        """The build-id of the file behind a mapping, in lowercase hex; "" when there is none."""
+        """Return the build-id of the file of a mapping, in lowercase hex; "" if unknown."""
         ...
 
 
 class LivePid:
-    """A process that is alive, by its pid: what a symbolizer asks the kernel about."""
+    """A live process, by its pid."""
 
     pid: int
 
@@ -42,8 +42,11 @@ class LivePid:
 class Snapshot(Closing):
     """The executable mappings of a process at one moment, from a file that `save` wrote.
 
-    `pid` and `command` are the process's, `taken` is when, in seconds since 1970 (0: not known). Raises OSError,
-    MapsError.
+    `pid` and `command` are those of the process, `taken` is the time in seconds since 1970 (0: unknown). Raises
+    OSError, MapsError.
+
+    >>> import whence
+    >>> whence.Snapshot("app.snapshot").mappings()  # doctest: +SKIP
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -53,7 +56,7 @@ class Snapshot(Closing):
 
     @classmethod
     def of(cls, kept: record.SnapshotMappings) -> Snapshot:
-        """A snapshot in memory."""
+        """Return a snapshot in memory."""
         made = object.__new__(Snapshot)
         made.record, made.path = kept, ""
         return made
@@ -64,7 +67,7 @@ class Snapshot(Closing):
         )
 
     def close(self) -> None:
-        """Nothing is held open: for `with` blocks that take any kind of process."""
+        """Do nothing: a snapshot holds no open files."""
 
     @property
     def pid(self) -> int:
@@ -79,26 +82,26 @@ class Snapshot(Closing):
         return self.record.taken
 
     def mappings(self) -> list[Mapping]:
-        """The executable mappings with their build-ids, in order of address."""
+        """Return the executable mappings with their build-ids, in order of address."""
         return self.record.mappings
 
     def build_id(self, mapping: Mapping) -> str:
-        """The build-id of the file that was mapped; "" when it had none."""
+        """Return the build-id of the mapped file; "" if it had none."""
         return mapping.build_id
 
     def vdso_image(self, mapping: Mapping) -> bytes:
-        """The bytes of the process's vDSO; b"" where none were kept."""
+        """Return the bytes of the process's vDSO; b"" if they were not saved."""
         return b""
 
     def file_of(self, index: int) -> record.SnapshotFile | None:
-        """What is known of the file behind the mapping of this index."""
+        """Return what is known of the file of the mapping with an index."""
         return self.record.file_of[index]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as JSON, whole or not at all. Raises OSError."""
+        """Write the snapshot as JSON. Raises OSError."""
         with atomic_write(path) as file:
             file.write((self.to_json() + "\n").encode())
 
     def to_json(self) -> str:
-        """What `save` writes."""
+        """Return the JSON that `save` writes."""
         return self.record.to_json()

@@ -1,4 +1,4 @@
-"""Stacks of threads, with names: what cores and live processes answer with."""
+"""Stacks of threads with names, of cores and live processes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class NamedFrame(NamedTuple):
-    """A frame of a stack: where it goes on, how it was found, and what `place` calls that, inlined calls first.
+    """A frame of a stack: the program counter, how it was found, and its `place`, inlined calls first.
 
-    `sp` is its stack pointer there; `is_trampoline`: what a signal handler returns to.
+    `sp` is the stack pointer of the frame; `is_trampoline` marks the code that a signal handler returns to.
     """
 
     pc: int
@@ -29,13 +29,13 @@ class NamedFrame(NamedTuple):
 
 
 class Stack(Record, frozen=True):
-    """The stack of a thread, innermost frame first, and why it ends: in a word, and what exactly.
+    """The stack of a thread, innermost frame first, and why it ends: a word, and details.
 
-    `signal` is what the thread got, if any; `registers` are the innermost frame's by name. `skipped` frames between the
-    innermost 4,096 and the others were counted and not kept.
+    `signal` is the signal of the thread, if any; `registers` are the innermost frame's by name. `skipped` is the number
+    of frames between the innermost 4,096 and the outermost ones that were not kept.
 
-    A thread of a live process has a `name` and a `state` (proc_pid_stat(5)), `held` is for how many seconds it was
-    stopped, at most, and `missing` says why it was not, where it was not.
+    A thread of a live process has a `name` and a `state` (proc_pid_stat(5)), `held` is the number of seconds for which
+    it was stopped, at most, and `missing` says why it was not stopped, if so.
     """
 
     tid: int
@@ -54,7 +54,7 @@ class Stack(Record, frozen=True):
 def named(
     process: int | ProcessView, stacks: Sequence[Unwound], symbolizer: Symbolizer
 ) -> list[tuple[NamedFrame, ...]]:
-    """The frames of each stack with their names: one search for all of them."""
+    """Return the frames of each stack with their names, by one search."""
     wanted = list(dict.fromkeys(frame.lookup for stack in stacks for frame in stack.frames))
     place_of = dict(zip(wanted, symbolizer.symbolize(process, wanted), strict=True))
     after_call = {lookup: place.after() for lookup, place in place_of.items()}

@@ -1,4 +1,4 @@
-"""What the symbolizer says about one address."""
+"""The answer of the symbolizer for an address."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from whence.procmap.mapping import Mapping
 
 
 class Symbolized(NamedTuple):
-    """Frames, or the reason why there are none, and how far the way led.
+    """Frames of a runtime address, or the reason why it has none. True if there are frames.
 
-    `address` is the runtime address asked for. `file_offset` and `vaddr` are known when the mapping has a file and a
-    segment of it holds the address; `detail` is an error's words, where there was one. True when there are frames.
+    `file_offset` and `vaddr` are known if the mapping has a file and a segment of it contains the address; `detail` is
+    an error's message, if there was one.
     """
 
     address: int
@@ -25,7 +25,7 @@ class Symbolized(NamedTuple):
     detail: str = ""
 
     def after(self) -> Symbolized:
-        """The answer for a byte as that for the return address behind it."""
+        """Return the answer as that for the return address after the byte."""
         offset, vaddr = self.file_offset, self.vaddr
         return self._replace(
             address=self.address + 1,
@@ -34,10 +34,10 @@ class Symbolized(NamedTuple):
         )
 
     def __bool__(self) -> bool:
-        """Whether there are frames."""
+        """Return True if there are frames."""
         return bool(self.frames)
 
     @property
     def remedy(self) -> str:
-        """What may help where there is a reason; "" where there are frames."""
+        """What may help if there is a reason; "" if there are frames."""
         return self.reason.remedy if self.reason is not None else ""

@@ -1,8 +1,8 @@
 """From runtime addresses of processes to frames or a reason, in batches.
 
-The way of one address: mapping (procmap) -> file offset -> vaddr (the file's segments) -> frames (its binary, which a
-Locator finds). Addresses of one file are named together. The ways that lead through no file: the vDSO is read from
-memory, generated code is looked up in the process's perf map, kernel addresses in kallsyms.
+An address is translated in steps: mapping (procmap) -> file offset -> vaddr (the file's segments) -> frames (its
+binary, found by a Locator). Addresses of a file are looked up together. Without a file: the vDSO is read from memory,
+generated code is looked up in the process's perf map, kernel addresses in kallsyms.
 """
 
 from __future__ import annotations
@@ -34,12 +34,23 @@ REFRESH = 10.0  # seconds after which mappings are asked for again: libraries co
 
 
 class Symbolizer(Closing):
-    """Names runtime addresses of processes: live ones, snapshots and core files. Safe for use from many threads.
+    """Names runtime addresses of processes: live ones, snapshots and core files. Thread-safe.
 
-    `locator` finds the files (default: a Locator of its own, with debug files in /usr/lib/debug); `demangle` makes
-    names readable (False: names as linkers write them). At most `max_files` binaries are held open, and tables of
-    `max_bytes` (the binary in use may exceed that by itself). A live process is read below `proc_root`, or by a
-    `resolver` to share. A context manager: closing closes the files; it stays usable.
+    A context manager; closing releases the files, and the symbolizer stays usable.
+
+    Args:
+        locator: finds the files; by default, a Locator with debug files in /usr/lib/debug.
+        demangle: return readable names.
+        max_files: number of open binaries.
+        max_bytes: bytes of their tables; the binary in use may exceed this.
+        resolver: a resolver to share.
+        proc_root: the folder of live processes.
+        kallsyms: the file with the kernel's names.
+
+    >>> import whence
+    >>> with whence.Symbolizer() as symbolizer:  # doctest: +SKIP
+    ...     for answer in symbolizer.symbolize(1234, [0x7f3c1a2b4c5d]):
+    ...         print(answer.frames or answer.reason)
     """
 
     def __init__(
@@ -76,19 +87,22 @@ class Symbolizer(Closing):
     def symbolize(
         self, process: int | ProcessView, addresses: Iterable[int], *, return_address: bool = False
     ) -> list[Symbolized]:
-        """Frames, or the reason why there are none, for each runtime address of a process, in their order.
+        """Return frames, or a reason, for each runtime address of a process, in order.
 
-        `process` is a Process or its pid, a Snapshot, a Core, or anything with `mappings` and `build_id`. With
-        `return_address` each address is one past a call: the byte before it is looked up. Never raises for what an
-        address, a file or a live process is; TypeError for an address that is no integer. Costs a search in the
-        mappings for each distinct address, and opens each file once.
+        Args:
+            process: a Process or its pid, a Snapshot, a Core, or any object with `mappings` and `build_id`.
+            addresses: runtime addresses.
+            return_address: the addresses follow calls, so the bytes before them are looked up.
+
+        Raises TypeError for an address that is not an integer; never for a bad address, file or process. Costs a search
+        in the mappings for each distinct address, and opens each file once.
         """
         return self.symbolize_many(((process, address) for address in addresses), return_address=return_address)
 
     def symbolize_many(
         self, requests: Iterable[tuple[int | ProcessView, int]], *, return_address: bool = False
     ) -> list[Symbolized]:
-        """The same for (process, runtime address) of many processes: a file that several have mapped is asked once."""
+        """Return frames, or a reason, for each (process, runtime address); each file is opened once."""
         back = 1 if return_address else 0
         asked = [(_whose(process), index(address) - back) for process, address in requests]
         gone: dict[int, tuple[ProcessView, set[int]]] = {}
@@ -116,7 +130,7 @@ class Symbolizer(Closing):
     def _answered(
         self, asked: Sequence[tuple[int, int]]
     ) -> tuple[dict[tuple[int, int], Symbolized], list[tuple[int, int]]]:
-        """The answers, and those of them that count no longer because a file of theirs was written to."""
+        """Return the answers, and the requests whose file was written to meanwhile."""
         known: dict[tuple[int, int], Symbolized] = {}
         changed: list[tuple[int, int]] = []
         by_file: dict[object, list[tuple[int, int, Mapping]]] = defaultdict(list)
@@ -177,7 +191,7 @@ class Symbolizer(Closing):
     def _by_key(
         self, by_file: dict[object, list[tuple[int, int, Mapping]]]
     ) -> tuple[dict[object, list[tuple[int, int, Mapping]]], dict[tuple[int, int], Symbolized]]:
-        """The places of one file together, however many mappings and processes it is in."""
+        """Group requests by file, for any number of mappings and processes."""
         merged: dict[object, list[tuple[int, int, Mapping]]] = defaultdict(list)
         failed: dict[tuple[int, int], Symbolized] = {}
         for places in by_file.values():
@@ -192,7 +206,7 @@ class Symbolizer(Closing):
     def _in_file(
         self, key: object, places: list[tuple[int, int, Mapping]]
     ) -> tuple[dict[tuple[int, int], Symbolized], bool]:
-        """The answers, and whether they hold: the file is still what it was when it was opened."""
+        """Return the answers, and whether the file is unchanged since it was opened."""
         mapping = places[0][2]
         try:
             with self.binaries.use(key, lambda: self._open(mapping, len(places))) as held:
@@ -207,7 +221,7 @@ class Symbolizer(Closing):
         return {(pid, address): self._failed(pid, address, m, failure) for pid, address, m in places}, False
 
     def _failed(self, pid: int, address: int, mapping: Mapping, failure: OpenError) -> Symbolized:
-        """No binary answers; but what lies in a memfd may be generated code with a perf map."""
+        """Answer without a binary; an address in a memfd may be generated code with a perf map."""
         if mapping.kind is Kind.MEMFD:
             answer = self._elsewhere.generated(pid, [(address, mapping)])[0]
             if answer:
@@ -239,7 +253,7 @@ class Symbolizer(Closing):
 
 
 def _whose(process: int | ProcessView) -> int | ProcessView:
-    """A live process by its pid; others as they are."""
+    """Return the pid of a live process, and other processes unchanged."""
     return process.pid if isinstance(process, LivePid) else process
 
 
