@@ -21,7 +21,7 @@ from tests.helpers.programs import compiled, folder
 from whence.archive.create import create
 from whence.cli import addr
 from whence.cli.main import PlainOptions, main, parsed
-from whence.cli.options import LOCATOR_DEFAULTS, PLACES
+from whence.cli.options import LOCATOR_DEFAULTS, SEARCH_OPTIONS
 from whence.lidia.render import Queries
 from whence.objects.elf import ElfFile, functions
 from whence.objects.elf.segments import Segment
@@ -197,18 +197,18 @@ def test_of_a_pipe_that_is_full_all_is_read_before_the_first_answer() -> None:
         pipe.write(text)
     with os.fdopen(read_end):
         lines = addr.Lines([], read_end)
-        assert lines.look()
-        assert b"".join(lines.coming()) == text
+        assert lines._read_available()
+        assert b"".join(lines.blocks()) == text
 
 
 def test_of_a_pipe_that_stays_open_all_that_is_there_comes_first() -> None:
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb", buffering=0) as pipe, os.fdopen(read_end):
         lines = addr.Lines([], read_end)
-        assert not lines.look()
+        assert not lines._read_available()
         pipe.write(b"0x1000\n0x20")
-        assert not lines.look()
-        coming = lines.coming()
+        assert not lines._read_available()
+        coming = lines.blocks()
         assert next(coming) == b"0x1000\n"
         pipe.write(b"00\n0x3000\n")
         assert next(coming) == b"0x2000\n0x3000\n"
@@ -236,7 +236,7 @@ def test_addresses_in_a_closed_pipe_are_read_before_debug_info_is_decompressed(
 
 
 @given(st.lists(st.integers(0, 3 * addr.PIECE).map(lambda size: b"x" * size + b"\n"), min_size=1, max_size=8))
-def test_lines_are_answered_in_pieces_of_whole_lines(lines: list[bytes]) -> None:
+def test_lines_are_answered_in_pieces_of_complete_lines(lines: list[bytes]) -> None:
     pieces = list(addr.pieces(b"".join(lines)))
     assert b"".join(pieces) == b"".join(lines)
     assert all(piece.endswith(b"\n") for piece in pieces)
@@ -277,7 +277,7 @@ def test_a_line_that_is_no_address_comes_back_and_is_told() -> None:
 
 def test_of_a_line_that_never_ends_no_more_is_kept_than_shows_that_it_is_no_address() -> None:
     block = bytes(addr.BLOCK)
-    lines = [*addr.whole_lines([b"1\n", *[block] * 1000, b"\n2\n", *[b"0" * addr.BLOCK] * 9])]
+    lines = [*addr.complete_lines([b"1\n", *[block] * 1000, b"\n2\n", *[b"0" * addr.BLOCK] * 9])]
     assert [line.count(b"\n") for line in lines] == [1, 2, 1]
     assert lines[1].endswith(b"...\n2\n")
     assert max(map(len, lines)) < 4 * addr.LINE_MAX
@@ -332,8 +332,8 @@ def test_options_about_folders_apply_to_a_file_with_debug_info(tmp_path: Path) -
         done = run(*words, *options)
         assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     assert run(*words, "--sysroot", "/nowhere").returncode == 2
-    assert {*PLACES} <= {*LOCATOR_DEFAULTS}
-    assert {*LOCATOR_DEFAULTS} - {*PLACES} == {
+    assert {*SEARCH_OPTIONS} <= {*LOCATOR_DEFAULTS}
+    assert {*LOCATOR_DEFAULTS} - {*SEARCH_OPTIONS} == {
         "debuginfod_allow", "cache_dir", "cache_size", "no_cache", "jobs",
     }  # fmt: skip
 
@@ -359,3 +359,22 @@ def test_where_code_is_is_looked_for_once_however_many_addresses_are_unknown(
     reasons = {json.loads(line)["reason"] for line in capfdbinary.readouterr().out.splitlines()}
     assert reasons == {"outside-segments"}
     assert len(looked) == 1
+
+
+def test_a_function_name_gives_its_address_and_line(tmp_path: Path) -> None:
+    program = compiled("-g", "-O1")
+    done = run("addr", str(program), "sum")
+    assert done.returncode == 0
+    vaddr, size, name, _, place = done.stdout.split()
+    with whence.open(program) as binary:
+        (function,) = binary.find("sum")
+    assert (int(vaddr, 16), int(size), name) == (function.vaddr, function.length, "sum")
+    assert place == f"{function.file}:{function.start_line}"
+
+
+def test_of_several_names_unknown_ones_are_reported_and_the_others_printed() -> None:
+    done = run("addr", str(compiled("-g", "-O1")), "sum", "nosuch", "--json")
+    assert done.returncode == 1
+    functions = [json.loads(line)["functions"] for line in done.stdout.splitlines()]
+    assert [len(each) for each in functions] == [1, 0]
+    assert run("addr", str(compiled("-g", "-O1")), "sum", "10").returncode == 2

@@ -1,6 +1,7 @@
 """`whence addr FILE [ADDRESS...]`: functions, files and lines of addresses, from arguments or as a coprocess on stdin.
 
-Whole lines are answered as they come: one, or the hundred thousand that one read brings, rendered in compiled code.
+Complete lines are answered as soon as they are read, one line or a whole block at a time, formatted by a kernel.
+Arguments may also be function names: `whence addr FILE main` prints where main is.
 """
 
 from __future__ import annotations
@@ -19,105 +20,150 @@ from whence.cli.options import LOCATOR_DEFAULTS, add_locator_options, add_name_o
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence.binary import Binary
+    from whence.cli.parser import Parser
     from whence.lidia.render import Queries, Renderer
     from whence.lidia.table import Table
     from whence.objects.elf.file import ElfFile
 
 INTERMIXED = True
-# the options when none is given: argparse is not imported then
+# options of a command line without options, for which argparse is not imported
 PLAIN = {"style": "llvm", "no_demangle": False, "return_addresses": False, "snapshot": None, **LOCATOR_DEFAULTS}
-ELF_MAGIC = b"\x7fELF"  # whence.objects.elf.layout has it, too, which an archive does without
+ELF_MAGIC = b"\x7fELF"  # also in whence.objects.elf.layout, which archives do not need
 BLOCK = 1 << 16
-PIECE = 1 << 13  # bytes of lines answered at once: the text of some hundred answers stays in the processor's caches
-LINE_MAX = 1 << 16  # bytes of a line that are kept, and those that came with them
-MOST_AT_ONCE = 1 << 24  # bytes of stdin that are read before the first answer
-PAUSE = 0.02  # seconds without more from whoever has written a whole block
+PIECE = 1 << 13  # bytes of lines answered at once, so that the text stays in the processor's caches
+LINE_MAX = 1 << 16  # bytes kept of a line
+MOST_AT_ONCE = 1 << 24  # bytes of stdin read before the first answer
+PAUSE = 0.02  # seconds to wait for more after a full block
 NO_FRAMES = b'"frames": [], "reason": '
 
 
-def configure(parser: ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.usage = "whence addr FILE [ADDRESS...] [options]"
     parser.add_argument(
         "words",
         nargs="*",
         metavar="FILE ADDRESS",
-        help='an ELF file or an archive, then addresses in hex; none, or "-": they are read from stdin, one a line',
+        help='an ELF file or an archive, then addresses in hex or function names; "-" or none: addresses from stdin, '
+        "one per line",
     )
     parser.add_argument(
         "--style",
         choices=("llvm", "gnu", "json"),
-        help="llvm-symbolizer's text (the default), addr2line -a -f -i's, or a JSON object a line",
+        help="print as llvm-symbolizer (the default), as addr2line -a -f -i, or one JSON object per line",
     )
-    parser.add_argument("--json", dest="style", action="store_const", const="json", help="the same as --style json")
+    parser.add_argument("--json", dest="style", action="store_const", const="json", help="short for --style json")
     parser.add_argument(
-        "--return-addresses", action="store_true", help="each address is one past a call: look up the byte before it"
+        "--return-addresses", action="store_true", help="addresses are return addresses: look up the byte before each"
     )
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
-        help="a process that `whence pid --save-snapshot` wrote down: the arguments are its runtime addresses, and "
-        "binaries or archives for its files (as with --binary); printed as `whence pid` does (--json: as JSON)",
+        help="a file of `whence pid --save-snapshot`: the arguments are runtime addresses of that process, and "
+        "binaries or archives of its files; printed as `whence pid` does, or with --json",
     )
     add_name_options(parser)
     add_locator_options(parser)
     parser.set_defaults(**PLAIN)
+    parser.examples(
+        "whence addr app 0x1170",
+        "whence addr app main                             where a function is",
+        "whence addr app.lidia --style gnu < addresses",
+        "whence addr app 0x1170 --binary app.debug        with a separate debug file",
+        "whence addr --snapshot app.snapshot 0x55d0c0de1170",
+    )
 
 
 def run(options: Namespace) -> int:
     if options.snapshot:
         if options.style == "gnu":
-            print("whence addr: --snapshot answers in words (the default) or as --style json", file=sys.stderr)
+            complain("--snapshot has no --style gnu: leave it out, or use --json", "whence addr")
             return WRONG_USE
         from whence.cli.snapshot import answer_snapshot
 
         return answer_snapshot(options)
     if not options.words:
-        print("whence addr: a FILE is needed (whence addr --help)", file=sys.stderr)
+        complain("a FILE is needed (see whence help addr)", "whence addr")
         return WRONG_USE
     path, *words = options.words
     if words == [STDIN]:
         words = []
-    for word in words:
-        if not is_address(word):
-            complain(f"{word!r} is not an address in hex", "whence addr")
+    names = [word for word in words if not is_address(word)]
+    if names:
+        if len(names) < len(words):
+            complain(f"{names[0]!r} is not an address in hex; give either addresses or names", "whence addr")
             return WRONG_USE
+        return print_functions(path, names, options)
     if begins_as_elf(path):
         return answer_elf(path, lines_of(words), options)
     from whence.locator.opening import open_binary
 
-    with open_binary(path) as binary:  # an archive, which needs no more than itself; else this raises what it is
+    with open_binary(path) as binary:  # an archive; raises if the file is anything else
         responder = Responder(binary, options)
         lines = lines_of(words)
-        responder.answer_lines(lines.asked(), lines)
+        responder.answer_lines(lines.read_ahead(), lines)
         return SOME_UNKNOWN if responder.unknown else ANSWERED
 
 
+def print_functions(path: str, names: Sequence[str], options: Namespace) -> int:
+    """Print where functions are: address, size, name, file and line."""
+    import json
+
+    from whence._base.options import ReadOptions
+    from whence.cli.options import locator_of
+
+    unknown = 0
+    read = ReadOptions(jobs=options.jobs)
+    with locator_of(options) as locator, locator.open(path, options=read, demangle=not options.no_demangle) as binary:
+        for name in names:
+            functions = binary.find(name)
+            unknown += not functions
+            if options.style == "json":
+                objects = [
+                    {
+                        "vaddr": f"{function.vaddr:#x}", "size": function.length, "function": function.function,
+                        "file": function.file, "line": function.start_line,
+                    }
+                    for function in functions
+                ]  # fmt: skip
+                print(json.dumps({"name": name, "functions": objects}))
+                continue
+            for function in functions:
+                line = f":{function.start_line}" if function.start_line else ""
+                place = f" at {plain(function.file)}{line}" if function.file else ""
+                print(f"{function.vaddr:#x} {function.length:8} {plain(function.function)}{place}")
+            if not functions:
+                complain(f"{name!r} is neither an address in hex nor a function of {path}", "whence addr")
+    if unknown == len(names):
+        return WRONG_USE
+    return SOME_UNKNOWN if unknown else ANSWERED
+
+
 def lines_of(words: list[str]) -> Lines:
-    """The addresses that are arguments; without any, those of stdin."""
+    """Return the addresses in the arguments, or those on stdin if there are none."""
     return Lines([("\n".join(words) + "\n").encode()], -1) if words else Lines([], sys.stdin.fileno())
 
 
 def begins_as_elf(path: str) -> bool:
-    """Whether a file begins as ELF files do. Raises OSError; ElfError when it is no regular file."""
+    """Return True if a file starts with ELF's magic. Raises OSError; ElfError if it is not a regular file."""
     with open_regular(path, ElfError) as (descriptor, _):
         return os.read(descriptor, len(ELF_MAGIC)) == ELF_MAGIC
 
 
 def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
-    """Answer lines of addresses from an ELF file; returns the exit code.
+    """Answer lines of addresses from an ELF file and return the exit code.
 
-    Debug info is decompressed while modules are imported, as far as the lines need it if they are known by then.
+    Debug info is decompressed while modules are imported, up to the units of the addresses that are already known.
     """
     from whence.objects.elf.file import ElfFile
 
     elf = ElfFile.open(path)
     try:
-        asked = lines.asked()
-        vaddrs = all_vaddrs(asked or ())
+        queries = lines.read_ahead()
+        vaddrs = all_vaddrs(queries or ())
         if options.return_addresses:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
         if options.jobs != 1:
@@ -129,11 +175,11 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
         not_a_core(elf)
         with completed(elf, options) as binary:
             responder = Responder(binary, options)
-            responder.answer_lines(asked, lines)
+            responder.answer_lines(queries, lines)
             for problem in binary.problems[:5]:
                 print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
             return SOME_UNKNOWN if responder.unknown else ANSWERED
-    except KeyboardInterrupt:  # a thread may still be reading the file, and the process ends
+    except KeyboardInterrupt:  # a thread may still be reading the file
         raise
     except BaseException:
         elf.close()
@@ -142,7 +188,7 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
 
 @contextmanager
 def completed(elf: ElfFile, options: Namespace) -> Iterator[Binary]:
-    """Return an ELF file as a Binary, completed by a Locator if it lacks debug info or an option is for one."""
+    """Open an ELF file as a Binary, with a Locator if it has no debug info or an option affects the search."""
     from whence._base.options import ReadOptions
     from whence.cli.options import default_debug_files, locator_of, needs_locator
 
@@ -159,7 +205,7 @@ def completed(elf: ElfFile, options: Namespace) -> Iterator[Binary]:
 
 @contextmanager
 def closed(binary: Binary) -> Iterator[Binary]:
-    """Close it in the end, but not after Ctrl-C: a thread may still be reading it, and closing waits for that."""
+    """Close a binary at the end, except after Ctrl-C: closing would wait for a thread that is reading it."""
     try:
         yield binary
     except KeyboardInterrupt:
@@ -171,22 +217,21 @@ def closed(binary: Binary) -> Iterator[Binary]:
 
 
 def write(answers: bytes) -> None:
-    """Write answers to stdout, behind what was printed before."""
+    """Write answers to stdout after flushing printed text."""
     sys.stdout.flush()
     write_all(sys.stdout.fileno(), answers)
 
 
 class Lines:
-    """Lines of addresses: those that are given, and those that come from a descriptor (-1: no others)."""
+    """Lines of addresses: given blocks, then those of a file descriptor (-1: none)."""
 
-    def __init__(self, given: list[bytes], descriptor: int) -> None:
-        self._read, self._descriptor = given, descriptor
+    def __init__(self, blocks: list[bytes], descriptor: int) -> None:
+        self._blocks, self._descriptor = blocks, descriptor
         self._size = 0
-        self.ended = descriptor < 0  # all were read
+        self.ended = descriptor < 0  # all lines were read
 
-    def look(self) -> bool:
-        """Read all lines, where they can be read at once: from a file of reasonable size, or from a pipe whose other
-        end is closed by the time that all it has is read. Returns whether they are known now."""
+    def _read_available(self) -> bool:
+        """Read what can be read without waiting, up to MOST_AT_ONCE bytes. Return True if that was everything."""
         if not self.ended:
             from select import select
 
@@ -198,24 +243,25 @@ class Lines:
                     self.ended = True
                     break
                 self._size += len(block)
-                self._read.append(block)
+                self._blocks.append(block)
         return self.ended
 
-    def asked(self) -> list[Queries] | None:
-        """All lines, in pieces to be answered one by one; None where they are not known yet."""
+    def read_ahead(self) -> list[Queries] | None:
+        """Return all lines in pieces if they are available now, else None."""
         from whence.lidia.render import Queries
 
-        return [Queries(piece) for block in self.coming() for piece in pieces(block)] if self.look() else None
+        if not self._read_available():
+            return None
+        return [Queries(piece) for block in self.blocks() for piece in pieces(block)]
 
-    def coming(self) -> Iterator[bytes]:
-        """Whole lines, as many at a time as were read at once: first what was read, then what comes."""
+    def blocks(self) -> Iterator[bytes]:
+        """Yield blocks of complete lines, as they are read."""
         more = () if self.ended else iter(lambda: os.read(self._descriptor, BLOCK), b"")
-        return whole_lines(chain(self._read, more))
+        return complete_lines(chain(self._blocks, more))
 
 
-def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of blocks, whole: those of a block, and of the ones before it that ended in the midst of one. Of a line
-    of more than LINE_MAX bytes a few blocks are kept, and marked as no address: it may never end."""
+def complete_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield blocks of complete lines. A line longer than LINE_MAX is cut and marked, so that it is not an address."""
     rest: list[bytes] = []
     size = 0
     for block in blocks:
@@ -231,7 +277,7 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def pieces(lines: bytes) -> Iterator[bytes]:
-    """Whole lines in pieces of whole lines, each of PIECE bytes at most or one longer line."""
+    """Yield pieces of complete lines, each of at most PIECE bytes or one longer line."""
     start = 0
     while len(lines) - start > PIECE:
         end = lines.rfind(b"\n", start, start + PIECE) + 1 or lines.index(b"\n", start + PIECE) + 1
@@ -241,18 +287,18 @@ def pieces(lines: bytes) -> Iterator[bytes]:
         yield lines[start:]
 
 
-def all_vaddrs(asked: Iterable[Queries]) -> Sequence[int]:
-    """The addresses of lines that are answered together."""
+def all_vaddrs(queries: Iterable[Queries]) -> Sequence[int]:
+    """Return the addresses of all queries."""
     from array import array
 
     vaddrs = array("Q")
-    for one in asked:
-        vaddrs.frombytes(one.vaddrs.cast("B"))
+    for block in queries:
+        vaddrs.frombytes(block.vaddrs.cast("B"))
     return vaddrs
 
 
 class Responder:
-    """Answers blocks of lines from one binary, by a renderer for each table that the binary answers with."""
+    """Answers blocks of lines from one binary, with a renderer for each table of the binary."""
 
     def __init__(self, binary: Binary, options: Namespace) -> None:
         self.binary = binary
@@ -262,92 +308,89 @@ class Responder:
         self.raw_names = options.no_demangle
         self.unknown = 0
         self._renderer: tuple[object, Renderer] | None = None
-        self._code: list[range] | None = None  # the vaddrs of segments with code, once somebody wants them
+        self._code: list[range] | None = None  # vaddrs of code segments, computed on first use
 
-    def answer_lines(self, asked: Sequence[Queries] | None, lines: Lines) -> None:
-        """Write the answers to all lines in order, where they are known (`asked`), else to those that come, as soon as
-        they do."""
-        if asked is None:
+    def answer_lines(self, queries: Sequence[Queries] | None, lines: Lines) -> None:
+        """Write the answers to all lines in order: to `queries` if all are known, else to `lines` as they are read."""
+        if queries is None:
             from whence.lidia.render import Queries
 
-            for block in lines.coming():
+            for block in lines.blocks():
                 for piece in pieces(block):
                     write(self.answer(Queries(piece)))
-        elif len(asked) > 1:
-            self.answer_all(asked, write)  # each step has a thread of its own
-        elif self.binary.is_archive:
-            for one in asked:
-                write(self.answer(one))
+        elif len(queries) == 1 and self.binary.is_archive:
+            write(self.answer(queries[0]))
         else:
-            self.answer_all(asked, write)
+            self.answer_all(queries, write)
 
-    def answer(self, asked: Queries) -> bytes:
-        """The answers to lines with an address each, in order."""
+    def answer(self, queries: Queries) -> bytes:
+        """Return the answers to lines with one address each, in order."""
         if self.binary.is_archive:
             table = self.binary.table()
         else:
-            table = self.binary.table_for(asked.vaddrs, return_address=self.back)
+            table = self.binary.table_for(queries.vaddrs, return_address=self.back)
         if self._renderer is None or self._renderer[0] is not table:
             self._renderer = table, self._new_renderer(table)
-        out, unknown = self._rendered(self._renderer[1], asked)
-        self._count(unknown, asked)
-        return out
+        text, unknown = self._rendered(self._renderer[1], queries)
+        self._count(unknown, queries)
+        return text
 
-    def answer_all(self, asked: Sequence[Queries], write: Callable[[bytes], None]) -> None:
-        """Write the answers to lines, in order, when there will be no others: no more of an ELF file is kept than what
-        answers them. Works on `jobs` threads (None: one a core)."""
-        if not asked:
+    def answer_all(self, queries: Sequence[Queries], write: Callable[[bytes], None]) -> None:
+        """Write the answers to all lines in order, on `jobs` threads (None: one per core).
+
+        No other lines will follow, so no more of an ELF file is kept than these need.
+        """
+        if not queries:
             return
         if self.binary.is_archive:
             table = self.binary.table()
         else:
-            vaddrs = all_vaddrs(asked)
+            vaddrs = all_vaddrs(queries)
             table = self.binary.table_for(vaddrs, return_address=self.back, last=True, starts=self.style == "json")
         renderers = [self._new_renderer(table)]
-        if len(asked) == 1:
-            out, unknown = self._rendered(renderers[0], asked[0])
-            self._count(unknown, asked[0])
-            write(out)
+        if len(queries) == 1:
+            text, unknown = self._rendered(renderers[0], queries[0])
+            self._count(unknown, queries[0])
+            write(text)
             return
         from _thread import allocate_lock
 
         from whence._base import cores
 
-        renderers += [renderers[0].another() for _ in range(1, min(self.jobs or cores.available(), len(asked)))]
-        done: dict[int, tuple[bytes, int]] = {}  # by block: what is to be written once those before it are
+        renderers += [renderers[0].another() for _ in range(1, min(self.jobs or cores.available(), len(queries)))]
+        pending: dict[int, tuple[bytes, int]] = {}  # rendered blocks that wait for an earlier one
         lock, written = allocate_lock(), 0
 
         def work(renderer: Renderer, piece: tuple[int, Queries]) -> None:
             nonlocal written
-            number, one = piece
-            rendered = self._rendered(renderer, one)
+            index, block = piece
+            rendered = self._rendered(renderer, block)
             with lock:
-                done[number] = rendered
-                while written in done:
-                    out, unknown = done.pop(written)
-                    self._count(unknown, asked[written])
-                    write(out)
+                pending[index] = rendered
+                while written in pending:
+                    text, unknown = pending.pop(written)
+                    self._count(unknown, queries[written])
+                    write(text)
                     written += 1
 
-        cores.share(renderers, enumerate(asked), work)
+        cores.share(renderers, enumerate(queries), work)
 
-    def _rendered(self, renderer: Renderer, asked: Queries) -> tuple[bytes, int]:
-        """The answers to a block of lines, and how many of them say nothing."""
+    def _rendered(self, renderer: Renderer, queries: Queries) -> tuple[bytes, int]:
+        """Return the answers to a block of lines, and the number of lines without a name."""
         before = renderer.unknown
-        out = renderer.answers(asked)
+        text = renderer.answers(queries)
         unknown = renderer.unknown - before
         if unknown and self.style == "json" and not self.binary.is_archive:
-            lines = zip(out.splitlines(), asked.vaddrs, asked.is_bad, strict=True)
-            out = b"".join(line + b"\n" if bad else self._reasoned(line, vaddr) for line, vaddr, bad in lines)
-        return out, unknown
+            lines = zip(text.splitlines(), queries.vaddrs, queries.is_bad, strict=True)
+            text = b"".join(line + b"\n" if bad else self._with_reason(line, vaddr) for line, vaddr, bad in lines)
+        return text, unknown
 
-    def _count(self, unknown: int, asked: Queries) -> None:
-        """Count the answers that say nothing; report on stderr which lines have no address."""
+    def _count(self, unknown: int, queries: Queries) -> None:
+        """Count lines without a name, and report lines that are not an address."""
         self.unknown += unknown
         if unknown:
-            for line in asked.bad_lines():
-                shorter = shown(line.decode("utf-8", "replace"))
-                print(f"whence addr: '{shorter}' is not an address in hex", file=sys.stderr)
+            for line in queries.bad_lines():
+                complain(f"'{shown(line.decode('utf-8', 'replace'))}' is not an address in hex", "whence addr")
 
     def _new_renderer(self, table: Table) -> Renderer:
         from whence.lidia.render import Renderer
@@ -356,28 +399,28 @@ class Responder:
         names = None if self.raw_names else readable
         return Renderer(table, self.style, demangle=names, return_address=self.back, width=bits // 4)
 
-    def _reasoned(self, line: bytes, asked: int) -> bytes:
-        """A JSON answer without frames, its reason made precise by what the ELF file says of the address."""
-        head, found, _ = line.partition(NO_FRAMES)
-        if not found:
+    def _with_reason(self, line: bytes, address: int) -> bytes:
+        """Return a JSON answer without frames with the reason that the ELF file gives."""
+        head, separator, _ = line.partition(NO_FRAMES)
+        if not separator:
             return line + b"\n"
         from whence._base.reasons import Reason
 
-        vaddr = asked - self.back
+        vaddr = address - self.back
         producers = self.binary.producers
         assert producers is not None
         if self._code is None:
             segments = producers.elf.code_segments()
-            self._code = [range(one.vaddr, one.vaddr + one.memory_size) for one in segments]
+            self._code = [range(segment.vaddr, segment.vaddr + segment.memory_size) for segment in segments]
         outside = producers.elf.segments and not any(vaddr in code for code in self._code)
         reason = Reason.OUTSIDE_SEGMENTS if outside else producers.why_unnamed()
         return head + NO_FRAMES + f'"{reason.word}"}}\n'.encode()
 
 
 def readable(name: str) -> str:
-    """A readable form of a linkage name. The demangler is imported when the first such name comes up."""
+    """Return a demangled name. The demangler is imported with the first name."""
     if not _demanglers:
-        from whence.demangle import demangle_once  # renderers remember names
+        from whence.demangle import demangle_once  # renderers cache names
 
         _demanglers.append(demangle_once)
     return _demanglers[0](name)
