@@ -33,7 +33,7 @@ PHRASES: dict[str, str] = {
     r"\bstands?\b(?!-)|\bstood\b": "say is or represents",
     r"\b(goes|went)\b": "say is removed, is written, continues",
     r"\b(comes|came)\b": "say follows, is read from",
-    r"\b(is|are|was|were) none\b": "say is not a, or does not exist",
+    r"(?<!there )\b(is|are|was|were) none\b": "say is not a, or does not exist",
     r"(?<!there )(?<!it )\b(is|are|was|were) no (?!longer\b|more than\b|less than\b|such)": "say is not a",
     r"\b(is|are|was|were) no such\b": "say does not exist or is not a",
     r"\bthe same(,| as above| for| but)": "say what it is, so that it can be read alone",

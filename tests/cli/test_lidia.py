@@ -115,7 +115,7 @@ def test_the_binary_is_not_overwritten_by_its_archive(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.write_bytes(compiled().read_bytes())
     done = run("create", copy, "-o", copy)
-    assert (done.returncode, done.stderr) == (2, f"whence lidia create: {copy} is the binary itself\n")
+    assert (done.returncode, done.stderr) == (2, f"whence lidia create: {copy} is the binary itself: give another -o\n")
     assert copy.read_bytes() == compiled().read_bytes()
 
 
@@ -143,9 +143,8 @@ def test_ranges_without_a_length_are_a_note_and_the_archive_is_whole(tmp_path: P
 
 def test_the_help_says_what_the_go_package_can_not_read_and_where_its_addresses_are_wrong() -> None:
     told = " ".join(run("create", "--help").stdout.split())
-    assert "the Go package, and so Pyroscope, can't read nul" in told
-    assert "Go 1.26 or later linked externally" in told
-    assert "the addresses written here are right" in told
+    assert "NUL, which the Go package and Pyroscope cannot read" in told
+    assert "Go 1.26 or later linked externally, for which the Go package shifts every function" in told
 
 
 def test_options_that_contradict_each_other_are_wrong_use(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_what_ended_or_is_the_kernel_s_is_said_not_to_run(capsys: pytest.Capture
         (thread,) = objects(capsys.readouterr().out)
         assert (thread["frames"], thread["reason"]) == ([], "ended")
         assert main(["maps", str(zombie)]) == 1
-        assert "it ended, or is a part of the kernel" in capsys.readouterr().err
+        assert "it has ended, or is a kernel thread" in capsys.readouterr().err
     finally:
         os.waitpid(zombie, 0)
     try:

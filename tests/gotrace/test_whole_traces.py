@@ -435,7 +435,7 @@ def test_a_pipe_is_read_once_by_commands_that_need_two_passes(command: str, ever
     with out.open("wb") as file, subprocess.Popen([*whence, pipe], stdout=file) as reading:
         pipe.write_bytes(everything.read_bytes())
     assert reading.returncode == 0
-    assert out.read_bytes() == expected
+    assert out.read_bytes().replace(os.fsencode(pipe), os.fsencode(everything)) == expected
 
 
 def test_a_trace_is_written_through_a_link(everything: Path, tmp_path: Path) -> None:

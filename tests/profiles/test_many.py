@@ -75,7 +75,7 @@ def test_prints_the_notes_of_each_file(tmp_path: Path, capfd: pytest.CaptureFixt
     command = ["profile", str(whole), str(odd), str(cut), "-o", str(tmp_path / "out")]
     assert main(command) == 0
     said = capfd.readouterr().err
-    assert f"{odd}: 1 line was not understood and left out" in said
+    assert f"{odd}: 1 line skipped" in said
     assert f"{cut}: the recording ends inside the record at" in said
     assert main([*command, "--json"]) == 0
     notes = [json.loads(line)["notes"] for line in capfd.readouterr().out.splitlines()]
@@ -117,7 +117,7 @@ def test_one_file_into_a_folder_is_named_into_it(folder: Path, capfd: pytest.Cap
 
 def test_several_files_need_a_folder_and_are_not_overwritten(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", *paths(folder)]) == 2
-    assert "-o is the folder" in capfd.readouterr().err
+    assert "several profiles need -o FOLDER" in capfd.readouterr().err
     assert main(["profile", *paths(folder), "-o", str(folder / "a.pb.gz")]) == 2
     before = (folder / "a.pb.gz").read_bytes()
     assert main(["profile", str(folder / "a.pb.gz"), str(folder / "d.pb"), "-o", str(folder)]) == 3
@@ -220,7 +220,7 @@ def test_a_lost_process_costs_one_file(fleet: list[str], folder: Path, how: str,
     assert found.stderr.count("the process for it") == 1
     made = {one.name for one in (folder / "out").glob("*.pb.gz")}
     assert made == {Path(one).name for one in fleet} - {"17.pb.gz", "23.pb.gz"}
-    assert "40 files, 2 of them could not be read or written" in found.stderr
+    assert "40 files, 2 of them failed" in found.stderr
     found = named_by(LOST.format(how=how), *fleet, "-o", folder / "out", "--jobs", "2", "--json")
     said = [json.loads(line) for line in found.stdout.splitlines()]
     assert [one["file"] for one in said] == fleet

@@ -128,7 +128,7 @@ def test_always_takes_the_first_sample(program: Path, monkeypatch: pytest.Monkey
 def test_sampling_accepts_the_options_of_profile(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running([program, "1000000"]) as (pid, _):
         assert main(["pid", str(pid), "-o", "x.pb.gz"]) == 2
-        assert "goes with --every or --for" in capsys.readouterr().err
+        assert "need a profile: add --every or --for" in capsys.readouterr().err
         with pytest.raises(SystemExit, match="2"):
             main(["pid", str(pid), "--every", "0", "-o", "x.pb.gz"])
         assert "--every" in capsys.readouterr().err

@@ -110,4 +110,4 @@ def test_a_server_speaks_tls(place: Path, tmp_path: Path, by: str) -> None:
 
 def test_a_certificate_without_its_key_is_wrong_use(tmp_path: Path) -> None:
     done = whence("serve", str(tmp_path / "store"), "--tls-cert", "cert.pem", "--port", "1")
-    assert (done.returncode, "go together" in done.stderr) == (2, True)
+    assert (done.returncode, "must be given together" in done.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""Answers of the symbolizer as text and as JSON."""
+"""Print answers of the symbolizer as text and as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def executable_mappings(process: Process) -> list[Mapping]:
-    """Raises ProcessLookupError, and WhenceError with a remedy when the process may not be looked at."""
+    """Return a process's executable mappings.
+
+    Raises ProcessLookupError; WhenceError with a remedy if the process may not be inspected.
+    """
     try:
         return process.mappings()
     except PermissionError as error:
@@ -29,7 +32,7 @@ def executable_mappings(process: Process) -> list[Mapping]:
 
 
 def as_object(answer: Symbolized) -> dict[str, object]:
-    """One answer as JSON has it; addresses in hex, because JSON readers round 64-bit numbers."""
+    """Return an answer as a JSON object. Addresses are hex text, because JSON readers round 64-bit numbers."""
     found: dict[str, object] = {"address": hex(answer.address)}
     found["frames"] = [
         {
@@ -58,7 +61,7 @@ def as_object(answer: Symbolized) -> dict[str, object]:
 
 
 def as_lines(answer: Symbolized) -> list[str]:
-    """The address with where it lies, then a line for each frame, innermost first, or the reason."""
+    """Return a line for the address and one for each frame, innermost first, or for the reason."""
     if answer.frames:
         return [where(answer), *(f"    {coloured_frame(frame)}" for frame in answer.frames)]
     if answer.reason is None:
@@ -69,7 +72,7 @@ def as_lines(answer: Symbolized) -> list[str]:
 
 
 def where(answer: Symbolized) -> str:
-    """The address, and the file with the vaddr in it (or the file offset, where no segment has it)."""
+    """Return the address, its file and vaddr, or the file offset if no segment contains it."""
     place = f"{answer.address:#x}"
     if answer.mapping is None:
         return place
@@ -80,13 +83,13 @@ def where(answer: Symbolized) -> str:
 
 
 def frame_text(frame: Frame) -> str:
-    """A frame in words: function, file and line, whether it is an inlined call."""
+    """Return function, file and line of a frame as text."""
     place = f" at {place_text(frame)}" if frame.file else ""
     return f"{plain(frame.function) or '??'}{place}{' (inlined)' if frame.inlined else ''}"
 
 
 def coloured_frame(frame: Frame) -> str:
-    """The same, in colours and with a link to the file where stdout takes them."""
+    """Return function, file and line of a frame in colors and with a link, if stdout supports them."""
     place = ""
     if frame.file:
         place = f" at {colour.linked(colour.painted(place_text(frame), colour.FILE), frame.file)}"
@@ -95,12 +98,12 @@ def coloured_frame(frame: Frame) -> str:
 
 
 def place_text(frame: Frame) -> str:
-    """FILE:LINE, control characters made visible."""
+    """Return FILE:LINE with control characters escaped."""
     return plain(frame.file) + (f":{frame.line}" if frame.line else "")
 
 
 class ThreadPlace(Record, frozen=True):
-    """Where a thread is: what JSON and text begin with, then the answer for its pc, or why it has none."""
+    """A thread and the answer for its program counter, or why it has none."""
 
     head: dict[str, object]
     title: str
@@ -109,7 +112,7 @@ class ThreadPlace(Record, frozen=True):
 
 
 def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
-    """Print where threads are, remedies on stderr; returns the exit code."""
+    """Print the locations of threads, and remedies on stderr. Return the exit code."""
     if as_json:
         import json
 
@@ -126,7 +129,7 @@ def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
 
 
 def show(answers: list[Symbolized], as_json: bool) -> int:
-    """Print answers, remedies on stderr; returns the exit code."""
+    """Print answers, and remedies on stderr. Return the exit code."""
     if as_json:
         import json
 
@@ -141,12 +144,12 @@ def show(answers: list[Symbolized], as_json: bool) -> int:
 
 
 def addresses_from(words: Sequence[str]) -> list[int]:
-    """Addresses of a command line; "-" by itself: from stdin. Raises ValueError."""
+    """Return the addresses of a command line; a single "-" reads them from stdin. Raises ValueError."""
     return [address(word) for word in (sys.stdin.read().split() if list(words) == [STDIN] else words)]
 
 
 def report_remedies(answers: Iterable[Symbolized]) -> None:
-    """On stderr, for each reason what may help."""
+    """Print the remedy for each reason on stderr."""
     for reason, count in Counter(answer.reason for answer in answers if answer.reason is not None).items():
         assert isinstance(reason, Reason)
         print(f"whence: {count} x {reason.word}: {reason.remedy}", file=sys.stderr)

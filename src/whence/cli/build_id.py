@@ -1,4 +1,4 @@
-"""`whence build-id FILE...`: a line per file, build-id and path, as sha1sum prints them; - for a file that has none."""
+"""`whence build-id FILE...`: one line per file, as sha1sum prints them; - if there is no build-id."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from whence.objects.elf import ElfFile
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="an ELF file")
-    parser.add_argument("--go", action="store_true", help="the id Go's linker wrote instead")
-    add_json_option(parser, "a JSON object per line, with both ids")
+    parser.add_argument("--go", action="store_true", help="print Go's build ID instead")
+    add_json_option(parser, "print one JSON object per line, with both IDs")
 
 
 def run(options: Namespace) -> int:
-    """One bad file does not stop the rest: 3 when there was one, else 1 when a file has no build-id."""
+    """Print the build-ids. Return 3 if a file is broken, else 1 if a file has no build-id."""
     status = ANSWERED
     for path in options.files:
         try:

@@ -1,8 +1,7 @@
-"""Colours and links for a terminal: of frames and of the coverage, never of what programs read (JSON, other styles).
+"""Colors and links on a terminal, for frames and coverage; never for JSON and other machine-readable styles.
 
-Colours are printed when stdout is a terminal. NO_COLOR, set to anything, turns them off (no-color.org); FORCE_COLOR
-turns them on where stdout is none (force-color.org); a terminal of TERM=dumb has none. File names link to the files
-where the terminal is known to take links (OSC 8).
+Colors are used if stdout is a terminal and TERM is not dumb. NO_COLOR turns them off (no-color.org), FORCE_COLOR on
+(force-color.org). File names become links (OSC 8) in terminals that are known to support them.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ LINKING_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty")
 
 
 def wanted() -> bool:
-    """Whether stdout gets colours."""
+    """Return True if stdout gets colors."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -27,17 +26,17 @@ def wanted() -> bool:
 
 
 def print_line(line: str) -> None:
-    """Print a line of text and of what this module made. The text went through `plain`: stdout escapes nothing here."""
+    """Print a line without escaping. Its text must have passed through `plain`."""
     unguarded(sys.stdout).write(f"{line}\n")
 
 
 def painted(text: str, colour: str) -> str:
-    """Text without control characters, in a colour if colours are wanted."""
+    """Return text in a color, if colors are used."""
     return f"\x1b[{colour}m{text}\x1b[0m" if text and wanted() else text
 
 
 def linked(text: str, path: str) -> str:
-    """Text that leads to a file, where the terminal takes links and the path is absolute."""
+    """Return text as a link to a file, if the terminal supports links and the path is absolute."""
     takes = any(map(os.environ.get, LINKING)) or os.environ.get("TERM_PROGRAM") in LINKING_PROGRAMS
     if not (takes and os.path.isabs(path) and wanted()):
         return text
@@ -47,10 +46,10 @@ def linked(text: str, path: str) -> str:
 
 
 def host() -> str:
-    """This machine's name, which a link to a file has (the terminal may be another machine's); "" where unknown."""
+    """Return this machine's name for links, which may be opened on another machine; "" if unknown."""
     return os.uname().nodename if hasattr(os, "uname") else ""
 
 
 def share(text: str, percent: float) -> str:
-    """A percentage: green where it is all, yellow where some is missing."""
+    """Return a percentage in green if it is 100, else in yellow."""
     return painted(text, ALL if percent >= 100 else SOME)

@@ -1,7 +1,7 @@
-"""`make demo`: the main jobs on real input, printed as they go, at most 80 columns wide.
+"""`make demo`: the main jobs on real input, printed as they are done, at most 80 columns wide.
 
-Compiles a small program (demo.c), runs it as a process of its own and lets it sample itself; names addresses of the
-living process, archives its debug info, names its profile and draws the flame graph. Everything is left in ./demo.
+Compiles a small program (demo.c) that samples itself, names addresses of the running process, archives its debug info,
+names its profile and draws the flame graph. All files are left in ./demo.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def show(folder: Path, program: Path) -> None:
         (f"explain {program} {vaddr:#x}", "how that name was found"),
         ("pid $$", "where your shell is"),
         (f"profile {raw} --coverage", "what got names, what did not"),
-        ("profile YOUR.pb.gz --flamegraph YOUR.html", "the same for your profile"),
+        ("profile YOUR.pb.gz --flamegraph YOUR.html", "a flame graph of your profile"),
         ("help", "every command"),
     ):
         line = f"   {whence} {words}"
@@ -87,7 +87,7 @@ def show(folder: Path, program: Path) -> None:
 
 
 def stacks_from(output: IO[str]) -> list[list[int]]:
-    """The stacks a program sampled, to the empty line."""
+    """Return the stacks that the program printed before an empty line."""
     stacks = []
     for line in output:
         if not line.strip():
@@ -97,7 +97,7 @@ def stacks_from(output: IO[str]) -> list[list[int]]:
 
 
 def show_living(pid: int, stacks: list[list[int]]) -> int:
-    """Name some addresses of the process; returns the busiest one that is in an inlined call, if there is one."""
+    """Print names of some addresses of the process. Return the busiest address in an inlined call, if there is one."""
     print("2. Addresses of the living process, named:\n")
     pcs = [pc for pc, _ in Counter(stack[0] for stack in stacks).most_common()]
     shown: set[str] = set()
@@ -113,7 +113,7 @@ def show_living(pid: int, stacks: list[list[int]]) -> int:
 
 
 def show_frames(place: str, frames: Sequence[Frame]) -> None:
-    """An address, and the frames it has, a line each."""
+    """Print an address and its frames, one per line."""
     for frame in frames:
         inlined = " (inlined)" if frame.inlined else ""
         where = f"{os.path.basename(frame.file)}:{frame.line}" if frame.file else "??"
@@ -131,7 +131,7 @@ def show_archive(folder: Path, program: Path) -> Path:
 
 
 def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runtime: int) -> int:
-    """A runtime address, looked up in the archive by its vaddr; returns that."""
+    """Look up a runtime address in the archive, and return its vaddr."""
     mapping = next(one for one in mappings if one.start <= runtime < one.end)
     vaddr = AddressMapper(program).file_offset_to_virtual_address(mapping.file_offset_of(runtime))
     assert vaddr is not None
@@ -142,7 +142,7 @@ def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runti
 
 
 def perf_text(pid: int, program: Path, mappings: Sequence[Mapping], stacks: list[list[int]]) -> str:
-    """The samples as the text of `perf script --show-mmap-events`: stacks of addresses, and what was mapped where."""
+    """Return the samples as text of `perf script --show-mmap-events`."""
     lines = [
         f"{program.name} {pid} 0.0: PERF_RECORD_MMAP2 {pid}/{pid}: [{one.start:#x}({one.end - one.start:#x}) @ "
         f"{one.offset:#x} 00:00 0 0]: {one.shown_permissions} {one.path}"

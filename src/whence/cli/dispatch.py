@@ -36,7 +36,7 @@ FOLDED_LINES = 20  # that are compared with the pattern
 
 
 class Kind(NamedTuple):
-    """What a file is, and the command lines for it: without and with addresses. FILE stands for its path."""
+    """What a file is, and the command lines for it: without and with addresses. FILE is replaced by its path."""
 
     what: str
     command: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""`whence dwarf FILE`: the units of a file's debug info; with `--unit N` one's functions, inlined calls and lines."""
+"""`whence dwarf FILE`: the units of debug info; with `--unit N`, its functions, inlined calls and lines."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LANGUAGES = {
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="an ELF file; its separate debug file is found as for addresses")
-    parser.add_argument("--unit", type=int, metavar="N", help="show unit N: functions, inlined calls, lines")
-    add_json_option(parser, "a JSON object per unit, or per function, call and row")
+    parser.add_argument("file", metavar="FILE", help="an ELF file; a separate debug file is found as for addresses")
+    parser.add_argument("--unit", type=int, metavar="N", help="print the functions, inlined calls and lines of unit N")
+    add_json_option(parser, "print one JSON object per unit, or per function, call and row")
     add_locator_options(parser)
 
 
 def run(options: Namespace) -> int:
-    """1 when the file has no debug info (3 when it has, but damaged beyond use), 2 when it has no such unit."""
+    """Print units. Return 1 without debug info, 3 if it is damaged beyond use, 2 if the unit does not exist."""
     with (
         locator_of(options) as locator,
         ElfFile.open(options.file) as elf,
@@ -49,13 +49,11 @@ def run(options: Namespace) -> int:
         info = producers.dwarf
         if info is None or not len(info.units):
             problems = list(producers.all_problems())
-            for problem in problems:
-                print(f"whence: {plain(problem)}", file=sys.stderr)
+            for text in problems:
+                print(f"whence: {plain(text)}", file=sys.stderr)
             if problems:
                 return BROKEN_INPUT
-            print(
-                f"whence: {plain(options.file)}: no debug info, here or in a file that belongs to it", file=sys.stderr
-            )
+            print(f"whence: {plain(options.file)}: no debug info in the file or in a debug file", file=sys.stderr)
             return SOME_UNKNOWN
         if options.unit is None:
             lines = units_json(info) if options.json else units_text(info)
@@ -65,13 +63,15 @@ def run(options: Namespace) -> int:
             for skipped in view.problems:
                 print(f"whence: {plain(skipped)}", file=sys.stderr)
         else:
-            print(f"whence: unit {options.unit}: the units are 0 to {len(info.units) - 1}", file=sys.stderr)
+            print(
+                f"whence: unit {options.unit} does not exist: the units are 0 to {len(info.units) - 1}", file=sys.stderr
+            )
             return WRONG_USE
         while chunk := list(islice(lines, 4096)):
             producers.check()  # names are read from the file as they are printed
             print("\n".join(chunk))
-        for trouble in info.problems:
-            print(f"whence: {plain(trouble)}", file=sys.stderr)
+        for problem in info.problems:
+            print(f"whence: {plain(problem)}", file=sys.stderr)
     return ANSWERED
 
 
@@ -80,7 +80,7 @@ def language(unit: Unit) -> str:
 
 
 def kind(unit: Unit) -> str:
-    """The unit's type in a word. Before version 5 only what a skeleton says shows that it is one."""
+    """Return the type of a unit. Before DWARF 5, only its attributes show that it is a skeleton."""
     return "skeleton" if unit.dwo_name else KINDS.get(unit.kind, str(unit.kind))
 
 
@@ -131,7 +131,7 @@ def unit_json(view: UnitView) -> Iterator[str]:
     for scope in view.scopes():
         call = {"call_file": scope.call_file, "call_line": scope.call_line} if scope.depth else {}
         tag = "inlined_subroutine" if scope.depth else "subprogram"
-        found = {"tag": tag, "start": scope.start, "end": scope.end, "depth": scope.depth, "name": scope.name}
-        yield json.dumps(found | call)
+        fields = {"tag": tag, "start": scope.start, "end": scope.end, "depth": scope.depth, "name": scope.name}
+        yield json.dumps(fields | call)
     for row in view.rows():
         yield json.dumps({"vaddr": row.vaddr, "file": row.file, "line": row.line})

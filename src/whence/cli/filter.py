@@ -1,12 +1,13 @@
-"""`whence filter [FILE...]`: copies text to stdout, line by line as it comes, with the frames in it named."""
+"""`whence filter [FILE...]`: copy text to stdout, line by line, with names inserted into its frames."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from whence._base.files import write_all
 from whence._base.streams import complain
@@ -19,34 +20,48 @@ from whence.filter.places import Runtime
 from whence.locator.locator import Locator
 from whence.symbolize import Core, Process, ProcessView, Snapshot, Symbolizer
 
+if TYPE_CHECKING:
+    from whence.cli.parser import Parser
+
 BLOCK = 1 << 20
-STDOUT = "stdout"  # as messages call it
+STDOUT = "stdout"  # in messages
 
 
-def configure(parser: ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help='text to read ("-" or none: stdin)')
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--pid", type=int, metavar="PID", help="runtime addresses are of this process")
-    source.add_argument("--core", metavar="CORE", help="runtime addresses are of the process that left this core file")
-    source.add_argument("--snapshot", metavar="FILE", help="runtime addresses are of this snapshot's process")
+    source.add_argument("--pid", type=int, metavar="PID", help="take runtime addresses from this process")
+    source.add_argument("--core", metavar="CORE", help="take runtime addresses from this core dump")
+    source.add_argument("--snapshot", metavar="FILE", help="take runtime addresses from this snapshot")
     parser.add_argument(
         "--style",
         type=Style,
         choices=list(Style),
         default=Style.SAME,
-        help="as the log's own tools write names (the default), as llvm-symbolizer -p does, or as JSON",
+        help="write names as the log's own tools do (the default), as llvm-symbolizer -p, or as JSON",
     )
     parser.add_argument(
-        "--json", dest="style", action="store_const", const=Style.JSON, default=Style.SAME, help="same as --style json"
+        "--json",
+        dest="style",
+        action="store_const",
+        const=Style.JSON,
+        default=Style.SAME,
+        help="short for --style json",
     )
-    parser.add_argument("--all", action="store_true", help="name every address 0x... that stands by itself")
-    parser.add_argument("--links", action="store_true", help="make files hyperlinks of the terminal (OSC 8)")
+    parser.add_argument("--all", action="store_true", help="name every isolated 0x...")
+    parser.add_argument("--links", action="store_true", help="make files terminal hyperlinks (OSC 8)")
     add_name_options(parser)
     add_locator_options(parser)
+    parser.examples(
+        "./app 2>&1 | whence filter",
+        "whence filter crash.log --binary app",
+        "whence filter oops.txt --binary vmlinux",
+        "whence filter app.log --snapshot app.snapshot",
+    )
 
 
 def run(options: Namespace) -> int:
-    """0; 3 when a file can't be read (the others are copied)."""
+    """Filter all files. Return 3 if a file cannot be read; the others are copied."""
     status = ANSWERED
     with ExitStack() as stack:
         locator = stack.enter_context(locator_of(options, columns=options.style != Style.SAME))
@@ -70,7 +85,7 @@ def run(options: Namespace) -> int:
             except BrokenPipeError:
                 raise
             except OSError as error:
-                if error.filename == STDOUT:  # not a fault of this file, nor of the next
+                if error.filename == STDOUT:
                     raise
                 complain(f"{path}: {error.strerror or error}")
                 status = BROKEN_INPUT
@@ -79,12 +94,12 @@ def run(options: Namespace) -> int:
 
 
 def runtime_of(options: Namespace, locator: Locator, stack: ExitStack) -> Runtime | None:
-    """What answers for runtime addresses; None when nothing was given."""
+    """Return the lookup of runtime addresses, None if no process was given."""
     process: ProcessView
     symbolizer = stack.enter_context(Symbolizer(locator=locator))
     if options.pid is not None:
         process = Process(options.pid, resolver=symbolizer.resolver)
-        executable_mappings(process)  # no process, no right: an error with a remedy
+        executable_mappings(process)  # raises an error with a remedy
     elif options.core:
         process = Core(options.core, sysroot=options.sysroot)
     elif options.snapshot:
@@ -95,17 +110,17 @@ def runtime_of(options: Namespace, locator: Locator, stack: ExitStack) -> Runtim
 
 
 def kernel_offsets(descriptor: int) -> list[int]:
-    """Where the kernels of a log were loaded: of a regular file only, which is read once for it from where it is."""
+    """Return the kernel offsets in a log that is a regular file, which is read twice."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return []
     start = os.lseek(descriptor, 0, os.SEEK_CUR)
-    found = kernel_offsets_in(iter(lambda: os.read(descriptor, BLOCK), b""))
+    offsets = kernel_offsets_in(iter(lambda: os.read(descriptor, BLOCK), b""))
     os.lseek(descriptor, start, os.SEEK_SET)
-    return found
+    return offsets
 
 
 def copy(log: LogFilter, descriptor: int) -> None:
-    """Filter what comes from one descriptor to stdout, each block as soon as it has come."""
+    """Filter a file descriptor to stdout, block by block."""
     sys.stdout.flush()
     while block := os.read(descriptor, BLOCK):
         write(log.feed(block))
@@ -113,7 +128,7 @@ def copy(log: LogFilter, descriptor: int) -> None:
 
 
 def write(text: bytes) -> None:
-    """Write to stdout. Raises OSError whose `filename` is STDOUT."""
+    """Write to stdout. The filename of an OSError is STDOUT."""
     try:
         write_all(sys.stdout.fileno(), text)
     except OSError as error:
@@ -122,7 +137,7 @@ def write(text: bytes) -> None:
 
 
 def report_reasons(places: Places) -> None:
-    """On stderr, each reason once for a file, with what may help."""
+    """Print each reason and its remedy once per file on stderr."""
     for (reason, module), count in places.reasons.items():
         where = f" in {plain(module)}" if module else ""
         print(f"whence: {count} x {reason.word}{where}: {reason.remedy}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Goroutines as Go's own traceback prints them, equal ones as one, and as JSON."""
+"""Print goroutines as Go's traceback does, equal ones once, and as JSON."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NUMBERS_SHOWN = 10  # of goroutines that are one group
 
 
 def add_goroutine_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--goroutines", action="store_true", help="all goroutines of a Go program instead of threads")
+    parser.add_argument("--goroutines", action="store_true", help="print all goroutines of a Go program")
     parser.add_argument(
-        "--system", action="store_true", help="with --goroutines: the runtime's own goroutines and functions, too"
+        "--system", action="store_true", help="with --goroutines: include the runtime's own goroutines and functions"
     )
 
 
 def check_goroutine_options(options: Namespace) -> None:
-    """Raise WrongUse for options that have no meaning with --goroutines, or none without it."""
+    """Raise WrongUse for options that do not fit --goroutines."""
     if options.system and not options.goroutines:
         raise WrongUse("--system needs --goroutines")
     given = {
@@ -43,48 +43,48 @@ def check_goroutine_options(options: Namespace) -> None:
         raise WrongUse(f"--goroutines can't be used with {', '.join(wrong)}: it lists goroutines, not threads")
 
 
-def show_goroutines(about: About, found: NamedGoroutines, *, as_json: bool, system: bool, is_live: bool) -> int:
-    """Print them, problems on stderr; returns the exit code: whether all of them were read to their ends."""
-    shown = found.shown(system=system)
+def show_goroutines(about: About, goroutines: NamedGoroutines, *, as_json: bool, system: bool, is_live: bool) -> int:
+    """Print goroutines, and problems on stderr. Return the exit code: 0 if all stacks are complete."""
+    shown = goroutines.shown(system=system)
     if as_json:
-        for one in shown:
-            print(json.dumps({**goroutine_object(one), "go": found.version, "process": about.as_object()}))
+        for goroutine in shown:
+            print(json.dumps({**goroutine_object(goroutine), "go": goroutines.version, "process": about.as_object()}))
     else:
-        print(f"{about}, {plain(found.version)}" if found.version else about)
+        print(f"{about}, {plain(goroutines.version)}" if goroutines.version else about)
         now = monotonic_ns() if is_live else 0
         groups: dict[tuple[object, ...], list[Goroutine]] = {}
-        for one in shown:
-            key = state_words(one, now), one.calls, one.created_by, one.end
-            groups.setdefault(key, []).append(one)
+        for goroutine in shown:
+            key = state_words(goroutine, now), goroutine.calls, goroutine.created_by, goroutine.end
+            groups.setdefault(key, []).append(goroutine)
         for group in groups.values():
             print("\n" + "\n".join(group_lines(group, now)))
-    for problem in found.problems:
+    for problem in goroutines.problems:
         print(f"whence: {plain(problem)}", file=sys.stderr)
-    whole = bool(shown) and not found.problems and all(one.end is End.COMPLETE for one in shown)
-    return ANSWERED if whole else SOME_UNKNOWN
+    complete = all(goroutine.end is End.COMPLETE for goroutine in shown)
+    return ANSWERED if shown and complete and not goroutines.problems else SOME_UNKNOWN
 
 
-def state_words(one: Goroutine, now: int) -> str:
-    """What stands in the brackets of Go's traceback; `now` is 0 where it is not known, as of a core."""
-    minutes = (now - one.wait_since) // MINUTE if now and one.wait_since else 0
+def state_words(goroutine: Goroutine, now: int) -> str:
+    """Return the text in brackets of Go's traceback. `now` is 0 if unknown, as for a core."""
+    minutes = (now - goroutine.wait_since) // MINUTE if now and goroutine.wait_since else 0
     waiting = f", {minutes} minutes" if minutes >= 1 else ""
-    return one.state + waiting + (", locked to thread" if one.is_locked else "")
+    return goroutine.state + waiting + (", locked to thread" if goroutine.is_locked else "")
 
 
 def group_lines(group: list[Goroutine], now: int) -> list[str]:
-    """Goroutines that are equal but for their numbers."""
+    """Return the lines of goroutines that differ only in their numbers."""
     first = group[0]
     state = state_words(first, now)
     if len(group) == 1:
         lines = [f"goroutine {first.goid} [{state}]:"]
     else:
-        numbers = ", ".join(str(one.goid) for one in group[:NUMBERS_SHOWN])
+        numbers = ", ".join(str(goroutine.goid) for goroutine in group[:NUMBERS_SHOWN])
         more = ", ..." if len(group) > NUMBERS_SHOWN else ""
         lines = [f"{len(group):,} goroutines [{state}]: {numbers}{more}"]
     for call in first.calls:
         lines += [f"{printed(call)}(...)", f"\t{plain(call.file)}:{call.line}"]
     if first.created_by is not None:
-        parents = {one.parent for one in group}
+        parents = {goroutine.parent for goroutine in group}
         parent = f" in goroutine {first.parent}" if first.parent and len(parents) == 1 else ""
         lines += [
             f"created by {printed(first.created_by)}{parent}",
@@ -97,25 +97,28 @@ def group_lines(group: list[Goroutine], now: int) -> list[str]:
 
 
 def printed(call: Frame) -> str:
-    """A function's name as Go prints it: without type arguments."""
+    """Return a function's name as Go prints it, without type arguments."""
     before, bracket, rest = call.function.partition("[")
     return plain(f"{before}[...]{rest.rpartition(']')[2]}" if bracket and "]" in rest else call.function)
 
 
-def goroutine_object(one: Goroutine) -> dict[str, object]:
-    """A goroutine as JSON has it; `frames` are all, each with whether Go's traceback shows it."""
-    shown = {id(call) for call in one.calls}
+def goroutine_object(goroutine: Goroutine) -> dict[str, object]:
+    """Return a goroutine as a JSON object. `frames` has all frames, each with whether Go's traceback shows it."""
+    shown = {id(call) for call in goroutine.calls}
     frames: list[dict[str, object]] = []
-    for frame in one.frames:
-        place = as_object(frame.place)
-        functions = place.pop("frames")
+    for frame in goroutine.frames:
+        location = as_object(frame.place)
+        functions = location.pop("frames")
         assert isinstance(functions, list)
         for function, call in zip(functions, frame.place.frames, strict=True):
             head = {"found_by": str(frame.found_by), "sp": hex(frame.sp), "shown": id(call) in shown}
-            frames.append({**function, **place, **head})
-    made = one.created_by
+            frames.append({**function, **location, **head})
+    creator = goroutine.created_by
     return {
-        "goroutine": one.goid, "state": one.state, "locked_to_thread": one.is_locked, "system": one.is_system,
-        "created_by": None if made is None else {"function": made.function, "file": made.file, "line": made.line},
-        "created_in": one.parent, "frames": frames, "end": str(one.end), "detail": one.detail,
+        "goroutine": goroutine.goid, "state": goroutine.state, "locked_to_thread": goroutine.is_locked,
+        "system": goroutine.is_system,
+        "created_by": None if creator is None else {
+            "function": creator.function, "file": creator.file, "line": creator.line,
+        },
+        "created_in": goroutine.parent, "frames": frames, "end": str(goroutine.end), "detail": goroutine.detail,
     }  # fmt: skip

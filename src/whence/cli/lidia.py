@@ -1,4 +1,4 @@
-"""`whence lidia create|info|verify|dump`: archives made and inspected."""
+"""`whence lidia create|info|verify|dump`: create and inspect archives."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from whence.lidia.compressed import codec_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from collections.abc import Callable
     from typing import Any
 
     from whence.archive.create import Created
+    from whence.cli.parser import Parser
     from whence.lidia import Range
     from whence.lidia.results import SourceColumns
     from whence.locate.debug_files import DebugFiles
@@ -40,7 +41,7 @@ CREATE_DEFAULTS: dict[str, object] = {
 
 
 def without_argparse(words: list[str]) -> dict[str, object] | None:
-    """The options of `create BINARY` and `create BINARY -o OUT`; None for other words."""
+    """Return the options of `create BINARY` and `create BINARY -o OUT`; None for other words."""
     match words:
         case ["create", file, "-o", output] if not (file.startswith("-") or output.startswith("-")):
             return {**CREATE_DEFAULTS, "file": file, "output": output}
@@ -49,10 +50,10 @@ def without_argparse(words: list[str]) -> dict[str, object] | None:
     return None
 
 
-def configure(parser: ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="create|info|verify|dump", required=True)
     alike: dict[str, Any] = {"allow_abbrev": False, "formatter_class": parser.formatter_class}
-    create = actions.add_parser("create", help="archive an ELF file", **alike)
+    create = actions.add_parser("create", help="create an archive of an ELF file", **alike)
     create.add_argument("file", metavar="BINARY", help="the ELF file")
     create.add_argument(
         "-o",
@@ -60,43 +61,49 @@ def configure(parser: ArgumentParser) -> None:
         metavar="OUT",
         help="default: BINARY's name + .lidia in the current folder; compressed if it ends in .gz or .zst",
     )
-    create.add_argument("--no-lines", action="store_true", help="leave line numbers out")
-    create.add_argument(
-        "--columns", action="store_true", help="keep columns and discriminators, too (8 to 28 %% more bytes)"
-    )
-    create.add_argument("--no-files", action="store_true", help="leave file names out")
-    create.add_argument("--no-dwarf", action="store_true", help="leave DWARF unread")
-    create.add_argument("--no-symtab", action="store_true", help="leave symbol tables unread")
-    create.add_argument("--no-gopclntab", action="store_true", help="leave Go's own tables unread")
+    create.add_argument("--no-lines", action="store_true", help="omit line numbers")
+    create.add_argument("--columns", action="store_true", help="include columns and discriminators (8 to 28 %% larger)")
+    create.add_argument("--no-files", action="store_true", help="omit file names")
+    create.add_argument("--no-dwarf", action="store_true", help="do not read DWARF")
+    create.add_argument("--no-symtab", action="store_true", help="do not read symbol tables")
+    create.add_argument("--no-gopclntab", action="store_true", help="do not read Go's function table")
     create.add_argument(
         "--compat",
         choices=("go",),
-        help="the very bytes the Go package writes: functions of symbol tables and Go's own, no files or lines. They "
-        "differ for programs that Go 1.26 or later linked externally (cgo): there the Go package takes the wrong start "
-        "of the text and shifts every Go function; the addresses written here are right",
+        help="write exactly what the Go package writes: functions of symbol tables and Go's table, no files or lines "
+        "(except for programs that Go 1.26 or later linked externally, for which the Go package shifts every function)",
     )
     create.add_argument(
         "--strings",
         choices=("length", "nul"),
         default="length",
-        help="how strings are delimited (default: length); the Go package, and so Pyroscope, can't read nul",
+        help="delimit strings by length (the default) or NUL, which the Go package and Pyroscope cannot read",
     )
     create.add_argument(
-        "--unwind", action="store_true", help="keep what unwinds the code, too: stacks of cores need no binary then"
+        "--unwind", action="store_true", help="include unwind tables, so that cores can be unwound without the binary"
     )
-    create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
-    add_json_option(create, "what went in, as one JSON object")
+    create.add_argument("--demangle", action="store_true", help="store demangled names instead of linkage names")
+    add_json_option(create, "print a summary as one JSON object")
     add_locator_options(create)
-    for name, text in (("info", "header, sizes, build-id, producer, sources"), ("verify", "structure and checksums")):
+    for name, text in (
+        ("info", "print header, sizes, build-id, producer, sources"),
+        ("verify", "check structure and checksums"),
+    ):
         action = actions.add_parser(name, help=text, **alike)
         action.add_argument("archive", metavar="ARCHIVE", help="a .lidia file")
-        add_json_option(action, "one JSON object")
-    dump = actions.add_parser("dump", help="ranges with nesting, lines and call sites", **alike)
+        add_json_option(action, "print one JSON object")
+    dump = actions.add_parser("dump", help="print ranges with nesting, lines and call sites", **alike)
     dump.add_argument("archive", metavar="ARCHIVE", help="a .lidia file")
     dump.add_argument("start", metavar="START", nargs="?", type=address, help="first address, hex")
     dump.add_argument("end", metavar="END", nargs="?", type=address, help="end address (not included), hex")
     add_name_options(dump)
     add_json_option(dump)
+    parser.examples(
+        "whence lidia create app                        writes app.lidia",
+        "whence lidia create app -o app.lidia.gz --columns",
+        "whence lidia info app.lidia",
+        "whence lidia dump app.lidia 0x1170 0x1200",
+    )
 
 
 def run(options: Namespace) -> int:
@@ -111,10 +118,10 @@ def create(options: Namespace) -> int:
 
     output = options.output or os.path.basename(options.file) + ".lidia"
     if os.path.exists(output) and os.path.samefile(output, options.file):
-        print(f"whence lidia create: {plain(output)} is the binary itself", file=sys.stderr)
+        print(f"whence lidia create: {plain(output)} is the binary itself: give another -o", file=sys.stderr)
         return WRONG_USE
     if options.compat and (options.strings != "length" or options.demangle):
-        print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
+        print("whence lidia create: --compat go cannot be used with --strings or --demangle", file=sys.stderr)
         return WRONG_USE
     refuse_terminal(output, "an archive")
     share_heap()
@@ -127,7 +134,7 @@ def create(options: Namespace) -> int:
     status = ANSWERED
     if not created.written.ranges:
         status = BROKEN_INPUT if created.problems else SOME_UNKNOWN
-        print("whence: nothing in it names an address: no debug info, symbols or Go tables were found", file=sys.stderr)
+        print("whence: the file has no debug info, symbols or Go tables: the archive names no address", file=sys.stderr)
     counts = created.written
     input_size, output_size = os.stat(options.file).st_size, stored_size(output, counts.size)
     if options.json:
@@ -162,12 +169,12 @@ def create(options: Namespace) -> int:
 
 
 def stored_size(output: str, size: int) -> int:
-    """The bytes of an archive on disk, which are fewer if it is compressed."""
+    """Return the size of an archive on disk, compressed or not."""
     return os.stat(output).st_size if codec_named(output) and os.path.isfile(output) else size
 
 
 def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
-    """Archive an open file as the options ask for it."""
+    """Archive an open file."""
     if not needs_locator(elf, options):
         return create_with(default_debug_files(), elf, output, options)
     with locator_of(options) as locator:
@@ -175,7 +182,7 @@ def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
 
 
 def create_with(debug_files: DebugFiles, elf: ElfFile, output: str, options: Namespace) -> Created:
-    """Archive an open file as the options ask for it, completed by debug files."""
+    """Archive an open file with its debug files."""
     from whence.archive.create import create_from_elf
     from whence.cli.progress import Progress
 
@@ -274,7 +281,7 @@ def as_json(one: Range, readable: Callable[[str], str]) -> dict[str, object]:
 
 
 def columns_json(columns: SourceColumns | None) -> dict[str, object]:
-    """The columns of a range's line entries and of its call, where the archive has columns."""
+    """Return the columns of a range's line entries and call, if the archive has columns."""
     if columns is None:
         return {}
     return {
@@ -286,7 +293,7 @@ def columns_json(columns: SourceColumns | None) -> dict[str, object]:
 
 
 def print_range(one: Range, readable: Callable[[str], str], columns: SourceColumns | None) -> None:
-    """One range, indented by its depth (which is written down beyond MOST_INDENT), its line entries below it."""
+    """Print a range and its line entries, indented by depth up to MOST_INDENT."""
     deep = one.depth > MOST_INDENT
     indent = f"depth {one.depth} " if deep else "  " * one.depth
     call_column = f":{columns.call_column}" if columns is not None else ""
@@ -303,7 +310,7 @@ def print_range(one: Range, readable: Callable[[str], str], columns: SourceColum
 
 
 def as_text(value: object) -> str:
-    """As JSON; its package is imported when it is asked for."""
+    """Return a value as JSON text."""
     import json
 
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""`whence maps PID`: the executable mappings of a process, with the build-ids of the files behind them."""
+"""`whence maps PID`: the executable mappings of a process, with the build-ids of the mapped files."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from whence.symbolize import Process
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("pid", type=int, metavar="PID", help="a live process")
-    parser.add_argument("--all", action="store_true", help="every mapping, not only the executable ones")
+    parser.add_argument("--all", action="store_true", help="print every mapping, not only executable ones")
     add_json_option(parser)
 
 
 def run(options: Namespace) -> int:
     with Process(options.pid) as process:
         mappings = every(process) if options.all else executable_mappings(process)
-    nothing = f"process {options.pid} has no memory of its own: it ended, or is a part of the kernel"
+    nothing = f"process {options.pid} has no mappings: it has ended, or is a kernel thread"
     return show_mappings(mappings, options.json, nothing)
 
 
 def show_mappings(mappings: list[Mapping], as_json: bool, nothing: str) -> int:
-    """Print mappings, or on stderr that there is nothing; returns the exit code."""
+    """Print mappings, or `nothing` on stderr if there are none. Return the exit code."""
     for mapping in mappings:
         print(json.dumps(as_object(mapping)) if as_json else as_line(mapping))
     if not mappings:
@@ -39,27 +39,27 @@ def show_mappings(mappings: list[Mapping], as_json: bool, nothing: str) -> int:
 
 
 def every(process: Process) -> list[Mapping]:
-    """All mappings, with build-ids where there is a file. Raises ProcessLookupError, WhenceError."""
-    known = {mapping.start: mapping for mapping in executable_mappings(process)}
-    found = []
+    """Return all mappings, with build-ids of the mapped files. Raises ProcessLookupError, WhenceError."""
+    executable = {mapping.start: mapping for mapping in executable_mappings(process)}
+    mappings = []
     for mapping in maps.parse(maps.read(process.directory), process.directory, permissions=0).mappings:
-        same = known.get(mapping.start)
+        same = executable.get(mapping.start)
         if same is not None and same.end == mapping.end:
-            found.append(same)
+            mappings.append(same)
         else:
-            found.append(mapping._replace(build_id=process.build_id(mapping)))
-    return found
+            mappings.append(mapping._replace(build_id=process.build_id(mapping)))
+    return mappings
 
 
 def as_line(mapping: Mapping) -> str:
-    """start-end, permissions, offset, kind, build-id ("-" when there is none), path."""
+    """Return start-end, permissions, offset, kind, build-id ("-" if there is none) and path."""
     path = plain(mapping.path) + (DELETED_MARK if mapping.deleted else "")
     place = f"{mapping.start:012x}-{mapping.end:012x} {mapping.shown_permissions} {mapping.offset:08x}"
     return f"{place} {mapping.kind.value:9} {mapping.build_id or '-':40} {path}".rstrip()
 
 
 def as_object(mapping: Mapping) -> dict[str, object]:
-    """The fields as JSON has them; addresses in hex, because JSON readers round 64-bit numbers."""
+    """Return a mapping as a JSON object. Addresses are hex text, because JSON readers round 64-bit numbers."""
     return {
         "start": hex(mapping.start),
         "limit": hex(mapping.end),

@@ -1,13 +1,14 @@
-"""`whence pid PID [ADDRESS...]`: frames of runtime addresses of a process; without addresses, of every thread's pc.
+"""`whence pid PID [ADDRESS...]`: frames of runtime addresses; without addresses, of each thread's program counter.
 
-`--stop` stops the threads for a moment and prints their stacks. `--save-snapshot OUT` writes down the mappings instead,
-so that `whence addr --snapshot OUT` can answer later.
+`--stop` stops the threads for a moment and prints their stacks. `--every` takes a profile. `--save-snapshot OUT` stores
+the mappings, so that `whence addr --snapshot OUT` can name addresses later.
 """
 
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
 from whence._base.streams import complain
@@ -23,39 +24,48 @@ from whence.cli.profile_output import (
     refuse_binary_on_terminal,
     write_profile,
 )
-from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
+from whence.cli.stacks import About, add_stack_options, selected_tids, show_stacks
 from whence.procmap.reader import with_plain_errors
 from whence.procmap.threads import Thread
 from whence.symbolize import Process, Snapshot, Symbolizer
+
+if TYPE_CHECKING:
+    from whence.cli.parser import Parser
 
 INTERMIXED = True
 DEFAULT_EVERY = 0.01
 
 
-def configure(parser: ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument("pid", type=int, metavar="PID", help="a live process")
     parser.add_argument(
-        "addresses", nargs="*", default=[], metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin'
+        "addresses", nargs="*", default=[], metavar="ADDRESS", help='runtime addresses in hex; "-" reads stdin'
     )
-    parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
+    parser.add_argument("--return-addresses", action="store_true", help="addresses are return addresses")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
-    parser.add_argument("--stop", action="store_true", help="the stacks of all threads, stopped while they are copied")
+    parser.add_argument("--stop", action="store_true", help="stop the threads for a moment and print their stacks")
     add_stack_options(parser)
     add_goroutine_options(parser)
     parser.add_argument(
-        "--every", type=seconds, metavar="SECONDS", help="take a profile: sample the stacks this often (0.01)"
+        "--every", type=seconds, metavar="SECONDS", help="take a profile: interval between samples (0.01)"
     )
     parser.add_argument(
         "--for",
         dest="duration",
         type=seconds,
         metavar="SECONDS",
-        help="how long to sample (default: until the process ends)",
+        help="duration of the profile (default: until the process ends)",
     )
     add_profile_output(parser, "pprof")
     add_json_option(parser)
     add_name_options(parser)
     add_locator_options(parser)
+    parser.examples(
+        "whence pid 4711 --stop                                       the stack of every thread",
+        "whence pid 4711 0x55d0c0de1170                               name an address",
+        "whence pid 4711 --every 0.01 --for 10 --flamegraph cpu.html  a profile",
+        "whence pid 4711 --stop --goroutines",
+    )
 
 
 def run(options: Namespace) -> int:
@@ -70,14 +80,14 @@ def run(options: Namespace) -> int:
             raise WrongUse("--goroutines can't be used with --every or --for: a profile samples threads")
         return sample_profile(options)
     if options.output is not None or options.flamegraph or options.format or options.top is not None:
-        raise WrongUse("-o, --flamegraph, --format and --top are of a profile: it goes with --every or --for")
+        raise WrongUse("-o, --flamegraph, --format and --top need a profile: add --every or --for")
     if options.goroutines and not options.stop:
         raise WrongUse("--goroutines needs --stop: the threads are stopped while they are copied")
     with symbolizer_of(options) as symbolizer:
         process = Process(options.pid, resolver=symbolizer.resolver)
         if options.stop:
             return show_live_stacks(options, process, symbolizer)
-        executable_mappings(process)  # no process, no right: an error, rather than one reason an address
+        executable_mappings(process)  # raises one error instead of a reason for each address
         if options.save_snapshot:
             return save_snapshot(process.snapshot(), options.save_snapshot)
         if options.addresses:
@@ -87,34 +97,34 @@ def run(options: Namespace) -> int:
 
 
 def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolizer) -> int:
-    """Stop the threads, and print their stacks; returns the exit code."""
+    """Stop the threads and print their stacks. Return the exit code."""
     listed = with_plain_errors(process.pid, process.threads)
-    tids = tids_wanted("pid", options.thread, [thread.tid for thread in listed], f"process {process.pid}")
+    tids = selected_tids("pid", options.thread, [thread.tid for thread in listed], f"process {process.pid}")
     if tids == []:
         return WRONG_USE
     if options.goroutines:
         about = About.process(process.pid, process.directory)
-        found = process.goroutines(symbolizer, system=options.system)
-        return show_goroutines(about, found, as_json=options.json, system=options.system, is_live=True)
+        goroutines = process.goroutines(symbolizer, system=options.system)
+        return show_goroutines(about, goroutines, as_json=options.json, system=options.system, is_live=True)
     stacks = process.stacks(symbolizer, tids=tids, scan=options.scan)
     about = About.process(process.pid, process.directory)
     return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)
 
 
 def seconds(word: str) -> float:
-    """A time. Raises ValueError, which argparse words."""
-    found = float(word)
-    if not SHORTEST <= found < 1e9:
+    """Parse a time in seconds. argparse reports a ValueError."""
+    time = float(word)
+    if not SHORTEST <= time < 1e9:
         raise ValueError(word)
-    return found
+    return time
 
 
-seconds.__name__ = "time in seconds"  # as argparse calls it
+seconds.__name__ = "time in seconds"  # in argparse's messages
 SHORTEST = 0.0001
 
 
 def sample_profile(options: Namespace) -> int:
-    """Sample the threads' stacks, and write the profile; returns the exit code."""
+    """Sample the stacks and write the profile. Return the exit code."""
     from whence.profiles import Profile, sample
 
     format = format_asked(options) or "pprof"
@@ -134,7 +144,7 @@ def sample_profile(options: Namespace) -> int:
 
 
 def save_snapshot(snapshot: Snapshot, out: str) -> int:
-    """Write a snapshot's JSON to a file, or "-" for stdout; returns the exit code."""
+    """Write a snapshot as JSON to a file, or to stdout for "-". Return the exit code."""
     if out == "-":
         print(snapshot.to_json())
     else:
@@ -143,9 +153,9 @@ def save_snapshot(snapshot: Snapshot, out: str) -> int:
 
 
 def thread_places(symbolizer: Symbolizer, process: Process) -> list[ThreadPlace]:
-    """Where every thread of the process is."""
-    found = process.threads()
-    stopped = [thread for thread in found if thread.pc is not None]
+    """Return the location of every thread."""
+    threads = process.threads()
+    stopped = [thread for thread in threads if thread.pc is not None]
     answers = symbolizer.symbolize(process, [thread.pc or 0 for thread in stopped])
     answer_of = {thread.tid: answer for thread, answer in zip(stopped, answers, strict=True)}
     return [
@@ -153,14 +163,14 @@ def thread_places(symbolizer: Symbolizer, process: Process) -> list[ThreadPlace]
             {"tid": thread.tid, "name": thread.name, "state": thread.state, "syscall": thread.syscall},
             f"thread {thread.tid} {plain(thread.name)} ({thread.state})",
             answer_of.get(thread.tid),
-            unseen(thread),
+            why_unlocated(thread),
         )
-        for thread in found
+        for thread in threads
     ]
 
 
-def unseen(thread: Thread) -> str:
-    """Why a thread has no pc."""
+def why_unlocated(thread: Thread) -> str:
+    """Return why a thread has no program counter."""
     if thread.denied:
         return "permission-denied"
     if thread.has_ended:

@@ -1,11 +1,11 @@
-"""`whence profile IN...`: name the addresses of profiles; write, draw, judge, merge and compare them."""
+"""`whence profile IN...`: name the addresses of profiles; convert, draw, check, merge and compare them."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import SUPPRESS, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from whence.cli.progress import Progress
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from whence.cli.parser import Parser
     from whence.locator.locator import Locator
     from whence.profiles import Profile
     from whence.profiles.binaries import Binaries
@@ -35,57 +36,64 @@ if TYPE_CHECKING:
     from whence.profiles.naming import FileReport
 
 
-def configure(parser: ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument(
         "profiles",
         nargs="+",
         metavar="IN",
-        help='a profile of any format that is read; "-" is stdin. Of several, each is written into the folder OUT',
+        help='a profile of any format; "-" is stdin. Several are each written into the folder OUT',
     )
-    add_profile_output(parser, "as it came; text comes out as folded stacks")
-    parser.add_argument("--merge", action="store_true", help="make one profile of all, written to OUT")
-    parser.add_argument("--base", metavar="OLD", help="write what changed since the profile OLD, by function and file")
-    parser.add_argument("--normalize", action="store_true", help="with --base: as if both had as much of each type")
-    parser.add_argument("--times", action="store_true", help="keep when each sample was taken, as a label of its own")
-    parser.add_argument("--overwrite", action="store_true", help="name locations again that have names already")
+    add_profile_output(parser, "the input's format; folded stacks for text")
+    parser.add_argument("--merge", action="store_true", help="merge all profiles into one")
+    parser.add_argument("--base", metavar="OLD", help="write the difference from the profile OLD, by function and file")
+    parser.add_argument("--normalize", action="store_true", help="with --base: scale OLD so that both sums are equal")
+    parser.add_argument("--times", action="store_true", help="keep the time of each sample as a label")
+    parser.add_argument("--overwrite", action="store_true", help="also name locations that have names already")
     parser.add_argument(
-        "--coverage", action="store_true", help="print what got names for each binary, and what did not"
+        "--coverage", action="store_true", help="print for each binary what got names and why the rest did not"
     )
     add_json_option(parser, "print the coverage as JSON")
-    parser.add_argument("--fail-under", type=share, metavar="PERCENT", help="exit 1 when fewer frames have names")
+    parser.add_argument("--fail-under", type=share, metavar="PERCENT", help="exit with 1 if fewer frames have names")
     parser.epilog = (
-        "Exit codes: 0 done, also when some addresses have no names; 1 fewer have names than --fail-under asks; "
-        "2 wrong use; 3 an input that can't be read."
+        "exit codes: 0 done, even if some addresses have no names; 1 fewer names than --fail-under;\n"
+        "2 wrong use; 3 unreadable input"
     )
     add_name_options(parser)
     add_locator_options(parser)
-    more = parser.add_argument_group("names of code that is in no file")
+    more = parser.add_argument_group("names of generated code and the kernel")
     more.add_argument(
         "--perf-map",
         action="append",
         default=[],
         metavar="FILE",
-        help="a JIT compiler's list of names (default: /tmp/perf-PID.map of the processes in the profile)",
+        help="the perf map of a JIT compiler (default: /tmp/perf-PID.map of the processes in the profile)",
     )
     more.add_argument(
-        "--kallsyms", metavar="FILE", help="the kernel's names (default: /proc/kallsyms, if it is the same kernel)"
+        "--kallsyms", metavar="FILE", help="symbols of the kernel (default: /proc/kallsyms, if it is the same kernel)"
     )
     parser.add_argument("--quiet", action="store_true", help=SUPPRESS)
+    parser.examples(
+        "whence profile perf.data --top 20",
+        "whence profile cpu.pb.gz -o named.pb.gz --store /srv/symbols",
+        "whence profile perf.data --flamegraph cpu.html",
+        "whence profile new.pb.gz --base old.pb.gz --top 20",
+        "whence profile *.pb.gz -o named/",
+    )
 
 
 def share(word: str) -> float:
-    """A percentage. Raises ValueError, which argparse words."""
-    found = float(word.removesuffix("%"))
-    if not 0 <= found <= 100:
+    """Parse a percentage. argparse reports a ValueError."""
+    percent = float(word.removesuffix("%"))
+    if not 0 <= percent <= 100:
         raise ValueError(word)
-    return found
+    return percent
 
 
-share.__name__ = "percentage"  # as argparse calls it
+share.__name__ = "percentage"  # in argparse's messages
 
 
 def run(options: Namespace) -> int:
-    """0; 1 when fewer frames have names than --fail-under asks. Raises what the profiles' readers and writers do."""
+    """Run the command. Return 1 if fewer frames have names than --fail-under. Raises errors of readers and writers."""
     check_use(options)
     if not options.merge and (len(options.profiles) > 1 or os.path.isdir(options.output or "")):
         from whence.cli.profile_files import run_files
@@ -96,7 +104,7 @@ def run(options: Namespace) -> int:
 
     format = format_asked(options)
     title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
-    share_heap()  # each file takes memory while it is read
+    share_heap()  # threads reuse memory of files that were read
     profile = read_all(options)
     choose_type(profile, options.sample_type)
     format = format or formats.format_for(profile, options.output or "")
@@ -117,17 +125,17 @@ def run(options: Namespace) -> int:
 
 
 def check_use(options: Namespace) -> None:
-    """Raises WrongUse for options that make no sense together."""
+    """Raise WrongUse for options that cannot be combined."""
     if options.normalize and not options.base:
         raise WrongUse("--normalize compares two profiles: give the older one with --base")
     if options.base and len(options.profiles) > 1 and not options.merge:
-        raise WrongUse("--base takes one profile to compare, or --merge to make one of several")
+        raise WrongUse("--base compares one profile: give one, or merge several with --merge")
     if options.profiles.count("-") + (options.base == "-") > 1:
-        raise WrongUse("stdin holds one profile")
+        raise WrongUse('"-" can be given only once: stdin has one profile')
 
 
 def named(profile: Profile, options: Namespace) -> tuple[Profile, list[FileReport]]:
-    """Name a profile. Returns what is shown, the profile itself or what changed since --base, and what named it."""
+    """Name a profile. Return the profile to show (the difference with --base) and the files that named it."""
     from whence.profiles.binaries import Binaries
     from whence.profiles.naming import name
     from whence.profiles.symbol_lists import SymbolLists
@@ -149,7 +157,7 @@ def named(profile: Profile, options: Namespace) -> tuple[Profile, list[FileRepor
 
 
 def read_one(path: str, options: Namespace) -> Profile:
-    """The profile of a path, or of stdin; lines that were left out are reported."""
+    """Read the profile of a path or of stdin, and report skipped lines."""
     from whence.profiles import read
 
     if path == "-":
@@ -162,7 +170,7 @@ def read_one(path: str, options: Namespace) -> Profile:
 
 
 def read_all(options: Namespace) -> Profile:
-    """The profile that is asked for, or all of them as one."""
+    """Read the profile, or all of them merged."""
     from whence.profiles import merge
 
     if len(options.profiles) == 1:
@@ -172,18 +180,18 @@ def read_all(options: Namespace) -> Profile:
 
 
 def unwound(path: str, options: Namespace, locator: Locator) -> Profile:
-    """The profile of a path, its stacks whole: so that it needn't be kept beside the merged one until then."""
+    """Read the profile of a path and unwind its stacks, so that copied stacks are released before merging."""
     profile = read_one(path, options)
-    waiting, profile.unwinding = profile.unwinding, None
-    if waiting is not None:
+    unwinding, profile.unwinding = profile.unwinding, None
+    if unwinding is not None:
         notes = len(profile.notes)
-        waiting.unwind(profile, locator)
+        unwinding.unwind(profile, locator)
         report_notes(profile.notes[notes:], os.path.basename(path))
     return profile
 
 
 def compared(profile: Profile, options: Namespace, binaries: Binaries) -> Profile:
-    """What changed since the base, which is named by the same files."""
+    """Return the difference from the base, which is named with the same files."""
     from whence.profiles.naming import name
 
     base = read_one(options.base, options)
@@ -192,7 +200,7 @@ def compared(profile: Profile, options: Namespace, binaries: Binaries) -> Profil
 
 
 def print_report(report: Report, options: Namespace, stream: TextIO) -> None:
-    """Print the coverage where it is asked for: as JSON, else as a table, in colours on stdout."""
+    """Print the coverage if requested: as JSON, else as a table, in colors on stdout."""
     if options.json:
         import json
 
@@ -208,11 +216,11 @@ def print_report(report: Report, options: Namespace, stream: TextIO) -> None:
 
 
 def coloured(report: Report) -> str:
-    """The coverage, its percentages in colours: green for all, yellow where names are missing."""
+    """Return the coverage with colored percentages: green for 100, yellow for less."""
     from whence.cli import colour
 
-    def paint(found: re.Match[str]) -> str:
-        return colour.share(found[0], float(found[1]))
+    def paint(match: re.Match[str]) -> str:
+        return colour.share(match[0], float(match[1]))
 
     return re.sub(r"(?<![^ \n])(\d+\.\d) %(?=  | of the frames)", paint, str(report))
 
@@ -225,7 +233,7 @@ def standard_input(options: Namespace) -> Profile:
 
 
 def shown_on(progress: Progress) -> Callable[[str, int, int], None]:
-    """What reports to the progress which file is being asked, and how many are done."""
+    """Return a callback that shows the file being read and the number of files done."""
 
     def report(path: str, done: int, count: int) -> None:
         progress.what = f"naming {os.path.basename(path)}" if path else "naming"

@@ -1,8 +1,8 @@
-"""`whence profile A B C... -o DIR`: each profile named and written on its own, by processes that open a file once.
+"""`whence profile A B C... -o DIR`: name and write many profiles, with several processes that open each file once.
 
-A file that can't be read costs only itself. The first profile is named by this process; then copies of it, which have
-open what that one needed, share out the others. Where there is one core, or where a copy could not go on with what
-other threads began, this process names them all. Files that name profiles stay open for the next one, up to a bound.
+A broken profile affects only itself. This process names the first profile; forked copies, which inherit its open files,
+share the rest. If there is one core or forking is unsafe, this process names all. Files stay open for the next profile,
+up to a limit.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from whence.profiles.formats import registry as formats
 from whence.profiles.naming import FileReport, name
 from whence.profiles.symbol_lists import SymbolLists
 
-OPEN_BYTES = 1 << 30  # what open files may take from one profile to the next, in all processes together
+OPEN_BYTES = 1 << 30  # kept open between profiles, in all processes together
 OPEN_FILES = 2_000
-WRITERS = 2  # threads that write: most of the time they wait for the disk
+WRITERS = 2  # threads, which mostly wait for the disk
 WRITTEN_AT_ONCE = 4  # profiles
-OPEN_PIPES = ("/dev/fd/", "/proc/")  # what a shell makes of <(...)
-FEWEST = 8  # profiles that are worth a process
+OPEN_PIPES = ("/dev/fd/", "/proc/")  # of <(...) in a shell
+FEWEST = 8  # profiles per process
 MOST_PROCESSES = 16
-LONGEST = 1 << 30  # bytes of a message with an outcome
-THREAD_SECONDS = 0.2  # that other threads have to end before processes are made
-STOP_SECONDS = 0.5  # that processes have to end when this one does
-LOOK_SECONDS = 0.005  # between two looks
+LONGEST = 1 << 30  # bytes of a message
+THREAD_SECONDS = 0.2  # for other threads to end before forking
+STOP_SECONDS = 0.5  # for processes to end
+LOOK_SECONDS = 0.005  # between two checks
 
 
 class Outcome(NamedTuple):
-    """What became of a profile: what is printed on stdout and stderr, and how it counts for the exit code."""
+    """The result for a profile: its text for stdout and stderr, and its effect on the exit code."""
 
     output: str
     errors: str
@@ -64,13 +64,13 @@ class Outcome(NamedTuple):
 
 
 def run_files(options: Namespace) -> int:
-    """Name and write every profile. Returns the exit code: the worst of all files."""
+    """Name and write every profile. Return the worst exit code of all files."""
     folder = options.output
     if folder is None and not (reports(options) or options.flamegraph):
-        raise WrongUse("of several profiles, -o is the folder they are written to; --merge makes one of them")
+        raise WrongUse("several profiles need -o FOLDER, or --merge to make one of them")
     if folder == "-" or (folder is not None and os.path.exists(folder) and not os.path.isdir(folder)):
-        raise WrongUse(f"{folder} is no folder: of several profiles, -o is the folder they are written to")
-    options.output = None  # its ending says nothing
+        raise WrongUse(f"{folder}: not a folder: several profiles are written to the folder of -o")
+    options.output = None  # a folder has no format
     paths = options.profiles
     done = broken = under = 0
     began = time.monotonic()
@@ -90,22 +90,22 @@ def run_files(options: Namespace) -> int:
             sys.stdout.flush()
             sys.stderr.write(outcome.errors)
     if not options.json:
-        left = f", {broken:,} of them could not be read or written" if broken else ""
-        print(f"whence profile: {done:,} files{left}, {time.monotonic() - began:.1f} s", file=sys.stderr)
+        failed = f", {broken:,} of them failed" if broken else ""
+        print(f"whence profile: {done:,} files{failed}, {time.monotonic() - began:.1f} s", file=sys.stderr)
     return BROKEN_INPUT if broken else SOME_UNKNOWN if under else ANSWERED
 
 
-def outcomes(namer: FilesNamer, paths: Sequence[str], most: int) -> Iterator[Outcome]:
-    """What became of each profile, in order. At most so many processes name them."""
+def outcomes(namer: FilesNamer, paths: Sequence[str], limit: int) -> Iterator[Outcome]:
+    """Yield the outcome of each profile, in order, from at most `limit` processes."""
     yield from namer.outcomes(paths[:1])
     rest = paths[1:]
-    count = min(most, MOST_PROCESSES, len(rest) // FEWEST)
+    count = min(limit, MOST_PROCESSES, len(rest) // FEWEST)
     if count < 2 or not can_fork():
         yield from namer.outcomes(rest)
         return
-    namer.binaries.locator.close()  # a connection serves one process
+    namer.binaries.locator.close()  # connections cannot be shared by processes
     namer.open_bytes //= count
-    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited: how processes end would be lost
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited; exit codes of children would be lost
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     workers: list[ProfileProcess] = []
     try:
@@ -198,22 +198,22 @@ def stop(workers: Sequence[ProfileProcess]) -> str:
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
-def names_apart(paths: list[str]) -> dict[str, str]:
-    """What each file is called in the folder: its name; where some have the same, with the folders that differ.
+def output_names(paths: list[str]) -> dict[str, str]:
+    """Return the name of each file in the folder: its own, or with the differing folders if names are equal.
 
-    >>> names_apart(["a/x.pb", "b/x.pb"]), names_apart(["a/x.pb", "b/y.pb"])
+    >>> output_names(["a/x.pb", "b/x.pb"]), output_names(["a/x.pb", "b/y.pb"])
     ({'a/x.pb': 'a/x.pb', 'b/x.pb': 'b/x.pb'}, {'a/x.pb': 'x.pb', 'b/y.pb': 'y.pb'})
     """
     names = {path: os.path.basename(path) for path in paths}
     if len({*names.values()}) == len(names):
-        return {path: "stdin" if path == "-" else one for path, one in names.items()}
-    whole = {path: os.path.realpath(path) for path in names}
-    top = os.path.commonpath([os.path.dirname(one) for one in whole.values()])
-    return {path: os.path.relpath(one, top) for path, one in whole.items()}
+        return {path: "stdin" if path == "-" else name for path, name in names.items()}
+    absolute = {path: os.path.realpath(path) for path in names}
+    top = os.path.commonpath([os.path.dirname(path) for path in absolute.values()])
+    return {path: os.path.relpath(full, top) for path, full in absolute.items()}
 
 
 def read_path(path: str) -> Profile:
-    """The profile of a path. A pipe that lies in a folder is refused: nobody may ever write to it."""
+    """Read the profile of a path. A FIFO in a folder is refused, because it might never be written to."""
     if path == "-":
         return read(sys.stdin.buffer.read())
     if not path.startswith(OPEN_PIPES):
@@ -226,17 +226,17 @@ def read_path(path: str) -> Profile:
 
 
 class FilesNamer:
-    """Names profiles one after the other, and has them written meanwhile."""
+    """Names profiles one after the other while earlier ones are written."""
 
     def __init__(self, options: Namespace, folder: str | None, binaries: Binaries) -> None:
         self.options, self.folder, self.binaries = options, folder, binaries
         self.format = format_asked(options)
-        self.places = names_apart(options.profiles)
+        self.names = output_names(options.profiles)
         self.open_bytes = OPEN_BYTES
-        self.at_once = WRITTEN_AT_ONCE  # profiles that may wait to be written while the next one is named
+        self.at_once = WRITTEN_AT_ONCE  # profiles being written while the next is named
 
     def outcomes(self, paths: Sequence[str]) -> Iterator[Outcome]:
-        """What became of each, in order."""
+        """Yield the outcome of each, in order."""
         waiting: deque[ProfileJob] = deque()
         with ThreadPoolExecutor(WRITERS) as writers:
             for path in paths:
@@ -250,31 +250,31 @@ class FilesNamer:
                 yield waiting.popleft().outcome()
 
     def lost(self, path: str, how: str) -> Outcome:
-        """The outcome of a profile whose process ended so."""
+        """Return the outcome of a profile whose process ended."""
         job = self._job(path)
         job.error = OSError(f"{path}: the process for it {how}")
         return job.outcome()
 
     def _job(self, path: str) -> ProfileJob:
-        return ProfileJob(path, self.places[path], self.options, self.format, self.folder)
+        return ProfileJob(path, self.names[path], self.options, self.format, self.folder)
 
 
 class ProfileJob:
-    """One profile on its way through: what became of it."""
+    """A profile that is read, named and written."""
 
-    def __init__(self, path: str, place: str, options: Namespace, format: str, folder: str | None) -> None:
-        self.path, self.place, self.options, self.format, self.folder = path, place, options, format, folder
+    def __init__(self, path: str, name: str, options: Namespace, format: str, folder: str | None) -> None:
+        self.path, self.name, self.options, self.format, self.folder = path, name, options, format, folder
         self._writes: list[Future[None]] = []
         self.output = ""
         self.seconds = 0.0
         self.error: WhenceError | OSError | MemoryError | None = None
         self.report: Report | None = None
         self.files: list[FileReport] = []
-        self.notes: list[str] = []  # what its reader has to say of it
-        self.under = False  # fewer frames have names than --fail-under asks
+        self.notes: list[str] = []  # of the reader
+        self.under = False  # fewer frames have names than --fail-under
 
     def take(self, binaries: Binaries, writers: ThreadPoolExecutor) -> None:
-        """Read the profile, name it and have it written; what fails is kept as `error`."""
+        """Read and name the profile, and start writing it. Failures are stored in `error`."""
         began = time.monotonic()
         try:
             profile = read_path(self.path)
@@ -290,7 +290,7 @@ class ProfileJob:
         self.seconds = time.monotonic() - began
 
     def outcome(self) -> Outcome:
-        """What became of the profile, when its files are written."""
+        """Wait until the files are written, and return the outcome."""
         began = time.monotonic()
         for write in self._writes:
             try:
@@ -306,45 +306,45 @@ class ProfileJob:
     def _write(self, profile: Profile, writers: ThreadPoolExecutor) -> None:
         options = self.options
         if self.folder is not None:
-            format = self.format or formats.format_for(profile, self.place)
-            self.output = os.path.join(self.folder, formats.renamed(self.place, format))
+            format = self.format or formats.format_for(profile, self.name)
+            self.output = os.path.join(self.folder, formats.renamed(self.name, format))
             self._put(profile, self.output, format, writers)
         if options.flamegraph:
-            page = os.path.join(options.flamegraph, formats.renamed(self.place, formats.PAGE))
+            page = os.path.join(options.flamegraph, formats.renamed(self.name, formats.PAGE))
             self._put(profile, page, formats.PAGE, writers)
 
     def _put(self, profile: Profile, path: str, format: str, writers: ThreadPoolExecutor) -> None:
         if os.path.exists(path) and os.path.exists(self.path) and os.path.samefile(path, self.path):
             raise WrongUse(f"{path} is the profile itself: give another folder")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        title = os.path.basename(self.place)
+        title = os.path.basename(self.name)
         data = formats.to_bytes(profile, format, title, rows=self.options.top, sort=self.options.sort)
         data = formats.packed(data, format, path)
         try:
             self._writes.append(writers.submit(formats.save, path, data))
-        except RuntimeError:  # the system refuses a thread
+        except RuntimeError:  # no thread could be started
             formats.save(path, data)
 
     def _judge(self, profile: Profile) -> None:
-        """Keep the coverage, where it is asked for."""
+        """Compute the coverage if it is requested."""
         options = self.options
         if options.coverage or options.fail_under is not None:
             self.report = Report(profile, self.files)
-            _ = self.report.rows  # which weigh the samples, as long as there are some
+            _ = self.report.rows  # computed while the samples are in memory
 
     def as_json(self) -> dict[str, object]:
-        """The line of JSON: locations that have names and that have none, and why most of those have none."""
-        named = sum(one.named for one in self.files)
+        """Return the JSON object: numbers of locations with and without names, and the main reason."""
+        named = sum(file.named for file in self.files)
         missing: Counter[str] = Counter()
-        for one in self.files:
-            for why, count in one.missing.items():
+        for file in self.files:
+            for why, count in file.missing.items():
                 missing[str(why)] += count
         most = next((why for why, _ in missing.most_common(1)), "")
         return {
             "file": self.path,
             "output": "" if self.error is not None else self.output,
             "named": named,
-            "unnamed": sum(one.locations for one in self.files) - named,
+            "unnamed": sum(file.locations for file in self.files) - named,
             "seconds": round(self.seconds, 4),
             "reason": most if self.error is None else message_of(self.error),
             "notes": self.notes,
@@ -352,7 +352,7 @@ class ProfileJob:
         }
 
     def _show(self, output: io.StringIO, errors: io.StringIO) -> None:
-        """Print a line of JSON; or what went wrong, and the coverage that was asked for."""
+        """Print the JSON object, or the error and the coverage."""
         if self.options.json:
             print(json.dumps(self.as_json()), file=output)
         else:

@@ -1,4 +1,4 @@
-"""Where a profile goes: options, formats and files of the commands that write one."""
+"""Output options, formats and files of the commands that write a profile."""
 
 from __future__ import annotations
 
@@ -17,75 +17,75 @@ if TYPE_CHECKING:
 
 
 def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
-    """-o, --format, --sample-type and --flamegraph; `otherwise` says what is written where no ending says it."""
+    """Add -o, --format, --sample-type, --top and --flamegraph. `otherwise` names the default format."""
     from whence.profiles.formats.registry import WRITTEN
 
-    parser.add_argument("-o", "--output", metavar="OUT", help='where the profile goes; "-" is stdout')
-    parser.add_argument("--format", choices=WRITTEN, help=f"what to write (default: by OUT's ending, else {otherwise})")
+    parser.add_argument("-o", "--output", metavar="OUT", help='the profile to write; "-" is stdout')
+    parser.add_argument("--format", choices=WRITTEN, help=f"output format (default: by OUT's ending, else {otherwise})")
     parser.add_argument(
         "--sample-type",
         metavar="TYPE",
-        help="which of the profile's values folded stacks have, and other forms show first (default: the profile says)",
+        help="value of folded stacks and tables, shown first in other formats (default: the profile's own)",
     )
     parser.add_argument(
-        "--top", type=rows, metavar="N", help="the N functions that have most, as a table (0: all; --format top has 30)"
+        "--top", type=rows, metavar="N", help="print a table of the N most expensive functions (0: all)"
     )
     parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the table (self)")
-    parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph, one file that needs nothing else")
+    parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph: one file that needs no network")
 
 
 def rows(word: str) -> int:
-    """A number of rows. Raises ValueError, which argparse words."""
+    """Parse a number of rows. argparse reports a ValueError."""
     number = int(word)
     if number < 0:
         raise ValueError(word)
     return number
 
 
-rows.__name__ = "number of functions"  # as argparse calls it
+rows.__name__ = "number of functions"  # in argparse's messages
 
 
 def format_asked(options: Namespace) -> str:
-    """The format that --format or OUT's ending asks for; "" where neither does. Raises WrongUse."""
+    """Return the format of --format or of OUT's ending, "" if neither decides. Raises WrongUse."""
     from whence.profiles.formats.registry import ENDINGS, PAGE_ENDINGS
 
     if (options.output or "").endswith(tuple(ending for ending, _ in PAGE_ENDINGS)):
         raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
     by_ending(options.flamegraph or "", PAGE_ENDINGS, "a page")
     if options.top is not None and options.format not in (None, "top"):
-        raise WrongUse(f"--top prints a table: it goes with --format top, not with {options.format}")
+        raise WrongUse(f"--top prints a table and cannot be used with --format {options.format}")
     if options.format or options.top is not None:
-        asked: str = options.format or "top"
+        format: str = options.format or "top"
     else:
-        asked = by_ending(options.output or "", ENDINGS, "a profile", "; or give --format")
-    if asked == "arrow":
+        format = by_ending(options.output or "", ENDINGS, "a profile", "; or give --format")
+    if format == "arrow":
         from importlib.util import find_spec
 
         if find_spec("pyarrow") is None:
             raise WrongUse("--format arrow needs pyarrow, which is not installed: pip install 'whence[arrow]'")
-    return asked
+    return format
 
 
 def refuse_binary_on_terminal(options: Namespace, format: str, profile: ProfileData) -> None:
-    """Raise WrongUse where what is no text would go to a terminal."""
+    """Raise WrongUse if binary output would be written to a terminal."""
     from whence.profiles.formats.registry import is_binary
 
     if options.output is not None and is_binary(profile, format, options.output):
         refuse_terminal(options.output, f"{'an' if format[0] in 'ao' else 'a'} {format} profile")
 
 
-def choose_type(profile: ProfileData, wanted: str | None) -> None:
-    """Show the sample type of a name first. Raises WrongUse where the profile has none of the name."""
-    if wanted is None:
+def choose_type(profile: ProfileData, name: str | None) -> None:
+    """Make a sample type the default. Raises WrongUse if the profile does not have it."""
+    if name is None:
         return
-    names = [one.type for one in profile.sample_types]
-    if wanted not in names:
-        raise WrongUse(f"--sample-type: the profile has {', '.join(map(plain, names)) or 'none'}, not {plain(wanted)}")
-    profile.default_type = names.index(wanted)
+    names = [kind.type for kind in profile.sample_types]
+    if name not in names:
+        raise WrongUse(f"--sample-type: the profile has {', '.join(map(plain, names)) or 'none'}, not {plain(name)}")
+    profile.default_type = names.index(name)
 
 
 def write_profile(profile: ProfileData, options: Namespace, format: str, title: str, *, quiet: bool = False) -> None:
-    """Write the profile to OUT (None: nowhere), and its flame graph where one was asked for."""
+    """Write the profile to OUT (None: nowhere), and its flame graph if requested."""
     from whence.profiles.formats.registry import PAGE, packed, to_bytes
 
     if options.output is not None:
@@ -96,12 +96,12 @@ def write_profile(profile: ProfileData, options: Namespace, format: str, title: 
         put(options.output, data)
     if options.flamegraph:
         with Progress("drawing", quiet=quiet):
-            drawn = to_bytes(profile, PAGE, title)
-        put(options.flamegraph, drawn)
+            page = to_bytes(profile, PAGE, title)
+        put(options.flamegraph, page)
 
 
 def put(path: str, data: bytes) -> None:
-    """The whole of some output, to a file or to stdout."""
+    """Write data to a file or to stdout."""
     if path == "-":
         out = byte_stream()
         out.write(data)
@@ -113,30 +113,30 @@ def put(path: str, data: bytes) -> None:
 
 
 def skipped_lines(profile: ProfileData) -> list[str]:
-    """How many lines of text could not be read, and the first of them, as a note; none where all were read."""
+    """Return a note with the number of skipped lines and the first of them, or no note."""
     from whence._base.errors import shown
 
     if profile.first_skipped is None:
         return []
     part, expected, line = profile.first_skipped
-    lines = "1 line was" if profile.skipped == 1 else f"{profile.skipped:,} lines were"
+    lines = "1 line" if profile.skipped == 1 else f"{profile.skipped:,} lines"
     first = ": " if profile.skipped == 1 else "; the first is "
-    return [f"{lines} not understood and left out{first}{part}: expected {expected}, found {shown(line)}"]
+    return [f"{lines} skipped{first}{part}: expected {expected}, found {shown(line)}"]
 
 
 def report_notes(notes: list[str], title: str, errors: TextIO | None = None) -> None:
-    """Print on stderr (or `errors`) what a reader has to say of what it read."""
+    """Print the notes of a reader on stderr (or `errors`)."""
     for note in notes:
         print(f"whence profile: {plain(title)}: {plain(note)}", file=errors or sys.stderr)
 
 
 def reports(options: Namespace) -> bool:
-    """Whether the coverage is asked for: to be printed, or to be judged."""
+    """Return True if the coverage is printed or checked."""
     return bool(options.coverage or options.json or options.fail_under is not None)
 
 
 def report_shortfall(report: Report, options: Namespace, path: str = "", errors: TextIO | None = None) -> bool:
-    """Whether fewer frames have names than --fail-under asks, which is printed on stderr (or `errors`)."""
+    """Return True if fewer frames have names than --fail-under, and print so on stderr (or `errors`)."""
     if options.fail_under is None or report.reaches(options.fail_under):
         return False
     from whence.profiles.coverage import shown

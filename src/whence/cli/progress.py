@@ -1,6 +1,6 @@
-"""A sign of life on a terminal when something takes longer than a second: one line on stderr, gone when it is done.
+"""A progress line on stderr for work that takes longer than a second, erased at the end.
 
-Nothing is shown before that, nothing where stderr is no terminal, and nothing is imported that is not needed anyway.
+Nothing is shown if stderr is not a terminal.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 1.0
 INTERVAL_SECONDS = 0.2
-CLEAR = "\r\x1b[K"  # the cursor to the line's start, and the rest of the line erased
+CLEAR = "\r\x1b[K"  # return to the start of the line and erase it
 
 
 class Progress:
-    """A block that may take long. While it runs, `what` and `step` may change, and `share` may return (done, total)."""
+    """A context manager around long work. `what` may change meanwhile, and `share` may return (done, total)."""
 
     def __init__(self, what: str, *, quiet: bool = False) -> None:
         self.what = what
         self.share: Callable[[], tuple[int, int]] | None = None
         self._quiet = quiet or not sys.stderr.isatty()
-        self._done: Event | None = None  # of the block, once a thread waits for it
+        self._done: Event | None = None  # set at the end
         self._thread: Thread | None = None
 
     def __enter__(self) -> Self:
@@ -41,7 +41,7 @@ class Progress:
 
             done = Event()
             thread = Thread(target=self._run, args=(time.monotonic(), done), daemon=True)
-            with suppress(RuntimeError):  # the system refuses a thread: nothing is shown
+            with suppress(RuntimeError):
                 thread.start()
                 self._thread, self._done = thread, done
         return self
@@ -66,7 +66,7 @@ class Progress:
         terminal.flush()
 
     def line(self, seconds: float, width: int) -> str:
-        """What is shown after so many seconds, on a terminal of so many columns.
+        """Return the line shown after `seconds` on a terminal of `width` columns.
 
         >>> progress = Progress("archiving app")
         >>> progress.line(65, 80)
@@ -78,12 +78,12 @@ class Progress:
         done, total = self.share() if self.share is not None else (0, 0)
         percent = f"  {min(100, 100 * done // total):3} %" if total else ""
         clock = f"  {int(seconds) // 60}:{int(seconds) % 60:02}"
-        room = max(0, width - 1 - len(percent) - len(clock))
-        return plain(self.what)[:room] + percent + clock
+        available = max(0, width - 1 - len(percent) - len(clock))
+        return plain(self.what)[:available] + percent + clock
 
 
 def columns() -> int:
-    """How wide the terminal at stderr is."""
+    """Return the width of the terminal at stderr."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80
     except (OSError, ValueError):

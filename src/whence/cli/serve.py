@@ -1,46 +1,79 @@
-"""`whence serve [STORE]`: debuginfod, symbolication, names for profiles and tables, uploads, and a page."""
+"""`whence serve [STORE]`: a store over HTTP: debuginfod, symbolication, named profiles and tables, uploads, a page."""
 
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
 from whence._base.words import plain
 from whence.cli.main import ANSWERED
 from whence.cli.options import cache_root, gibibytes, store_place
 
+if TYPE_CHECKING:
+    from whence.cli.parser import Parser
+
 PORT = 8002
 
 
-def configure(parser: ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument(
-        "store", nargs="?", default="", metavar="STORE", help="a folder, s3://, gs:// or az:// (your own)"
+        "store",
+        nargs="?",
+        default="",
+        metavar="STORE",
+        help="a folder, s3://, gs:// or az:// (default: your own)",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the port ({PORT})")
-    parser.add_argument("--by", choices=("granian", "uvicorn"), default="", help="the HTTP server (the one installed)")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
-    who = parser.add_argument_group("who may do what")
-    who.add_argument("--token-file", metavar="FILE", default="", help="lines of: a token's SHA-256, scopes, a name")
-    who.add_argument("--open-read", action="store_true", help="everyone may read, also from elsewhere")
-    who.add_argument("--no-uploads", action="store_true", help="take no files")
-    who.add_argument("--tls-cert", metavar="FILE", default="", help="with --tls-key: speak HTTPS")
-    who.add_argument("--tls-key", metavar="FILE", default="", help="the certificate's key")
-    who.add_argument("--make-token", metavar="SCOPES", help="print a token with these scopes and its line, and end")
-    more = parser.add_argument_group("where else names come from, and where profiles go")
-    more.add_argument("--upstream", action="append", default=[], metavar="URL", help="a debuginfod to ask (repeatable)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"port to listen on ({PORT})")
+    parser.add_argument(
+        "--by", choices=("granian", "uvicorn"), default="", help="HTTP server (default: the installed one)"
+    )
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="number of worker processes (1)")
+    who = parser.add_argument_group("access")
+    who.add_argument(
+        "--token-file", metavar="FILE", default="", help="file of tokens: each line has a SHA-256, scopes and a name"
+    )
+    who.add_argument("--open-read", action="store_true", help="allow everyone to read, even from other machines")
+    who.add_argument("--no-uploads", action="store_true", help="refuse uploads")
+    who.add_argument("--tls-cert", metavar="FILE", default="", help="certificate for HTTPS, with --tls-key")
+    who.add_argument("--tls-key", metavar="FILE", default="", help="key of the certificate")
+    who.add_argument(
+        "--make-token", metavar="SCOPES", help="print a new token with these scopes and its line for the token file"
+    )
+    more = parser.add_argument_group("upstream servers and cache")
     more.add_argument(
-        "--upstream-allow", action="append", default=[], metavar="PATTERN", help="only for these build-ids (all)"
+        "--upstream",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="a debuginfod server for missing files (repeatable)",
     )
-    more.add_argument("--forward", metavar="URL", default="", help="send named OTLP profiles there")
-    more.add_argument("--keep", dest="cache_dir", metavar="DIR", help="where files from a bucket are kept (the cache)")
+    more.add_argument(
+        "--upstream-allow",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="build-ids to request upstream (default: all)",
+    )
+    more.add_argument("--forward", metavar="URL", default="", help="send named OTLP profiles to this URL")
+    more.add_argument(
+        "--keep", dest="cache_dir", metavar="DIR", help="folder for files downloaded from a bucket (default: the cache)"
+    )
     more.add_argument(
         "--keep-size",
         type=gibibytes,
         default=4.0,
         metavar="GIB",
-        help="how large that folder may grow (4; docs/scale.md)",
+        help="size limit of that folder (4; see docs/scale.md)",
+    )
+
+    parser.examples(
+        "whence serve                                   your own store, at http://127.0.0.1:8002/",
+        "whence serve /srv/symbols --port 8080 --workers 4",
+        "whence serve --make-token read,upload          print a token",
+        "whence serve s3://symbols/prod --host 0.0.0.0 --token-file tokens --tls-cert cert.pem --tls-key key.pem",
     )
 
 
@@ -60,7 +93,7 @@ def run(options: Namespace) -> int:
         print(f"token: {token}\nline:  {line}")
         return ANSWERED
     if bool(options.tls_cert) != bool(options.tls_key):
-        raise WrongUse("--tls-cert and --tls-key go together")
+        raise WrongUse("--tls-cert and --tls-key must be given together")
     local = is_loopback(options.host)
     settings = ServerSettings(
         store=store_place(options.store),

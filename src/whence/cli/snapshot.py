@@ -1,6 +1,6 @@
-"""`whence addr --snapshot FILE ADDRESS...`: runtime addresses of a process that is gone, or ran elsewhere.
+"""`whence addr --snapshot FILE ADDRESS...`: runtime addresses of a stored process.
 
-Words that are no addresses are binaries or archives: they answer for the files of their build-ids, as --binary does.
+Words that are not addresses are binaries or archives, used as with --binary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from whence.symbolize import Snapshot
 
 
 def answer_snapshot(options: Namespace) -> int:
-    """Answer `options.words` (addresses; none, or "-": from stdin) by the snapshot file; returns the exit code."""
+    """Answer the addresses in `options.words` (none or "-": stdin) by a snapshot. Return the exit code."""
     paths, addresses = [], []
     for word in options.words:
         if word == STDIN:

@@ -1,4 +1,4 @@
-"""Stacks as text, as gdb prints them, and as JSON."""
+"""Print stacks as text, as gdb does, and as JSON."""
 
 from __future__ import annotations
 
@@ -25,27 +25,26 @@ REGISTERS_A_LINE = 3
 
 
 def add_stack_options(parser: ArgumentParser) -> None:
-    """Which stacks are printed, and how."""
-    parser.add_argument("--thread", metavar="TID", default="all", help='the stack of one thread (default: "all")')
-    parser.add_argument("--registers", action="store_true", help="print the registers of each thread, too")
-    parser.add_argument("--scan", action="store_true", help="guess callers that no table gives, by words on the stack")
-    parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="how stacks look")
+    """Add the options that select and format stacks."""
+    parser.add_argument("--thread", metavar="TID", default="all", help='print the stack of one thread (default: "all")')
+    parser.add_argument("--registers", action="store_true", help="also print the registers of each thread")
+    parser.add_argument("--scan", action="store_true", help="guess missing callers from words on the stack")
+    parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="form of the text")
 
 
-def tids_wanted(command: str, thread: str, tids: Sequence[int], whose: str) -> list[int] | None:
-    """The thread of --thread; None: all of them; [] where there is none such, which stderr says."""
+def selected_tids(command: str, thread: str, tids: Sequence[int], whose: str) -> list[int] | None:
+    """Return the thread of --thread, None for all. If it does not exist, report it and return []."""
     if thread == "all":
         return None
-    wanted = [tid for tid in tids if str(tid) == thread]
-    if not wanted:
-        known = ", ".join(map(str, tids)) or "none"
-        message = f"{whose} has no thread {thread} (it has {known})"
-        complain(message, f"whence {command}")
-    return wanted
+    selected = [tid for tid in tids if str(tid) == thread]
+    if not selected:
+        threads = ", ".join(map(str, tids)) or "none"
+        complain(f"{whose} has no thread {thread} (threads: {threads})", f"whence {command}")
+    return selected
 
 
 class About(NamedTuple):
-    """Whose stacks they are. `command` is the program's name, `written` when a core was, in seconds since 1970."""
+    """The process of the stacks. `command` is its name, `written` when its core was written, in seconds since 1970."""
 
     pid: int
     command: str
@@ -62,13 +61,13 @@ class About(NamedTuple):
         return ", ".join(filter(None, words))
 
     def as_object(self) -> dict[str, object]:
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "pid": self.pid,
             "command": self.command,
             "arguments": self.arguments,
             "executable": self.executable,
         }
-        return found if self.written is None else {**found, "written": self.time}
+        return fields if self.written is None else {**fields, "written": self.time}
 
     @classmethod
     def core(cls, core: Core) -> About:
@@ -76,7 +75,7 @@ class About(NamedTuple):
 
     @classmethod
     def process(cls, pid: int, directory: str) -> About:
-        """Of a live process, as far as it may be seen."""
+        """Return what is readable of a live process."""
         arguments = executable = ""
         with suppress(OSError):
             arguments = proc.read_text(f"{directory}/cmdline").rstrip("\0").replace("\0", " ")
@@ -86,7 +85,7 @@ class About(NamedTuple):
 
 
 def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: str, registers: bool) -> int:
-    """Print stacks, remedies on stderr; returns the exit code: whether all of them are whole and all frames named."""
+    """Print stacks, and remedies on stderr. Return 0 if all stacks are complete and all frames named, else 1."""
     if not as_json:
         print(about)
     lines = StackLines()
@@ -106,12 +105,12 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
     report_remedies([frame.place for stack in stacks for frame in stack.frames])
     for remedy, count in Counter(stack.missing.remedy for stack in stacks if stack.missing is not None).items():
         print(f"whence: {count} x {Reason.NOT_TRACEABLE.word}: {remedy}", file=sys.stderr)
-    whole = all(stack.end is End.COMPLETE and all(frame.place for frame in stack.frames) for stack in stacks)
-    return ANSWERED if whole else SOME_UNKNOWN
+    complete = all(stack.end is End.COMPLETE and all(frame.place for frame in stack.frames) for stack in stacks)
+    return ANSWERED if complete else SOME_UNKNOWN
 
 
 def title(stack: Stack) -> str:
-    """What a stack's text begins with: the thread's name, its state and for how long it was stopped, where it lives."""
+    """Return the first line of a stack: the thread's name, and for a live one its state and how long it was stopped."""
     words = [f"thread {stack.tid}", plain(stack.name)]
     if stack.state:
         words.append(f"({stack.state}, stopped for {stack.held * 1000:.1f} ms)" if stack.held else f"({stack.state})")
@@ -119,7 +118,7 @@ def title(stack: Stack) -> str:
 
 
 def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:
-    """The frames, and a line in the place of those that were counted and not kept."""
+    """Yield the frames, and one line for frames that were not kept."""
     for index, frame in enumerate(stack.frames):
         if stack.skipped and index == INNER_KEPT:
             yield f"... {stack.skipped:,} frames"
@@ -127,13 +126,13 @@ def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:
 
 
 class StackLines:
-    """Stacks as text. Many threads are at the same places, whose lines are made once."""
+    """Stacks as text. Lines of equal frames are made once for all threads."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[int, int, FoundBy], list[str]] = {}
 
     def of(self, stack: Stack) -> Iterator[str]:
-        """Of each frame the address, where it lies, how it was found, and its functions; then why the stack ends."""
+        """Yield address, location, method and functions of each frame, and why the stack ends."""
         for frame in with_gap(stack):
             if isinstance(frame, str):
                 yield f"  {frame}"
@@ -152,13 +151,13 @@ def frame_lines(frame: NamedFrame) -> list[str]:
 
 
 def ending(stack: Stack) -> str:
-    """Why the stack ends, in words."""
+    """Return why the stack ends as text."""
     detail = f" ({plain(stack.detail)})" if stack.detail else ""
     return f"{stack.end}: {stack.end.sentence}{detail}"
 
 
 def gdb_lines(stack: Stack) -> Iterator[str]:
-    """As gdb's backtrace: numbered, inlined calls without an address. A stack that ends early says why."""
+    """Yield lines like gdb's backtrace: numbered, inlined calls without an address, and why the stack ends early."""
     number = 0
     for frame in with_gap(stack):
         if isinstance(frame, str):
@@ -169,14 +168,14 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
             yield f"#{number:<2} <signal handler called>"
             number += 1
             continue
-        place = frame.place
+        answer = frame.place
         guess = " (a guess)" if frame.found_by is FoundBy.SCAN else ""
         names = [
-            (plain(one.function) or "??", f" at {plain(one.file)}:{one.line}" if one.file else "")
-            for one in place.frames
+            (plain(function.function) or "??", f" at {plain(function.file)}:{function.line}" if function.file else "")
+            for function in answer.frames
         ] or [("??", "")]
-        if place.mapping is not None and place.mapping.path and not names[-1][1]:
-            names[-1] = names[-1][0], f" from {plain(place.mapping.path)}"
+        if answer.mapping is not None and answer.mapping.path and not names[-1][1]:
+            names[-1] = names[-1][0], f" from {plain(answer.mapping.path)}"
         address = f"0x{frame.pc:016x} in "
         for function, where in names:
             yield f"#{number:<2} {address}{function} (){where}{guess}"
@@ -187,37 +186,37 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
 
 
 def register_lines(stack: Stack) -> Iterator[str]:
-    """Registers, some to a line."""
+    """Yield the registers, REGISTERS_A_LINE to a line."""
     shown = [f"{name:<4}0x{value:016x}" for name, value in stack.registers.items()]
     for index in range(0, len(shown), REGISTERS_A_LINE):
         yield "  " + "  ".join(shown[index : index + REGISTERS_A_LINE])
     if not shown:
-        yield "  registers: not known"
+        yield "  registers: unknown"
 
 
 def stack_object(stack: Stack, registers: bool) -> dict[str, object]:
-    """A thread as JSON has it: a frame for each function, inlined calls with the address of what they are in."""
+    """Return a thread as a JSON object, with a frame for each function. Inlined calls have their caller's address."""
     signal = stack.signal
-    found: dict[str, object] = {"tid": stack.tid, "signal": 0 if signal is None else signal.number}
+    fields: dict[str, object] = {"tid": stack.tid, "signal": 0 if signal is None else signal.number}
     if signal is not None:
-        found["signal_name"], found["cause"] = signal.name, signal.cause
+        fields["signal_name"], fields["cause"] = signal.name, signal.cause
         if signal.address is not None:
-            found["fault_address"] = hex(signal.address)
+            fields["fault_address"] = hex(signal.address)
     if registers:
-        found["registers"] = {name: hex(value) for name, value in stack.registers.items()}
+        fields["registers"] = {name: hex(value) for name, value in stack.registers.items()}
     frames: list[dict[str, object]] = []
     for frame in stack.frames:
-        place = as_object(frame.place)
-        functions = place.pop("frames")
+        location = as_object(frame.place)
+        functions = location.pop("frames")
         assert isinstance(functions, list)
         head = {"found_by": str(frame.found_by), "sp": hex(frame.sp), "signal_trampoline": frame.is_trampoline}
         head["guess"] = frame.found_by is FoundBy.SCAN
         unnamed = {"function": "", "file": "", "line": 0, "start_line": 0, "inlined": False, "source": ""}
-        frames += [{**function, **place, **head} for function in functions or [unnamed]]
-    found["frames"] = frames
-    found["end"], found["detail"], found["skipped"] = str(stack.end), stack.detail, stack.skipped
+        frames += [{**function, **location, **head} for function in functions or [unnamed]]
+    fields["frames"] = frames
+    fields["end"], fields["detail"], fields["skipped"] = str(stack.end), stack.detail, stack.skipped
     if stack.state:
-        found["name"], found["state"], found["stopped_ms"] = stack.name, stack.state, round(stack.held * 1000, 3)
+        fields["name"], fields["state"], fields["stopped_ms"] = stack.name, stack.state, round(stack.held * 1000, 3)
     if stack.missing is not None:
-        found["reason"], found["remedy"] = stack.missing.reason.word, stack.missing.remedy
-    return found
+        fields["reason"], fields["remedy"] = stack.missing.reason.word, stack.missing.remedy
+    return fields

@@ -1,4 +1,4 @@
-"""`whence store add|ls|show|...`: the best files of every build-id, kept for everyone."""
+"""`whence store add|ls|show|...`: the best files of every build-id, shared."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from whence.store.names import is_id
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from whence.cli.parser import Parser
     from whence.store import Added, Meta, Store
     from whence.store.processes import ProcessFile
 
 UNITS = "KMGT"
 DAY_SECONDS = 86400
 OWN = "-"
-STORE_HELP = "a folder, s3://, gs://, az:// or http(s)://; - or nothing: the user's own"
+STORE_HELP = "a folder, s3://, gs://, az:// or http(s)://; - or nothing: your own"
 
 
-def configure(parser: ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="add|ls|show|wanted|verify|gc|rm|export", required=True)
 
     def action(name: str, text: str, usage: str) -> ArgumentParser:
@@ -38,64 +39,68 @@ def configure(parser: ArgumentParser) -> None:
         return made
 
     add = action("add", "add ELF files, folders and packages", "[STORE] PATH... [options]")
-    add.add_argument("words", nargs="*", metavar="STORE PATH", help="where to, then files, folders, .deb, .tar or .zip")
-    add.add_argument("--by-hash", action="store_true", help="keep files without a build-id, under their SHA-256")
-    add.add_argument("--pid", type=int, action="append", metavar="PID", help="what a process has mapped (repeatable)")
-    add.add_argument("--core", action="append", metavar="CORE", help="what the process of a core file had mapped")
-    add.add_argument("--maps", action="append", metavar="SNAPSHOT", help="what the process of a snapshot had mapped")
+    add.add_argument(
+        "words", nargs="*", metavar="STORE PATH", help="the store, then files, folders, .deb, .tar or .zip"
+    )
+    add.add_argument("--by-hash", action="store_true", help="add files without a build-id under their SHA-256")
+    add.add_argument(
+        "--pid", type=int, action="append", metavar="PID", help="add the files mapped by a process (repeatable)"
+    )
+    add.add_argument("--core", action="append", metavar="CORE", help="add the files mapped in a core dump")
+    add.add_argument("--maps", action="append", metavar="SNAPSHOT", help="add the files mapped in a snapshot")
     add.add_argument(
         "--sources",
         action="append",
         metavar="DIR",
-        help="bundle the source files below DIR that the debug info names (repeatable)",
+        help="also store source files below DIR that the debug info names (repeatable)",
     )
-    add.add_argument("--compress", action="store_true", help="store files packed by zstd where that pays")
-    add_layout_options(add, "keep further copies: for gdb, or where Pyroscope looks for archives (repeatable)")
-    add_json_option(add, "a JSON object per file")
-    ls = action("ls", "the build-ids that are there, with sizes, quality and dates", "[STORE] [options]")
+    add.add_argument("--compress", action="store_true", help="compress files by zstd if that saves a tenth")
+    add_layout_options(add, "also store copies for gdb or Pyroscope (repeatable)")
+    add_json_option(add, "print one JSON object per file")
+    ls = action("ls", "list the build-ids with sizes, quality and dates", "[STORE] [options]")
     ls.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
-    add_json_option(ls, "a JSON object per build-id")
-    show = action("show", "everything known of build-ids", "[STORE] ID... [options]")
+    add_json_option(ls, "print one JSON object per build-id")
+    show = action("show", "print everything known about build-ids", "[STORE] ID... [options]")
     show.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id or a debug id")
-    add_json_option(show, "a JSON object per build-id")
+    add_json_option(show, "print one JSON object per build-id")
     remove = action("rm", "remove build-ids", "[STORE] ID... [options]")
     remove.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id")
-    add_json_option(remove, "a JSON object per build-id")
-    asked = action("wanted", "build-ids that were asked for and are not there", "[STORE] [options]")
+    add_json_option(remove, "print one JSON object per build-id")
+    asked = action("wanted", "list requested build-ids that are missing", "[STORE] [options]")
     asked.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
-    add_json_option(asked, "a JSON object per build-id")
-    check = action("verify", "read everything again: hashes, build-ids, archives; make the index again", "[STORE]")
+    add_json_option(asked, "print one JSON object per build-id")
+    check = action("verify", "check all hashes, build-ids and archives, and rebuild the index", "[STORE]")
     check.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
-    add_json_option(check, "a JSON object per problem")
-    collect = action("gc", "remove what has not been used for long", "[STORE] --keep-days N --max-size GIB")
+    add_json_option(check, "print one JSON object per problem")
+    collect = action("gc", "remove build-ids that were not used recently", "[STORE] --keep-days N --max-size GIB")
     collect.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
-    collect.add_argument("--keep-days", type=days, metavar="N", help="remove what was not used for N days")
+    collect.add_argument("--keep-days", type=days, metavar="N", help="remove build-ids not used for N days")
     collect.add_argument(
-        "--max-size", type=gibibytes, metavar="GIB", help="remove what was used longest ago until the rest fits"
+        "--max-size", type=gibibytes, metavar="GIB", help="remove the least recently used build-ids until the rest fits"
     )
-    collect.add_argument("--dry-run", action="store_true", help="only say what would go")
-    add_json_option(collect, "a JSON object per build-id")
-    out = action("export", "write the files of build-ids into a folder", "[STORE] ID... -o DIR")
+    collect.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    add_json_option(collect, "print one JSON object per build-id")
+    out = action("export", "copy the files of build-ids to a folder", "[STORE] ID... -o DIR")
     out.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id")
-    out.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder")
-    add_layout_options(out, "in this layout (repeatable; default: the store's own)")
+    out.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
+    add_layout_options(out, "layout of the copies (repeatable; default: the store's own)")
     add_json_option(out, "a JSON object per file")
 
 
 def add_layout_options(parser: ArgumentParser, help: str) -> None:
     parser.add_argument("--layout", action="append", choices=("gdb", "pyroscope"), help=help)
-    parser.add_argument("--tenant", metavar="T", help="Pyroscope's tenant (anonymous, where it has none)")
+    parser.add_argument("--tenant", metavar="T", help="tenant of Pyroscope (anonymous)")
 
 
 def days(word: str) -> float:
-    """A number of days. Raises ValueError, which argparse words."""
-    found = float(word)
-    if not 0 <= found < 1 << 30:
+    """Parse a number of days. argparse reports a ValueError."""
+    number = float(word)
+    if not 0 <= number < 1 << 30:
         raise ValueError(word)
-    return found
+    return number
 
 
-days.__name__ = "number of days"  # as argparse calls it
+days.__name__ = "number of days"  # in argparse's messages
 
 
 def run(options: Namespace) -> int:
@@ -107,8 +112,11 @@ def run(options: Namespace) -> int:
 
 
 def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
-    """The store, and the other words. It is the first word, where there are more than `takes` and it is no build-id;
-    else, and for -, the user's own."""
+    """Open the store, and return it with the remaining words.
+
+    The first word is the store if there are more than `takes` words and it is not a build-id. Otherwise, and for -, the
+    user's own store is opened.
+    """
     from whence.store import Store
 
     words = list(options.words)
@@ -121,17 +129,17 @@ def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
 
 
 def only_store(options: Namespace) -> Store:
-    """The store, of an action that takes no other word."""
+    """Open the store for an action without other words."""
     store, words = opened(options, takes=0)
     if words:
-        raise WrongUse(f"store {options.action}: one STORE, not {plain(words[0])}, too")
+        raise WrongUse(f"store {options.action}: unexpected word {plain(words[0])!r}: give one STORE")
     return store
 
 
 def store_and_ids(options: Namespace) -> tuple[Store, list[str]]:
     store, words = opened(options, takes=0)
     if not words:
-        raise WrongUse(f"store {options.action}: an ID is needed")
+        raise WrongUse(f"store {options.action}: give a build-id or debug id")
     return store, words
 
 
@@ -142,18 +150,18 @@ def add(options: Namespace) -> int:
     processes = bool(options.pid or options.core or options.maps)
     store, paths = opened(options, takes=0 if processes else 1)
     if not paths and not processes:
-        raise WrongUse(f"store {options.action}: a PATH is needed (whence store add --help)")
+        raise WrongUse(f"store {options.action}: give a PATH to add (see whence help store add)")
     layouts = [layout_of(name, options.tenant or "") for name in options.layout or ()]
     counts: Counter[str] = Counter()
 
-    def report(one: Added) -> None:
-        counts[one.outcome] += 1
+    def report(added: Added) -> None:
+        counts[added.outcome] += 1
         progress.what = f"adding: {sum(counts.values())} files"
         if options.json:
-            print(json.dumps(one.as_json()), flush=True)
+            print(json.dumps(added.as_json()), flush=True)
         else:
-            name = f"{one.build_id} {one.kind}" if one.kind else one.build_id or "-"
-            print(f"{one.outcome:8} {name}  {plain(one.origin)}: {plain(one.why)}", flush=True)
+            name = f"{added.build_id} {added.kind}" if added.kind else added.build_id or "-"
+            print(f"{added.outcome:8} {name}  {plain(added.origin)}: {plain(added.why)}", flush=True)
 
     with store, Progress("adding", quiet=options.json) as progress:
         store.add(
@@ -165,7 +173,7 @@ def add(options: Namespace) -> int:
             report=report,
         )
     if not counts:
-        print("whence: no ELF file among them", file=sys.stderr)
+        print("whence: no ELF file was found in the paths", file=sys.stderr)
         return SOME_UNKNOWN
     if not options.json:
         print(", ".join(f"{count:,} {word}" for word, count in sorted(counts.items())), file=sys.stderr)
@@ -173,7 +181,7 @@ def add(options: Namespace) -> int:
 
 
 def mapped_by(options: Namespace) -> Iterator[ProcessFile]:
-    """The files of the processes that the options name."""
+    """Yield the files mapped by the processes of the options."""
     if options.pid or options.core or options.maps:
         from whence.store import processes
 
@@ -206,19 +214,19 @@ def ls(options: Namespace) -> int:
 
 
 def day(seconds: int) -> str:
-    """A date, as ISO 8601 has it, in UTC."""
+    """Return the date (UTC, ISO 8601) of a time in seconds since 1970."""
     return date(seconds // DAY_SECONDS)
 
 
 @cache
 def date(number: int) -> str:
-    """That of a day, counted from 1970 on."""
+    """Return the date of a day, counted since 1970."""
     return time.strftime("%Y-%m-%d", time.gmtime(number * DAY_SECONDS)) if number < 1 << 21 else "-"
 
 
 @lru_cache(1 << 16)
 def size(count: int) -> str:
-    """Bytes, in short.
+    """Return a size in bytes, abbreviated.
 
     >>> size(0), size(999), size(1_500_000)
     ('-', '999', '1.5M')
@@ -236,7 +244,7 @@ def show(options: Namespace) -> int:
         for word in words:
             known = described(store, word)
             if known is None:
-                complain(f"{word}: nothing of it in {store.url}")
+                complain(f"{word}: not in the store {store.url}")
                 status = SOME_UNKNOWN
             elif options.json:
                 print(json.dumps(known.as_json()))
@@ -246,7 +254,7 @@ def show(options: Namespace) -> int:
 
 
 def described(store: Store, word: str) -> Meta | None:
-    """What is known of a build-id, or of a debug id."""
+    """Return what is known about a build-id or a debug id."""
     from whence.store.names import DEBUG_ID
 
     build_id = word.lower()
@@ -278,7 +286,7 @@ def remove(options: Namespace) -> int:
         for word in words:
             freed = store.remove(word.lower())
             if not freed:
-                complain(f"{word}: nothing of it in {store.url}")
+                complain(f"{word}: not in the store {store.url}")
                 status = SOME_UNKNOWN
             elif options.json:
                 print(json.dumps({"build_id": word.lower(), "removed_bytes": freed}))
@@ -331,7 +339,7 @@ def gc(options: Namespace) -> int:
 
     store = only_store(options)
     if options.keep_days is None and options.max_size is None:
-        raise WrongUse(f"store {options.action}: --keep-days or --max-size says what may stay")
+        raise WrongUse(f"store {options.action}: give --keep-days or --max-size")
 
     def report(one: Collected) -> None:
         if options.json:
@@ -343,7 +351,7 @@ def gc(options: Namespace) -> int:
     with store:
         gone = collect(store, keep_days=options.keep_days, max_size=most, dry_run=options.dry_run, report=report)
     if not options.json:
-        what = "would go" if options.dry_run else "removed"
+        what = "would be removed" if options.dry_run else "removed"
         print(f"{len(gone):,} build-ids, {sum(one.size for one in gone):,} bytes {what}", file=sys.stderr)
     return ANSWERED
 
@@ -358,7 +366,7 @@ def export(options: Namespace) -> int:
         for word in words:
             done = store.export(word.lower(), options.output, layouts)
             if not done:
-                complain(f"{word}: nothing of it in {store.url}")
+                complain(f"{word}: not in the store {store.url}")
                 status = SOME_UNKNOWN
             for path in done:
                 print(json.dumps({"build_id": word.lower(), "path": str(path)}) if options.json else plain(path))

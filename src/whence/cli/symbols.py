@@ -1,4 +1,4 @@
-"""`whence symbols FILE`: every function the symbol tables name, in order of address; no two overlap."""
+"""`whence symbols FILE`: the functions of the symbol tables, in order of address, without overlaps."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from whence.ranges import Ranges
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="an ELF file")
     add_name_options(parser)
-    add_json_option(parser, "a JSON object per line: address, size, source, name")
+    add_json_option(parser, "print one JSON object per line: address, size, source, name")
 
 
 def run(options: Namespace) -> int:
-    """0; 1 when no symbol names a function; 3 when a table was damaged (the others are printed)."""
+    """Print the functions. Return 1 if there are none, 3 if a table is damaged."""
     problems: list[WhenceError] = []
     with ElfFile.open(options.file) as elf:
         ranges = functions(elf, problems=problems)
@@ -42,7 +42,7 @@ def run(options: Namespace) -> int:
 
 
 def rows(ranges: Ranges, options: Namespace) -> Iterator[tuple[int, int, str, str]]:
-    """(vaddr, size, source, name) of each range."""
+    """Return (vaddr, size, source, name) of each range."""
     text = ranges.strings.text
     names: Iterator[str]
     if options.no_demangle:

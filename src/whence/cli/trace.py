@@ -1,33 +1,45 @@
-"""`whence trace SUBCOMMAND`: raw Go execution traces. One module per subcommand, each with `configure` and `run`."""
+"""`whence trace SUBCOMMAND`: Go execution traces. Each subcommand is a module with `configure` and `run`."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from whence._base.errors import naming
 
+if TYPE_CHECKING:
+    from whence.cli.parser import Parser
+
 # subcommand -> its module in this package, and its line of help
 SUBCOMMANDS = {
-    "text": ("trace_text", "the text form of a trace (what go tool trace -d=wire prints, with its header line)"),
-    "wire": ("trace_wire", "the wire form of a trace"),
-    "info": ("trace_info", "what is in a trace: generations, events, threads, goroutines, time, clocks, tables"),
-    "verify": ("trace_verify", "whether Go's parser can take a trace: sizes, limits, ids, order of generations"),
-    "filter": ("trace_filter", "part of a trace as a trace: by generation, time, goroutine, kind of event"),
-    "anonymize": ("trace_anonymize", "a trace with its strings replaced"),
-    "salvage": ("trace_salvage", "the whole generations of a damaged trace"),
-    "pprof": ("trace_pprof", "the CPU samples of a trace as a profile: pprof, OTLP, folded, speedscope, flame graph"),
-    "events": ("trace_events", "the events of a trace as csv, jsonl or parquet"),
+    "text": ("trace_text", "convert to the text form (that of go tool trace -d=wire, with a header line)"),
+    "wire": ("trace_wire", "convert to the wire form"),
+    "info": ("trace_info", "print a summary: generations, events, threads, goroutines, times, tables"),
+    "verify": ("trace_verify", "check sizes, limits, ids and order of generations, as Go's parser does"),
+    "filter": ("trace_filter", "write part of a trace: by generation, time, goroutine, kind of event"),
+    "anonymize": ("trace_anonymize", "replace the strings of a trace"),
+    "salvage": ("trace_salvage", "write the intact generations of a damaged trace"),
+    "pprof": ("trace_pprof", "write the CPU samples as a profile: pprof, OTLP, folded, speedscope, flame graph"),
+    "events": ("trace_events", "write the events as CSV, JSON lines or Parquet"),
 }
 
 
-def configure(parser: ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
     for name, (module, line) in SUBCOMMANDS.items():
         command = import_module(f"whence.cli.{module}")
-        subparser = subparsers.add_parser(name, help=line, description=line, allow_abbrev=False)
+        subparser = subparsers.add_parser(
+            name, help=line, description=f"{line[0].upper()}{line[1:]}.", allow_abbrev=False
+        )
         command.configure(subparser)
         subparser.set_defaults(subcommand_run=command.run)
+    parser.examples(
+        "whence trace info trace.out",
+        "whence trace text trace.out | grep GoCreate",
+        "whence trace filter trace.out --from 1s --to 2s -o part.out",
+        "whence trace pprof trace.out --flamegraph cpu.html",
+    )
 
 
 def run(options: Namespace) -> int:

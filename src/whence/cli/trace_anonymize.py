@@ -1,4 +1,4 @@
-"""`whence trace anonymize IN -o OUT`: a trace that can be shown to strangers."""
+"""`whence trace anonymize IN -o OUT`: a trace without its strings, safe to share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`whence trace events IN --format csv|jsonl|parquet`: a row for each event that the filter wants."""
+"""`whence trace events IN --format csv|jsonl|parquet`: a row for each selected event."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from argparse import ArgumentParser, Namespace
 
 from whence._base.streams import by_ending, refuse_terminal
-from whence.cli.trace_files import add_filter, add_input, add_output, chosen, converting, readable_twice, sink
+from whence.cli.trace_files import add_filter, add_input, add_output, converting, filter_of, readable_twice, sink
 
 FORMATS = ("csv", "jsonl", "parquet")
 ENDINGS = ((".csv", "csv"), (".jsonl", "jsonl"), (".ndjson", "jsonl"), (".parquet", "parquet"))
@@ -29,7 +29,7 @@ def run(options: Namespace) -> int:
     source = readable_twice(options.input)
     size = len(source) if isinstance(source, bytes) else os.stat(source).st_size
     with sink(options.output) as out, converting(options) as progress:
-        rows = FilteredBlocks(source, chosen(options))
+        rows = FilteredBlocks(source, filter_of(options))
         progress.share = lambda: (rows.size_read, size)
         if format == "parquet":
             write_parquet(rows, out)

@@ -1,4 +1,4 @@
-"""What the trace subcommands share: where a trace comes from and where one goes."""
+"""Input, output and filter options shared by the trace subcommands."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ def add_input(parser: ArgumentParser, forms: str = "in either form") -> None:
 
 
 def add_output(parser: ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", metavar="OUT", default="-", help="where to write (default: standard output)")
+    parser.add_argument("-o", "--output", metavar="OUT", default="-", help="output file (default: standard output)")
 
 
 def add_padding(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--keep-padding",
         action="store_true",
-        help="keep how many bytes each number takes on the wire (in text: leading zeros, and spaces after data=)",
+        help="preserve padded numbers (in text: leading zeros, and spaces after data=)",
     )
 
 
 def source(name: str) -> str | BinaryIO:
-    """What a gotrace reader takes for IN."""
+    """Return IN in the form that a reader of gotrace accepts."""
     return sys.stdin.buffer if name == "-" else name
 
 
 def converting(options: Namespace) -> Progress:
-    """A sign of life while a trace is read; none where its output goes to a terminal, which is one."""
+    """Return the progress line while a trace is read, unless the output itself appears on a terminal."""
     quiet = getattr(options, "output", "-") == "-" and sys.stdout.isatty() and options.subcommand not in PRINTED_LATE
     return Progress(f"trace {options.subcommand}: {options.input}", quiet=quiet)
 
 
 @contextmanager
 def sink(name: str) -> Iterator[BinaryIO]:
-    """OUT, open for writing bytes. A file takes its name when all of it is written, so that OUT may be IN."""
+    """Open OUT for writing bytes. A file gets its name when it is complete, so that OUT may be IN."""
     if name == "-":
         out = byte_stream()
         yield out
@@ -60,7 +60,7 @@ def sink(name: str) -> Iterator[BinaryIO]:
 
 
 def readable_twice(name: str) -> str | bytes:
-    """IN for what reads a trace more than once: what can be read only once is taken into memory."""
+    """Return IN for a reader that reads it twice: the bytes if it can be read only once."""
     if name == "-":
         return sys.stdin.buffer.read()
     if os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode):
@@ -70,17 +70,17 @@ def readable_twice(name: str) -> str | bytes:
 
 
 def add_filter(parser: ArgumentParser) -> None:
-    """--from, --to, --goroutine, --event, --generation."""
+    """Add --from, --to, --goroutine, --event and --generation."""
     times = "seconds from the trace's start, or with a unit (1.5s, 20ms, 7us, 9ns)"
     parser.add_argument("--from", dest="since", type=seconds, metavar="TIME", help=times)
-    parser.add_argument("--to", dest="until", type=seconds, metavar="TIME", help="the same; events at it are left out")
+    parser.add_argument("--to", dest="until", type=seconds, metavar="TIME", help="end (exclusive), like --from")
     parser.add_argument("--goroutine", type=numbers, metavar="N,N-M", help="goroutines, by number")
     parser.add_argument("--event", type=event_names, metavar="NAME,NAME", help="kinds of event")
     parser.add_argument("--generation", type=numbers, metavar="N,N-M", help="generations, by number")
 
 
-def chosen(options: Namespace) -> Filter:
-    """The filter that the options of add_filter describe."""
+def filter_of(options: Namespace) -> Filter:
+    """Return the filter that the options of add_filter describe."""
     from whence.gotrace.filtering import Filter
 
     return Filter(
@@ -93,14 +93,14 @@ def chosen(options: Namespace) -> Filter:
 
 
 def numbers(text: str) -> frozenset[int]:
-    """Numbers and ranges of them."""
+    """Parse numbers and ranges of numbers."""
     from whence.gotrace.filtering import parse_numbers
 
     return parse_numbers(text)
 
 
 def event_names(text: str) -> frozenset[str]:
-    """Names of events, of whatever version."""
+    """Parse names of events of any version."""
     from whence.gotrace.specs import CURRENT
 
     names = frozenset(text.split(","))
@@ -110,12 +110,12 @@ def event_names(text: str) -> frozenset[str]:
     return names
 
 
-PRINTED_LATE = ("info", "verify")  # they print when all is read
+PRINTED_LATE = ("info", "verify")  # print after reading everything
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def seconds(text: str) -> float:
-    """A time as a command line has it.
+    """Parse a time with an optional unit.
 
     >>> seconds("20ms")
     0.02

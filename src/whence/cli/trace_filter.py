@@ -1,4 +1,4 @@
-"""`whence trace filter IN -o OUT`: part of a trace as a trace that Go's parser takes."""
+"""`whence trace filter IN -o OUT`: part of a trace that Go's parser accepts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from whence._base.streams import refuse_terminal
-from whence.cli.trace_files import add_filter, add_input, add_output, chosen, converting, readable_twice, sink
+from whence.cli.trace_files import add_filter, add_input, add_output, converting, filter_of, readable_twice, sink
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -14,8 +14,8 @@ def configure(parser: ArgumentParser) -> None:
     add_output(parser)
     add_filter(parser)
     parser.epilog = (
-        "What ran where is the skeleton of a trace and stays in every generation that does; measurements, user tasks, "
-        "regions and logs, labels, CPU samples and whole families of ranges can go."
+        "Events about what ran where are kept in every written generation. Measurements, user tasks, regions and\n"
+        "logs, labels, CPU samples and families of ranges can be removed."
     )
 
 
@@ -24,6 +24,6 @@ def run(options: Namespace) -> int:
 
     refuse_terminal(options.output, "a trace in its wire form")
     with sink(options.output) as out, converting(options):
-        done = filter_trace(readable_twice(options.input), out, chosen(options))
-    print(f"{done.generations} generations, {done.kept} events kept, {done.dropped} left out", file=sys.stderr)
+        done = filter_trace(readable_twice(options.input), out, filter_of(options))
+    print(f"{done.generations} generations, {done.kept} events kept, {done.dropped} removed", file=sys.stderr)
     return 0

@@ -1,4 +1,4 @@
-"""`whence trace info IN`."""
+"""`whence trace info IN`: a summary of a trace."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 def configure(parser: ArgumentParser) -> None:
     add_input(parser, "in the wire form")
-    add_json_option(parser, "one JSON object")
+    add_json_option(parser, "print one JSON object")
 
 
 def run(options: Namespace) -> int:
     from whence.gotrace.survey import info
 
     with converting(options):
-        found = info(source(options.input))
+        summary = info(source(options.input))
     if options.json:
-        json.dump(as_json(found), sys.stdout, indent=2)
+        json.dump(as_json(summary), sys.stdout, indent=2)
         print()
     else:
-        print("\n".join(as_text(found)))
+        print("\n".join(as_text(summary)))
     return 0
 
 
@@ -42,37 +42,37 @@ def wall(generation: GenerationInfo) -> str:
         return f"{generation.wall:.3f} s after 1970"
 
 
-def as_text(found: TraceInfo) -> list[str]:
+def as_text(summary: TraceInfo) -> list[str]:
     lines = [
-        f"version      {found.version.label}",
-        f"size         {found.size} bytes",
-        f"generations  {len(found.generations)}",
-        f"batches      {sum(g.batches for g in found.generations)}",
-        f"events       {found.events.total()}, {sum(g.events for g in found.generations)} of them timed",
-        f"threads      {len(found.threads)}",
-        f"goroutines   {len(found.goroutines)}",
-        f"time         {found.seconds:.6f} s",
+        f"version      {summary.version.label}",
+        f"size         {summary.size} bytes",
+        f"generations  {len(summary.generations)}",
+        f"batches      {sum(g.batches for g in summary.generations)}",
+        f"events       {summary.events.total()}, {sum(g.events for g in summary.generations)} of them timed",
+        f"threads      {len(summary.threads)}",
+        f"goroutines   {len(summary.goroutines)}",
+        f"time         {summary.seconds:.6f} s",
         "",
         "generation  batches       bytes     events   seconds  threads  goroutines  strings  stacks  samples  wall",
     ]
     lines += [
         f"{g.number:10} {g.batches:8} {g.size:11} {g.events:10} {g.seconds:9.6f} {len(g.threads):8} "
         f"{len(g.goroutines):11} {g.strings:8} {g.stacks:7} {g.samples:8}  {wall(g)}".rstrip()
-        for g in found.generations
+        for g in summary.generations
     ]
     lines += ["", "event                     count"]
-    lines += [f"{name:22} {count:8}" for name, count in found.events.most_common()]
+    lines += [f"{name:22} {count:8}" for name, count in summary.events.most_common()]
     return lines
 
 
-def as_json(found: TraceInfo) -> dict[str, Any]:
+def as_json(summary: TraceInfo) -> dict[str, Any]:
     return {
-        "version": found.version.label,
-        "size": found.size,
-        "seconds": found.seconds,
-        "threads": len(found.threads),
-        "goroutines": len(found.goroutines),
-        "events": dict(found.events.most_common()),
+        "version": summary.version.label,
+        "size": summary.size,
+        "seconds": summary.seconds,
+        "threads": len(summary.threads),
+        "goroutines": len(summary.goroutines),
+        "events": dict(summary.events.most_common()),
         "generations": [
             {
                 "number": g.number,
@@ -91,6 +91,6 @@ def as_json(found: TraceInfo) -> dict[str, Any]:
                 "frames": g.frames,
                 "samples": g.samples,
             }
-            for g in found.generations
+            for g in summary.generations
         ],
     }

@@ -1,4 +1,4 @@
-"""`whence trace pprof IN -o OUT`: CPU samples with their stacks, in any format that `whence profile` writes."""
+"""`whence trace pprof IN -o OUT`: CPU samples with stacks, in any format of `whence profile`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ def configure(parser: ArgumentParser) -> None:
     add_input(parser, "in the wire form")
     add_profile_output(parser, "pprof")
     parser.add_argument(
-        "--rate", type=rate, default=100, metavar="N", help="samples a second of CPU time (default: 100, Go's own)"
+        "--rate",
+        type=rate,
+        default=100,
+        metavar="N",
+        help="samples per second of CPU time (default: 100, as in Go)",
     )
 
 
 def rate(word: str) -> int:
-    """Samples a second."""
+    """Parse a number of samples per second. argparse reports a ValueError."""
     number = int(word)
     if not 1 <= number <= 10**9:
         raise ValueError(word)

@@ -1,4 +1,4 @@
-"""`whence trace salvage IN -o OUT`: the longest stretch of whole generations; exit code 1 when some were left."""
+"""`whence trace salvage IN -o OUT`: the longest run of intact generations. Exits with 1 if others were dropped."""
 
 from __future__ import annotations
 
@@ -35,10 +35,8 @@ def run(options: Namespace) -> int:
                         written, left = salvage(data.view, out)
                     finally:
                         data.check()
-    print(f"generations {written[0].generation} to {written[-1].generation} are whole", file=sys.stderr)
+    print(f"generations {written[0].generation} to {written[-1].generation} are intact", file=sys.stderr)
     for piece in left:
-        why = piece.problem or "it is whole, but not next to the others"
-        print(
-            f"generation {piece.generation} at {piece.start:#x} to {piece.end:#x} is left out: {why}", file=sys.stderr
-        )
+        why = piece.problem or "intact, but not adjacent to the others"
+        print(f"generation {piece.generation} at {piece.start:#x} to {piece.end:#x} is dropped: {why}", file=sys.stderr)
     return 1 if left else 0

@@ -1,4 +1,4 @@
-"""`whence trace text IN [-o OUT]`."""
+"""`whence trace text IN [-o OUT]`: the text form of a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`whence trace verify IN`: each problem on a line; exit code 0 when there is none, 3 when there is."""
+"""`whence trace verify IN`: one problem per line. The exit code is 0 without problems, else 3."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whence.cli.trace_files import add_input, converting, readable_twice
 
 def configure(parser: ArgumentParser) -> None:
     add_input(parser, "in the wire form")
-    add_json_option(parser, "one JSON object")
+    add_json_option(parser, "print one JSON object")
 
 
 def run(options: Namespace) -> int:
@@ -21,11 +21,13 @@ def run(options: Namespace) -> int:
     with converting(options):
         problems = verify(readable_twice(options.input))
     if options.json:
-        found = [{"code": problem.code, "problem": str(problem)} for problem in problems]
-        print(json.dumps({"trace": options.input, "ok": not problems, "problems": found}))
+        objects = [{"code": problem.code, "problem": str(problem)} for problem in problems]
+        print(json.dumps({"trace": options.input, "ok": not problems, "problems": objects}))
         return 3 if problems else 0
     for problem in problems:
         print(f"{options.input}: {problem}")
+    if not problems:
+        print(f"{options.input}: no problems")
     if any(problem.code == BATCH_SIZE for problem in problems):
-        print("whence: whence trace wire --fix-sizes makes sizes right", file=sys.stderr)
+        print("whence: correct the sizes with whence trace wire --fix-sizes", file=sys.stderr)
     return 3 if problems else 0

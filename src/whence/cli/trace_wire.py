@@ -1,4 +1,4 @@
-"""`whence trace wire IN [-o OUT]`."""
+"""`whence trace wire IN [-o OUT]`: the wire form of a trace."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ def configure(parser: ArgumentParser) -> None:
     add_input(parser)
     add_output(parser)
     add_padding(parser)
-    parser.add_argument(
-        "--fix-sizes", action="store_true", help="make each batch's size what its events take (after editing a text)"
-    )
+    parser.add_argument("--fix-sizes", action="store_true", help="correct the size of each batch, for an edited text")
 
 
 def run(options: Namespace) -> int:
@@ -28,5 +26,5 @@ def run(options: Namespace) -> int:
             to_wire(source(options.input), out, keep_padding=options.keep_padding)
             return 0
         wrong = fix_sizes(WireFile(source(options.input), keep_padding=options.keep_padding), out)
-    print(f"{wrong} sizes were wrong", file=sys.stderr)
+    print(f"{wrong} sizes corrected", file=sys.stderr)
     return 0
