@@ -39,8 +39,8 @@ from whence.columns.kernels.stream import BatchStream
 from whence.demangle.kernels.names import Demangler
 from whence.dwarf.kernels import units as units_kernel
 from whence.dwarf.kernels.dies import ScopeReader
-from whence.dwarf.kernels.lines import LinePrograms
-from whence.dwarf.kernels.units import WIDTH, DwarfSections, UnitRanges
+from whence.dwarf.kernels.lines import LineProgramReader
+from whence.dwarf.kernels.units import WIDTH, DwarfSections, UnitRangeColumns
 from whence.dwarf.kernels.variables import VariableReader
 from whence.flamegraph.kernels.tree import Growth
 from whence.gopclntab.kernels.ranges import InlineTrees, PcValues, RangeBuilder, RangeColumns
@@ -68,7 +68,7 @@ from whence.perfdata.kernels import records as records_kernel
 from whence.perfdata.kernels.replay import Replay
 from whence.procmap.maps import parse
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
-from whence.ranges.kernels.caller_files import Pieces
+from whence.ranges.kernels.caller_files import FileSplitter
 from whence.ranges.kernels.merge import MergePlan
 from whence.ranges.kernels.overlay import Sweep
 from whence.ranges.merge import merge
@@ -372,7 +372,7 @@ OBJECTS = {
     },
     "Survey.columns": RANGES, "RangeEncoder.columns": NUMBERED, "LineTables.add.columns": RANGES,
     "Interner.number.ranges": RANGES, "LocatedLines.add.ranges": RANGES,
-    "Pieces.cut.table": RANGES, "MergePlan.make.table": RANGES, "list_roots.table": RANGES,
+    "FileSplitter.cut.table": RANGES, "MergePlan.make.table": RANGES, "list_roots.table": RANGES,
     "MergePlan.make.stretches_found": STRETCHES, "roots": STRETCHES, "best": STRETCHES, "low": STRETCHES,
     "cover.out": STRETCHES, "layer.out": STRETCHES,
     "MergePlan.make.picks": {"place": "I", "name": "I", "depth": "I", "vaddr": "Q", "length": "Q"},
@@ -685,7 +685,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     ),
     "Inspection": lambda draw: inspect_kernel.Inspection(ARCHIVE, sections_of_archive(draw, ARCHIVE)),
     "EventLayout": lambda draw: layout(draw(VERSION)),
-    "LinePrograms": lambda draw: LinePrograms(
+    "LineProgramReader": lambda draw: LineProgramReader(
         draw(st.sampled_from(FORGED))["line"], draw(st.binary(max_size=20)), False, 0x1000, draw(st.booleans()),
         draw(st.booleans()),
     ),
@@ -694,7 +694,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "MergePlan": lambda draw: MergePlan(draw(st.integers(0, 12))),
     "Pages": lambda draw: mapped_pages(),
     "PcValues": lambda draw: PcValues(draw(st.integers(0, 70))),
-    "Pieces": lambda draw: Pieces(draw(st.integers(0, 12))),
+    "FileSplitter": lambda draw: FileSplitter(draw(st.integers(0, 12))),
     "RangeBuilder": builder_of,
     "RangeColumns": lambda draw: RangeColumns(draw(st.integers(0, 9)), 5, draw(st.integers(0, 99))),
     "RecordBatch": batch_of,
@@ -710,7 +710,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "Sweep": lambda _: Sweep(),
     "SymbolQueries": lambda draw: symbols_kernel.SymbolQueries(array("Q", [0x1000, 5]), array("Q", [0, 0])),
     "Texts": lambda draw: frames_of(draw)[2],
-    "UnitRanges": lambda draw: UnitRanges(some := sections_of(draw), units_of(some), b""),
+    "UnitRangeColumns": lambda draw: UnitRangeColumns(some := sections_of(draw), units_of(some), b""),
     "VariableReader": lambda draw: VariableReader(some := sections_of(draw), some),
     "Walker": lambda draw: walk_kernel.Walker(X86_64, draw(st.sampled_from(["little", "big"]))),
 }  # fmt: skip

@@ -173,7 +173,7 @@ class Producers:
         def read_dwarf() -> None:
             nonlocal by_dwarf
             if self.dwarf is not None and only in ("", "dwarf"):
-                by_dwarf = self.dwarf.ranges(units, jobs=self.options.jobs, lines=lines, starts=starts, asked=held)
+                by_dwarf = self.dwarf.ranges(units, jobs=self.options.jobs, lines=lines, starts=starts, vaddrs=held)
 
         def read_others() -> None:
             if self.pclntab is not None and only in ("", "gopclntab"):

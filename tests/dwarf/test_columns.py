@@ -1,4 +1,4 @@
-"""Columns and discriminators of line rows and of inlined calls, when they are asked for."""
+"""Columns and discriminators of line rows and of inlined calls, on request."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_rows_that_say_the_same_are_one_location() -> None:
 
 
 def calls(*columns: tuple[int, int], wanted: bool = True) -> Ranges:
-    """The ranges of a function with neighbouring inlined calls on one line, at these columns and discriminators."""
+    """Return the ranges of a function with neighboring inlined calls on one line."""
     helper = Die(d.DW_TAG_subprogram, [(d.DW_AT_name, d.DW_FORM_string, "helper")])
     inside = [
         Die(d.DW_TAG_inlined_subroutine, [

@@ -1,5 +1,7 @@
-"""Debug files that dwz rewrote: thousands of partial units that share abbreviation tables, alone or with a common file.
-Chains are those of the plain file, however many addresses are asked."""
+"""Files that dwz rewrote: many partial units that share abbreviation tables, alone or with a supplementary file.
+
+Frames equal those of the plain file, for any number of addresses.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def declaration(code: int, tag: int, *attributes: tuple[int, int], children: boo
 
 
 def unit(body: bytes, table: int) -> bytes:
-    """A unit of version 4."""
+    """Make a unit of version 4."""
     head = (4).to_bytes(2, "little") + table.to_bytes(4, "little") + b"\x08"
     return (len(head) + len(body)).to_bytes(4, "little") + head + body
 
@@ -41,7 +43,7 @@ def four(number: int) -> bytes:
 
 
 def filler(first: int, count: int) -> bytes:
-    """Declarations that a table has beside those that matter here."""
+    """Return declarations of a table that do not matter here."""
     names = (
         (d.DW_AT_name, d.DW_FORM_strp),
         (d.DW_AT_decl_file, d.DW_FORM_data1),
@@ -53,8 +55,10 @@ def filler(first: int, count: int) -> bytes:
 
 
 def like_dwz() -> bytes:
-    """Partial units of a function each; for every one a unit with a function that it is inlined into. Partial units
-    share one of two large tables, in turns, in which the root's declaration comes last."""
+    """Return many partial units.
+
+    They share one of two large tables, in turns, in which the declaration of the root is last.
+    """
     partial = [
         filler(1, 200)
         + declaration(201, d.DW_TAG_subprogram, (d.DW_AT_name, d.DW_FORM_string))
@@ -152,8 +156,10 @@ static inline __attribute__((always_inline)) int mix%(n)d(Pair%(n)d &pair, int v
 
 @pytest.fixture(scope="module", params=[4, 5], ids="DWARF {}".format)
 def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program of many units, compiled in two directories, each of which includes some of many headers: `plain`,
-    `alone` and, with `common.debug`, `shared`, the last two by dwz."""
+    """Build a program of many units in two directories, each of which includes some of many headers.
+
+    `plain` is as compiled, `alone` after dwz, and `shared` with a supplementary file.
+    """
     folder = tmp_path_factory.mktemp("dwz")
     (folder / "odd").mkdir()
     for n in range(HEADERS):

@@ -1,4 +1,4 @@
-"""Line tables only (clang -g1): functions named without what stands around them take the symbol's linkage name."""
+"""Line tables only (clang -g1): functions without qualified names take the symbol's linkage name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One program, many builds: whatever compiles it, our whole chains are those of the tools people trust.
+"""One program, many builds: frames equal those of other tools, for every compiler.
 
 Every byte of every function is asked about. The other tools are asked about the plain build of the same code, as each
 of them fails to read some of the variants.

@@ -24,7 +24,7 @@ RECIPES = [
 
 
 def damaged(whole: bytes, spans: list[tuple[int, int]], dice: random.Random) -> bytes:
-    """The file with one of its debug sections mutated, cut or filled up to the size it had."""
+    """Return the file with one debug section mutated, cut or filled up to its old size."""
     start, size = dice.choice(spans)
     part = mutated(whole[start : start + size], dice)[:size]
     return whole[:start] + part + bytes(size - len(part)) + whole[start + size :]

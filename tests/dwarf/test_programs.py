@@ -116,7 +116,7 @@ def test_programs_are_read_no_more_often_than_their_bytes_justify_when_read_at_o
     none = array("I", bytes(20))
     problems: list[DwarfError] = []
     programs.read(info.units.rows, array("I", [0] * 5), Scopes(), none, Starts(), none, problems)
-    assert ["not read more often than their bytes" in str(problem) for problem in problems] == [True] * 3
+    assert ["read more often than the size of the section allows" in str(problem) for problem in problems] == [True] * 3
 
 
 def test_all_threads_that_read_a_file_have_one_budget() -> None:

@@ -20,8 +20,8 @@ from tests.forge.ranges import R, listed
 from whence._base.window import ByteOrder
 from whence.binary import Binary
 from whence.dwarf import DebugInfo, ahead, streaming, unit_set
-from whence.dwarf.functions import UnitReader, Wanted
-from whence.dwarf.info import State
+from whence.dwarf.functions import UnitQuery, UnitReader
+from whence.dwarf.info import ReadState
 from whence.locator.opening import open_binary
 from whence.objects.elf import ElfFile, compress
 from whence.objects.elf.compress import SectionStream
@@ -70,13 +70,13 @@ def opened(data: bytes) -> DebugInfo:
 
 
 def both(data: bytes) -> tuple[DebugInfo, list[R], list[R]]:
-    """The file read as it arrives if it can be; its ranges, and those of the file read at once."""
+    """Return the ranges of a file that is streamed if possible, and of the file read at once."""
     info = opened(data)
     return info, as_values(info, 2), as_values(opened(data), 1)
 
 
 def was_read_as_it_came(info: DebugInfo) -> bool:
-    return info.state < State.SECTIONS
+    return info.state < ReadState.SECTIONS
 
 
 @pytest.mark.parametrize("method", ["zlib", "zstd", "zdebug"])
@@ -89,7 +89,7 @@ def test_units_read_as_they_arrive_give_the_ranges_they_give_when_all_are_there(
     assert arrived == whole
     assert len(whole) > 2 * UNITS
     assert not info.problems
-    assert len(info.units) == UNITS  # whoever asks for units has them unpacked again
+    assert len(info.units) == UNITS  # reading the units decompresses them again
 
 
 def test_what_only_units_need_leaves_memory_once_all_are_read() -> None:
@@ -194,7 +194,7 @@ def asked(info: DebugInfo, vaddr: int) -> list[R]:
 
 def unpacked_so_far(info: DebugInfo) -> int:
     assert info._prefix is not None
-    return info._prefix.unpacked
+    return info._prefix.decompressed
 
 
 def claimed() -> Debug:
@@ -265,7 +265,7 @@ def referring() -> Debug:
 
 
 def decompressed_ahead(data: bytes, vaddrs: list[int]) -> SectionStream:
-    """The stream of .debug_info when what is decompressed ahead of a query is there."""
+    """Return the stream of .debug_info after decompression ahead of a query."""
     elf = ElfFile.from_bytes(data)
     info = elf.decompress_ahead(3000, 3000)
     assert info is not None
@@ -289,8 +289,7 @@ def test_all_of_debug_info_is_decompressed_ahead_if_it_may_be_needed() -> None:
 
 
 def linked_with_optimization(steps: int) -> Debug:
-    """Units of code that take their names from others far behind them: of number 3 these from others again, so many
-    times."""
+    """Return units whose functions have their names in units far after them, in several steps."""
     first = [
         Die(
             d.DW_TAG_subprogram,
@@ -335,7 +334,7 @@ def linked_with_optimization(steps: int) -> Debug:
 
 
 def answer(info: DebugInfo, vaddr: int) -> list[R]:
-    return listed(info.ranges(info.units_at([vaddr]), starts=False, asked=memoryview(array("Q", [vaddr]))))
+    return listed(info.ranges(info.units_at([vaddr]), starts=False, vaddrs=memoryview(array("Q", [vaddr]))))
 
 
 def read_whole(data: bytes) -> DebugInfo:
@@ -419,7 +418,7 @@ def test_functions_that_hold_the_address_are_read_alone_and_named_as_far_as_it_n
     info = opened(debug.elf(text=TEXT))
     for vaddrs in ([0x1012], [0x1018], [0x1050], [0x1012, 0x2001], [0x100F, 0x1010, 0x207F], [0x1100], [0xFFF]):
         asked = memoryview(array("Q", vaddrs))
-        reader = UnitReader(info.all_units, wanted=Wanted(starts=False, asked=asked))
+        reader = UnitReader(info.all_units, query=UnitQuery(starts=False, vaddrs=asked))
         found, everything = reader.read_unit(0)[0], info.reader().read_unit(0)[0]
         text = info.strings.text
         rows = list(zip(found.vaddr, found.end, found.depth, map(text, found.function)))

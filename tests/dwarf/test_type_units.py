@@ -17,7 +17,7 @@ from tests.oracle.compare import Symbols
 from whence._base.window import ByteOrder
 from whence.demangle import demangle
 from whence.dwarf import DebugInfo
-from whence.dwarf.info import State
+from whence.dwarf.info import ReadState
 from whence.objects.elf import ElfFile
 from whence.ranges import Ranges, StringSpace
 
@@ -29,13 +29,15 @@ def opened(data: bytes) -> DebugInfo:
 
 
 def names_of(table: Ranges) -> list[str]:
-    """The names of functions in order of vaddr."""
+    """Return the names of functions in order of vaddr."""
     return [table.strings.text(name) for _, name in sorted(zip(table.vaddr, table.function, strict=True))]
 
 
 def classes(debug: Debug, signatures: list[int], described: list[int]) -> bytes:
-    """Put a function into a class of each signature, all in one unit; returns a .debug_types that describes some of
-    them, as n::C<signature>."""
+    """Put a function into a class of each signature, all in one unit.
+
+    Return a .debug_types that describes some of them, as n::C<signature>.
+    """
     skeletons = [
         Die(
             d.DW_TAG_class_type,
@@ -97,7 +99,7 @@ def test_few_addresses_need_no_other_unit_for_a_class_in_debug_types() -> None:
     debug.unit(Die(d.DW_TAG_compile_unit, [], [function("other", 0x2000, 4)]))
     info = file_of(debug, types, Section(".debug_aranges", table))
     assert names_of(info.ranges(info.units_at([0x1000]))) == ["n::C7::at"]
-    assert info.state < State.ALL_UNITS
+    assert info.state < ReadState.ALL_UNITS
 
 
 def test_a_broken_type_unit_is_a_problem_and_the_others_name_their_classes() -> None:
@@ -106,7 +108,7 @@ def test_a_broken_type_unit_is_a_problem_and_the_others_name_their_classes() -> 
     info = file_of(debug, types[:4] + b"\x09" + types[5:])  # the version of the first
     assert names_of(info.ranges()) == ["n::(anonymous)::at", "n::C9::at", "n::C11::at"]
     assert [str(problem).split("\n")[0] for problem in info.problems] == [
-        "dwarf debug_types+0x4: the version of a unit is 9, expected 2, 3, 4 or 5"
+        ".debug_types+0x4: unit version 9 is not supported (2 to 5 are)"
     ]
 
 

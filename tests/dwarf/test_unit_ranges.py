@@ -109,7 +109,7 @@ def with_aranges(debug: Debug, table: Section) -> DebugInfo:
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_one_address_reads_one_unit_where_aranges_name_it(order: ByteOrder, size: int, wide: bool) -> None:
     debug, offsets = three_units(order, size, wide)
-    debug.info[offsets[0] + (12 if wide else 4)] ^= 0xFF  # nobody looks at the first unit
+    debug.info[offsets[0] + (12 if wide else 4)] ^= 0xFF  # the first unit is not read
     listed = aranges(debug, [(offset, 0x1000 * (n + 1), 0x100) for n, offset in enumerate(offsets)])
     info = with_aranges(debug, listed)
     assert info.units_at([0x2002]) == offsets[1:2]

@@ -186,7 +186,7 @@ def test_locations_of_fewer_columns_than_lines_or_for_fewer_rows_are_refused() -
     cut = Locations(array("I", [0, 5]), array("I", [0]), array("I", [0, 7]))
     numbers, column, discriminator = array("I", [1, 9]), zeros("I", 2), zeros("I", 2)
     for start, locations, into in ((0, cut, column), (-1, whole, column), (0, whole, zeros("I", 1))):
-        with pytest.raises(ValueError, match="do not belong together"):
+        with pytest.raises(ValueError, match="columns do not match"):
             locate(numbers, start, locations, into, discriminator)
     locate(numbers, 0, whole, column, discriminator)
     assert [*map(list, (numbers, column, discriminator))] == [[5, 0], [6, 0], [7, 0]]

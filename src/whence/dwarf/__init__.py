@@ -1,34 +1,35 @@
-"""DWARF 2 to 5: debug info as ranges.
+"""Debug info (DWARF 2 to 5) as ranges.
 
-In: the sections of an ELF file (and of the files that complete it: dwz's supplementary file, split units). Out:
-whence.ranges.Ranges with functions, inlined calls, call sites, files and lines, through DebugInfo. The document is the
-DWARF 5 standard, and 2 to 4 where they differ. A bad unit, DIE, abbreviation, list or line program is left out and
-reported in `problems`; the rest is answered. Ranges need no types, variables and expressions: variables.py reads the
-DIEs of single ones.
+Input: the sections of an object file and of the files that complete it (dwz's supplementary file, split units). Output,
+through DebugInfo: whence.ranges.Ranges with functions, inlined calls, call sites, files and lines. The document is the
+DWARF 5 standard, and versions 2 to 4 where they differ. Bad units, DIEs, abbreviations, lists and line programs are
+skipped and reported in `problems`. Ranges need no types, variables or expressions; variables.py reads these for single
+addresses.
 
-info.py            DebugInfo: the units of a file, and their ranges, on all cores
-functions.py       one thread's share: units to scopes with names and declarations, lines, ranges
-lines.py           line programs (.debug_line) as rows, of many units at once or of one
-  line_files.py    file numbers to paths
-split.py           split units: .dwo files, .dwp packages
-ahead.py      debug info unpacked while the rest is imported
-streaming.py       units read while .debug_info is being unpacked
-unit_set.py        units that are read together: headers, root DIEs, the ranges these give
-  problems.py      their faults, as errors
-sections.py        which sections; where code can be
-explore.py         one unit for a person: functions, inlined calls, rows
+    info.py            DebugInfo: the units of a file and their ranges, on all cores
+    functions.py       one thread's share: from units to scopes with names and declarations, lines, ranges
+    lines.py           line programs (.debug_line) as rows, of many units at once or of one
+      line_files.py    paths of files by number
+    split.py           split units: .dwo files, .dwp packages
+    ahead.py           decompression of debug info that starts before it is read
+    streaming.py       units that are read while .debug_info is being decompressed
+    unit_set.py        units that are read together: headers, root DIEs and their ranges
+      problems.py      their faults, as errors
+    sections.py        the sections of a file, and where its code is
+    explore.py         one unit for a person: functions, inlined calls, rows
+    locations.py       location lists: .debug_loc, .debug_loclists
+    variables.py       declarations and locations of variables at an address
 
-kernels/
-  units      .debug_info's headers and root DIEs, range lists, .debug_aranges; units.pxd: the columns of the unit table,
-             flags and faults, for Python too
-  abbrevs    an abbreviation table compiled for one walk
-  names      names and declarations along origins and specifications; the DIEs that a DIE lies in
-  dies       DIEs to functions and inlined calls
-  lines      line programs: headers, tables, the state machine, sequences merged
-  locations.py   location lists: .debug_loc, .debug_loclists
-  variables.py   declarations and locations of variables at an address
-  constants  the numbers of the standards, for Python too: DW_TAG_*, DW_AT_*, DW_FORM_*, ...
-  reading.pxd: how forms are read; budget.pxd: what a unit may cost, all kernels spend from it
+    kernels/
+      units      headers and root DIEs of .debug_info, range lists, .debug_aranges; units.pxd: the columns of the unit
+                 table, flags and faults, also for Python
+      abbrevs    an abbreviation table compiled for one walk, and the walk's cursor
+      names      names and declarations along origins and specifications; the DIEs around a DIE
+      dies       DIEs to functions and inlined calls
+      lines      line programs: headers, tables, the state machine, merged sequences
+      variables  single DIEs; DIEs of variables and functions at an address
+      constants  the numbers of the standards, also for Python: DW_TAG_*, DW_AT_*, DW_FORM_*, ...
+      reading.pxd: how forms are read; budget.pxd: the work that a unit may cost
 """
 
 from whence._base.lazy import attach

@@ -54,8 +54,10 @@ def _decompress_units(elf: ObjectFile, info: SectionStream, vaddrs: array[int]) 
 
 
 def listed_units(aranges: memoryview, order: str, vaddrs: array[int]) -> tuple[list[int], int]:
-    """The offsets in .debug_info of the units that .debug_aranges names for the vaddrs, in order, and how many units it
-    lists; ([], 0) when it does not name one for each."""
+    """Return the offsets of the units that .debug_aranges names for the vaddrs, and how many units it lists.
+
+    The offsets are in order, in .debug_info. ([], 0) if a vaddr is not listed.
+    """
 
     found = array("Q", bytes(8 * len(vaddrs)))  # offset + 1
     listed = max(0, units.find_units(aranges, order == "big", vaddrs, found))

@@ -1,7 +1,7 @@
-"""One unit, for people who explore: its functions with the calls inlined into them, and its line rows.
+"""One unit for people who explore: its functions with their inlined calls, and its line rows.
 
-The same readers as for ranges, before anything is cut or put together. A function of several parts (hot and cold) is
-several scopes; code that the linker dropped is left out.
+The readers are those of ranges, but nothing is cut or joined. A function of several parts (hot and cold) is several
+scopes; code that the linker dropped is left out.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from whence.ranges.table import NO_FILE
 
 
 class Scope(Record, frozen=True):
-    """[start, end) in vaddrs of a function (depth 0) or of a call inlined into the scope of one less that came before.
+    """[start, end) in vaddrs of a function (depth 0) or of an inlined call.
 
-    `call_file` and `call_line` say where it was called; "" and 0 for a function.
+    A call is inlined into the closest scope of one depth less before it. `call_file` and `call_line` are the place of
+    the call; "" and 0 for a function.
     """
 
     start: int
@@ -29,7 +30,10 @@ class Scope(Record, frozen=True):
 
 
 class LineTableRow(Record, frozen=True):
-    """From this vaddr on the code is of this file and line. "" and line 0: no row describes it (a sequence's end)."""
+    """A line row: from `vaddr` on, the code is from `file` and `line`.
+
+    "" and line 0 after the end of a sequence, where no row describes the code.
+    """
 
     vaddr: int
     file: str
@@ -37,7 +41,7 @@ class LineTableRow(Record, frozen=True):
 
 
 class UnitView:
-    """The scopes and rows of one unit of a file, read when made."""
+    """The scopes and rows of one unit, read at construction."""
 
     def __init__(self, info: DebugInfo, index: int) -> None:
         self.unit = info.units[index]
@@ -47,21 +51,21 @@ class UnitView:
         self.problems = reader.finish()
 
     def scopes(self) -> Iterator[Scope]:
-        """Functions and inlined calls, in the order of their DIEs."""
-        found: Scopes = self._scopes
-        for i in range(len(found)):
+        """Yield functions and inlined calls, in the order of their DIEs."""
+        scopes: Scopes = self._scopes
+        for i in range(len(scopes)):
             yield Scope(
-                found.vaddr[i],
-                found.end[i],
-                found.depth[i],
-                self._text(found.function[i]),
-                self._text(found.call_file[i]),
-                found.call_line[i],
+                scopes.vaddr[i],
+                scopes.end[i],
+                scopes.depth[i],
+                self._text(scopes.function[i]),
+                self._text(scopes.call_file[i]),
+                scopes.call_line[i],
             )
 
     def rows(self) -> Iterator[LineTableRow]:
-        """The rows of the unit's line program, in ascending order."""
-        found: Rows = self._rows
-        files = [self._text(ref) for ref in found.files]
-        for vaddr, file, line in zip(found.vaddr, found.file, found.line, strict=True):
+        """Yield the rows of the unit's line program, in ascending order."""
+        rows: Rows = self._rows
+        files = [self._text(ref) for ref in rows.files]
+        for vaddr, file, line in zip(rows.vaddr, rows.file, rows.line, strict=True):
             yield LineTableRow(vaddr, "" if file == NO_FILE else files[file], line)

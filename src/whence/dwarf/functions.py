@@ -1,15 +1,14 @@
-"""The functions and inlined calls of units, their names, call sites and declarations, with the rows of their lines.
+"""Functions and inlined calls of units: names, call sites, declarations and line rows.
 
-In: units of a set. Out: whence.ranges scopes, rows and starts, and the ranges they make. A `UnitReader` is one thread's
-share of the work. A fault costs what comes after it in its unit; it is kept among the reader's problems.
+Input: units of a set. Output: scopes, rows and starts of whence.ranges, and the ranges that they make. A `UnitReader`
+is one thread's share of the work. A fault costs the rest of its unit and is reported in the reader's problems.
 
-Qualified names: C++ and Rust functions that have no linkage name (static ones, those in unnamed namespaces, `main`)
-have only a DW_AT_name. The namespaces and classes that they lie in are ancestors of the DIE that has it, and are joined
-by `::`. Functions among the ancestors (of lambdas and local classes) are left out.
+Qualified names: C++ and Rust functions without a linkage name (static functions, functions in unnamed namespaces,
+`main`) have only a DW_AT_name. The namespaces and classes around them are ancestors of the DIE with that name, and are
+joined by `::`. Functions among the ancestors (of lambdas and local classes) are left out.
 
-Declarations: a DW_AT_decl_file counts in the line program of the unit that holds the DIE. Mostly that is the unit being
-read, whose program is read with it; link-time optimization and dwz put the DIE into another one, whose file table is
-then read by itself.
+Declarations: a DW_AT_decl_file is an index into the line program of the unit that contains the DIE. Usually that is the
+unit being read; link-time optimization and dwz put the DIE into another unit, whose file table is then read by itself.
 """
 
 from __future__ import annotations
@@ -67,39 +66,48 @@ OTHER_FILE, ALT_FILE = 1 << names_kernel.OTHER_FILE_BIT, 1 << names_kernel.ALT_F
 FILE_NUMBER = (1 << names_kernel.FILE_UNIT_SHIFT) - 1  # of a start's file
 
 
-class Wanted(Record, frozen=True):
-    """What is wanted of the units. Without `lines` there are no files, lines and starts; without `starts` it is not
-    said where functions begin. With `asked`, ascending vaddrs, only ranges are wanted that hold any of them."""
+class UnitQuery(Record, frozen=True):
+    """What to read of units.
+
+    Without `lines` there are no files, lines and starts; without `starts` no declarations of functions. With `vaddrs`
+    (in ascending order), only ranges that contain any of them are returned.
+    """
 
     lines: bool = True
     starts: bool = True
-    asked: memoryview | None = None
+    vaddrs: memoryview | None = None
 
 
-ALL_WANTED = Wanted()
+DEFAULT_QUERY = UnitQuery()
 NO_VADDRS = array("Q")
 
 
 class UnitReader:
-    """Reads units on one thread: has scratch, names and a table of its own, so that threads share nothing they write.
+    """A reader of units for one thread; it has its own memory and tables, so that threads share nothing they write.
 
-    `bare` are the names of functions of which nothing else is said (clang -g1). `unresolved_refs`: whether names lie in
-    units that the set does not have.
+    `bare` are the names of functions that have nothing but a name (clang -g1). `unresolved_refs` is True if names are
+    in units outside the set.
     """
 
     def __init__(
-        self, units: UnitSet, *, split: SplitFiles | None = None, wanted: Wanted = ALL_WANTED, copied_source: int = 0,
-        budgets: LineBudgets | None = None,
+        self, units: UnitSet, *, split: SplitFiles | None = None, query: UnitQuery = DEFAULT_QUERY,
+        copied_source: int = 0, budgets: LineBudgets | None = None,
     ) -> None:  # fmt: skip
-        """Names of `copied_source` are copied: it will not stay. `budgets` are those of all readers that work on one
-        question."""
-        self.set, self._split, self._wanted, self._copied_source = units, split, wanted, copied_source
+        """Make a reader of the units of a set.
+
+        Args:
+            split: the split files of the binary.
+            query: what to read.
+            copied_source: a source of names that is dropped later, so its names are copied, or 0.
+            budgets: the budgets for line programs, shared by all readers of a query.
+        """
+        self.set, self._split, self._query, self._copied_source = units, split, query, copied_source
         file, sections = units.file, units.sections
         self.arena = Arena(file.strings)
         self.problems = Problems()
         self.bare: set[int] = set()
         self._unresolved_refs = False
-        self._scopes = _scope_reader(units, wanted)
+        self._scopes = _scope_reader(units, query)
         self._sweep = overlay_kernel.Sweep()
         paths = Paths(sections, file.order, self.arena, go=file.go, style=file.read.paths, budgets=budgets)
         self._programs = LinePrograms(
@@ -112,27 +120,27 @@ class UnitReader:
         return f"<UnitReader of {self.set!r}>"
 
     def set_units(self, units: UnitSet) -> None:
-        """The units to come are of this set, of the same file and sections as the ones before."""
+        """Continue with the units of another set, of the same file and sections."""
         self.set = units
         self._scopes.set_sections(units.kernel)
 
     def ranges(self, groups: list[list[int]]) -> Ranges:
-        """The ranges of groups of units (rows); those of a group share a line program."""
+        """Return the ranges of groups of units (rows); the units of a group share a line program."""
         out = Ranges(self.set.file.strings)
         scopes, ends, rows, row_ends, starts = self._read(groups)
-        if self._wanted.starts:
+        if self._query.starts:
             out.starts = starts
         units = array("I", chain.from_iterable(groups))
         unit_ends = array("I", accumulate(map(len, groups)))
         rows, row_ends = self.set.ranges.clip(units, unit_ends, scopes, ends, rows, row_ends)
         if len(scopes) or len(rows):
             overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF, self._sweep)
-        if self._wanted.asked is None:
+        if self._query.vaddrs is None:
             return out
-        return holding(out, self._wanted.asked)
+        return holding(out, self._query.vaddrs)
 
     def read_unit(self, index: int) -> tuple[Scopes, Rows]:
-        """The scopes and rows of one unit, as they are before they become ranges."""
+        """Return the scopes and rows of one unit, before they become ranges."""
         scopes, _, rows, _, _ = self._read([[index]])
         return scopes, rows
 
@@ -142,17 +150,17 @@ class UnitReader:
 
     @property
     def unresolved(self) -> set[int]:
-        """Where in .debug_info the DIEs begin that functions are named by, in such units; as far as it is known."""
-        found: set[int] = self._scopes.unresolved
-        return found
+        """Offsets in .debug_info of DIEs outside the set that name functions, as far as known."""
+        offsets: set[int] = self._scopes.unresolved
+        return offsets
 
     def finish(self) -> Problems:
-        """Make the names readable. Returns the problems met."""
+        """Make the names readable and return the problems."""
         self.arena.seal()
         return self.problems
 
     def _read(self, groups: list[list[int]]) -> tuple[Scopes, array[int], Rows, array[int], Starts]:
-        """The scopes and rows of groups of units, and where those of each group end; and where functions start."""
+        """Return the scopes and rows of groups of units with the ends of each group, and the starts."""
         chosen = array("I", chain.from_iterable(groups))
         scopes, starts = self._read_scopes(self.set, self._scopes, chosen)
         last = [end - 1 for end in accumulate(map(len, groups))]
@@ -164,9 +172,9 @@ class UnitReader:
         units = self.set.units.rows
         if any(units[index * WIDTH + DWO_NAME] for index in chosen):
             scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
-        if not self._wanted.starts:
+        if not self._query.starts:
             starts, start_ends = Starts(), zeros("I", len(groups))
-        if self._wanted.lines and (self.set.whole or not self.unresolved_refs):  # else they will be read again
+        if self._query.lines and (self.set.whole or not self.unresolved_refs):  # otherwise they are read again
             from_others = above(starts.file, FILE_NUMBER).numbers()
             of_which, files = numbered(taken(starts.file, "Q", from_others), "Q")
             names_of_files = self._declarations.files_of_other_units(files.numbers(), self.set.units)
@@ -190,13 +198,15 @@ class UnitReader:
     def _read_scopes(
         self, units: UnitSet, reader: dies_kernel.ScopeReader, chosen: array[int], *, copy_names: bool = False
     ) -> tuple[Scopes, Starts]:
-        """The scopes and starts of these units of the set, or of a split file's (with `copy_names` if it is closed
-        afterwards)."""
-        plain_names, begun = reader.read(chosen)
+        """Return the scopes and starts of units of the set or of a split file.
+
+        With `copy_names`, names are copied because the file is closed afterwards.
+        """
+        plain_names, starts_count = reader.read(chosen)
         scopes = Scopes()
         for name in SCOPE_COLUMNS:
             getattr(scopes, name).frombytes(getattr(reader, name))
-        starts = Starts(zeros("Q", begun), zeros("Q", begun), zeros("I", begun))
+        starts = Starts(zeros("Q", starts_count), zeros("Q", starts_count), zeros("I", starts_count))
         reader.take_starts(starts)
         if copy_names:
             own = {name for name in scopes.function if name >> OFFSET_BITS != names_kernel.PLAIN_SOURCE}
@@ -220,7 +230,7 @@ class UnitReader:
         return scopes, starts
 
     def _copy_names(self, names: array[int]) -> None:
-        """Copy the names of the source that will not stay."""
+        """Copy the names of the source that is dropped later."""
         rows = zeros("I", len(names))
         copied: dict[int, int] = {}
         for row in rows[: dies_kernel.rows_of_source(names, self._copied_source, rows)]:
@@ -232,23 +242,25 @@ class UnitReader:
     def _with_split(
         self, scopes: Scopes, ends: array[int], starts: Starts, start_ends: array[int], groups: list[list[int]]
     ) -> tuple[Scopes, array[int], Starts, array[int]]:
-        """The scopes and starts of groups, each followed by those of the split units of its skeletons. Their files
-        count in the skeletons' line programs."""
-        out, out_ends, done = Scopes(), array("I"), 0
-        begun, begun_ends, before = Starts(), array("I"), 0
+        """Return the scopes and starts of groups, each followed by those of the split units of its skeletons.
+
+        Their files are indexes into the line programs of the skeletons.
+        """
+        out, out_ends, first = Scopes(), array("I"), 0
+        out_starts, out_start_ends, first_start = Starts(), array("I"), 0
         for group, end, start_end in zip(groups, ends, start_ends):
             for name in SCOPE_COLUMNS:
-                getattr(out, name).extend(getattr(scopes, name)[done:end])
-            begun.extend(starts.part(before, start_end))
+                getattr(out, name).extend(getattr(scopes, name)[first:end])
+            out_starts.extend(starts.part(first_start, start_end))
             for index in group:
-                self._add_split(out, begun, index)
+                self._add_split(out, out_starts, index)
             out_ends.append(len(out))
-            begun_ends.append(len(begun))
-            done, before = end, start_end
-        return out, out_ends, begun, begun_ends
+            out_start_ends.append(len(out_starts))
+            first, first_start = end, start_end
+        return out, out_ends, out_starts, out_start_ends
 
     def _add_split(self, scopes: Scopes, starts: Starts, index: int) -> None:
-        """Append the scopes and starts of the split unit of a skeleton, if it is one."""
+        """Append the scopes and starts of the split unit of a unit that is a skeleton."""
         if self._split is None or not self.set.units.value(index, DWO_NAME):
             return
         try:
@@ -258,92 +270,100 @@ class UnitReader:
             return
         if found is not None:
             file, row = found
-            reader = _scope_reader(file.set, self._wanted)
-            more, begun = self._read_scopes(file.set, reader, array("I", [row]), copy_names=file.alone)
+            reader = _scope_reader(file.set, self._query)
+            more, more_starts = self._read_scopes(file.set, reader, array("I", [row]), copy_names=file.single)
             for name in SCOPE_COLUMNS:
                 getattr(scopes, name).extend(getattr(more, name))
-            self._declarations.forget_other_units(begun)
-            starts.extend(begun)
+            self._declarations.forget_other_units(more_starts)
+            starts.extend(more_starts)
             if reader.faults[0]:
                 self._add_problem(index, reader.faults[0], reader.fault_offsets[0])
-            if file.alone:
+            if file.single:
                 elf = file.elf
-                del found, file, reader  # whose views would keep it mapped
+                del found, file, reader  # their views would keep the file mapped
                 elf.close()
 
 
-def _scope_reader(units: UnitSet, wanted: Wanted) -> dies_kernel.ScopeReader:
+def _scope_reader(units: UnitSet, query: UnitQuery) -> dies_kernel.ScopeReader:
     style = NAME_STYLES[units.file.read.names]
-    asked = NO_VADDRS if wanted.asked is None or wanted.starts else wanted.asked  # starts are found by name
-    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, style, units.file.read.columns, asked)
+    vaddrs = NO_VADDRS if query.vaddrs is None or query.starts else query.vaddrs  # starts are found by name
+    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, style, units.file.read.columns, vaddrs)
 
 
 def qualified_names(units: UnitSet, keys: array[int], arena: Arena) -> tuple[array[int], bool]:
-    """The qualified name, in the arena, of the DIE of each key (an offset in .debug_info, with ALT_KEY in the
-    supplementary file's); and whether parts of any lie in units that the set does not have."""
-    known: dict[int, int] = {}
+    """Return the qualified name of the DIE of each key, in the arena.
+
+    A key is an offset in .debug_info, or with ALT_KEY in the supplementary file. The second result is True if parts of
+    names are in units outside the set.
+    """
+    names: dict[int, int] = {}
     unresolved_refs = False
-    for of, alt_key in ((units, 0), (units.alt, ALT_KEY)):
+    for owner, alt_key in ((units, 0), (units.alt, ALT_KEY)):
         chosen = array("Q", sorted({key ^ alt_key for key in keys if key & ALT_KEY == alt_key}))
         if chosen:
-            found, unresolved = _qualified(of, chosen)
+            own_names, unresolved = _qualified(owner, chosen)
             unresolved_refs |= unresolved
-            known |= {key | alt_key: arena.add(name) for key, name in found.items()}
-    return array("Q", [known[key] for key in keys]), unresolved_refs
+            names |= {key | alt_key: arena.add(name) for key, name in own_names.items()}
+    return array("Q", [names[key] for key in keys]), unresolved_refs
 
 
 def _qualified(units: UnitSet, keys: array[int]) -> tuple[dict[int, bytes], bool]:
-    """The qualified name of each DIE; `keys` are offsets, in ascending order."""
-    most, shift = names_kernel.MAX_ANCESTORS, names_kernel.TAG_SHIFT
+    """Return the qualified name of each DIE, and True if parts of names are in units outside the set.
+
+    `keys` are offsets in ascending order.
+    """
+    count, shift = names_kernel.MAX_ANCESTORS, names_kernel.TAG_SHIFT
     offset_mask = (1 << shift) - 1
     raw = units.file.strings.raw
     ancestors = array("Q", bytes(names_kernel.ancestors(units.kernel, keys)))
     scopes = sorted({die & offset_mask for die in ancestors if die >> shift in SCOPE_TAGS})
-    wanted = keys + array("Q", scopes)
-    refs = zeros("Q", len(wanted))
-    unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, None, wanted, refs)
+    dies = keys + array("Q", scopes)
+    refs = zeros("Q", len(dies))
+    unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, None, dies, refs)
     if unresolved_refs and units.types is not None:
-        unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, units.types.kernel, wanted, refs)
-    plain = dict(zip(wanted, refs))
+        unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, units.types.kernel, dies, refs)
+    plain = dict(zip(dies, refs))
     text = {scope: raw(plain[scope]) for scope in scopes}
-    found = {}
+    names = {}
     for index, key in enumerate(keys):
         parts = []
-        for die in ancestors[index * most : (index + 1) * most]:
+        for die in ancestors[index * count : (index + 1) * count]:
             if die >> shift in SCOPE_TAGS:
                 unnamed = b"(anonymous namespace)" if die >> shift == constants.DW_TAG_namespace else b"(anonymous)"
                 parts.append(text[die & offset_mask] or unnamed)
-        found[key] = b"::".join((*reversed(parts), raw(plain[key])))
-    return found, unresolved_refs
+        names[key] = b"::".join((*reversed(parts), raw(plain[key])))
+    return names, unresolved_refs
 
 
 class Declarations:
-    """The files of functions that are declared in another unit than the one that is read; one thread's.
+    """The files of functions that are declared in another unit than the one being read, for one thread.
 
-    Each table of files is read once.
+    Each file table is read once.
     """
 
     def __init__(self, units: UnitSet, programs: LinePrograms, paths: Paths) -> None:
-        """`programs` reads the line programs of the file, `paths` are its own."""
+        """Make the files of other units, from the reader of line programs and the paths of the file."""
         self._set, self._programs = units, programs
         file, sections = units.file, units.alt.sections
         self._alt_programs = LinePrograms(sections, file.order, file.lowest, paths.beside(sections), file.strings)
         self._known: dict[tuple[bool, int, int], FileNames] = {}  # by supplementary file or not, program, directory
 
     def files_of_other_units(self, keys: Iterable[int], own: Units) -> array[int]:
-        """The name of each file (see names.pxd) that counts in another unit than the one read: of `own`, or of the
-        supplementary file."""
+        """Return the names of files of other units.
+
+        Each key (see names.pxd) refers to a unit of `own` or of the supplementary file.
+        """
         return array("Q", [self._files(key, own).ref(key & FILE_NUMBER) for key in keys])
 
     @staticmethod
     def forget_other_units(starts: Starts) -> None:
-        """What a split unit takes from others of its file is not known: those have no line program."""
+        """Mark files of other units as unknown: split units have no line programs."""
         from_others = above(starts.file, FILE_NUMBER).numbers()
-        no_file = array("Q", [FILE_NUMBER])  # no table is that long
+        no_file = array("Q", [FILE_NUMBER])  # no table has this many files
         put(starts.file, "Q", from_others, no_file * len(from_others))
 
     def _files(self, key: int, own: Units) -> FileNames:
-        """The files of the unit that a start's file counts in."""
+        """Return the files of the unit that a start's file refers to."""
         alt = bool(key & ALT_FILE)
         units = self._set.alt.units if alt else own
         index = (key & ~(OTHER_FILE | ALT_FILE)) >> names_kernel.FILE_UNIT_SHIFT

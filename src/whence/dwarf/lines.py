@@ -1,21 +1,20 @@
 """Line programs: .debug_line, versions 2 to 5, as rows of (vaddr, file, line).
 
-A program (DWARF 5, section 6.2) belongs to a unit and writes rows in sequences, each over contiguous code. Out comes
-one set of columns in ascending order: sequences sorted and joined, those of code that the linker dropped left out, the
-stretches between them marked by rows without a file. Of rows at one address the last counts; where sequences overlap,
-the one that ends first has the bytes (as LLVM decides it). is_stmt flags are not read; columns and discriminators are
-when they are asked for.
+A program (DWARF 5, section 6.2) belongs to a unit and writes rows in sequences, each over contiguous code. The result
+is one set of columns in ascending order: sequences are sorted and joined, sequences of dropped code are left out, and
+rows without a file mark the gaps. Of several rows at one address the last counts; where sequences overlap, the first to
+end wins (as in LLVM). is_stmt flags are not read; columns and discriminators are read on request.
 
-A fault costs what comes after it in its program: the sequences before it are kept, and `problems` has what is wrong.
-Nothing here raises for what a file holds. `kernels/lines.py` is the reader; here are its callers, one for the programs
-of many units and one for a single program, and what its faults mean.
+A fault costs the rest of its program: the sequences before it are kept, and `problems` has the error. Malformed
+contents never raise. `kernels/lines.py` is the reader; this module has its callers, for the programs of many units and
+for a single program, and the messages for its faults.
 
 >>> from tests.forge.lines import program, sections
 >>> from whence.ranges import StringSpace
 >>> from whence.ranges.strings import Arena
 >>> space = StringSpace()
->>> found = sections(program([("set_address", 0x1000), ("special", 0, 6), ("special", 4, 1), ("end", 8)]))
->>> table = read_lines(found, offset=0, comp_dir=b"/src", arena=Arena(space))
+>>> data = sections(program([("set_address", 0x1000), ("special", 0, 6), ("special", 4, 1), ("end", 8)]))
+>>> table = read_lines(data, offset=0, comp_dir=b"/src", arena=Arena(space))
 >>> [(hex(vaddr), line) for vaddr, line in zip(table.rows.vaddr, table.rows.line)]
 [('0x1000', 7), ('0x1004', 8), ('0x100c', 0)]
 """
@@ -29,7 +28,7 @@ from whence._base.records import Record, field
 from whence._base.window import ByteOrder
 from whence.dwarf.kernels import lines as lines_kernel
 from whence.dwarf.kernels.units import ADDRESS_SIZE, COMP_DIR, HAS, HAS_STMT_LIST, NAME, STMT_LIST, STR_BASE, WIDTH
-from whence.dwarf.line_files import INLINE, PLACE_BITS, FileNames, Paths
+from whence.dwarf.line_files import INLINE, POSITION_BITS, FileNames, Paths
 from whence.dwarf.problems import Problems
 from whence.ranges import Rows, Scopes, Starts, StringSpace
 from whence.ranges.strings import Arena
@@ -37,39 +36,40 @@ from whence.ranges.table import NO_FILE, Locations, zeros
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from whence.dwarf.line_files import LineSections
 
-NO_DIRECTORY = (1 << 64) - 1  # the place of a directory that is not there
+NO_DIRECTORY = (1 << 64) - 1  # a missing directory
 
-# What a fault breaks, and how the number found is shown (None: there is none)
-RULES: dict[int, tuple[str, Callable[[int], object] | None]] = {
-    lines_kernel.BAD_UNIT_LENGTH: ("unit_length is below fffffff0 or ffffffff", hex),
-    lines_kernel.BEYOND_SECTION: ("a program ends inside its section", "{:#x} bytes".format),
-    lines_kernel.BAD_VERSION: ("the version of a line program is 2 to 5", int),
-    lines_kernel.BAD_ADDRESS_SIZE: ("an address has 1, 2, 4 or 8 bytes", int),
-    lines_kernel.BAD_SEGMENT_SELECTOR_SIZE: ("segment_selector_size is 0", int),
-    lines_kernel.BAD_HEADER_LENGTH: ("header_length ends inside its program", hex),
-    lines_kernel.READ_TOO_OFTEN: ("line programs are not read more often than their bytes justify", None),
-    lines_kernel.NO_TABLES: ("the tables come before the program", lambda _: "no bytes"),
-    lines_kernel.TOO_MANY_ENTRIES: ("a table's entries fit before its program", "{} entries".format),
-    lines_kernel.BAD_FORM: ("an entry's form is one that line tables may use", None),
-    lines_kernel.CUT_SHORT: ("the bytes go on to where the table or program says it ends", None),
-    lines_kernel.BAD_OPCODE_LENGTH: ("an extended opcode ends inside its program", None),
-    lines_kernel.NO_LINE_RANGE: ("line_range is not 0 where opcodes divide by it", None),
-    lines_kernel.BAD_ADDRESS: ("DW_LNE_set_address has 1 to 8 bytes of address", None),
+FAULTS = {  # by the kernel's number, with the value that is wrong
+    lines_kernel.BAD_UNIT_LENGTH: "unit length {:#x} is reserved",
+    lines_kernel.BEYOND_SECTION: "program length {:#x} extends past the end of the section",
+    lines_kernel.BAD_VERSION: "line program version {} is not supported (2 to 5 are)",
+    lines_kernel.BAD_ADDRESS_SIZE: "address size {} is not 1, 2, 4 or 8",
+    lines_kernel.BAD_SEGMENT_SELECTOR_SIZE: "segment selector size {} is not supported (0 is)",
+    lines_kernel.BAD_HEADER_LENGTH: "header length {:#x} extends past the end of the program",
+    lines_kernel.READ_TOO_OFTEN: "line programs are read more often than the size of the section allows",
+    lines_kernel.NO_TABLES: "the header has no tables of directories and files",
+    lines_kernel.TOO_MANY_ENTRIES: "a table of {} entries extends past the end of the header",
+    lines_kernel.BAD_FORM: "an entry of a table has a form that is not allowed there",
+    lines_kernel.CUT_SHORT: "a table or the program is cut off",
+    lines_kernel.BAD_OPCODE_LENGTH: "an extended opcode extends past the end of the program",
+    lines_kernel.NO_LINE_RANGE: "line_range is 0",
+    lines_kernel.BAD_ADDRESS: "DW_LNE_set_address has no address of 1 to 8 bytes",
 }
 
 
 class LinePrograms:
-    """Reads the line programs of units, on one thread.
+    """A reader of the line programs of units, for one thread.
 
-    `names` is the space that the units' names and compilation directories refer to. A sequence that starts below
-    `lowest` is dead code (0 in files whose code may be at 0, as in relocatable ones). `paths` has each path once for
-    all programs of a file and arena. With `columns` the lines of rows, and those of scopes' calls, become numbers of
-    locations. With `skip_line_zero` a row of line 0 has the location of the last row before it in its sequence that has
-    a line.
+    Args:
+        sections, order: the sections of the file and its byte order.
+        lowest: the first vaddr that can be code; sequences that start below are dead code.
+        paths: the paths of the file.
+        names: the space of the names and compilation directories of units.
+        columns: make the lines of rows, and of the calls of scopes, numbers of locations.
+        skip_line_zero: give rows of line 0 the location of the last row with a line in their sequence.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LinePrograms:
         columns: bool = False, skip_line_zero: bool = False,
     ) -> None:  # fmt: skip
         data = sections.debug_line, sections.debug_str_offsets
-        self._kernel = lines_kernel.LinePrograms(*data, order == "big", lowest, columns, skip_line_zero)
+        self._kernel = lines_kernel.LineProgramReader(*data, order == "big", lowest, columns, skip_line_zero)
         self._with_columns = columns
         self._size = len(sections.debug_line)
         self._paths, self._names = paths, names
@@ -86,9 +86,11 @@ class LinePrograms:
         self, rows_of_units: array[int], chosen: array[int], scopes: Scopes, scope_ends: array[int], starts: Starts,
         start_ends: array[int], problems: list[DwarfError] | Problems,
     ) -> tuple[Rows, array[int]]:  # fmt: skip
-        """The rows of the programs of these units, and where those of each end. `scope_ends` and `start_ends` say where
-        the scopes and starts of each end: their files, numbers so far, become names (a number beyond the table: 0).
-        What is wrong is added to `problems`."""
+        """Return the rows of the programs of the chosen units, and the end of each unit's rows.
+
+        `scope_ends` and `start_ends` are the ends of each unit's scopes and starts, whose files change from numbers to
+        names (0 for a number past the table). Errors are added to `problems`.
+        """
         named = scopes, scope_ends, starts, start_ends
         budget = self._paths.budget
         granted = budget.take(self._kernel.bytes_of_programs(rows_of_units, chosen))
@@ -104,8 +106,8 @@ class LinePrograms:
         names = self._file_names()
         numbers: dict[int, int] = {}
         number_of = array("I", [numbers.setdefault(ref, len(numbers)) if ref else NO_FILE for ref in names])
-        room = self._kernel.room()
-        rows = Rows(zeros("Q", room), zeros("I", room), zeros("I", room))
+        capacity = self._kernel.max_rows()
+        rows = Rows(zeros("Q", capacity), zeros("I", capacity), zeros("I", capacity))
         rows.files.extend(numbers)
         ends = zeros("I", len(chosen))
         count = self._kernel.emit_rows(number_of, names, *named, rows, ends)
@@ -115,7 +117,7 @@ class LinePrograms:
         return rows, ends
 
     def file_names(self, rows_of_units: array[int], unit: int) -> FileNames:
-        """The files of one unit's program, whose rows are not read; whoever reads those reports what is wrong."""
+        """Return the files of one unit's program without reading its rows. Errors are left to readers of the rows."""
         row = unit * WIDTH
         if rows_of_units[row + HAS] & HAS_STMT_LIST:
             self._paths.tables_left = self._kernel.read_tables(rows_of_units, unit, self._paths.tables_left)
@@ -123,46 +125,45 @@ class LinePrograms:
         return FileNames(b"", self._paths, 0)
 
     def last_file_names(self, comp_dir: bytes) -> FileNames:
-        """The files of the program read last."""
+        """Return the files of the program that was read last."""
         first, *tables = self._kernel.tables()
         return FileNames(comp_dir, self._paths, first, *(array("Q", table) for table in tables))
 
     def _problems(self) -> Iterator[tuple[int, DwarfError]]:
-        """What is wrong with the programs read last: (the program's place in the batch, the error)."""
+        """Yield the errors in the programs read last, each with the index of its program in the batch."""
         numbers = iter(array("Q", self._kernel.faults()))
-        for program, fault, offset, found in zip(numbers, numbers, numbers, numbers):
+        for program, fault, offset, value in zip(numbers, numbers, numbers, numbers):
             if fault == lines_kernel.CUT_OFF:
-                error = cut_off(DwarfError, "debug_line", offset, found, max(0, self._size - offset))
+                error = cut_off(DwarfError, ".debug_line", offset, value, max(0, self._size - offset))
             else:
-                rule, shown = RULES[fault]
-                error = DwarfError("debug_line", offset, rule, *([shown(found)] if shown else []))
+                error = DwarfError(".debug_line", offset, FAULTS[fault].format(value))
             yield program, error
 
     def _file_names(self) -> array[int]:
-        """The path of each file that is named."""
+        """Return the path of each file that is used."""
         names = array("Q")
-        last, comp_dir, kept = NO_DIRECTORY, b"", dict[tuple[int, int], int]()
+        last, comp_dir, composed = NO_DIRECTORY, b"", dict[tuple[int, int], int]()
         keys = iter(array("Q", self._kernel.keys()))
         for ref, directory, name in zip(keys, keys, keys):
             if ref != last:
                 last, comp_dir = ref, self._names.raw(ref)
-                kept = self._paths.known(comp_dir)
-            # A string in the program itself has a place that no other program names.
-            known = {} if name >> PLACE_BITS == INLINE else kept
+                composed = self._paths.composed(comp_dir)
+            # No other program refers to a string in the program itself.
+            paths = {} if name >> POSITION_BITS == INLINE else composed
             key = -1 if directory == NO_DIRECTORY else directory, name
-            names.append(self._paths.ref(known, comp_dir, key))
+            names.append(self._paths.ref(paths, comp_dir, key))
         return names
 
 
 class LineTable(Record):
-    """The rows of one program, and its files by number (a DIE's DW_AT_call_file counts the same way)."""
+    """The rows of one program, and its files by number (as in a DIE's DW_AT_call_file)."""
 
     rows: Rows
     names: FileNames
     problems: list[DwarfError] = field(default_factory=list)
 
     def file(self, number: int) -> int:
-        """The name reference of a file's path, by its number in the program; 0 when there is no such file."""
+        """Return the name reference of a file's path by its number in the program, or 0."""
         return self.names.ref(number)
 
 
@@ -180,11 +181,10 @@ def read_lines(
     str_base: int = 0,
     columns: bool = False,
 ) -> LineTable:
-    """The line program at an offset of .debug_line, by itself.
+    """Return the line program at an offset of .debug_line, read by itself.
 
-    `comp_dir`, `name` and `str_base` (DW_AT_str_offsets_base) are the unit's own: paths are relative to the first, and
-    may be found by the last; problems name the second. Cost: one pass over the bytes; time and memory are bounded by
-    the program's size.
+    `comp_dir`, `name` and `str_base` (DW_AT_str_offsets_base) are those of the unit: paths are relative to the first,
+    errors name the second. One pass over the program; time and memory are proportional to its size.
     """
     space = StringSpace()
     unit = zeros("Q", WIDTH)

@@ -1,9 +1,9 @@
-"""Split DWARF: units whose DIEs were left out of the binary, in .dwo files or gathered in a .dwp package.
+"""Split DWARF: units whose DIEs are not in the binary but in .dwo files or in a .dwp package.
 
-The binary keeps a skeleton per unit: its ranges, its line program, the tables of addresses, the name and id of
-its split unit. Everything else is here; what needs relocation is looked up in the binary's sections through the
-skeleton's bases. In a package the units of many files share sections, and an index says which part of each section is
-a unit's. DWARF 5, sections 7.3.2, 7.3.5 and 3.1.2; GNU DebugFission for version 4.
+The binary has a skeleton for each unit: its ranges, its line program, its part of .debug_addr, and the name and id of
+the split unit. Everything else is in the split unit; addresses are looked up in the binary's sections through the
+skeleton's bases. In a package the units of many files share sections, and an index says which part of each section
+belongs to which unit. DWARF 5, sections 7.3.2, 7.3.5 and 3.1.2; GNU DebugFission for version 4.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ Contributions = dict[int, int]  # DW_SECT_* -> offset
 
 
 def read_index(window: Window) -> Iterator[Contributions]:
-    """The rows of a package's .debug_cu_index (DWARF 5, section 7.3.5.3; version 2 is GNU's)."""
+    """Yield the rows of a package's .debug_cu_index (DWARF 5, section 7.3.5.3; version 2 is GNU's)."""
     version = window.u16(0)
     if version != constants.DWARF5 and window.u32(0) != constants.GNU_INDEX:
-        raise DwarfError(window.name, 0, "the version of an index is 2 or 5", version)
+        raise DwarfError(window.name, 0, f"index version {version} is not supported (2 and 5 are)")
     columns, rows, slots = window.unpack("3I", 4)
     if rows > slots or (rows and not columns):
-        raise DwarfError(window.name, 8, f"its rows fit its {slots} slots and {columns} columns", rows)
+        raise DwarfError(window.name, 8, f"{rows} rows do not fit into {slots} slots and {columns} columns")
     tables = 16 + 12 * slots
     window.need(tables, 4 * columns * (1 + 2 * rows))
     kinds = window.unpack(f"{columns}I", tables)
     for row in range(rows):
         offsets = window.unpack(f"{columns}I", tables + 4 * columns * (1 + row))
-        found = dict(zip(kinds, offsets))
+        row_offsets = dict(zip(kinds, offsets))
         if version != constants.DWARF5:
-            found.pop(constants.DW_SECT_RNGLISTS, None)  # another section in version 2
-        yield found
+            row_offsets.pop(constants.DW_SECT_RNGLISTS, None)  # it has another meaning in version 2
+        yield row_offsets
 
 
-COLUMN_OF_SECTION = {  # whose offsets count in a unit's own part of the section
+COLUMN_OF_SECTION = {  # with offsets that are relative to the unit's part of the section
     constants.DW_SECT_ABBREV: ABBREV,
     constants.DW_SECT_STR_OFFSETS: STR_BASE,
     constants.DW_SECT_RNGLISTS: RNG_BASE,
@@ -70,32 +70,32 @@ COLUMN_OF_SECTION = {  # whose offsets count in a unit's own part of the section
 
 
 class SplitFile:
-    """The units of one .dwo or .dwp, by id.
+    """The units of one .dwo or .dwp file, by id.
 
-    A file of its own per unit (`alone`) has its own string space: names are copied out of it, and it is closed, as a
-    program can have tens of thousands of them.
+    A file with a single unit (`single`) has its own string space: names are copied out of it and the file is closed, as
+    a program can have tens of thousands of such files.
     """
 
     def __init__(
-        self, file: DwarfFile, skeletons: Sections, elf: ObjectFile, *, package: bool = False, alone: bool = False
+        self, file: DwarfFile, skeletons: Sections, elf: ObjectFile, *, package: bool = False, single: bool = False
     ) -> None:
-        """`file` and `skeletons`: the file of the skeletons, and its sections."""
-        self.elf, self.alone = elf, alone
+        """Read the units. `file` and `skeletons`: the file with the skeletons, and its sections."""
+        self.elf, self.single = elf, single
         self.problems: list[DwarfError | ObjectError] = []
-        strings = StringSpace() if alone else file.strings
+        strings = StringSpace() if single else file.strings
         sections = read_sections(elf, self.problems, suffix=".dwo", lines=False)
         sections.debug_addr, sections.debug_ranges = skeletons.debug_addr, skeletons.debug_ranges
         alt = file.alt
-        if alone:
+        if single:
             alt = UnitSet(DwarfFile(strings, elf.order, file.code), read_sections(None, []))
         own = DwarfFile(strings, elf.order, file.code, read=file.read, most_units=most_units(elf), alt=alt)
         bases: Bases = {}
         types: Bases = {}
         if package:
-            bases = self._bases(elf, "debug_cu_index", constants.DW_SECT_INFO)
+            bases = self._bases(elf, ".debug_cu_index", constants.DW_SECT_INFO)
             if elf.section(".debug_tu_index") is not None:
-                bases |= self._bases(elf, "debug_tu_index", constants.DW_SECT_INFO)
-                types = self._bases(elf, "debug_tu_index", constants.DW_SECT_TYPES)
+                bases |= self._bases(elf, ".debug_tu_index", constants.DW_SECT_INFO)
+                types = self._bases(elf, ".debug_tu_index", constants.DW_SECT_TYPES)
         self.set = UnitSet(own, sections, section=SPLIT_SECTION, bases=bases, type_bases=types)
         units = self.set.units
         self.by_id = {
@@ -108,21 +108,20 @@ class SplitFile:
         return f"<SplitFile {self.elf.path}: {len(self.by_id)} units>"
 
     def _bases(self, elf: ObjectFile, name: str, section: int) -> Bases:
-        """Where each unit's own parts of the sections begin, by the unit's offset in `section` and column; from the
-        index of that name."""
+        """Return the start of each unit's parts of sections from an index, by offset in `section` and column."""
         try:
-            window = Window(elf.content(f".{name}"), name, elf.order, DwarfError)
+            window = Window(elf.content(name), name, elf.order, DwarfError)
             return {
-                found[section]: {column: found.get(part, 0) for part, column in COLUMN_OF_SECTION.items()}
-                for found in read_index(window)
-                if section in found
+                parts[section]: {column: parts.get(kind, 0) for kind, column in COLUMN_OF_SECTION.items()}
+                for parts in read_index(window)
+                if section in parts
             }
         except (DwarfError, ObjectError) as error:
             self.problems.append(error)
             return {}
 
     def join(self, row: int, skeleton: array[int]) -> None:
-        """Give a unit what only its skeleton knows: the base of its addresses and lists."""
+        """Set what only the skeleton of a unit knows: the bases of its addresses and lists."""
         rows, start = self.set.units.rows, row * WIDTH
         for column in (LOW, ADDR_BASE):
             rows[start + column] = skeleton[column]
@@ -131,22 +130,28 @@ class SplitFile:
 
 
 class SplitFiles:
-    """Every split file of a binary: its package, its own .dwo sections, or a file per unit, opened when wanted."""
+    """The split files of a binary: its package, its own .dwo sections, or a file for each unit, opened on demand."""
 
     def __init__(
         self, elf: ObjectFile, package: Callable[[], ObjectFile | None] | None,
         find: Callable[[Unit], ObjectFile | None] | None, problems: Problems,
     ) -> None:  # fmt: skip
-        """`package` opens the package, and `find` the file of a skeleton (None: not found). What is wrong with the
-        files goes to `problems`."""
+        """Make the split files of a binary, opening none yet.
+
+        Args:
+            elf: the binary.
+            package: opens the package, or returns None.
+            find: opens the file of a skeleton, or returns None.
+            problems: receives errors in the files.
+        """
         self._elf, self._package, self._find, self._problems = elf, package, find, problems
         self._shared: list[SplitFile] | None = None
         self._lock = Lock()
 
     def find(self, skeletons: UnitSet, index: int) -> tuple[SplitFile, int] | None:
-        """The split unit of one of the units (its file and its row there): None when it is whole.
+        """Return the split unit (its file and row there) of a unit that is a skeleton; None for other units.
 
-        Raises DwarfError when the split unit is not to be had. Safe from several threads.
+        Raises DwarfError if the split unit is missing. Threads may call it.
         """
         skeleton = skeletons.units.row(index)
         if not skeleton[DWO_NAME] or skeleton[FAULT]:
@@ -159,17 +164,17 @@ class SplitFiles:
                     return file, row
             elf = self._find(skeletons.units[index]) if self._find is not None else None
             if elf is None:
-                raise DwarfError("debug_info", skeleton[OFFSET], f"the split unit {name} is there", "no such file")
-            file = SplitFile(skeletons.file, skeletons.sections, elf, alone=True)
+                raise DwarfError(".debug_info", skeleton[OFFSET], f"split unit {name} not found")
+            file = SplitFile(skeletons.file, skeletons.sections, elf, single=True)
             self._problems.extend(file.problems)
         if (row := file.by_id.get(skeleton[SIGNATURE])) is None:
-            rule = f"{name} has the unit with id {skeleton[SIGNATURE]:#x}"
-            raise DwarfError("debug_info", skeleton[OFFSET], rule, ", ".join(map(hex, file.by_id)) or "none")
+            problem = f"{name} has no unit with id {skeleton[SIGNATURE]:#x}"
+            raise DwarfError(".debug_info", skeleton[OFFSET], problem, found=[*file.by_id])
         file.join(row, skeleton)
         return file, row
 
     def _gathered(self, skeletons: UnitSet) -> list[SplitFile]:
-        """The files that hold many units: the package, and the binary itself."""
+        """Return the files with many units: the package and the binary itself."""
         if self._shared is None:
             package = self._package() if self._package is not None else None
             shared = [package] if package is not None else []

@@ -1,12 +1,12 @@
-"""Units of a compressed .debug_info, read while it is being unpacked, and forgotten once they were read.
+"""Units of a compressed .debug_info, read while the section is being decompressed and dropped when they were read.
 
-Decompressing one stream takes one core; the others read the units that it has given so far (`StreamingInfo`). The bytes
-of a wave of units are dropped when all its ranges are read. This needs units that don't refer to each other's DIEs, and
-names that are copied out of .debug_info. What cannot be done (units that do refer, that share a line program with a far
-one, that are broken) is left alone, to be read when all of the section is unpacked.
+Decompressing one stream takes one core; the others read the units that are available (`StreamingInfo`). The bytes of a
+group of units are dropped when all its ranges were read. This needs units that do not refer to DIEs of others, and
+names that are copied out of .debug_info. Otherwise (such references, line programs shared by distant units, broken
+units) StreamingUnsupported is raised, and the section is read after it was decompressed.
 
-Few addresses need few units, and of the stream no more than what comes before the end of these and of those that have
-their names: `InfoPrefix`.
+A query of few addresses needs few units, and no more of the stream than up to their end and the end of units with their
+names: `InfoPrefix`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from whence.objects.interface import ObjectFile
 
 SHORTEST = 12  # bytes that a unit with a root DIE has
-SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win
+SMALLEST = 4 << 20  # compressed bytes from which streaming pays
 ONLY_FOR_UNITS = tuple(f".debug_{name}" for name in ("abbrev", "str_offsets", "addr", "ranges", "rnglists", "line"))
-SMALLEST_PREFIX = 1 << 20  # the same where a question needs the first units alone
+SMALLEST_PREFIX = 1 << 20  # compressed bytes from which a query decompresses only the first units
 
 
 class StreamingUnsupported(Exception):
-    """The units have to be read when the whole section is unpacked."""
+    """The units have to be read after the section was decompressed."""
 
 
 def should_stream(elf: ObjectFile) -> bool:
-    """Whether a file's .debug_info is compressed, big, and needs no relocation."""
-    return is_packed(elf, SMALLEST)
+    """Return True if a file's .debug_info is large, compressed, and needs no relocation."""
+    return is_compressed(elf, SMALLEST)
 
 
-def is_packed(elf: ObjectFile, least: int, name: str = ".debug_info") -> bool:
-    """Whether a file's section is compressed, of so many bytes or more, and needs no relocation."""
+def is_compressed(elf: ObjectFile, least: int, name: str = ".debug_info") -> bool:
+    """Return True if a section is compressed, has at least `least` bytes, and needs no relocation."""
     section = elf.section(name)
     return section is not None and section.compressed and section.size >= least and not elf.is_relocatable
 
@@ -54,7 +54,7 @@ def is_packed(elf: ObjectFile, least: int, name: str = ".debug_info") -> bool:
 def stream_of(elf: ObjectFile, least: int, name: str = ".debug_info") -> SectionStream | None:
     """Return a compressed section as a stream; None if it has fewer bytes, or must be decompressed at once."""
     section = elf.section(name)
-    if section is None or not is_packed(elf, least, name):
+    if section is None or not is_compressed(elf, least, name):
         return None
     try:
         return elf.stream(section)
@@ -63,8 +63,10 @@ def stream_of(elf: ObjectFile, least: int, name: str = ".debug_info") -> Section
 
 
 class InfoPrefix:
-    """The first bytes of a .debug_info, as many as the units needed so far, and of .debug_line as many as their line
-    programs did. Threads may share it."""
+    """The first bytes of .debug_info and .debug_line, as many as the units of queries needed so far.
+
+    Threads may share it.
+    """
 
     def __init__(self, elf: ObjectFile, file: DwarfFile, stream: SectionStream) -> None:
         self._elf, self._file, self._stream = elf, file, stream
@@ -74,20 +76,20 @@ class InfoPrefix:
 
     @classmethod
     def of(cls, elf: ObjectFile, file: DwarfFile) -> InfoPrefix | None:
-        """One for this file; None when it has to be read whole."""
+        """Return the prefix of a file; None if its .debug_info has to be read as a whole."""
         stream = stream_of(elf, SMALLEST_PREFIX)
         return None if stream is None else cls(elf, file, stream)
 
     def __repr__(self) -> str:
-        return f"<InfoPrefix: {self.unpacked} of {self._stream.size} bytes>"
+        return f"<InfoPrefix: {self.decompressed} of {self._stream.size} bytes>"
 
     @property
-    def unpacked(self) -> int:
-        """How many bytes are unpacked."""
+    def decompressed(self) -> int:
+        """Number of bytes that are decompressed."""
         return self._stream.done
 
     def sections_with(self, offsets: list[int]) -> Sections | None:
-        """The sections, with the units at these offsets in .debug_info; None when they are not whole there."""
+        """Return the sections with the units at these offsets of .debug_info; None if a unit is cut off."""
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
@@ -103,16 +105,18 @@ class InfoPrefix:
 
     def _read_others(self) -> None:
         lines, alt = self._lines, self._file.alt_sections
-        found = read_sections(self._elf, [], info=self._stream.content, alt=alt, lines=lines is None)
+        sections = read_sections(self._elf, [], info=self._stream.content, alt=alt, lines=lines is None)
         if lines is not None:
-            found.debug_line = lines.content
-        self._sections = found
+            sections.debug_line = lines.content
+        self._sections = sections
 
     def units_of(self, refs: Iterable[int]) -> set[int]:
-        """The offsets of the units that these offsets in .debug_info lie in, by the lengths in their headers; of none
-        where a length makes no sense. Unpacks as far as that needs."""
+        """Return the offsets of the units around offsets in .debug_info, by the lengths in unit headers.
+
+        Empty if a length is wrong. Decompresses as much as it needs.
+        """
         stream, order = self._stream, self._file.order
-        found: set[int] = set()
+        offsets: set[int] = set()
         start = end = 0
         with self._lock:
             for ref in sorted(refs):
@@ -125,11 +129,11 @@ class InfoPrefix:
                     if not SHORTEST <= size <= stream.size - start:
                         return set()
                     end = start + size
-                found.add(start)
-        return found
+                offsets.add(start)
+        return offsets
 
     def has_lines(self, units: Units, chosen: Iterable[int]) -> bool:
-        """Unpack the line programs of units, if .debug_line is compressed; false where that fails."""
+        """Decompress the line programs of units, if .debug_line is compressed; return False if that fails."""
         lines = self._lines
         if lines is None:
             return True
@@ -158,7 +162,7 @@ class InfoPrefix:
         return True
 
     def keep(self) -> None:
-        """Unpack the rest, for the file to keep; whoever reads it there meets what is wrong with it."""
+        """Decompress the rest for the file to keep. Errors are left to its readers."""
         for name, stream in ((".debug_info", self._stream), (".debug_line", self._lines)):
             section = self._elf.section(name)
             if section is not None and stream is not None:
@@ -167,7 +171,7 @@ class InfoPrefix:
 
 
 class StreamingInfo:
-    """A .debug_info that is decompressed as far as its units are read."""
+    """A .debug_info that is decompressed while its units are read."""
 
     def __init__(self, elf: ObjectFile, file: DwarfFile, stream: SectionStream) -> None:
         self._elf, self._file, self._stream = elf, file, stream
@@ -187,12 +191,12 @@ class StreamingInfo:
 
     @property
     def source(self) -> int:
-        """The source of names that lie in .debug_info itself."""
+        """The source of names that are in .debug_info itself."""
         assert self.sections.refs is not None
         return self.sections.refs[0] >> OFFSET_BITS
 
     def waves(self, aranges: memoryview) -> Iterator[UnitSet]:
-        """Yield the units of about two megabytes after another. `aranges`: the bytes of .debug_aranges.
+        """Yield sets of units of about two megabytes, in order. `aranges`: the bytes of .debug_aranges.
 
         Raises StreamingUnsupported.
         """
@@ -201,9 +205,9 @@ class StreamingInfo:
             raise StreamingUnsupported
         offset, size = 0, self._stream.size
         programs: set[int] = set()
-        wanted = BATCH
+        size_limit = BATCH
         while offset < size:
-            end = min(offset + wanted, size)
+            end = min(offset + size_limit, size)
             try:
                 self._stream.wait(end)
             except ObjectError:
@@ -212,27 +216,27 @@ class StreamingInfo:
             if not offsets:
                 if end == size:
                     raise StreamingUnsupported  # the lengths of units are wrong
-                wanted *= 2
+                size_limit *= 2
                 continue
-            found = UnitSet(file, sections, offsets, aranges=aranges)
+            units = UnitSet(file, sections, offsets, aranges=aranges)
             lines = {
                 value
-                for value, has in zip(found.units.column(STMT_LIST), found.units.column(HAS))
+                for value, has in zip(units.units.column(STMT_LIST), units.units.column(HAS))
                 if has & HAS_STMT_LIST
             }
-            if any(found.units.column(FAULT)) or programs & lines:
+            if any(units.units.column(FAULT)) or programs & lines:
                 raise StreamingUnsupported
             programs |= lines
             self._starts.append(offset)
-            yield found
-            offset, wanted = after, BATCH
+            yield units
+            offset, size_limit = after, BATCH
 
     def done_before(self, wave: int) -> None:
-        """All waves before this one were read."""
+        """Drop the bytes of all sets before this one."""
         self._stream.forget(self._starts[wave])
 
     def release(self) -> None:
-        """All units were read: what only they need leaves memory."""
+        """Drop all bytes of .debug_info, and the sections that only its units need."""
         self._stream.forget(self._stream.size)
         for name in ONLY_FOR_UNITS:
             self._elf.release(name)
@@ -252,7 +256,7 @@ class StreamingInfo:
 
 
 def whole_units(data: memoryview, offset: int, end: int, order: ByteOrder) -> tuple[list[int], int]:
-    """Where the units begin that lie in [at, end), and where the last of them ends, going by their lengths."""
+    """Return the offsets of the units in [offset, end), by their lengths, and the end of the last."""
     offsets = []
     while end - offset >= SHORTEST:
         size = unit_size(data, offset, order)
@@ -266,6 +270,6 @@ def whole_units(data: memoryview, offset: int, end: int, order: ByteOrder) -> tu
 
 
 def unit_size(data: memoryview, offset: int, order: ByteOrder) -> int:
-    """The bytes of a unit, by its length field; twelve bytes are there."""
+    """Return the size of a unit from its length field; there must be twelve bytes."""
     length = int.from_bytes(data[offset : offset + 4], order)
     return 4 + length if length != DWARF64 else 12 + int.from_bytes(data[offset + 4 : offset + 12], order)

@@ -1,8 +1,7 @@
-"""Units: the headers of .debug_info and what their root DIEs say, as rows of numbers; and sets of them that are read
-together: all of a file, or the few that a question needs.
+"""Units: the headers and root DIEs of .debug_info as rows of numbers, and sets of units that are read together.
 
-A row has WIDTH numbers (kernels/units.pxd names them, for kernels and Python); `Unit` is one row for a person. DWARF 5,
-sections 7.5.1 and 3.1.
+A set has all units of a file, or the few that a query needs. A row has WIDTH numbers (kernels/units.pxd names them, for
+kernels and Python); `Unit` is one row for a person. DWARF 5, sections 7.5.1 and 3.1.
 """
 
 from __future__ import annotations
@@ -55,19 +54,22 @@ else:
 
 TYPE_KINDS = (constants.DW_UT_type, constants.DW_UT_split_type)
 
-BATCH = 2 << 20  # bytes of .debug_info a thread takes at once, at most
-BATCHES = 4  # for each thread, where there is less: so that they end at about the same time
+BATCH = 2 << 20  # bytes of .debug_info that a thread reads at once, at most
+BATCHES = 4  # for each thread of a smaller section, so that threads end at about the same time
 
-FEWEST = 1 << 16  # units that any file may have, and one more for each
-BYTES = 8  # of the file, as stored; dwz makes the smallest, of some 30 bytes
+FEWEST = 1 << 16  # units that every file may have, and one for each BYTES
+BYTES = 8  # of the stored file; the smallest units, of dwz, have about 30
 
 NOTHING = memoryview(b"")
 NO_BASES: Mapping[int, Mapping[int, int]] = {}
 
 
 class Unit(Record, frozen=True):
-    """A unit of .debug_info: [offset, end) in bytes there. `kind` is DW_UT_* (1 compile, 3 partial, 4 skeleton ...);
-    `dwo_name` and `dwo_id` say where a skeleton's DIEs are; `line_offset` counts in .debug_line (None: no lines)."""
+    """A unit of .debug_info: [offset, end) in bytes of that section.
+
+    `kind` is DW_UT_* (1 compile, 3 partial, 4 skeleton ...); `dwo_name` and `dwo_id` identify the split unit of a
+    skeleton; `line_offset` is an offset in .debug_line (None: no lines).
+    """
 
     index: int
     offset: int
@@ -96,15 +98,15 @@ class Units(Sequence[Unit]):
         return len(self.rows) // WIDTH  # type: ignore[no-any-return]
 
     def value(self, index: int, column: int) -> int:
-        """One number of a unit."""
+        """Return one number of a unit."""
         return self.rows[index * WIDTH + column]  # type: ignore[no-any-return]
 
     def row(self, index: int) -> array[int]:
-        """All numbers of a unit, a copy."""
+        """Return a copy of all numbers of a unit."""
         return self.rows[index * WIDTH : (index + 1) * WIDTH]
 
     def column(self, column: int) -> array[int]:
-        """One number of every unit."""
+        """Return one number of every unit."""
         return self.rows[column::WIDTH]
 
     @overload
@@ -115,7 +117,7 @@ class Units(Sequence[Unit]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
-            raise IndexError(f"there are {len(self)} units")
+            raise IndexError(f"unit {index} of {len(self)}")
         index %= len(self)
         row = self.row(index)
         # Before version 5 partial units differ by their tags alone.
@@ -129,16 +131,17 @@ class Units(Sequence[Unit]):
 
 
 class DwarfFile(Record):
-    """What the units of one file are read with, besides its sections. `code`: where code can be, as [start, end) pairs
-    in ascending order; `columns`: whether those of lines and calls are read, too; `skip_line_zero`: whether rows of
-    line 0 have the location of a row before them; `alt`: the units of the supplementary file (None: this is one);
-    `most_units`: how many are read, as each costs the memory of a row, however small it is."""
+    """What readers of a file's units need besides its sections.
+
+    `code`: where code can be, as [start, end) pairs in ascending order. `alt`: the units of the supplementary file
+    (None: this is one). `most_units`: how many units are read at most, as each needs the memory of a row.
+    """
 
     strings: StringSpace
     order: ByteOrder
     code: array[int]
     go: bool = False
-    read: ReadOptions = DEFAULTS  # names, paths, columns and skip_line_zero count
+    read: ReadOptions = DEFAULTS  # names, paths, columns and skip_line_zero are used
     most_units: int = FEWEST
     alt: UnitSet | None = None
 
@@ -148,25 +151,25 @@ class DwarfFile(Record):
 
     @property
     def lowest(self) -> int:
-        """The lowest vaddr that can be code; line sequences below it are what a linker left of dropped sections."""
+        """The lowest vaddr that can be code; line sequences that start below it are of dropped sections."""
         return self.code[0]
 
 
 def most_units(elf: ObjectFile | None) -> int:
-    """How many units of a file are read."""
+    """Return how many units of a file are read at most."""
     return FEWEST + (elf.size // BYTES if elf is not None else 0)
 
 
 class UnitRanges:
-    """The ranges that the root DIEs of units give, by unit and by address.
+    """The ranges of the root DIEs of units, by unit and by address.
 
-    A unit that gives none, or whose list is broken, can hold any address; only a partial unit (dwz's) then holds none.
-    A unit of version 2, which has no range lists, can hold any address, too, when .debug_aranges gives it more than the
-    one span of its root: clang's assembler and gcc -gstrict-dwarf give the span of the first section alone.
+    A unit without ranges, or with a broken list, can contain any address; a partial unit (dwz) without ranges contains
+    none. A unit of version 2, which has no range lists, can contain any address if .debug_aranges gives it more than
+    the one range of its root: clang's assembler and gcc -gstrict-dwarf write the range of the first section only.
     """
 
     def __init__(self, sections: units_kernel.DwarfSections, units: Units, aranges: memoryview) -> None:
-        self._ranges = units_kernel.UnitRanges(sections, units.rows, aranges)
+        self._ranges = units_kernel.UnitRangeColumns(sections, units.rows, aranges)
         self._ranges.index(by_key(self._ranges.starts.numbers()))
         self._unlimited = self._ranges.unlimited(units.rows)
 
@@ -174,19 +177,21 @@ class UnitRanges:
         return repr(self._ranges)
 
     def units_at(self, vaddrs: Iterable[int]) -> list[int]:
-        """The units (rows) that can hold any of the vaddrs, in order."""
-        wanted = bytearray(self._unlimited)
-        self._ranges.mark(array("Q", vaddrs), wanted)
-        return [index for index, flag in enumerate(wanted) if flag]
+        """Return the units (rows) that can contain any of the vaddrs, in order."""
+        flags = bytearray(self._unlimited)
+        self._ranges.mark(array("Q", vaddrs), flags)
+        return [index for index, flag in enumerate(flags) if flag]
 
     def clip(
         self, units: array[int], unit_ends: array[int], scopes: Scopes, scope_ends: array[int], rows: Rows,
         row_ends: array[int],
     ) -> tuple[Rows, array[int]]:  # fmt: skip
-        """The rows of groups of units that lie in the ranges of the group's units, or in their functions (all rows, if
-        a unit gives none), and where each group's rows end. `*_ends` say where the units, scopes and rows of each group
-        end."""
-        clipper = units_kernel.Clipper()
+        """Return the line rows of groups of units that are in the ranges of the units or in their functions.
+
+        All rows of a group are returned if a unit has no ranges. `*_ends` are the ends of each group's units, scopes
+        and rows; the second result is the end of each group's rows in the result.
+        """
+        clipper = units_kernel.RowClipper()
         ends = array("I", bytes(4 * len(row_ends)))
         clipper.run(self._ranges, units, unit_ends, scopes, scope_ends, rows, row_ends, ends)
         out = Rows(files=rows.files, locations=rows.locations)
@@ -196,9 +201,9 @@ class UnitRanges:
 
 
 class UnitSet:
-    """Rows of units, with the sections they are read from. A DIE of another unit has no name here.
+    """Rows of units, with the sections that they are read from. DIEs of units outside the set have no names.
 
-    `sections` are theirs, `kernel` the same for kernels, with the rows; `whole`: these are all units of the file.
+    `kernel` has the sections and rows for kernels; `whole` is True for all units of a file.
     """
 
     def __init__(
@@ -212,13 +217,18 @@ class UnitSet:
         bases: Mapping[int, Mapping[int, int]] = NO_BASES,
         type_bases: Mapping[int, Mapping[int, int]] = NO_BASES,
     ) -> None:
-        """Read the headers and root DIEs: of every unit, or of those at ascending offsets.
+        """Read the headers and root DIEs of every unit, or of the units at ascending offsets.
 
-        `section`: what .debug_info is here, SPLIT_SECTION or TYPES_SECTION where it is another one. `bases`: what to
-        add to numbers of the units of a package, by offset and column; `type_bases`: the same for `types`.
+        Args:
+            file, sections: the file of the units, and its sections.
+            offsets: of the units in .debug_info; None for all units.
+            aranges: the bytes of .debug_aranges.
+            section: SPLIT_SECTION or TYPES_SECTION if `sections.debug_info` is one of these.
+            bases: what to add to numbers of units of a package, by offset and column.
+            type_bases: what to add to numbers of the units of .debug_types.
         """
         self.file, self.sections, self._aranges = file, sections, aranges
-        self._part = "debug_types" if section == units_kernel.TYPES_SECTION else "debug_info"
+        self._part = ".debug_types" if section == units_kernel.TYPES_SECTION else ".debug_info"
         self.whole = offsets is None
         self._type_bases = type_bases
         self.kernel = sections.for_kernels(file.strings, file.order, file.code)
@@ -241,45 +251,45 @@ class UnitSet:
 
     @property
     def alt(self) -> UnitSet:
-        """The units of the supplementary file; those of one refer to each other."""
+        """The units of the supplementary file; for a supplementary file, its own."""
         return self if self.file.alt is None else self.file.alt
 
     @cached_property
     def ranges(self) -> UnitRanges:
-        """The ranges that the units' root DIEs give."""
+        """Return the ranges of the units' root DIEs."""
         return UnitRanges(self.kernel, self.units, self._aranges)
 
     @property
     def types(self) -> UnitSet | None:
-        """The type units of .debug_types, read when first wanted; None without that section."""
+        """The type units of .debug_types, read at the first use; None without that section."""
         if self.sections.types is None and len(self.sections.debug_types):
             sections = self.sections.of_types(self.file.strings)
             self.sections.types = UnitSet(
                 self.file, sections, section=units_kernel.TYPES_SECTION, bases=self._type_bases
             )
-        found: UnitSet | None = self.sections.types
-        return found
+        types: UnitSet | None = self.sections.types
+        return types
 
     def prepare(self) -> None:
-        """Make what threads will share."""
+        """Read what threads share."""
         self.ranges  # noqa: B018
 
     def problems(self) -> Iterator[DwarfError]:
-        """What is wrong with the headers and root DIEs."""
+        """Yield the errors in headers and root DIEs."""
         units = self.units
         for index, fault in enumerate(units.column(FAULT)):
             if fault:
-                found = units.value(index, COLUMN_OF_FAULT[fault]) if fault in COLUMN_OF_FAULT else None
+                value = units.value(index, COLUMN_OF_FAULT[fault]) if fault in COLUMN_OF_FAULT else None
                 name = self.file.strings.text(units.value(index, NAME))
-                yield unit_problem(fault, units.value(index, FAULT_AT), index, name, found, part=self._part)
+                yield unit_problem(fault, units.value(index, FAULT_AT), index, name, value, part=self._part)
 
     def rows_at(self, offsets: Iterable[int]) -> list[int]:
-        """The rows of the units at these offsets, as far as they are in the set."""
+        """Return the rows of the units at these offsets, as far as they are in the set."""
         number = {offset: index for index, offset in enumerate(self.units.column(OFFSET))}
         return [number[offset] for offset in offsets if offset in number]
 
     def batches(self, chosen: Iterable[int], jobs: int = 1) -> Iterator[list[list[int]]]:
-        """Groups of units that share a line program (nearly always one unit), in batches for `jobs` threads."""
+        """Yield batches for `jobs` threads of groups of units that share a line program (nearly always one unit)."""
         groups: dict[int, list[int]] = {}
         rows = self.units.rows
         for index in chosen:

@@ -1,15 +1,15 @@
-"""The compiled hot loops that all rooms share, and the finder of every room's.
+"""The compiled hot loops that all packages share, and the finder of all kernels.
 
-A kernel is a file of a folder `kernels` and is imported as a module of it. All are compiled into one shared object
-here, `compiled`, with a start function for each. It is the `__path__` of every folder `kernels`, and `Kernels` finds
-the modules in it. Many small ones would make a wheel larger and take longer to load (docs/decisions/kernels.md).
+A kernel is a file of a folder `kernels` and is imported as a module of it. All are compiled into one shared object,
+`compiled`, with an init function for each. It is the `__path__` of every folder `kernels`, and `Kernels` finds the
+modules in it. Many small shared objects would make a larger wheel and load more slowly (docs/decisions/kernels.md).
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from _frozen_importlib_external import (  # importlib.machinery has these, too, at the cost of its import
+from _frozen_importlib_external import (  # importlib.machinery is slower to import
     EXTENSION_SUFFIXES,
     ExtensionFileLoader,
     spec_from_file_location,
@@ -24,7 +24,7 @@ COMPILED = "compiled"
 
 
 class Kernel(ExtensionFileLoader):
-    """The loader of a module whose start function has its whole name: rooms may have kernels of the same name."""
+    """The loader of a kernel, whose init function has the full name: packages may have kernels of one name."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         start = type(spec)(f"{spec.parent}.{spec.name.replace('.', '_')}", self, origin=spec.origin)
@@ -46,7 +46,7 @@ class Kernels:
 
 
 def shared_object(folder: str) -> str:
-    """The shared object in this folder that was built for this Python."""
+    """Return the path of the shared object in a folder that was built for this Python."""
     for suffix in EXTENSION_SUFFIXES:
         path = os.path.join(folder, COMPILED + suffix)
         if os.path.exists(path):

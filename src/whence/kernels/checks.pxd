@@ -1,40 +1,40 @@
-# What entries of kernels check before they begin: that the columns they were given belong together.
+# Checks of the columns that a kernel is given.
 
 cdef inline int belong(bint holds) except -1:
-    """Raise ValueError unless what the columns must have in common holds."""
+    """Raise ValueError if a condition on columns does not hold."""
     if not holds:
-        raise ValueError("columns that do not belong together")
+        raise ValueError("columns do not match")
     return 0
 
 
 cdef inline bint all_below(const unsigned int[::1] numbers, Py_ssize_t count, unsigned long long limit) noexcept nogil:
-    """Whether the first `count` numbers are below the limit."""
-    cdef Py_ssize_t at
-    for at in range(count):
-        if numbers[at] >= limit:
+    """Return True if the first `count` numbers are below the limit."""
+    cdef Py_ssize_t index
+    for index in range(count):
+        if numbers[index] >= limit:
             return False
     return True
 
 
 cdef inline bint are_ends(const unsigned int[::1] ends, Py_ssize_t count) noexcept nogil:
-    """Whether the numbers ascend to no more than `count`."""
-    cdef Py_ssize_t at
-    cdef unsigned int before = 0
-    for at in range(ends.shape[0]):
-        if ends[at] < before or ends[at] > count:
+    """Return True if the numbers ascend to at most `count`."""
+    cdef Py_ssize_t index
+    cdef unsigned int previous = 0
+    for index in range(ends.shape[0]):
+        if ends[index] < previous or ends[index] > count:
             return False
-        before = ends[at]
+        previous = ends[index]
     return True
 
 
 cdef inline bint are_inside(
     const unsigned long long[::1] starts, const unsigned long long[::1] ends, Py_ssize_t size
 ) noexcept nogil:
-    """Whether each [start, end) lies inside of `size` bytes."""
-    cdef Py_ssize_t at
+    """Return True if each [start, end) is inside of `size` bytes."""
+    cdef Py_ssize_t index
     if starts.shape[0] != ends.shape[0]:
         return False
-    for at in range(starts.shape[0]):
-        if starts[at] > <unsigned long long>size or ends[at] > <unsigned long long>size:
+    for index in range(starts.shape[0]):
+        if starts[index] > <unsigned long long>size or ends[index] > <unsigned long long>size:
             return False
     return True

@@ -7,7 +7,7 @@ cdef class Column:
     cdef readonly str typecode
     cdef Py_ssize_t item
     cdef Py_ssize_t exports
-    cdef readonly bint kept  # a kernel's own
+    cdef readonly bint kept  # grown and written by one kernel only
 
     cdef bint takes(self, Py_ssize_t item) noexcept
     cdef bint reserve(self, Py_ssize_t more) noexcept nogil

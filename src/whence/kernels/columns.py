@@ -1,4 +1,4 @@
-"""A column of numbers that a kernel fills and Python reads: it owns its memory and speaks the buffer protocol."""
+"""A column of numbers that a kernel fills and Python reads: it owns its memory and has the buffer protocol."""
 
 import cython
 from cython.cimports.cpython.buffer import PyBuffer_FillInfo
@@ -11,11 +11,11 @@ ITEM = {"B": 1, "I": 4, "Q": 8}
 @cython.final
 @cython.cclass
 class Column:
-    """Unsigned numbers of 8 ("B"), 32 ("I") or 64 bits ("Q"), as array.array names them, in the machine's byte order.
+    """Unsigned numbers of 8 ("B"), 32 ("I") or 64 bits ("Q"), as in array.array, in the machine's byte order.
 
-    A buffer of bytes; `numbers()` is the view that counts as the typecode says. While a view lives, the column does not
-    grow: a kernel that would need it to raises BufferError. One that a kernel keeps grows by that kernel alone, as
-    others of its columns are as long and hold places in it; nobody else writes to it.
+    A buffer of bytes; `numbers()` is the view of numbers. While a view exists, the column does not grow: kernels raise
+    BufferError instead. A column that a kernel keeps (`kept`) is grown and written by that kernel only, as its other
+    columns depend on it.
     """
 
     def __cinit__(self, typecode: str, kept: cython.bint = False):
@@ -26,7 +26,7 @@ class Column:
     @cython.cfunc
     @cython.exceptval(check=False)
     def takes(self, item: cython.Py_ssize_t) -> cython.bint:
-        """Whether a kernel that was given the column may append numbers of so many bytes."""
+        """Return True if a kernel may append numbers of `item` bytes to a column that it was given."""
         return self.item == item and not self.kept
 
     def __dealloc__(self):
@@ -36,7 +36,7 @@ class Column:
     @cython.nogil
     @cython.exceptval(check=False)
     def reserve(self, more: cython.Py_ssize_t) -> cython.bint:
-        """Make room for `more` numbers beyond those there are. False when there is no memory, or a view lives."""
+        """Reserve memory for `more` numbers. False if there is no memory, or a view exists."""
         if self.vector.count + more <= self.vector.room:
             return True
         return self.exports == 0 and grow(
@@ -69,7 +69,7 @@ class Column:
         return True
 
     def numbers(self):
-        """A view of the numbers, without a copy."""
+        """Return a view of the numbers, without a copy."""
         return memoryview(self).cast(self.typecode)
 
     def extend(self, numbers):
@@ -77,9 +77,9 @@ class Column:
         data: cython.const[cython.uchar][::1] = memoryview(numbers).cast("B")
         count: cython.Py_ssize_t = data.shape[0] // self.item
         if self.kept:
-            raise BufferError("the column is a kernel's own")
+            raise BufferError("a kernel keeps this column")
         if not self.reserve(count):
-            raise BufferError("a view of the column lives") if self.exports else MemoryError
+            raise BufferError("a view of the column exists") if self.exports else MemoryError
         if count:
             memcpy(self.vector.items + self.vector.count * self.item, cython.address(data[0]), count * self.item)
         self.vector.count += count
@@ -105,7 +105,7 @@ class Column:
 
 
 def restored(typecode, data):
-    """A column of these bytes (for pickle)."""
+    """Return a column with these bytes (for pickle)."""
     column = Column(typecode)
     column.extend(data)
     return column

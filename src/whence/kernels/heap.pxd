@@ -1,31 +1,31 @@
-# A heap of numbers, the greatest first: whoever owns it has room for all that are ever in it.
+# A heap of numbers, the greatest first, in memory of the caller.
 
 cdef inline void push(unsigned int* heap, Py_ssize_t* size, unsigned int number) noexcept nogil:
-    cdef Py_ssize_t at = size[0], up
+    cdef Py_ssize_t index = size[0], parent
     size[0] += 1
-    while at > 0:
-        up = (at - 1) >> 1
-        if heap[up] >= number:
+    while index > 0:
+        parent = (index - 1) >> 1
+        if heap[parent] >= number:
             break
-        heap[at] = heap[up]
-        at = up
-    heap[at] = number
+        heap[index] = heap[parent]
+        index = parent
+    heap[index] = number
 
 
 cdef inline void pop(unsigned int* heap, Py_ssize_t* size) noexcept nogil:
-    """Take the greatest out; there is one."""
-    cdef Py_ssize_t at = 0, down
+    """Remove the greatest number of a heap that is not empty."""
+    cdef Py_ssize_t index = 0, child
     cdef unsigned int last
     size[0] -= 1
     last = heap[size[0]]
     while True:
-        down = 2 * at + 1
-        if down >= size[0]:
+        child = 2 * index + 1
+        if child >= size[0]:
             break
-        if down + 1 < size[0] and heap[down + 1] > heap[down]:
-            down += 1
-        if heap[down] <= last:
+        if child + 1 < size[0] and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= last:
             break
-        heap[at] = heap[down]
-        at = down
-    heap[at] = last
+        heap[index] = heap[child]
+        index = child
+    heap[index] = last

@@ -1,4 +1,4 @@
-# What differs between systems in how a file's state and a fault's cause are reported.
+# The parts of file states and faults that differ between systems.
 
 cdef extern from *:
     """
@@ -17,7 +17,7 @@ cdef extern from *:
     #define MAP_ANONYMOUS MAP_ANON
     #endif
 
-    /* The size of an open file and when its bytes were last written; not 0 when the system doesn't know. */
+    /* Get the size of an open file and the time of its last change; not 0 on an error. */
     static int whence_state(int descriptor, long long *size, long long *seconds, long long *nanoseconds) {
         struct stat status;
         if (fstat(descriptor, &status))
@@ -30,10 +30,10 @@ cdef extern from *:
 
     typedef void (*whence_on_fault)(int, siginfo_t *, void *);
 
-    static struct sigaction whence_before; /* what handled SIGBUS before ours did */
+    static struct sigaction whence_before; /* the previous handler of SIGBUS */
     static void *volatile whence_passed_on; /* the address of the fault that is being passed on */
 
-    /* Make `handler` the one of SIGBUS, if it isn't: 0 when it is. Whoever was there before is kept. */
+    /* Install `handler` for SIGBUS and keep the previous one; 0 on success, and if it was installed already. */
     static int whence_install(whence_on_fault handler) {
         struct sigaction now, ours;
         if (sigaction(SIGBUS, NULL, &now))
@@ -48,8 +48,8 @@ cdef extern from *:
         return sigaction(SIGBUS, &ours, NULL);
     }
 
-    /* A fault that is not ours: as if our handler were not there. A handler that was installed after ours once, and
-       before it now, may hand the same fault back to ours: then the system's own way is all that is left. */
+    /* Pass on a fault that is not ours. A handler that was installed after ours once, and before it now, may return the
+       same fault to us: then the default action is taken. */
     static void whence_pass_on(int number, siginfo_t *info, void *context) {
         struct sigaction none;
         void *at = info->si_code <= 0 ? (void *)1 : info->si_addr ? info->si_addr : (void *)2;
@@ -73,7 +73,7 @@ cdef extern from *:
         whence_passed_on = NULL;
     }
 
-    /* Zeros in place of the pages of a file that are gone. */
+    /* Replace pages of a file that are gone by zeros. */
     static int whence_put_zeros(void *at, size_t size) {
         int before = errno;
         void *found = mmap(at, size, PROT_READ, MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0);
@@ -95,13 +95,13 @@ cdef extern from *:
     int whence_is_sent(siginfo_t *info) noexcept nogil
 
 cdef enum:
-    WHOLE = 0      # the file is as it was when it was mapped
+    WHOLE = 0      # the file is unchanged
     CUT = 1        # it is shorter now
     REWRITTEN = 2  # its bytes were written to
     LOST = 3       # bytes could not be read, though the file has them
 
 cdef struct Live:
-    # A mapping, as the handler finds it. A row is used again when its mapping is gone, and never freed.
+    # A mapping, for the handler. Rows are reused after unmapping, and never freed.
     size_t start  # 0: free
     size_t end    # at a page's boundary
     int lost      # pages of it are zeros now

@@ -1,9 +1,9 @@
-"""Mapped files whose bytes may vanish while they are read.
+"""Mapped files whose bytes may disappear while they are read.
 
-When a file is cut, the pages of a mapping that lie behind its new end are gone, and who reads them gets SIGBUS. The
-handler of this module puts zeros in their place and notes it, for faults in mappings of this module alone; every other
-one goes to whoever handled SIGBUS before. So a read always ends; whether what was read is the file's is what `fault`
-reports afterwards. Loops over the bytes pay nothing.
+When a file is truncated, the pages of a mapping after the new end are gone, and reading them raises SIGBUS. The handler
+of this module replaces them by zeros and records it, for faults in mappings of this module only; all other faults are
+passed to the previous handler. So every read ends, and `fault` reports afterwards if the bytes were those of the file.
+Loops over the bytes have no overhead.
 """
 
 from _thread import allocate_lock
@@ -33,7 +33,7 @@ from cython.cimports.whence.kernels.mapped import (
 )
 
 PAGE = cython.declare(cython.size_t, sysconf(_SC_PAGESIZE))
-_lock = allocate_lock()  # guards the rows, where the interpreter has no lock of its own
+_lock = allocate_lock()  # guards the rows in interpreters without a GIL
 _first = cython.declare(cython.pointer[Live], cython.NULL)
 
 
@@ -41,7 +41,7 @@ _first = cython.declare(cython.pointer[Live], cython.NULL)
 @cython.nogil
 @cython.exceptval(check=False)
 def _on_fault(number: cython.int, info: cython.pointer[siginfo_t], context: cython.p_void) -> cython.void:
-    """The handler: only what may be done in one."""
+    """Handle SIGBUS, with async-signal-safe operations only."""
     address: cython.size_t = cython.cast(cython.size_t, whence_fault_at(info))
     live: cython.pointer[Live] = _first
     if not whence_is_sent(info):
@@ -58,7 +58,7 @@ def _on_fault(number: cython.int, info: cython.pointer[siginfo_t], context: cyth
 
 @cython.cfunc
 def _row() -> cython.pointer[Live]:
-    """A row for a new mapping. Called with the interpreter's lock, or the module's."""
+    """Return a row for a new mapping. Called with the GIL or the lock of the module held."""
     global _first
     live: cython.pointer[Live] = _first
     while live != cython.NULL:
@@ -76,7 +76,7 @@ def _row() -> cython.pointer[Live]:
 @cython.final
 @cython.cclass
 class Pages:
-    """The bytes of an open file, in the buffer protocol. They are unmapped when the last view of them is gone."""
+    """The bytes of an open file, in the buffer protocol. They are unmapped when the last view is gone."""
 
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")
     _base: cython.p_void
@@ -87,7 +87,7 @@ class Pages:
     _nanoseconds: cython.longlong
 
     def __cinit__(self, descriptor: cython.int):
-        """`descriptor` stays the caller's. Raises OSError; ValueError for an empty file."""
+        """Map the file of a descriptor, which is duplicated. Raises OSError; ValueError for an empty file."""
         size: cython.longlong = 0
         self._descriptor = -1
         if whence_state(
@@ -128,12 +128,12 @@ class Pages:
         pass
 
     def view(self) -> memoryview:
-        """The bytes."""
+        """Return a view of the bytes."""
         return memoryview(self)
 
     @cython.always_allow_keywords(False)
     def fault(self) -> cython.int:
-        """What happened to the file since it was mapped: WHOLE, CUT, REWRITTEN or LOST. The first fault stays."""
+        """Return what happened to the file since it was mapped: WHOLE, CUT, REWRITTEN or LOST. The first one stays."""
         size: cython.longlong = 0
         seconds: cython.longlong = 0
         nanoseconds: cython.longlong = 0
@@ -151,7 +151,7 @@ class Pages:
         return self._fault
 
     def forget(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
-        """Tell the system that the whole pages of [start, stop) may leave memory: they were read. A hint."""
+        """Let the complete pages of [start, stop) leave memory. A hint to the system."""
         page: cython.Py_ssize_t = PAGE
         if start < 0 or start > stop or stop > self.size:
             return
@@ -162,6 +162,6 @@ class Pages:
 
     @cython.cfunc
     def _span(self) -> cython.size_t:
-        """The bytes of its pages."""
+        """Return the size of its pages in bytes."""
         size: cython.size_t = self.size
         return size + (PAGE - size % PAGE) % PAGE

@@ -1,4 +1,4 @@
-# How the C library hands out memory: what glibc can be asked to do about it.
+# Settings of glibc's allocator.
 
 cdef extern from *:
     """
@@ -7,8 +7,8 @@ cdef extern from *:
     #include <malloc.h>
     #endif
 
-    /* 1 when threads share so many heaps from now on, of which blocks of `mapped` bytes and `trimmed` free bytes at the
-       end go back to the system; 0 where the C library has no such settings. */
+    /* Share `heaps` heaps among threads, map blocks of `mapped` bytes separately, and return `trimmed` free bytes at the
+       end of a heap to the system. 0 if the C library has no such settings. */
     static int whence_set_heaps(int heaps, int mapped, int trimmed) {
     #ifdef __GLIBC__
         return mallopt(M_ARENA_MAX, heaps) && mallopt(M_MMAP_THRESHOLD, mapped) && mallopt(M_TRIM_THRESHOLD, trimmed);

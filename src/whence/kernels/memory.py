@@ -1,6 +1,6 @@
-"""How the C library keeps freed memory: what a whole process asks of it. glibc alone can be asked (mallopt(3)).
+"""How the C library keeps freed memory, for a process as a whole; only glibc has such settings (mallopt(3)).
 
-Both are for commands to ask, never for the library.
+Commands call these functions, never the library.
 """
 
 from cython.cimports.whence.kernels.memory import (
@@ -14,19 +14,18 @@ from cython.cimports.whence.kernels.memory import (
 
 
 def share_heap():
-    """One heap for all threads of a process that builds large tables and ends. Returns whether the C library does so.
+    """Use one heap for all threads, for a process that builds large tables and ends. Return False if not supported.
 
-    By default glibc gives each thread a heap of its own, and what one thread frees no other uses: a table that is made
-    on one thread and used up on another stays in memory twice. Call it before other threads start.
+    By default glibc gives each thread a heap, and memory that one thread freed is not used by others: a table that is
+    made on one thread and consumed on another stays in memory twice. Call it before other threads start.
     """
     return whence_set_heaps(HEAPS_OF_COMMAND, MAPPED_BY_COMMAND, TRIMMED_BY_COMMAND) == 1
 
 
 def give_back_freed():
-    """Few heaps, whose large free blocks go back to the system, for a process that lives long. Returns whether the C
-    library does so.
+    """Use few heaps that return large free blocks to the system, for a process that lives long.
 
-    By default glibc raises the size from which blocks are mapped on their own with each such block that is freed, up to
-    32 MB: what one large body took would stay for good, in every thread once.
+    Return False if not supported. By default glibc raises the size from which blocks are mapped separately with each
+    such block that is freed, up to 32 MB, so that the memory of one large request stays allocated in every thread.
     """
     return whence_set_heaps(HEAPS_OF_SERVER, GIVEN_BACK_BY_SERVER, GIVEN_BACK_BY_SERVER) == 1

@@ -1,6 +1,6 @@
-"""Rows of columns: taken by number, numbered, put in order. What hot paths do in place of a Python loop over rows.
+"""Rows of columns: select, number, sort and group them, for hot paths instead of a Python loop.
 
-A column of any width comes as a buffer of numbers with its typecode, others as 32- or 64-bit numbers.
+A column of any width is passed as a buffer with its typecode, other columns as 32- or 64-bit numbers.
 """
 
 import os
@@ -24,13 +24,13 @@ from cython.cimports.whence.kernels.sort import sort_indexes
 
 from whence.kernels.columns import ITEM
 
-SEED = int.from_bytes(os.urandom(8), "little")  # of hash tables: a file must not choose what collides
+SEED = int.from_bytes(os.urandom(8), "little")  # of hash indexes
 
 
 @cython.cfunc
 @cython.inline
 def filled(typecode: str, count: cython.Py_ssize_t) -> Column:
-    """A column of so many numbers, not yet set. MemoryError."""
+    """Return a column of `count` numbers that are not set. Raises MemoryError."""
     column: Column = Column(typecode)
     if not column.reserve(count + 1):
         raise MemoryError
@@ -43,7 +43,7 @@ def filled(typecode: str, count: cython.Py_ssize_t) -> Column:
 @cython.exceptval(check=False)
 @cython.inline
 def number_at(data: cython.p_uchar, item: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.ulonglong:
-    """The number in a row of a column of 8, 32 or 64 bits."""
+    """Return the number in a row of a column of 8, 32 or 64 bits."""
     wide: cython.ulonglong = 0
     small: cython.uint = 0
     if item == 1:
@@ -72,9 +72,9 @@ def put_number(
 
 
 def taken(numbers, typecode: str, rows: cython.const[cython.uint][::1], out_typecode: str = "") -> Column:
-    """The numbers of some rows of a column, which has `typecode`; as a column of `out_typecode`, where one is given.
+    """Return the numbers of some rows of a column, as a column of `out_typecode` (default: `typecode`).
 
-    ValueError for a row that the column has not, MemoryError.
+    Raises ValueError for a row past the end, MemoryError.
     """
     stored: cython.const[cython.uchar][::1] = memoryview(numbers).cast("B")
     out: Column = filled(out_typecode or typecode, rows.shape[0])
@@ -90,8 +90,10 @@ def taken(numbers, typecode: str, rows: cython.const[cython.uint][::1], out_type
 
 
 def numbered(keys, typecode: str) -> tuple[Column, Column]:
-    """A number for each key, equal keys having the same one, from 0 on in the order they come first; and the keys by
-    number. MemoryError."""
+    """Assign numbers to the distinct keys, from 0 in the order of their first occurrence.
+
+    Return the number of each key, and the keys by number. Raises MemoryError.
+    """
     stored: cython.const[cython.uchar][::1] = memoryview(keys).cast("B")
     seed: cython.ulonglong = SEED
     distinct: Column = Column(typecode)
@@ -103,7 +105,7 @@ def numbered(keys, typecode: str) -> tuple[Column, Column]:
     has_memory: cython.bint = distinct.reserve(count + 1)
     if has_memory and count:
         data: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(stored[0]))
-        known: cython.p_uchar = cython.cast(cython.p_uchar, distinct.vector.items)
+        keys_so_far: cython.p_uchar = cython.cast(cython.p_uchar, distinct.vector.items)
         numbers: cython.p_uint = cython.cast(cython.p_uint, out.vector.items)
         with cython.nogil:
             for row in range(count):
@@ -111,7 +113,7 @@ def numbered(keys, typecode: str) -> tuple[Column, Column]:
                 number: cython.Py_ssize_t = -1
                 probe: Probe = first_match(cython.address(index), mix(key, seed))
                 while number < 0 and next_match(cython.address(index), cython.address(probe)):
-                    if number_at(known, item, probe.item) == key:
+                    if number_at(keys_so_far, item, probe.item) == key:
                         number = probe.item
                 if number < 0:
                     number = index.count
@@ -128,19 +130,19 @@ def numbered(keys, typecode: str) -> tuple[Column, Column]:
 
 
 def ascending(keys: cython.const[cython.ulonglong][::1]) -> tuple[Column, Column]:
-    """The distinct keys in ascending order, and which of them each key is. MemoryError."""
+    """Return the distinct keys in ascending order, and the index there of each key. Raises MemoryError."""
     count: cython.Py_ssize_t = keys.shape[0]
     distinct: Column = Column("Q")
-    at: Column = filled("I", count)
+    indexes: Column = filled("I", count)
     row: cython.Py_ssize_t
-    room: cython.bint = distinct.reserve(count + 1)
+    has_memory: cython.bint = distinct.reserve(count + 1)
     order: cython.p_uint = cython.cast(cython.p_uint, malloc(8 * (count + 1)))
-    if order == cython.NULL or not room:
+    if order == cython.NULL or not has_memory:
         free(order)
         raise MemoryError
     sorted_rows: cython.p_uint = order
     if count:
-        numbers: cython.p_uint = cython.cast(cython.p_uint, at.vector.items)
+        numbers: cython.p_uint = cython.cast(cython.p_uint, indexes.vector.items)
         values: cython.p_ulonglong = cython.cast(cython.p_ulonglong, distinct.vector.items)
         with cython.nogil:
             for row in range(count):
@@ -153,13 +155,13 @@ def ascending(keys: cython.const[cython.ulonglong][::1]) -> tuple[Column, Column
                     distinct.vector.count += 1
                 numbers[sorted_rows[row]] = cython.cast(cython.uint, distinct.vector.count - 1)
     free(order)
-    return distinct, at
+    return distinct, indexes
 
 
 def grouped(numbers: cython.const[cython.uint][::1], groups: cython.Py_ssize_t) -> tuple[Column, Column]:
-    """The rows by the group that each is in, in their order; and where each group's begin, with the end of the last.
+    """Return the rows by group, in their order, and the start of each group with the end of the last.
 
-    ValueError for a number that is no group, or groups of more than 32 bits. MemoryError.
+    Raises ValueError for a number that is not below `groups`, MemoryError.
     """
     belong(0 <= groups <= UINT_MAX and all_below(numbers, numbers.shape[0], cython.cast(cython.ulonglong, groups)))
     rows: Column = filled("I", numbers.shape[0])
@@ -178,7 +180,7 @@ def grouped(numbers: cython.const[cython.uint][::1], groups: cython.Py_ssize_t) 
             size: cython.uint = ends[group]
             ends[group] = begin
             begin += size
-        for row in range(numbers.shape[0]):  # each start moves to its group's end, which is where the next one starts
+        for row in range(numbers.shape[0]):  # each start moves to its group's end, the start of the next group
             out[ends[numbers[row]]] = cython.cast(cython.uint, row)
             ends[numbers[row]] += 1
         for group in range(groups, 0, -1):
@@ -188,14 +190,14 @@ def grouped(numbers: cython.const[cython.uint][::1], groups: cython.Py_ssize_t) 
 
 
 def spans(first: cython.const[cython.uint][::1], chosen: cython.const[cython.uint][::1]) -> tuple[Column, Column]:
-    """The rows of some lists, and where each one's begin among them, with the end of the last.
+    """Return the rows of the chosen lists, and the start of each list's rows with the end of the last.
 
-    List i has rows [first[i], first[i + 1]). ValueError for a list that there is not, MemoryError.
+    List i has rows [first[i], first[i + 1]). Raises ValueError for a list that does not exist, MemoryError.
     """
     lists: cython.Py_ssize_t = first.shape[0] - 1
     rows: Column = Column("I")
     starts: Column = filled("I", chosen.shape[0] + 1)
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     row: cython.uint
     belong(
         lists >= 0
@@ -203,20 +205,20 @@ def spans(first: cython.const[cython.uint][::1], chosen: cython.const[cython.uin
         and all_below(chosen, chosen.shape[0], cython.cast(cython.ulonglong, lists))
     )
     out: cython.p_uint = cython.cast(cython.p_uint, starts.vector.items)
-    room: cython.bint = True
+    has_memory: cython.bint = True
     with cython.nogil:
-        for at in range(chosen.shape[0]):
-            out[at] = cython.cast(cython.uint, rows.vector.count)
-            for row in range(first[chosen[at]], first[chosen[at] + 1]):
-                room = room and rows.push_u32(row)
+        for index in range(chosen.shape[0]):
+            out[index] = cython.cast(cython.uint, rows.vector.count)
+            for row in range(first[chosen[index]], first[chosen[index] + 1]):
+                has_memory = has_memory and rows.push_u32(row)
         out[chosen.shape[0]] = cython.cast(cython.uint, rows.vector.count)
-    if not room:
+    if not has_memory:
         raise MemoryError
     return starts, rows
 
 
 def raised(numbers: cython.const[cython.uint][::1], by: cython.uint) -> Column:
-    """Each number and `by`. ValueError for a sum of more than 32 bits, MemoryError."""
+    """Return each number plus `by`. Raises ValueError for a sum of more than 32 bits, MemoryError."""
     out: Column = filled("I", numbers.shape[0])
     sums: cython.p_uint = cython.cast(cython.p_uint, out.vector.items)
     row: cython.Py_ssize_t
@@ -228,7 +230,7 @@ def raised(numbers: cython.const[cython.uint][::1], by: cython.uint) -> Column:
 
 
 def moved(numbers: cython.const[cython.ulonglong][::1], by: cython.ulonglong) -> Column:
-    """Each number and `by`, modulo 2^64. MemoryError."""
+    """Return each number plus `by`, modulo 2^64. Raises MemoryError."""
     out: Column = filled("Q", numbers.shape[0])
     sums: cython.p_ulonglong = cython.cast(cython.p_ulonglong, out.vector.items)
     row: cython.Py_ssize_t
@@ -239,24 +241,24 @@ def moved(numbers: cython.const[cython.ulonglong][::1], by: cython.ulonglong) ->
 
 
 def above(numbers: cython.const[cython.ulonglong][::1], limit: cython.ulonglong) -> Column:
-    """The rows whose number is greater than this one. MemoryError."""
+    """Return the rows whose number is greater than `limit`. Raises MemoryError."""
     rows: Column = Column("I")
     row: cython.Py_ssize_t
-    room: cython.bint = True
+    has_memory: cython.bint = True
     belong(numbers.shape[0] <= UINT_MAX)
     with cython.nogil:
         for row in range(numbers.shape[0]):
             if numbers[row] > limit:
-                room = room and rows.push_u32(cython.cast(cython.uint, row))
-    if not room:
+                has_memory = has_memory and rows.push_u32(cython.cast(cython.uint, row))
+    if not has_memory:
         raise MemoryError
     return rows
 
 
 def put(out, typecode: str, rows: cython.const[cython.uint][::1], numbers) -> None:
-    """Set some rows of a column to these numbers, where both have `typecode`.
+    """Set some rows of a column to numbers of the same typecode.
 
-    ValueError for a row that the column has not.
+    Raises ValueError for a row past the end.
     """
     column: cython.uchar[::1] = memoryview(out).cast("B")
     values: cython.const[cython.uchar][::1] = memoryview(numbers).cast("B")

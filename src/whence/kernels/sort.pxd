@@ -1,19 +1,18 @@
-# The order of keys: a stable merge sort over the ascending runs that are there already, written once; by digits where
-# the keys come in no order at all.
+# A stable sort of keys: a merge sort of the ascending runs, or a radix sort for keys without order.
 #
-# Producers deliver nearly sorted columns (units one after the other, children after their parents), so the number of
-# runs is small and most passes are not needed. Addresses that somebody asks about come as they come: a pass for each
-# digit that any two of them differ in costs a fraction of the passes that merge pairs of runs.
+# The columns of producers are nearly sorted (units one after the other, children after their parents), so there are few
+# runs and few merge passes. Addresses of queries have no order: a pass for each digit that differs costs a fraction of
+# the merge passes.
 
 cdef enum:
     DIGIT_BITS = 11
     DIGITS = 1 << DIGIT_BITS
-    FEWEST_BY_DIGITS = 1 << 10  # keys: below that the counters of the digits cost more than they save
+    FEWEST_BY_DIGITS = 1 << 10  # keys; below, the counters of digits cost more than they save
 
 cdef inline Py_ssize_t run_end(
     const unsigned long long* keys, const unsigned int* order, Py_ssize_t start, Py_ssize_t count
 ) noexcept nogil:
-    """Where the ascending run that begins at `start` ends."""
+    """Return the end of the ascending run that begins at `start`."""
     cdef Py_ssize_t index = start + 1
     while index < count and keys[order[index - 1]] <= keys[order[index]]:
         index += 1
@@ -24,7 +23,7 @@ cdef inline void merge_runs(
     const unsigned long long* keys, const unsigned int* source, unsigned int* target, Py_ssize_t start,
     Py_ssize_t middle, Py_ssize_t stop,
 ) noexcept nogil:
-    """Two neighbouring runs of source into one of target; of equal keys the left one comes first."""
+    """Merge two neighboring runs of source into target; of equal keys the left one is first."""
     cdef Py_ssize_t left = start
     cdef Py_ssize_t right = middle
     cdef Py_ssize_t index
@@ -41,29 +40,28 @@ cdef inline bint sort_by_digits(
     const unsigned long long* keys, unsigned int* source, unsigned int* target, Py_ssize_t count,
     unsigned long long spread,
 ) noexcept nogil:
-    """As `sort_indexes`, whatever order the keys are in. `spread` has the bits in which any two keys differ, at least.
-    Linear in the keys."""
-    cdef unsigned int[DIGITS] places
+    """Sort like `sort_indexes`, in linear time. `spread` has at least the bits in which keys differ."""
+    cdef unsigned int[DIGITS] offsets
     cdef Py_ssize_t index
     cdef int shift = 0
-    cdef unsigned int digit, place, size
+    cdef unsigned int digit, offset, size
     cdef unsigned int* other
     cdef bint swapped = False
     while shift < 64 and spread >> shift:
         if (spread >> shift) & (DIGITS - 1):
             for index in range(DIGITS):
-                places[index] = 0
+                offsets[index] = 0
             for index in range(count):
-                places[(keys[source[index]] >> shift) & (DIGITS - 1)] += 1
-            place = 0
+                offsets[(keys[source[index]] >> shift) & (DIGITS - 1)] += 1
+            offset = 0
             for index in range(DIGITS):
-                size = places[index]
-                places[index] = place
-                place += size
+                size = offsets[index]
+                offsets[index] = offset
+                offset += size
             for index in range(count):
                 digit = <unsigned int> ((keys[source[index]] >> shift) & (DIGITS - 1))
-                target[places[digit]] = source[index]
-                places[digit] += 1
+                target[offsets[digit]] = source[index]
+                offsets[digit] += 1
             other = source
             source = target
             target = other
@@ -73,7 +71,7 @@ cdef inline bint sort_by_digits(
 
 
 cdef inline int digits_of(unsigned long long spread) noexcept nogil:
-    """The passes that `sort_by_digits` makes."""
+    """Return the number of passes of `sort_by_digits`."""
     cdef int passes = 0
     while spread:
         passes += (spread & (DIGITS - 1)) != 0
@@ -84,8 +82,10 @@ cdef inline int digits_of(unsigned long long spread) noexcept nogil:
 cdef inline bint sort_indexes(
     const unsigned long long* keys, unsigned int* source, unsigned int* target, Py_ssize_t count
 ) noexcept nogil:
-    """Put `count` indexes of keys into ascending order of key. False: they are in `source` afterwards; True: in
-    `target`. Equal keys keep the order that they have in `source`."""
+    """Sort `count` indexes of keys by key. The result is in `target` if True is returned, otherwise in `source`.
+
+    Equal keys keep their order in `source`.
+    """
     cdef Py_ssize_t index, middle, stop
     cdef Py_ssize_t runs = 1
     cdef unsigned long long spread = 0

@@ -5,10 +5,10 @@ cdef enum:
     TWO_BYTES_END = 0x800
     THREE_BYTES_END = 0x10000
     LAST_CHARACTER = 0x10FFFF
-    SURROGATES = 0xD800  # [SURROGATES, SURROGATES_END) are no characters
+    SURROGATES = 0xD800  # [SURROGATES, SURROGATES_END) are not characters
     SURROGATES_END = 0xE000
-    REPLACEMENT = 0xFFFD  # for what is none
-    LEAD_OF_TWO = 0xC2  # first bytes; 0xC0 and 0xC1 would begin what fits into one byte
+    REPLACEMENT = 0xFFFD  # for invalid bytes
+    LEAD_OF_TWO = 0xC2  # first bytes; 0xC0 and 0xC1 would begin characters of one byte
     LEAD_OF_THREE = 0xE0
     LEAD_OF_FOUR = 0xF0
     LAST_LEAD = 0xF4
@@ -18,7 +18,7 @@ cdef enum:
 
 
 cdef inline int utf8_character(const unsigned char* at, Py_ssize_t left, unsigned int* character) noexcept nogil:
-    """The size of the sequence of two to four bytes at `at`, and which character it is; 0 when the bytes are none."""
+    """Return the size of the sequence of two to four bytes at `at`, and its character; 0 for invalid bytes."""
     cdef unsigned int first = at[0], value, least
     cdef int size, index
     if first < LEAD_OF_TWO or first > LAST_LEAD:

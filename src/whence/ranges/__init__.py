@@ -1,13 +1,12 @@
-"""The one table: ranges of addresses, what they are called, and where their lines are.
+"""The table of ranges: addresses with their functions, files, lines and inlined calls.
 
-Producers (dwarf, gopclntab, elf's symbols, a person through the builder) make it; lidia writes it down and looks things
-up in it. There is no second model of functions anywhere.
+Producers (dwarf, gopclntab, symbol tables, a builder) make the table, an archive stores it, and lookup queries it.
 
-    strings.py   StringSpace: names as (source, offset) references into bytes that stay where they lie
-    table.py     Scopes, Rows and Starts (what a producer has found), Ranges (the table itself)
-    overlay.py   scopes + line rows -> ranges: each row goes to the innermost scope, ranges of several files are split
-    merge.py     several tables, best source first -> one table in order, repaired so that every reader answers right
-    caller_files.py   splits ranges so that each has one file at every address
+    strings.py        StringSpace: names as references (source, offset) into bytes that are not copied
+    table.py          Scopes, Rows and Starts (the output of producers), Ranges (the table)
+    overlay.py        scopes + line rows -> ranges: each row belongs to the innermost scope; a range has one file
+    merge.py          several tables, best source first -> one table in order
+    caller_files.py   splits ranges so that each shows one file at every address
     holding.py        the part of a table that answers for given addresses
 """
 

@@ -1,13 +1,14 @@
-"""Several tables into one, in order, repaired so that every reader of an archive answers right.
+"""Merge several tables into one, in order and free of contradictions, so that any reader answers correctly.
 
-In: tables in tree order (each range of depth 0 followed by the ranges inside it, by vaddr), the best source first, all
-over one string space. Out: one table in order of (vaddr, depth).
+Input: tables over one string space, the best source first, each in tree order (every range of depth 0 is followed by
+the ranges inside it, by vaddr). Output: one table in order of (vaddr, depth).
 
-1. Within a table the range of depth 0 that begins last counts at an address, then the shorter one, then the first (or
-   the last) in the table: a function inside another one splits it, an alias hides the other. Sizes of 0 are dropped.
-2. The better table's ranges lie over the others'. A range that has no name (lines without a function) takes the name of
-   the one beneath it and keeps its lines.
-3. What is covered in part is clipped, with its inlined ranges and its lines; an inlined range is clipped to its parent.
+1. Within a table, the range of depth 0 that begins last wins an address, then the shorter one, then the first (or the
+   last) in the table: a function inside another one splits it, an alias hides the other. Ranges of size 0 are dropped.
+2. Ranges of a better table win over others. A range without a name (lines without a function) takes the name of the
+   range below it and keeps its lines.
+3. A range that is covered in part is clipped, with its inlined ranges and its lines; an inlined range is clipped to its
+   parent.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from whence.ranges.table import ColumnNumbers, Ranges, Starts, zeros
 
 
 class Stretches(Record):
-    """Which range of depth 0 covers which addresses: [start, end), the range's index, the index of the one that names
-    it."""
+    """Addresses by the range of depth 0 that covers them: [start, end), and two rows of the table.
+
+    `place` is the row of the range, `name` the row of the range that names it.
+    """
 
     start: array[int]
     end: array[int]
@@ -33,11 +36,12 @@ class Stretches(Record):
     name: array[int]
 
     @classmethod
-    def room(cls, count: int) -> Stretches:
+    def of_size(cls, count: int) -> Stretches:
+        """Return columns of `count` stretches."""
         return cls(zeros("Q", count), zeros("Q", count), zeros("I", count), zeros("I", count))
 
     def first(self, count: int) -> Stretches:
-        """The first ones of these."""
+        """Return the first `count` stretches."""
         return Stretches(self.start[:count], self.end[:count], self.place[:count], self.name[:count])
 
     def __len__(self) -> int:
@@ -45,8 +49,7 @@ class Stretches(Record):
 
 
 class Picks(Record):
-    """Rows of a table to be: the index of the range that each comes from and of the one that names it, its depth and
-    where it lies."""
+    """Rows of the merged table: the old rows that they come from and that name them, their depth, vaddr and length."""
 
     place: array[int]
     name: array[int]
@@ -55,20 +58,21 @@ class Picks(Record):
     length: array[int]
 
     @classmethod
-    def room(cls, rows: int) -> Picks:
+    def of_size(cls, rows: int) -> Picks:
+        """Return columns of `rows` rows."""
         return cls(zeros("I", rows), zeros("I", rows), zeros("I", rows), zeros("Q", rows), zeros("Q", rows))
 
     def cut(self, rows: int) -> None:
-        """Keep no more than so many rows."""
+        """Delete all but the first `rows` rows."""
         for column in (self.place, self.name, self.depth, self.vaddr, self.length):
             del column[rows:]
 
 
 def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
-    """One table of several. The tables given are used up: their columns may be emptied or become the result's.
+    """Return one table of several, and take over their columns: the given tables may be empty afterwards.
 
-    `last_wins`: of ranges of depth 0 with the same addresses in one table the last counts instead of the first.
-    Linear in ranges, and in lines of clipped ranges.
+    With `last_wins`, the last of several ranges of depth 0 at the same addresses in one table wins instead of the
+    first. Linear in ranges, and in the lines of clipped ranges.
     """
     for table in tables:
         table.check()
@@ -79,18 +83,18 @@ def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     for table in tables:
         bounds.append(bounds[-1] + len(table))
     if len(set(map(id, tables))) != len(tables):
-        raise ValueError("each table is given once")
+        raise ValueError("a table is given twice")
     joined = join(tables)
     cut = [_stretches(joined, low, high, last_wins) for low, high in pairwise(bounds)]
     best = cut[0]
     for lower in cut[1:]:
-        out = Stretches.room(2 * (len(best) + len(lower)) + 2)
+        out = Stretches.of_size(2 * (len(best) + len(lower)) + 2)
         best = out.first(merge_kernel.layer(joined.function, best, lower, out))
     plan = merge_kernel.MergePlan(len(joined))
-    picks = Picks.room(len(joined))
+    picks = Picks.of_size(len(joined))
     rows = plan.make(joined, bounds, best, picks)
     if rows > len(joined):
-        picks = Picks.room(rows)
+        picks = Picks.of_size(rows)
         plan.make(joined, bounds, best, picks)
     picks.cut(rows)
     if plan.same:
@@ -101,7 +105,7 @@ def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
 
 
 def join(tables: list[Ranges]) -> Ranges:
-    """The first table, with the rows of the others behind its own. The others are emptied."""
+    """Append the rows of all other tables to the first, empty the others, and return the first."""
     joined, others = tables[0], tables[1:]
     base, lines = len(joined), len(joined.line_offset)
     for table in others:
@@ -119,7 +123,7 @@ def join(tables: list[Ranges]) -> Ranges:
         if len(parts) == 1:
             getattr(joined, column).extend(parts[0])
         else:
-            getattr(joined, column).frombytes(b"".join(parts))  # which makes room once
+            getattr(joined, column).frombytes(b"".join(parts))  # grows once
         for table in others:
             setattr(table, column, array(getattr(table, column).typecode))
         del parts
@@ -133,9 +137,9 @@ _COLUMNS = (
 
 
 def _stretches(joined: Ranges, low: int, high: int, last_wins: bool) -> Stretches:
-    """Which root covers which addresses, in one table."""
+    """Return which range of depth 0 covers which addresses, for rows [low, high)."""
     count = merge_kernel.count_roots(joined.depth, low, high)
-    roots = Stretches.room(count)
+    roots = Stretches.of_size(count)
     if not merge_kernel.list_roots(joined, low, high, roots):
         roots.name = roots.place
         return roots
@@ -143,9 +147,9 @@ def _stretches(joined: Ranges, low: int, high: int, last_wins: bool) -> Stretche
     shorter_last = zeros("Q", count)
     columns_kernel.complement(roots.end, shorter_last)
     for key in (shorter_last, roots.start):
-        room = zeros("I", count)
-        order = room if order_kernel.order(key, order, room, False) else order
-    out = Stretches.room(2 * count)
+        scratch = zeros("I", count)
+        order = scratch if order_kernel.order(key, order, scratch, False) else order
+    out = Stretches.of_size(2 * count)
     out = out.first(merge_kernel.cover(roots, order, zeros("I", count), out))
     places = zeros("I", len(out))
     columns_kernel.gather_u32(out.place, roots.place, places)
@@ -154,10 +158,9 @@ def _stretches(joined: Ranges, low: int, high: int, last_wins: bool) -> Stretche
 
 
 def gathered(joined: Ranges, picks: Picks) -> Ranges:
-    """The table of the rows that are picked, with new names, depths and clipped addresses.
+    """Return the table of the picked rows, with new names, depths and clipped addresses.
 
-    What an old column took holds the new column that comes next: memory that was not used before costs more than
-    copying does.
+    Each old column is reused for the next new one: writing to fresh memory costs more than copying.
     """
     rows = len(picks.place)
     out = Ranges(joined.strings, vaddr=picks.vaddr, length=picks.length, depth=picks.depth, starts=joined.starts)
@@ -187,7 +190,7 @@ def gathered(joined: Ranges, picks: Picks) -> Ranges:
 
 
 def resized(column: array[int], rows: int) -> array[int]:
-    """The column, with so many rows."""
+    """Return the column, resized to `rows` rows."""
     if rows > len(column):
         column.extend(zeros(column.typecode, rows - len(column)))
     else:
@@ -196,8 +199,10 @@ def resized(column: array[int], rows: int) -> array[int]:
 
 
 def move_lines(places: array[int], old_vaddrs: array[int], table: Ranges) -> None:
-    """Let the clipped ranges of a table have the line rows that are still theirs. `places` says which of the
-    `old_vaddrs` was a range's."""
+    """Rewrite the line rows of clipped ranges of a table.
+
+    `places` are the old rows of the ranges, `old_vaddrs` the vaddrs by old row.
+    """
     offset, number, column, discriminator = columns_kernel.move_lines(places, old_vaddrs, table)
     table.line_offset.frombytes(offset)
     table.line_number.frombytes(number)

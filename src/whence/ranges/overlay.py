@@ -1,19 +1,18 @@
-"""From what a producer found to ranges: rows laid over scopes.
+"""Lay line rows over scopes: the output of a producer becomes ranges.
 
-In: scopes (functions and inlined calls, in tree order) and line rows (in address order) of one unit or one whole file.
-Out: ranges in order of (vaddr, depth), appended to a table.
+Input: scopes (functions and inlined calls, in tree order) and line rows (in address order) of a unit or a file. Output:
+ranges in order of (vaddr, depth), appended to a table.
 
-1. At each address the scope that comes last in tree order counts, with the chain of scopes it stands in. For nested
-   scopes that is the innermost one; where functions or sibling calls overlap, the later one wins and the earlier is
-   cut around it; a call that sticks out of its function takes its chain along.
-2. A row goes to the innermost range. Rows with equal file and line are one entry.
-3. A range has one file. Where the file of its own rows changes, the range is cut, never inside a child. Where no row
-   describes it, it is cut as well, so that there the answer has no file instead of a wrong one. A row of line 0 that
-   has a file keeps the file.
-4. Rows outside every scope become ranges of depth 0 without a name; `merge` lays a symbol under them.
-5. Neighbours that are the same inlined call (optimizers leave its parts side by side) and of one file are one range.
-6. A range is also cut before an entry lies more than 65,535 bytes behind its start, so that two bytes hold its offset.
-   The first entry alone may lie further behind, in a range that begins with calls of so many bytes.
+1. The scope that is last in tree order wins an address, with the chain of scopes around it. For nested scopes that is
+   the innermost one; where functions or sibling calls overlap, the later one wins and the earlier one is cut around it;
+   a call that extends past its function extends the chain.
+2. A row belongs to the innermost range. Neighboring rows with equal file and line are one entry.
+3. A range has one file. It is cut where the file of its own rows changes, never inside a child, and where no row
+   describes it: no file is better than a wrong one. A row of line 0 that has a file keeps the file.
+4. Rows outside all scopes become ranges of depth 0 without a name, for which `merge` uses a symbol.
+5. Neighboring ranges of one inlined call (optimizers split calls) and of one file are joined.
+6. A range is cut before an entry that is more than 65,535 bytes after its start, so that two bytes hold the offset.
+   Only the first entry may be farther, in a range that begins with calls.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def overlay_lines(scopes: Scopes, rows: Rows, out: Ranges, source: Source) -> None:
-    """Append the ranges of these scopes and rows to `out`.
+    """Append the ranges of `scopes` and `rows` to `out`.
 
-    Linear in scopes and rows (sorting the scopes by vaddr comes on top where they are not). The lock of the interpreter
-    is not held while it works, so threads may do this at once, each into a table of its own.
+    Linear in scopes and rows (unsorted scopes are sorted first). The GIL is released, so threads may call this at the
+    same time, each with a table of its own.
     """
     overlay_groups(scopes, array("I", [len(scopes)]), rows, array("I", [len(rows)]), out, source)
 
@@ -44,15 +43,17 @@ def overlay_groups(
     scopes: Scopes, scope_ends: array[int], rows: Rows, row_ends: array[int], out: Ranges, source: Source,
     sweep: overlay_kernel.Sweep | None = None,
 ) -> None:  # fmt: skip
-    """The same for many groups at once (the units of a batch), one after the other, each for itself: `scope_ends` and
-    `row_ends` say where the scopes and rows of each group end. Who has many batches keeps a `sweep` for them."""
+    """Append the ranges of several groups of scopes and rows (the units of a batch), group after group.
+
+    `scope_ends` and `row_ends` are the ends of each group's scopes and rows. Pass a `sweep` to reuse its memory.
+    """
     scopes.check()
     rows.check()
     out.check()
     check_ends(scope_ends, len(scopes))
     check_ends(row_ends, len(rows))
     if len(scope_ends) != len(row_ends):
-        raise ValueError(f"each group has scopes and rows: {len(scope_ends)} and {len(row_ends)} ends")
+        raise ValueError(f"{len(scope_ends)} groups of scopes but {len(row_ends)} groups of rows")
     sweep = sweep or overlay_kernel.Sweep()
     order = zeros("I", len(scopes))
     order_kernel.order_groups(scopes.vaddr, scope_ends, order, zeros("I", len(scopes)))
@@ -73,13 +74,13 @@ def overlay_groups(
 
 
 def by_key(keys: array[int]) -> array[int]:
-    """The indexes of the keys in ascending order of key; equal keys keep their order."""
+    """Return the indexes of the keys in ascending order of key; equal keys keep their order."""
     first, second = zeros("I", len(keys)), zeros("I", len(keys))
     return second if order_kernel.order(keys, first, second, True) else first
 
 
 def grow(out: Ranges, ranges: int, lines: int, source: int) -> None:
-    """Room for so many more ranges and line entries, all zero."""
+    """Append `ranges` ranges and `lines` line entries that are all zero."""
     by_range_u64, by_range_u32, by_line = bytes(8 * ranges), bytes(4 * ranges), bytes(4 * lines)
     for column in (out.vaddr, out.length, out.function, out.file, out.call_file):
         column.frombytes(by_range_u64)

@@ -1,8 +1,8 @@
-"""Names by where they lie.
+"""Names by reference.
 
-A symbolizer meets the same name thousands of times. Copying and hashing it each time is the cost most tools pay; here a
-name is a 64-bit reference, `source << 48 | offset`: which bytes (a .debug_str, a .strtab, an arena of names put
-together), and where in them the NUL-terminated text starts. Text is read when a name is printed or written down.
+A symbolizer meets each name thousands of times, so names are not copied or hashed: a name is a 64-bit reference,
+`source << 48 | offset`. The source is a number of some bytes (a .debug_str, a .strtab, an arena of composed names), the
+offset the start of a NUL-terminated text in them. Text is read when a name is printed or written.
 
 Reference 0 is the empty string.
 """
@@ -21,7 +21,9 @@ MAX_SOURCES = 1 << 16
 
 
 class StringSpace:
-    """The bytes that references point into. Sources are only ever added, so a reference stays valid. Threads may add.
+    """The bytes that name references point into.
+
+    Sources are only added, so a reference stays valid. Threads may share a space.
 
     >>> space = StringSpace()
     >>> strtab = space.add(b"\\0main\\0exit\\0")
@@ -38,7 +40,7 @@ class StringSpace:
         self._lock = Lock()
 
     def add(self, data: Buffer) -> int:
-        """Make bytes a source. Returns its number. Nothing is copied: the bytes must stay as they are."""
+        """Add bytes as a source and return its number. They are not copied and must not change."""
         view = memoryview(data)
         with self._lock:
             if len(self.sources) >= MAX_SOURCES:
@@ -51,7 +53,7 @@ class StringSpace:
         return source << OFFSET_BITS | offset
 
     def raw(self, ref: int) -> bytes:
-        """The bytes of a name, without its NUL. A reference that points nowhere is the empty string."""
+        """Return the bytes of a name without its NUL; b"" for an invalid reference."""
         source, offset = ref >> OFFSET_BITS, ref & OFFSET_MASK
         if source >= len(self.sources):
             return b""
@@ -72,31 +74,30 @@ class StringSpace:
 
 
 class Arena:
-    """Names put together (paths, qualified names), each once, as one growing source of a space.
+    """Composed names (paths, qualified names), each stored once, as one source of a space.
 
-    The source's bytes are handed over by `seal`, when no more names come: until then the references are good but
-    their text is not yet readable. Threads may add to one arena.
+    References can be made at once, but their text is readable only after `seal`. Threads may share an arena.
     """
 
-    __slots__ = ("_base", "_bytes", "_known", "_lock", "_space")
+    __slots__ = ("_base", "_bytes", "_lock", "_refs", "_space")
 
     def __init__(self, space: StringSpace) -> None:
         self._space = space
         self._base = space.add(b"") << OFFSET_BITS
         self._bytes = bytearray()
-        self._known: dict[bytes, int] = {b"": 0}
+        self._refs: dict[bytes, int] = {b"": 0}
         self._lock = Lock()
 
     def add(self, name: bytes) -> int:
-        """The reference of a name (its text up to the first NUL)."""
-        ref = self._known.get(name)
+        """Return the reference of a name (its text up to the first NUL)."""
+        ref = self._refs.get(name)
         if ref is None:
             with self._lock:
-                ref = self._known.get(name)
+                ref = self._refs.get(name)
                 if ref is None:
                     ref = self._base | len(self._bytes)
                     self._bytes += name.partition(b"\0")[0] + b"\0"
-                    self._known[name] = ref
+                    self._refs[name] = ref
         return ref
 
     def seal(self) -> None:

@@ -1,7 +1,7 @@
-"""The columns that producers fill and lidia writes down.
+"""The columns that producers fill and archives store.
 
 Columns are `array.array`s (kernels see them as typed buffers): unsigned 64-bit "Q", 32-bit "I", 8-bit "B". A *name* is
-a string reference (strings.py); a *vaddr* is an address as the ELF file's own headers count.
+a string reference (strings.py); a *vaddr* is an address as in the headers of the object file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from whence.ranges.strings import StringSpace
 
 
 def column(code: str) -> array[int]:
-    """An empty column: Q, I or B."""
+    """Return an empty column: Q, I or B."""
     return array(code)
 
 
@@ -24,7 +24,7 @@ _ZERO = {code: array(code, [0]) for code in "QIB"}
 
 
 def zeros(code: str, count: int) -> array[int]:
-    """A column of so many zeros, written once: array(code, bytes(size)) would write and read a copy besides."""
+    """Return a column of `count` zeros. Faster than array(code, bytes(size)), which copies."""
     return _ZERO[code] * count
 
 
@@ -41,30 +41,30 @@ def _b() -> array[int]:
 
 
 def check_columns(record: Record, names: Sequence[str], codes: str) -> None:
-    """Raise ValueError unless these columns are arrays of these types and of one length, as kernels take them."""
+    """Raise ValueError unless these columns are arrays of these types and of one length, as kernels need."""
     first = names[0]
     rows = len(getattr(record, first))
     for name, code in zip(names, codes, strict=True):
         column = getattr(record, name)
         if not isinstance(column, (array, memoryview)) or memoryview(column).format != code:
-            raise ValueError(f"the column {name} is an array of type {code!r}")
+            raise ValueError(f"column {name} is not an array of type {code!r}")
         if len(column) != rows:
-            raise ValueError(f"the columns {first} and {name} have a row each for one thing: {rows} and {len(column)}")
+            raise ValueError(f"columns {first} and {name} have different lengths: {rows} and {len(column)}")
 
 
 def check_ends(ends: Sequence[int], rows: int) -> None:
     """Raise ValueError unless the ends of groups ascend to the number of rows."""
     if any(map(gt, chain((0,), ends), ends)) or (ends[-1] if len(ends) else 0) != rows:
-        raise ValueError(f"the ends of groups ascend to the {rows} rows there are")
+        raise ValueError(f"the ends of groups do not ascend to the number of rows ({rows})")
 
 
 class Scopes(Record):
-    """What a producer found: intervals [vaddr, end) of functions and inlined calls, not yet cut or ordered.
+    """Intervals [vaddr, end) of functions and inlined calls as a producer found them, not yet cut or ordered.
 
-    Depth 0 is a function (one scope for each disjoint part of it); depth n+1 lies inside the scope of depth n that
-    comes before it. Scopes stand in tree order: a parent before its children, siblings in any order.
-    `call_file` and `call_line` say where a scope of depth > 0 was called in its parent. With Rows that have locations,
-    `call_line` is the number of one, too: it stands for the columns as well.
+    Depth 0 is a function (one scope for each of its disjoint parts); depth n+1 is inside the closest scope of depth n
+    before it. Scopes are in tree order: a parent before its children, siblings in any order. `call_file` and
+    `call_line` are the place of the call in the parent, for depth > 0. With Rows that have locations, `call_line` is
+    the number of a location.
     """
 
     vaddr: array[int] = field(default_factory=_q)
@@ -73,7 +73,7 @@ class Scopes(Record):
     function: array[int] = field(default_factory=_q)  # name
     call_file: array[int] = field(default_factory=_q)  # name
     call_line: array[int] = field(default_factory=_i)
-    call_column: array[int] = field(default_factory=_i)  # empty unless asked for
+    call_column: array[int] = field(default_factory=_i)  # empty unless requested
     call_discriminator: array[int] = field(default_factory=_i)
 
     def __len__(self) -> int:
@@ -87,8 +87,10 @@ class Scopes(Record):
 
 
 class Locations(Record):
-    """Lines with columns and discriminators, by number: of rows, and of calls. Number 0, and any that is not there, is
-    line 0, column 0."""
+    """Lines with columns and discriminators, by number, for rows and calls.
+
+    Number 0, and any number past the end, is line 0, column 0.
+    """
 
     line: array[int] = field(default_factory=_i)
     column: array[int] = field(default_factory=_i)  # 0: unknown
@@ -99,11 +101,11 @@ class Locations(Record):
 
 
 class Rows(Record):
-    """Line rows: from `vaddr` to the next row's vaddr the code comes from `files[file]`, `line`.
+    """Line rows: from `vaddr` to the next row's vaddr, the code is from `files[file]`, `line`.
 
     In ascending order of vaddr; of several rows with the same vaddr the last one counts. `file` is an index into
-    `files` (a column of names); NO_FILE with line 0 starts a stretch that no row describes (the end of a sequence).
-    Where columns were asked for, `line` is the number of a location.
+    `files` (a column of names); NO_FILE with line 0 begins a gap that no row describes (the end of a sequence). With
+    `locations`, `line` is the number of a location.
     """
 
     vaddr: array[int] = field(default_factory=_q)
@@ -127,10 +129,10 @@ NO_FILE = 0xFFFFFFFF
 
 
 class Starts(Record):
-    """Where functions are declared: `function` (a name) starts on `line` (from 1) of `file` (a name).
+    """Declarations of functions: `function` (a name) starts on `line` (from 1) of `file` (a name).
 
-    In any order, with repetitions; a function may have several rows (static ones of one name). Only a frame that lies
-    in that very file is reported to start there.
+    In any order, with repetitions; a function may have several rows (static functions of one name). Only frames in that
+    file have this start line.
     """
 
     function: array[int] = field(default_factory=_q)
@@ -154,7 +156,7 @@ class Starts(Record):
 
 
 class ColumnNumbers(Record):
-    """Where in their lines the line rows and calls of a table stand. 0: unknown."""
+    """Columns in source lines, of the line rows and calls of a table. 0: unknown."""
 
     line_column: array[int] = field(default_factory=_i)  # by line row
     line_discriminator: array[int] = field(default_factory=_i)
@@ -163,12 +165,12 @@ class ColumnNumbers(Record):
 
     @classmethod
     def unknown(cls, ranges: int, lines: int) -> ColumnNumbers:
-        """Those of so many ranges and line rows, of which nothing is known."""
+        """Return unknown columns for this many ranges and line rows."""
         by_line, by_range = bytes(4 * lines), bytes(4 * ranges)
         return cls(array("I", by_line), array("I", by_line), array("I", by_range), array("I", by_range))
 
     def grow(self, ranges: int, lines: int) -> None:
-        """So many more, of which nothing is known."""
+        """Append unknown columns for this many ranges and line rows."""
         for column in (self.line_column, self.line_discriminator):
             column.frombytes(bytes(4 * lines))
         for column in (self.call_column, self.call_discriminator):
@@ -180,12 +182,12 @@ class ColumnNumbers(Record):
 
 
 class Ranges(Record):
-    """The table. `merge` leaves it in order of (vaddr, depth): an inlined range follows the range it lies in.
+    """The table. `merge` returns it in order of (vaddr, depth): an inlined range follows the range around it.
 
     A range covers [vaddr, vaddr + length). Its lines are rows [line_index, line_index + line_count) of `line_offset`
-    (bytes from the range's vaddr) and `line_number`; a row holds to the next one, the last to the range's end. All rows
-    of a range are of its one `file`. Ranges may share rows. `starts` says on which lines functions begin; `columns`,
-    when they were asked for, where in its line each row and call stands.
+    (bytes from the range's vaddr) and `line_number`; a row applies until the next one, the last until the range's end.
+    All rows of a range are in its one `file`. Ranges may share rows. `starts` are the declarations of functions;
+    `columns`, if requested, the columns of rows and calls.
     """
 
     strings: StringSpace
@@ -216,7 +218,7 @@ class Ranges(Record):
             check_columns(self.columns, ("line_column", "line_discriminator"), "II")
             check_columns(self.columns, ("call_column", "call_discriminator"), "II")
             if (len(self.columns.line_column), len(self.columns.call_column)) != (len(self.line_offset), len(self)):
-                raise ValueError("each line row and each range has a column")
+                raise ValueError("the columns of lines and calls have another length than the table")
 
 
 PER_RANGE = (

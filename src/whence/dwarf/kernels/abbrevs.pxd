@@ -1,24 +1,24 @@
-# An abbreviation table, compiled for one walk over a unit's DIEs.
+# Abbreviation tables, compiled for walks over DIEs, and the walk.
 
 from whence.dwarf.kernels.budget cimport Budget
 from whence.dwarf.kernels.reading cimport read_form, skip, skip_form, skip_string
 from whence.dwarf.kernels.units cimport END, File, u64
 from whence.kernels.bytes cimport uleb
 
-cdef enum:  # Entry.kind: what the walk does with such a DIE
-    PLAIN = 0  # skip its attributes, look among its children
+cdef enum:  # Entry.kind: what the walk does with a DIE
+    PLAIN = 0  # skip its attributes, search its children
     DEAD = 1  # skip its attributes and its children
     FUNCTION = 2
     INLINED = 3
 
 cdef enum:  # Op.what
     SKIP_LEB = 0
-    SKIP_BLOCK = 1  # a length as LEB128, then so many bytes
+    SKIP_BLOCK = 1  # a ULEB128 length and that many bytes
     SKIP_TEXT = 2
     SKIP_FORM = 3  # any other form of varying size
     READ = 4  # into a slot
 
-cdef enum:  # slots: the attributes the walk wants
+cdef enum:  # slots: the attributes that the walk reads
     S_LOW = 0
     S_HIGH = 1
     S_RANGES = 2
@@ -39,7 +39,7 @@ cdef struct Op:  # skip `before` bytes, then do `what`
     unsigned long long implicit
 
 cdef enum:
-    LARGEST_TAG = 0xFFFF  # and those beyond it
+    LARGEST_TAG = 0xFFFF  # also of larger tags
 
 cdef struct Entry:
     unsigned long long code
@@ -65,22 +65,22 @@ cdef struct AbbrevTable:
     Entries entries
     Ops ops
     int dense  # codes count 1, 2, 3...; else the entries are sorted by code
-    const File* file  # what is compiled here: a table's offset in a file, for units of these sizes
+    const File* file  # the key: an offset in a file, for units with these sizes and this language
     unsigned long long offset
     unsigned long long sizes
-    unsigned long long used  # when it was last asked for
+    unsigned long long used  # the turn of its last use
 
-cdef enum:  # tables that are kept: ROWS that an offset can be in, of WAYS each, the one not used for longest makes room
+cdef enum:  # a set-associative cache; the least recently used table of a row is evicted
     TABLE_ROWS = 64
     TABLE_WAYS = 4
-    KEPT_BYTES = 1 << 23  # all are let go when together they take more
+    MAX_CACHED_BYTES = 1 << 23  # the cache is cleared when it takes more
 
 cdef struct AbbrevCache:
     AbbrevTable* rows  # NULL before the first one
-    AbbrevTable* last  # that was asked for
+    AbbrevTable* last  # the last one used
     unsigned long long turn
-    bint with_columns  # whether the walk wants the columns of calls
-    unsigned long long held  # bytes
+    bint with_columns  # read the columns of calls
+    unsigned long long bytes
 
 cdef inline Entry* entry_of_code(AbbrevTable* table, unsigned long long code) noexcept nogil:
     if table.dense:

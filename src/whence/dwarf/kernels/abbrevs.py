@@ -1,14 +1,14 @@
-"""Abbreviation tables, compiled once and then walked with: what is the same for every DIE of a code is worked out here.
+"""Abbreviation tables, compiled for walks: everything that all DIEs of a code share is computed here.
 
-In: .debug_abbrev and a unit (its table's offset, its sizes of addresses and offsets, its language). Out: an
-`AbbrevTable` of entries by code, each with a kind (a function, an inlined call, something to look into, something to
-skip) and its attributes as operations: attributes of fixed size melt into one number of bytes to skip, and only the
-attributes the walk wants are read. Most DIEs end up as one addition.
+Input: .debug_abbrev and a unit (offset of its table, sizes of addresses and offsets, language). Output: an
+`AbbrevTable` of entries by code, each with a kind (a function, an inlined call, to search, to skip) and its attributes
+as operations: attributes of fixed size are added up to a number of bytes to skip, and only attributes that the walk
+needs are read. For most DIEs one addition is left.
 
-Types are skipped with all they hold in C, where they cannot hold code; in other languages they are looked into (gcc
-puts the code of a C++ lambda into its closure's class, rustc methods into their enumeration). Tables are kept by
-offset, a bounded number of them: units share them (Go's all do, dwz's thousands of partial units a few), and names are
-looked up in units of other tables. DWARF 5, section 7.5.3.
+Types are skipped with their children in C, where they cannot contain code; in other languages they are searched (gcc
+puts the code of a C++ lambda into its closure class, rustc puts methods into enumerations). Tables are cached by
+offset, a limited number of them: units share them (all units of Go, thousands of dwz's partial units), and names are
+looked up in units with other tables. DWARF 5, section 7.5.3.
 """
 
 import cython
@@ -32,14 +32,14 @@ from cython.cimports.whence.kernels.vector import reserve_next
 
 
 def keeps_types_apart(language):
-    """Whether it is C or assembler (DW_LANG_*), where types hold no code."""
+    """Return True for C and assembler (DW_LANG_*), where types contain no code."""
     return language in (
         c.DW_LANG_C89, c.DW_LANG_C, c.DW_LANG_C99, c.DW_LANG_C11, c.DW_LANG_C17, c.DW_LANG_Mips_Assembler
     )  # fmt: skip
 
 
 def enumerations_hold_code(language):
-    """Whether an enumeration can have methods. Not in C and C++, where most enumerations are."""
+    """Return True if an enumeration can have methods: not in C and C++, which have most enumerations."""
     return not keeps_types_apart(language) and language not in (
         c.DW_LANG_C_plus_plus, c.DW_LANG_C_plus_plus_11, c.DW_LANG_C_plus_plus_14, c.DW_LANG_C_plus_plus_17,
         c.DW_LANG_C_plus_plus_20,
@@ -47,6 +47,7 @@ def enumerations_hold_code(language):
 
 
 def kind_of(tag, language):
+    """Return what the walk does with DIEs of a tag."""
     if tag == c.DW_TAG_subprogram:
         return FUNCTION
     if tag == c.DW_TAG_inlined_subroutine:
@@ -70,7 +71,7 @@ def kind_of(tag, language):
 
 
 def slot_of(name, kind, with_columns):
-    """The slot an attribute is read into, or -1: functions and inlined calls need more than the others."""
+    """Return the slot of an attribute, or -1: functions and inlined calls need more than other DIEs."""
     if name == c.DW_AT_sibling:
         return S_SIBLING
     if kind != FUNCTION and kind != INLINED:
@@ -95,9 +96,9 @@ def slot_of(name, kind, with_columns):
 
 
 def table_of(tables, file, unit, budget, fault):
-    """The unit's table; NULL when it has a fault: BAD_ABBREVS, COSTLY_ABBREVS or OUT_OF_MEMORY.
+    """Return the unit's table, or NULL and a fault: BAD_ABBREVS, COSTLY_ABBREVS or OUT_OF_MEMORY.
 
-    It stays valid until the next one is asked for.
+    It is valid until the next call.
     """
     sizes: cython.ulonglong = (
         unit[ADDRESS_SIZE] << 32
@@ -129,19 +130,19 @@ def table_of(tables, file, unit, budget, fault):
             table.used = tables.turn
             tables.last = table
             return table
-    if tables.held > KEPT_BYTES:
+    if tables.bytes > MAX_CACHED_BYTES:
         free_tables(tables)
     table = row
     for way in range(1, TABLE_WAYS):
         if row[way].used < table.used:
             table = row + way
-    tables.held -= bytes_of(table)
+    tables.bytes -= bytes_of(table)
     table.used = tables.turn
     stop: cython.ulonglong = unit[ABBREV] + affordable(budget)
     if stop < unit[ABBREV] or stop > file.abbrev.size:
         stop = file.abbrev.size
     fault[0] = compile_abbrevs(table, file, unit, stop, cython.address(reached), tables.with_columns)
-    tables.held += bytes_of(table)
+    tables.bytes += bytes_of(table)
     if fault[0] == BAD_ABBREVS and stop < file.abbrev.size:
         fault[0] = COSTLY_ABBREVS
     if not spend(budget, min(reached, stop) - min(unit[ABBREV], stop)):
@@ -157,13 +158,15 @@ def table_of(tables, file, unit, budget, fault):
 
 
 def bytes_of(table):
-    """The bytes a table takes."""
+    """Return the size of a table in memory."""
     return table.entries.room * cython.sizeof(Entry) + table.ops.room * cython.sizeof(Op)
 
 
 def compile_abbrevs(table, file, unit, size, reached, with_columns):
-    """Compile the unit's table, which ends before `size`. Returns 0, BAD_ABBREVS or OUT_OF_MEMORY; `reached` becomes
-    where reading ended."""
+    """Compile the unit's table, which ends before `size`. Return 0, BAD_ABBREVS or OUT_OF_MEMORY.
+
+    Sets `reached` to the offset where reading ended.
+    """
     data = file.abbrev.at
     attribute: Attribute
     offset: cython.ulonglong = unit[ABBREV]
@@ -200,7 +203,7 @@ def compile_abbrevs(table, file, unit, size, reached, with_columns):
             slot: cython.int = slot_of(attribute.name, kind, with_columns)
             if slot == S_SIBLING and not entry.children:
                 slot = -1
-            if slot >= 0:  # a DIE has an attribute once (2.2); one that takes no bytes could be repeated for nothing
+            if slot >= 0:  # a DIE has an attribute once (2.2); an attribute without bytes could be repeated for free
                 if width == 0 and seen >> slot & 1:
                     continue
                 seen |= cython.cast(cython.uint, 1) << slot
@@ -239,14 +242,14 @@ def compile_abbrevs(table, file, unit, size, reached, with_columns):
 
 
 def by_code(left, right):
-    """Entries in ascending order of code (it is their first field)."""
+    """Compare entries by code (their first field)."""
     first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)[0]
     second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)[0]
     return 1 if first > second else -1 if first < second else 0
 
 
 def find_entry(table, code):
-    """The entry of a code in a table whose codes do not count 1, 2, 3..., or NULL."""
+    """Return the entry of a code in a table whose codes are not 1, 2, 3, ..., or NULL."""
     low: cython.ulonglong = 0
     high: cython.ulonglong = table.entries.count
     while low < high:
@@ -268,7 +271,7 @@ def free_tables(tables):
         free(tables.rows[i].ops.items)
     memset(tables.rows, 0, TABLE_ROWS * TABLE_WAYS * cython.sizeof(AbbrevTable))
     tables.last = cython.NULL
-    tables.held = 0
+    tables.bytes = 0
 
 
 def free_cache(tables):
@@ -282,8 +285,10 @@ ALL_TABLES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 def refs_stay_in_units(data: cython.const[cython.uchar][::1], tables: cython.ulonglong = ALL_TABLES):
-    """Whether no attribute of a .debug_abbrev refers to DIEs of other units of its file. False in doubt. With `tables`
-    only its first ones are looked at."""
+    """Return True if no attribute of a .debug_abbrev can refer to DIEs of other units of the file.
+
+    False if unsure. With `tables`, only the first tables are read.
+    """
     p: cython.pointer[cython.const[cython.uchar]] = cython.NULL
     offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]

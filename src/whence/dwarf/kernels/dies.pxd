@@ -1,4 +1,4 @@
-# The functions and inlined calls of a unit, as the walk finds them, and the columns they become.
+# Functions and inlined calls of a unit, as the walk collects them, and their reader.
 
 from whence.dwarf.kernels.abbrevs cimport S_HIGH, S_LOW, S_RANGES, AbbrevCache, AbbrevTable
 from whence.dwarf.kernels.names cimport Names
@@ -25,17 +25,17 @@ cdef struct Node:
     unsigned short high_form
     unsigned short ranges_form
     unsigned short has
-    unsigned int root  # the function it lies in, or itself
+    unsigned int root  # the function around it, or itself
     unsigned int first  # of its spans
     unsigned int spans
-    bint wanted  # it holds an address that is asked for, or one that it holds does
-    unsigned long long start  # without spans of its own: where the first one inside begins
+    bint requested  # contains a requested vaddr
+    unsigned long long start  # of a node without spans: the start of the first span inside
 
 cdef struct Nodes:
     Node* items
     Py_ssize_t count
     Py_ssize_t room
-    unsigned int* levels  # per open DIE: the node it belongs to, + 1
+    unsigned int* levels  # for each open DIE: its node + 1
     Py_ssize_t level_room
     unsigned long long fault_offset
 
@@ -46,7 +46,7 @@ cdef class ScopeReader:
     cdef Nodes nodes
     cdef Spans spans
     cdef Names names
-    cdef const unsigned long long[::1] asked
+    cdef const unsigned long long[::1] vaddrs
     cdef unsigned int* order  # nodes, function by function
     cdef Py_ssize_t order_room
     cdef Spans sorted  # the spans of one function
@@ -59,7 +59,7 @@ cdef class ScopeReader:
     cdef readonly Column function
     cdef readonly Column call_file
     cdef readonly Column call_line
-    cdef readonly Column call_column  # empty unless columns are asked for
+    cdef readonly Column call_column  # empty unless columns are requested
     cdef readonly Column call_discriminator
     # of units
     cdef readonly Column scope_ends
@@ -70,7 +70,7 @@ cdef class ScopeReader:
     cdef void _count_scopes(self) noexcept nogil
     cdef int _emit(self, Node* node, unsigned long long start, unsigned long long end) noexcept nogil
     cdef int _collect_spans(self, const unsigned long long* unit) noexcept nogil
-    cdef void _mark_wanted(self) noexcept nogil
+    cdef void _mark_requested(self) noexcept nogil
     cdef bint _group_by_function(self) noexcept nogil
     cdef int _sort_nested(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef int _emit_function(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil

@@ -1,12 +1,12 @@
 """One pass over a unit's DIEs: its functions and inlined calls, in tree order, as the columns of whence.ranges.Scopes.
 
-A DIE costs its code, a look at its entry and, mostly, one addition. What cannot hold functions is skipped with all its
-children: by DW_AT_sibling where the producer gave it, else by counting levels. The levels that are looked into are a
-stack in memory, so no tree is too deep. DWARF 5, sections 2.3 and 7.5.2.
+Most DIEs cost their code, the look-up of its entry and one addition. DIEs that cannot contain functions are skipped
+with their children: by DW_AT_sibling where it exists, otherwise by counting levels. The open levels are a stack in
+memory, so trees can have any depth. DWARF 5, sections 2.3 and 7.5.2.
 
-A function in several parts, or with nested functions inside, is put in tree order here: parts by vaddr, each followed
-by what lies in it. Where calls stick out of their callers the order of the DIEs stays, a parent's parts before its
-children. A unit's fault costs what comes after it in the unit; a bad range list costs its function.
+A function with several parts, or with nested functions, is put in tree order here: parts by vaddr, each followed by its
+contents. Where calls extend past their callers, the order of the DIEs stays, with the parts of a parent before its
+children. A fault costs the rest of the unit; a bad range list costs its function.
 """
 
 import cython
@@ -36,7 +36,7 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     free_cache,
     table_of,
 )
-from cython.cimports.whence.dwarf.kernels.budget import begin_unit, found_budget
+from cython.cimports.whence.dwarf.kernels.budget import begin_unit, make_budget
 from cython.cimports.whence.dwarf.kernels.names import PLAIN_SOURCE, forget_names, free_names, function_name
 from cython.cimports.whence.dwarf.kernels.reading import (
     address_of,
@@ -79,15 +79,18 @@ FEW_SPANS = cython.declare(cython.Py_ssize_t, 64)
 
 
 def walk(nodes, file, unit, table):
-    """Walk the unit with its compiled table. The nodes found before a fault are good."""
+    """Collect the functions and inlined calls of a unit as nodes, in the order of their DIEs.
+
+    Returns 0, NO_ABBREV, BAD_DIE (at `fault_offset`) or OUT_OF_MEMORY.
+    """
     data = file.info.at
     offset: u64 = unit[DIE]
     end: u64 = unit[END]
     start: u64 = unit[OFFSET]
     step: cython.uint
-    level: u64 = 0  # open DIEs that are looked into
-    skipped: u64 = 0  # open DIEs inside one that is not
-    current: cython.uint = 0  # the node we are in, + 1
+    level: u64 = 0  # open DIEs that are searched
+    skipped: u64 = 0  # open DIEs inside a skipped DIE
+    current: cython.uint = 0  # the current node + 1
     values: u64[SLOTS]
     forms: cython.ushort[SLOTS]
     work: cython.Py_ssize_t = 0
@@ -108,7 +111,7 @@ def walk(nodes, file, unit, table):
                 if offset > end:
                     nodes.fault_offset = die
                     return BAD_DIE
-                continue  # padding between top DIEs
+                continue  # padding between top-level DIEs
             level -= 1
             current = nodes.levels[level]
             continue
@@ -213,7 +216,7 @@ def free_nodes(nodes):
 
 
 def by_start(left, right):
-    """Spans by where they begin; of those that begin together, parents first."""
+    """Compare spans by start, then by owner, so that parents are first."""
     first = cython.cast(cython.pointer[cython.const[Span]], left)
     second = cython.cast(cython.pointer[cython.const[Span]], right)
     if first.start != second.start:
@@ -222,47 +225,46 @@ def by_start(left, right):
 
 
 def sort_spans(spans, count):
-    """Sort spans by `by_start`: few of them, as functions mostly have, without the calls and copies of qsort."""
+    """Sort spans by `by_start`; few of them, as most functions have, without qsort."""
     i: cython.Py_ssize_t
     if count > FEW_SPANS:
         qsort(spans, count, cython.sizeof(Span), by_start)
         return
     for i in range(1, count):
         span: Span = spans[i]
-        at: cython.Py_ssize_t = i
-        while at > 0 and (
-            spans[at - 1].start > span.start or (spans[at - 1].start == span.start and spans[at - 1].owner > span.owner)
-        ):
-            spans[at] = spans[at - 1]
-            at -= 1
-        spans[at] = span
+        position: cython.Py_ssize_t = i
+        while position > 0 and by_start(cython.address(spans[position - 1]), cython.address(span)) > 0:
+            spans[position] = spans[position - 1]
+            position -= 1
+        spans[position] = span
 
 
 @cython.final
 @cython.cclass
 class ScopeReader:
-    """One thread's scratch, kept from unit to unit, and the columns of what it read last.
+    """Reads the scopes of units, for one thread; memory is reused from unit to unit.
 
-    `vaddr` to `call_discriminator` have a row per scope, as whence.ranges.Scopes; `call_file` is still the number in
-    the unit's file table, as the line program's header has it. `scope_ends`, `start_ends`, `faults` and `fault_offsets`
-    have a row per unit read: where its scopes and its starts end, its fault (0: none) and the offset of that in
-    .debug_info.
+    `vaddr` to `call_discriminator` have a row for each scope, as whence.ranges.Scopes; `call_file` is a number in the
+    unit's file table. `scope_ends`, `start_ends`, `faults` and `fault_offsets` have a row for each unit: the ends of
+    its scopes and starts, its fault (0: none) and the fault's offset in .debug_info.
     """
 
     def __cinit__(
         self, sections: DwarfSections, alt: DwarfSections, style: cython.int, with_columns: cython.bint,
-        asked: cython.const[cython.ulonglong][::1],
+        vaddrs: cython.const[cython.ulonglong][::1],
     ):  # fmt: skip
-        """`alt` are the sections of the supplementary file; `style`: how functions are named (names.pxd). With `asked`,
-        ascending vaddrs, only functions are wanted that hold any of them."""
-        self.asked = asked
+        """Make a reader. `alt`: the sections of the supplementary file; `style`: how functions are named (names.pxd).
+
+        With `vaddrs` (in ascending order), only functions that contain any of them are read.
+        """
+        self.vaddrs = vaddrs
         self.tables.with_columns = with_columns
         self.sections = sections
         self.alt = alt
         self.names.style = style
         self.names.seed = cython.cast(u64, cython.cast(cython.p_void, self))
-        found_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
-        found_budget(cython.address(self.names.budget), sections.file.info.size + alt.file.info.size)
+        make_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
+        make_budget(cython.address(self.names.budget), sections.file.info.size + alt.file.info.size)
         self.vaddr, self.end, self.depth = Column("Q", True), Column("Q", True), Column("I", True)
         self.function, self.call_file, self.call_line = Column("Q", True), Column("Q", True), Column("I", True)
         self.call_column, self.call_discriminator = Column("I", True), Column("I", True)
@@ -279,18 +281,21 @@ class ScopeReader:
         free(self.path)
 
     def _count_scopes(self):
-        """All columns of scopes are as long as the first."""
+        """Set the length of all columns of scopes to that of the first."""
         self.end.vector.count = self.depth.vector.count = self.function.vector.count = self.vaddr.vector.count
         self.call_file.vector.count = self.call_line.vector.count = self.vaddr.vector.count
         if self.tables.with_columns:
             self.call_column.vector.count = self.call_discriminator.vector.count = self.vaddr.vector.count
 
     def _emit(self, node, start, end):
-        """Append a scope. One in a wanted function that is not wanted itself has the function's name: nobody will see
-        it, and to look for its own may lead to units that nobody needs."""
+        """Append a scope.
+
+        A call that contains no requested vaddr has the name of its function: it is not shown, and its own name may be
+        in a unit that is not needed otherwise.
+        """
         row: cython.Py_ssize_t = self.vaddr.vector.count
         key: u64 = node.key
-        if self.asked.shape[0] and not node.wanted:
+        if self.vaddrs.shape[0] and not node.requested:
             key = self.nodes.items[node.root].key
         if row == self.vaddr.vector.room:
             self._count_scopes()
@@ -322,7 +327,7 @@ class ScopeReader:
         return 0
 
     def _collect_spans(self, unit):
-        """The spans of every node, grouped by node. Returns the first fault."""
+        """Collect the spans of every node, grouped by node. Return the first fault."""
         i: cython.Py_ssize_t
         first_fault: cython.int = 0
         file: cython.pointer[File] = cython.address(self.sections.file)
@@ -355,36 +360,38 @@ class ScopeReader:
                 self.nodes.fault_offset = node.key
         return first_fault
 
-    def _mark_wanted(self):
-        """Mark the nodes with a span that holds any of the asked addresses, and those that they lie in."""
+    def _mark_requested(self):
+        """Mark the nodes that contain any of the requested vaddrs, and the nodes around them."""
         i: cython.Py_ssize_t
         step: cython.uint
-        count: cython.Py_ssize_t = self.asked.shape[0]
+        count: cython.Py_ssize_t = self.vaddrs.shape[0]
         rows = self.nodes.items
         for i in range(self.nodes.count):
-            rows[i].wanted = False
+            rows[i].requested = False
             for step in range(rows[i].spans):
                 span = cython.address(self.spans.items[rows[i].first + step])
                 low: cython.Py_ssize_t = 0
                 high: cython.Py_ssize_t = count
-                while low < high:  # the first address from the span's start on
+                while low < high:  # the first vaddr that is not below the span's start
                     middle: cython.Py_ssize_t = (low + high) // 2
-                    if self.asked[middle] < span.start:
+                    if self.vaddrs[middle] < span.start:
                         low = middle + 1
                     else:
                         high = middle
-                if low < count and self.asked[low] < span.end:
-                    rows[i].wanted = True
+                if low < count and self.vaddrs[low] < span.end:
+                    rows[i].requested = True
                     break
         i = self.nodes.count
-        while i > 0:  # a node comes after the one it lies in
+        while i > 0:  # a node follows its parent
             i -= 1
-            if rows[i].wanted and rows[i].parent:
-                rows[rows[i].parent - 1].wanted = True
+            if rows[i].requested and rows[i].parent:
+                rows[rows[i].parent - 1].requested = True
 
     def _group_by_function(self):
-        """Fill `order` with the nodes function by function, so that a nested one does not cut the outer one in two;
-        and `start` of nodes without spans from the first span inside them. False when there is no memory."""
+        """Set `order` to the nodes function by function, so that a nested function does not cut the outer one in two.
+
+        Sets `start` of nodes without spans to the start of the first span inside. False if there is no memory.
+        """
         i: cython.Py_ssize_t
         total: cython.uint = 0
         grouped: cython.bint = True
@@ -413,17 +420,19 @@ class ScopeReader:
         for i in range(self.nodes.count):
             next_index[rows[i].root] += 1
         for i in range(self.nodes.count):
-            held: cython.uint = next_index[i]
+            count: cython.uint = next_index[i]
             next_index[i] = total
-            total += held
+            total += count
         for i in range(self.nodes.count):
             self.order[next_index[rows[i].root]] = cython.cast(cython.uint, i)
             next_index[rows[i].root] += 1
         return True
 
     def _sort_nested(self, first, last):
-        """Sort the spans of the nodes order[first:last]. Returns 1 when each then lies in one of its parent's, as it
-        should; 0 when not, -1 when there is no memory."""
+        """Sort the spans of the nodes order[first:last].
+
+        Return 1 if each is inside one of its parent's, 0 if not, -1 if there is no memory.
+        """
         i: cython.Py_ssize_t
         step: cython.uint
         height: cython.Py_ssize_t = 0
@@ -457,10 +466,10 @@ class ScopeReader:
         return 1
 
     def _emit_function(self, first, last):
-        """Emit the scopes of one function: the nodes order[first:last]."""
+        """Append the scopes of one function: the nodes order[first:last]."""
         i: cython.Py_ssize_t
         step: cython.uint
-        verdict: cython.int = 0
+        nested: cython.int = 0
         fault: cython.int = 0
         parts: cython.bint = False
         rows = self.nodes.items
@@ -468,10 +477,10 @@ class ScopeReader:
             if rows[self.order[i]].spans > 1:
                 parts = True
         if parts:
-            verdict = self._sort_nested(first, last)
-            if verdict < 0:
+            nested = self._sort_nested(first, last)
+            if nested < 0:
                 return OUT_OF_MEMORY
-        if verdict:
+        if nested:
             for i in range(self.sorted.count):
                 span = cython.address(self.sorted.items[i])
                 fault |= self._emit(cython.address(rows[span.owner]), span.start, span.end)
@@ -486,7 +495,7 @@ class ScopeReader:
         return fault
 
     def _read_unit(self, unit):
-        """Everything of one unit. Returns its fault; what was found before it stays."""
+        """Read one unit and return its fault; results before the fault stay."""
         work: cython.Py_ssize_t = 0
         fault: cython.int = 0
         first: cython.Py_ssize_t = 0
@@ -503,8 +512,8 @@ class ScopeReader:
         fault = walk(cython.address(self.nodes), file, unit, table)
         other: cython.int = self._collect_spans(unit)
         fault = fault if fault else other
-        if self.asked.shape[0]:
-            self._mark_wanted()
+        if self.vaddrs.shape[0]:
+            self._mark_requested()
         if not self._group_by_function():
             return OUT_OF_MEMORY
         while first < self.nodes.count:
@@ -514,8 +523,8 @@ class ScopeReader:
             ):
                 last += 1
             handle_signals(cython.address(work), 16 * (last - first))
-            if self.asked.shape[0] == 0 or (
-                self.nodes.items[self.nodes.items[self.order[first]].root].wanted
+            if self.vaddrs.shape[0] == 0 or (
+                self.nodes.items[self.nodes.items[self.order[first]].root].requested
             ):  # fmt: skip
                 other = self._emit_function(first, last)
                 fault = fault if fault else other
@@ -526,8 +535,10 @@ class ScopeReader:
         return fault
 
     def read(self, units: cython.const[cython.uint][::1]):
-        """Read these units (rows of the unit table) into the columns. Returns how many plain names and how many starts
-        there are, for `take_plain` and `take_starts`."""
+        """Read units (rows of the unit table) into the columns.
+
+        Returns how many plain names and how many starts there are, for `take_plain` and `take_starts`.
+        """
         i: cython.Py_ssize_t
         file: cython.pointer[File] = cython.address(self.sections.file)
         if not (
@@ -560,29 +571,29 @@ class ScopeReader:
         return self.names.plain.count, self.names.starts.count
 
     def set_sections(self, sections: DwarfSections):
-        """The units to come are those of `sections`, whose bytes are the ones before."""
-        mine: cython.pointer[File] = cython.address(self.sections.file)
+        """Continue with the units of other sections that have the same bytes."""
+        own: cython.pointer[File] = cython.address(self.sections.file)
         other: cython.pointer[File] = cython.address(sections.file)
-        belong(mine.info.at == other.info.at and mine.info.size == other.info.size)
-        belong(mine.abbrev.at == other.abbrev.at and mine.abbrev.size == other.abbrev.size)
+        belong(own.info.at == other.info.at and own.info.size == other.info.size)
+        belong(own.abbrev.at == other.abbrev.at and own.abbrev.size == other.abbrev.size)
         self.sections = sections
 
     @property
     def unresolved_refs(self):
-        """Whether names were wanted of DIEs that lie in no known unit."""
+        """True if names are in DIEs outside the known units."""
         return self.names.unresolved_refs != 0
 
     @property
     def unresolved(self):
-        """Where in .debug_info those of them begin that functions refer to."""
+        """Return the offsets in .debug_info of such DIEs that functions refer to."""
         i: cython.Py_ssize_t
-        found: set = set()
+        offsets: set = set()
         for i in range(self.names.unresolved.count):
-            found.add(self.names.unresolved.items[i])
-        return found
+            offsets.add(self.names.unresolved.items[i])
+        return offsets
 
     def take_plain(self, keys: cython.ulonglong[::1]):
-        """Write the keys of the DIEs whose names are plain, in the order of the references to them."""
+        """Write the keys of the DIEs with plain names, in the order of the references to them."""
         i: cython.Py_ssize_t
         belong(keys.shape[0] <= self.names.plain.count)
         with cython.nogil:
@@ -590,7 +601,7 @@ class ScopeReader:
                 keys[i] = self.names.plain.items[i]
 
     def take_starts(self, starts):
-        """Write the starts that the last `read` met into the columns function, file (see names.pxd) and line."""
+        """Write the starts of the last `read` into the columns function, file (see names.pxd) and line."""
         i: cython.Py_ssize_t
         function: cython.ulonglong[::1] = starts.function
         file: cython.ulonglong[::1] = starts.file
@@ -604,7 +615,7 @@ class ScopeReader:
 
 
 def put_qualified_names(function: cython.ulonglong[::1], names: cython.const[cython.ulonglong][::1]):
-    """Put names in the place of references of the source PLAIN_SOURCE, which count in `names`."""
+    """Replace references of the source PLAIN_SOURCE, which are indexes of `names`, by names."""
     i: cython.Py_ssize_t
     with cython.nogil:
         for i in range(function.shape[0]):
@@ -614,13 +625,13 @@ def put_qualified_names(function: cython.ulonglong[::1], names: cython.const[cyt
 
 
 def rows_of_source(function: cython.const[cython.ulonglong][::1], source: cython.ulonglong, out: cython.uint[::1]):
-    """Fill `out`, which has room for all, with the rows of the names of one source. Returns how many."""
+    """Write the rows of the names of one source to `out`, which is as long as `function`; return how many."""
     i: cython.Py_ssize_t
-    found: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t = 0
     belong(out.shape[0] >= function.shape[0])
     with cython.nogil:
         for i in range(function.shape[0]):
             if function[i] >> 48 == source:
-                out[found] = cython.cast(cython.uint, i)
-                found += 1
-    return found
+                out[count] = cython.cast(cython.uint, i)
+                count += 1
+    return count

@@ -1,11 +1,10 @@
-# What the reader of line programs keeps while it works, and what can be wrong with a program: lines.py of whence.dwarf
-# imports the same numbers from the compiled module.
+# The state of the reader of line programs, and the faults of programs, also for whence.dwarf.lines.
 
 from whence.dwarf.kernels.units cimport bytes_at, u64
 from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport Bytes, U32s, U64s, Vector
 
-cpdef enum:  # faults, and what the number `found` beside each means
+cpdef enum:  # faults, and the value of each
     CUT_OFF = 1  # how many bytes are needed
     BAD_UNIT_LENGTH = 2  # the length
     BEYOND_SECTION = 3  # the length
@@ -21,7 +20,7 @@ cpdef enum:  # faults, and what the number `found` beside each means
     BAD_OPCODE_LENGTH = 13
     NO_LINE_RANGE = 14
     BAD_ADDRESS = 15
-    FAULT_WIDTH = 4  # numbers of a fault: the program (its place among the chosen), the fault, offset, found
+    FAULT_WIDTH = 4  # numbers of a fault: the program (its index among the chosen), the fault, offset, value
 
 cdef struct Header:  # 6.2.4
     unsigned long long offset  # of the program in .debug_line
@@ -33,7 +32,7 @@ cdef struct Header:  # 6.2.4
     int address_size
 
 cdef struct Tables:  # the directories and files of one program, by number less `first`
-    U64s directories  # where a name stands: form << 56 | number
+    U64s directories  # the position of a name: form << 56 | number
     U64s names
     U64s parents  # the directory of each file, as the header counts them
     Py_ssize_t first  # version 5 counts from 0, earlier ones from 1
@@ -43,9 +42,9 @@ cdef struct Sequence:
     unsigned long long start
     Py_ssize_t first  # row
     Py_ssize_t stop
-    bint unsorted  # its addresses step back
+    bint unsorted  # its addresses decrease
 
-cdef struct Location:  # what the line column of a row stands for when columns are read, too
+cdef struct Location:  # the meaning of a row's line column if columns are read
     unsigned int line
     unsigned int column
     unsigned int discriminator
@@ -87,30 +86,30 @@ cdef struct Machine:
     unsigned int line
     unsigned int column
     unsigned int discriminator
-    # what it has written
+    # results
     Py_ssize_t rows
-    Py_ssize_t room  # of the three columns
+    Py_ssize_t capacity  # of the three columns
     U64s row_vaddr
     U32s row_file
     U32s row_line
     Py_ssize_t first  # row of the open sequence
     bint unsorted  # the open sequence
-    bint has_line  # the open sequence has a row of another line than 0; file and line column of the last one:
+    bint has_line  # the open sequence has a row with a line; file and line of the last one:
     unsigned int last_file
     unsigned int last_line
     Vector sequences
     Bytes used  # 1 at the numbers of files that rows name
     Locations locations
-    # what it stopped at: an opcode that is wrong, or the name of DW_LNE_define_file
+    # the offset of a bad opcode, or of the name of DW_LNE_define_file
     unsigned long long stopped_at
 
 cdef struct Program:
     Py_ssize_t sequences  # the first one, and how many
     Py_ssize_t sequence_count
-    Py_ssize_t files  # where the keys of its files begin, by number, and how many numbers there are
+    Py_ssize_t files  # the first key of its files, by number, and how many there are
     Py_ssize_t file_count
 
-cdef class LinePrograms:
+cdef class LineProgramReader:
     cdef const unsigned char[::1] _data
     cdef const unsigned char[::1] _str_offsets
     cdef Machine _machine
@@ -121,7 +120,7 @@ cdef class LinePrograms:
     cdef FileKeys _keys
     cdef U64s _faults
 
-    cdef int _fault(self, int fault, u64 offset, u64 found) noexcept nogil
+    cdef int _fault(self, int fault, u64 offset, u64 value) noexcept nogil
     cdef int _read_header(self, u64 offset, u64 address_size) noexcept nogil
     cdef int _read_tables(self, u64 str_base) noexcept nogil
     cdef bint _define_file(self) noexcept nogil
@@ -140,11 +139,11 @@ cdef u64 string_end(bytes_at data, u64 offset, u64 end) noexcept nogil
 cdef int read_old_tables(bytes_at data, unsigned long long* offset, u64 end, Tables* tables) noexcept nogil
 cdef int read_table(
     bytes_at data, unsigned long long* offset, Header* header, bint big, U64s* names, U64s* parents,
-    unsigned long long* found,
+    unsigned long long* value,
 ) noexcept nogil
-cdef bint is_index(u64 place) noexcept nogil
+cdef bint is_index(u64 position) noexcept nogil
 cdef void resolve_indexes(
-    U64s* places, const unsigned char[::1] str_offsets, u64 base, int size, bint big
+    U64s* positions, const unsigned char[::1] str_offsets, u64 base, int size, bint big
 ) noexcept nogil
 cdef int execute(Machine* machine) noexcept nogil
 cdef bint more_rows(Machine* machine) noexcept nogil
@@ -155,5 +154,5 @@ cdef Py_ssize_t merge_sequences(
     unsigned int* out_line,
 ) noexcept nogil
 cdef bint lacks(u64 offset, u64 end, u64 size) noexcept nogil
-cdef u64 name_of_file(u64 number, u64 known, unsigned int* key_of, const unsigned long long[::1] names) noexcept nogil
+cdef u64 name_of_file(u64 number, u64 file_count, unsigned int* key_of, const unsigned long long[::1] names) noexcept nogil
 cdef numbers_of(U64s* vector)

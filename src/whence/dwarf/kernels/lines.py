@@ -1,22 +1,22 @@
 """Line programs: .debug_line, versions 2 to 5, as columns of rows (DWARF 5, section 6.2; DWARF 2 to 4, section 6.2).
 
-In: rows of units that name programs, and the file numbers that their scopes and starts use. Out: for all programs
-together, rows of (vaddr, file, line) in ascending order per program; the files that are named; what is wrong.
+Input: rows of units that name programs, and the file numbers that their scopes and starts use. Output, for all programs
+together: rows of (vaddr, file, line) in ascending order for each program; the files in use; faults.
 
-    header             6.2.4, up to the standard opcodes' operand counts
-    tables             directories and files: 6.2.4 of DWARF 4, entry formats and forms of DWARF 5
-    execute            the state machine: special, standard and extended opcodes (6.2.5)
-    merge_sequences    sequences in ascending order, where they overlap the one that ends first
-    LinePrograms       programs of many units in two calls: `read`, then `emit_rows` when each file has a name
+    header               6.2.4, up to the standard opcodes' operand counts
+    tables               directories and files: 6.2.4 of DWARF 4, entry formats and forms of DWARF 5
+    execute              the state machine: special, standard and extended opcodes (6.2.5)
+    merge_sequences      sequences in ascending order; where they overlap, the first to end wins
+    LineProgramReader    programs of many units in two calls: `read`, then `emit_rows` when each file has a name
 
-A fault costs what comes after it in its program. Nothing is refused beyond what 6.2 forbids, but programs are not read
-more often than their bytes justify, and a table's entries fit in its header's bytes. Rows that repeat the file and
-line of the row before them are not kept: they would answer the same.
+A fault costs the rest of its program. Everything that 6.2 allows is accepted, but programs are not read more often than
+their size allows, and the entries of a table must fit into the header. Rows that repeat the file and line of the row
+before them are dropped.
 
-With columns asked for, the line column of rows holds numbers of locations instead: (line, column, discriminator), each
-once. 0 is line 0, of which no column is known.
+With columns, the line column of rows has numbers of locations instead: (line, column, discriminator), each once. Number
+0 is line 0 with an unknown column.
 
-With line 0 skipped, a row of line 0 has the location of the last row before it in its sequence that has a line, if any.
+With `skip_line_zero`, a row of line 0 has the location of the last row with a line in its sequence, if there is one.
 """
 
 import cython
@@ -59,30 +59,30 @@ from cython.cimports.whence.kernels.vector import (
     reserve,
 )
 
-# What `execute` stops with when it is no fault
+# results of `execute` that are not faults
 DONE = cython.declare(cython.int, 0)
 FULL = cython.declare(cython.int, -1)
 DEFINE_FILE = cython.declare(cython.int, -2)
 NO_MEMORY = cython.declare(cython.int, -3)
 
-# Names of directories and files are places: form << FORM_SHIFT | number. The number is an offset in the section that
-# the form means (of the name itself in .debug_line for DW_FORM_string) or an index.
+# Names of directories and files are positions: form << FORM_SHIFT | number. The number is an offset in the section of
+# the form (in .debug_line for DW_FORM_string) or an index.
 FORM_SHIFT = cython.declare(cython.int, 56)
 NUMBER_MASK = cython.declare(u64, (1 << 56) - 1)
 INLINE = cython.declare(u64, cython.cast(u64, c.DW_FORM_string) << 56)
 NO_DIRECTORY = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
-LARGEST_CODE = cython.declare(u64, 0xFFFF)  # of content types and forms; what is beyond has no meaning
-STR_OFFSETS_VERSION = cython.declare(cython.int, 5)  # of a .debug_str_offsets that has a header
+LARGEST_CODE = cython.declare(u64, 0xFFFF)  # of content types and forms
+STR_OFFSETS_VERSION = cython.declare(cython.int, 5)  # of a .debug_str_offsets with a header
 
 NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)  # of a row that no file describes
-UNUSED = cython.declare(cython.uint, 0xFFFFFFFF)  # the key of a file that nobody names
+UNUSED = cython.declare(cython.uint, 0xFFFFFFFF)  # the key of an unused file
 
 
 # Locations and files, each numbered once
 
 
 def location_number(locations, line, column, discriminator):
-    """The number of a location; -1 when there is no memory. Line 0 without a column is number 0."""
+    """Return the number of a location; -1 if there is no memory. Line 0 without a column is number 0."""
     if line == 0 and column == 0 and discriminator == 0:
         return 0
     index = cython.address(locations.index)
@@ -102,8 +102,10 @@ def location_number(locations, line, column, discriminator):
 
 
 def location_hash(line, column, discriminator, seed):
-    """Places near each other in the source are near each other in the table, 64 of them together: rows follow the
-    source, and most of what they ask for is then in the processor's cache."""
+    """Hash 64 locations that are close in the source to neighboring slots.
+
+    Rows follow the source, so most lookups find their slot in the processor's cache.
+    """
     near: u64 = mix(mix(cython.cast(u64, column >> 2) << 32 | (line >> 4), seed) + discriminator, seed)
     return near + ((line & 15) << 2 | (column & 3))
 
@@ -113,7 +115,7 @@ def file_hash(key, seed):
 
 
 def file_number(files, key):
-    """The number of a file; -1 when there is no memory."""
+    """Return the number of a file; -1 if there is no memory."""
     index = cython.address(files.index)
     hash: u64 = file_hash(key, cython.cast(u64, files))
     probe: Probe = first_match(index, hash)
@@ -132,14 +134,14 @@ def file_number(files, key):
 
 
 def string_end(data, offset, end):
-    """The offset of the NUL that ends a string; `end` when there is none before."""
+    """Return the offset of the NUL that ends a string, or `end`."""
     while offset < end and data[offset] != 0:
         offset += 1
     return offset
 
 
 def read_old_tables(data, offset, end, tables):
-    """The include_directories and file_names of versions 2 to 4 (6.2.4 of DWARF 4). DONE, or a fault at `offset`."""
+    """Read include_directories and file_names of versions 2 to 4 (6.2.4 of DWARF 4). DONE, or a fault at `offset`."""
     while True:
         start: u64 = offset[0]
         offset[0] = string_end(data, start, end)
@@ -169,9 +171,11 @@ def read_old_tables(data, offset, end, tables):
             return NO_MEMORY
 
 
-def read_table(data, offset, header, big, names, parents, found):
-    """A directory or file table of version 5: its entry format, its count, its entries. DONE, or a fault at `offset`;
-    the whole entries before it are kept."""
+def read_table(data, offset, header, big, names, parents, bad_value):
+    """Read a directory or file table of version 5: entry format, count, entries. DONE, or a fault at `offset`.
+
+    Complete entries before a fault are kept. `value` is the wrong value of a fault.
+    """
     formats: cython.ulonglong[512]
     end: u64 = header.program
     start: u64 = offset[0]
@@ -189,9 +193,9 @@ def read_table(data, offset, header, big, names, parents, found):
     if position > end:
         offset[0] = end
         return CUT_SHORT
-    # Every form that an entry may have takes a byte at least.
+    # Every form of an entry takes at least one byte.
     if count > (end - position) // (width if width else 1) or (count and not width):
-        found[0] = count
+        bad_value[0] = count
         return TOO_MANY_ENTRIES
     if not reserve(names, count, 8) or not reserve(parents, count, 8):
         return NO_MEMORY
@@ -260,38 +264,44 @@ def read_table(data, offset, header, big, names, parents, found):
     return DONE
 
 
-def is_index(place):
-    """Whether a place counts strings (DW_FORM_strx and its sizes, GNU_str_index) instead of saying where one is."""
-    form: cython.int = cython.cast(cython.int, place >> FORM_SHIFT)
+def is_index(position):
+    """Return True if a position is an index of strings (DW_FORM_strx*, GNU_str_index), not an offset."""
+    form: cython.int = cython.cast(cython.int, position >> FORM_SHIFT)
     return (
         form == c.DW_FORM_strx or c.DW_FORM_strx1 <= form <= c.DW_FORM_strx4 or form == (c.DW_FORM_GNU_str_index & 0xFF)
     )
 
 
-def resolve_indexes(places, str_offsets, base, size, big):
-    """Make indexes of strings offsets in .debug_str. `base` is the unit's DW_AT_str_offsets_base; without one (0)
-    entries begin behind the section's header, where it has one. What points nowhere gets the largest offset."""
+def resolve_indexes(positions, str_offsets, base, size, big):
+    """Replace indexes of strings by offsets in .debug_str; invalid ones become the largest offset.
+
+    `base` is the unit's DW_AT_str_offsets_base; without it (0), entries begin after the section's header, if there is
+    one.
+    """
     index: cython.Py_ssize_t
     section: u64 = str_offsets.shape[0]
-    if places.count == 0 or not is_index(places.items[0]):  # the entries of a table are of one form
+    if positions.count == 0 or not is_index(positions.items[0]):  # the entries of a table are of one form
         return
     if base == 0 and section > cython.cast(u64, 2 * size):
         if number(cython.address(str_offsets[2 * size - 4]), 2, big) == cython.cast(u64, STR_OFFSETS_VERSION):
             base = 2 * size
-    for index in range(places.count):
-        entry: u64 = places.items[index] & NUMBER_MASK
+    for index in range(positions.count):
+        entry: u64 = positions.items[index] & NUMBER_MASK
         value: u64 = NUMBER_MASK
         if base <= section and entry < (section - base) // size:
             value = number(cython.address(str_offsets[base + entry * size]), size, big)
-        places.items[index] = cython.cast(u64, c.DW_FORM_strp) << FORM_SHIFT | min(value, NUMBER_MASK)
+        positions.items[index] = cython.cast(u64, c.DW_FORM_strp) << FORM_SHIFT | min(value, NUMBER_MASK)
 
 
 # The state machine (6.2.2 to 6.2.5)
 
 
 def execute(machine):
-    """Run the machine from where it is to the end of its program. DONE; FULL when there is no room for a row or a
-    sequence; DEFINE_FILE at such an opcode, its name at `stopped_at`; NO_MEMORY; or a fault, at `stopped_at`."""
+    """Run the machine until the end of its program.
+
+    Returns DONE; FULL if there is no memory for a row or a sequence; DEFINE_FILE at such an opcode, with its name at
+    `stopped_at`; NO_MEMORY; or a fault, at `stopped_at`.
+    """
     data: bytes_at = machine.data
     offset: u64 = machine.offset
     end: u64 = machine.end
@@ -319,9 +329,9 @@ def execute(machine):
     row_vaddr: cython.p_ulonglong = machine.row_vaddr.items
     row_file: cython.p_uint = machine.row_file.items
     row_line: cython.p_uint = machine.row_line.items
-    room: cython.Py_ssize_t = machine.room
+    capacity: cython.Py_ssize_t = machine.capacity
     sequence_count: cython.Py_ssize_t = machine.sequences.count
-    sequence_room: cython.Py_ssize_t = machine.sequences.room
+    sequence_capacity: cython.Py_ssize_t = machine.sequences.room
     used: cython.p_uchar = machine.used.items
     file_count: cython.Py_ssize_t = machine.used.count
     mask: u64 = ~cython.cast(u64, 0)
@@ -331,25 +341,25 @@ def execute(machine):
     status: cython.int = DONE
     start: u64 = offset
     advance: u64 = 0
-    location: cython.Py_ssize_t = -1  # the last one, of these three
-    of_line: cython.uint = 0
-    of_column: cython.uint = 0
-    of_discriminator: cython.uint = 0
+    location: cython.Py_ssize_t = -1  # the last location, of these numbers
+    location_line: cython.uint = 0
+    location_column: cython.uint = 0
+    location_discriminator: cython.uint = 0
     i: cython.int
-    turn: cython.int = 0
-    moves: cython.ulonglong[256]  # by special opcode, less the first
-    turns: cython.int[256]
+    line_advance: cython.int = 0
+    address_advances: cython.ulonglong[256]  # by special opcode, less the first
+    line_advances: cython.int[256]
     for i in range(256):
-        moves[i] = advance
-        turns[i] = turn + line_base
-        turn += 1
-        if turn == line_range:
-            turn = 0
+        address_advances[i] = advance
+        line_advances[i] = line_advance + line_base
+        line_advance += 1
+        if line_advance == line_range:
+            line_advance = 0
             advance += min_instruction
 
-    while offset < end:  # what comes most often is looked for first
+    while offset < end:  # the most frequent opcodes are first
         start = offset
-        if rows >= room or sequence_count >= sequence_room:
+        if rows >= capacity or sequence_count >= sequence_capacity:
             status = FULL
             break
         opcode: cython.int = data[offset]
@@ -360,9 +370,9 @@ def execute(machine):
                 status = NO_LINE_RANGE
                 break
             i = opcode - opcode_base
-            line += turns[i]
+            line += line_advances[i]
             if max_operations <= 1:
-                address = (address + moves[i]) & mask
+                address = (address + address_advances[i]) & mask
             else:
                 advance = op_index + i // line_range
                 address = (address + min_instruction * (advance // max_operations)) & mask
@@ -378,7 +388,7 @@ def execute(machine):
             c.DW_LNS_set_prologue_end,
             c.DW_LNS_set_epilogue_begin,
         ):
-            pass  # is_stmt, basic_block, prologue_end, epilogue_begin: nothing that we keep
+            pass  # flags that are not read
         elif opcode == 0:  # an extended opcode (6.2.5.3): its length says where it ends
             size: u64 = uleb(data, cython.address(offset), end)
             if offset > end or size > end - offset:
@@ -432,7 +442,7 @@ def execute(machine):
             offset += 2
         elif opcode == c.DW_LNS_set_isa:
             uleb(data, cython.address(offset), end)
-        elif opcode <= operand_count_size:  # not a standard opcode we know: the header says how many operands it has
+        elif opcode <= operand_count_size:  # an unknown opcode: the header has its number of operands
             for i in range(operand_counts[opcode - 1]):
                 uleb(data, cython.address(offset), end)
                 if offset > end:
@@ -442,43 +452,48 @@ def execute(machine):
             break
 
         if emit == 1:
-            named: cython.uint = cython.cast(cython.uint, file) if file < NO_FILE else NO_FILE
-            here: cython.uint = line
+            row_file_number: cython.uint = cython.cast(cython.uint, file) if file < NO_FILE else NO_FILE
+            row_line_number: cython.uint = line
             if with_columns:
-                if location < 0 or line != of_line or column != of_column or discriminator != of_discriminator:
+                if (
+                    location < 0
+                    or line != location_line
+                    or column != location_column
+                    or discriminator != location_discriminator
+                ):
                     location = location_number(cython.address(machine.locations), line, column, discriminator)
                     if location < 0:
                         status = NO_MEMORY
                         break
-                    of_line = line
-                    of_column = column
-                    of_discriminator = discriminator
-                here = cython.cast(cython.uint, location)
+                    location_line = line
+                    location_column = column
+                    location_discriminator = discriminator
+                row_line_number = cython.cast(cython.uint, location)
                 discriminator = 0
             if skip_line_zero:
                 if line != 0:
                     machine.has_line = True
-                    machine.last_file = named
-                    machine.last_line = here
+                    machine.last_file = row_file_number
+                    machine.last_line = row_line_number
                 elif machine.has_line:
-                    named = machine.last_file
-                    here = machine.last_line
+                    row_file_number = machine.last_file
+                    row_line_number = machine.last_line
             if rows > first:
-                if row_vaddr[rows - 1] == address:  # of rows with one address the last counts
-                    row_file[rows - 1] = named
-                    row_line[rows - 1] = here
-                    if named < file_count:
-                        used[named] = 1
+                if row_vaddr[rows - 1] == address:  # of several rows at one address the last counts
+                    row_file[rows - 1] = row_file_number
+                    row_line[rows - 1] = row_line_number
+                    if row_file_number < file_count:
+                        used[row_file_number] = 1
                     continue
                 if row_vaddr[rows - 1] > address:
                     unsorted = True
-                elif row_file[rows - 1] == named and row_line[rows - 1] == here:
+                elif row_file[rows - 1] == row_file_number and row_line[rows - 1] == row_line_number:
                     continue
-            if named < file_count:
-                used[named] = 1
+            if row_file_number < file_count:
+                used[row_file_number] = 1
             row_vaddr[rows] = address
-            row_file[rows] = named
-            row_line[rows] = here
+            row_file[rows] = row_file_number
+            row_line[rows] = row_line_number
             rows += 1
         elif emit == 2:
             if rows > first:
@@ -487,7 +502,7 @@ def execute(machine):
                     or row_vaddr[first] >= mask - 1
                     or (row_vaddr[first] >= address and not unsorted)
                 ):
-                    rows = first  # dead code that the linker left at 0, -1 or -2, or no bytes at all
+                    rows = first  # dead code, which linkers move to 0, -1 or -2, or an empty sequence
                 else:
                     sequence = cython.cast(cython.pointer[Sequence], machine.sequences.items) + sequence_count
                     sequence.end = address
@@ -507,7 +522,7 @@ def execute(machine):
             machine.has_line = False
 
     if status == DONE and rows > first:
-        status = CUT_SHORT  # a sequence that no DW_LNE_end_sequence ends has no last row
+        status = CUT_SHORT  # a sequence without DW_LNE_end_sequence
         start = offset
     machine.offset = start if status == FULL else offset
     machine.address = address
@@ -525,11 +540,11 @@ def execute(machine):
 
 
 def more_rows(machine):
-    """More room for rows or sequences, whichever is full; the room for rows is what all three columns have."""
+    """Grow the columns of rows (together) or the sequences, if they are full. False if there is no memory."""
     if machine.sequences.count >= machine.sequences.room:
         if not reserve(cython.address(machine.sequences), 1, cython.sizeof(Sequence)):
             return False
-    if machine.rows >= machine.room:
+    if machine.rows >= machine.capacity:
         if not (
             grow(cython.cast(cython.pp_void, cython.address(machine.row_vaddr.items)),
                  cython.address(machine.row_vaddr.room), machine.rows + 4096, 8)
@@ -539,13 +554,15 @@ def more_rows(machine):
                      cython.address(machine.row_line.room), machine.rows + 4096, 4)
         ):  # fmt: skip
             return False
-        machine.room = min(machine.row_vaddr.room, min(machine.row_file.room, machine.row_line.room))
+        machine.capacity = min(machine.row_vaddr.room, min(machine.row_file.room, machine.row_line.room))
     return True
 
 
 def sort_sequence(machine, sequence):
-    """Put the rows of a sequence whose addresses step back in order (assemblers with .org write such); rows of one
-    address stay as they are. False when there is no memory."""
+    """Sort the rows of a sequence whose addresses decrease, as assemblers with .org write them.
+
+    Rows of equal address keep their order. False if there is no memory.
+    """
     count: cython.Py_ssize_t = sequence.stop - sequence.first
     index: cython.Py_ssize_t
     block = cython.cast(cython.p_ulonglong, malloc(count * 16))
@@ -560,7 +577,7 @@ def sort_sequence(machine, sequence):
         order[index] = cython.cast(cython.uint, index)
     if sort_indexes(vaddr, order, other, count):
         memcpy(order, other, 4 * count)
-    u64s = block + (count + 1) // 2  # behind the order
+    u64s = block + (count + 1) // 2  # after the order
     u32s = cython.cast(cython.p_uint, u64s)
     for index in range(count):
         u32s[index] = file[order[index]]
@@ -581,7 +598,7 @@ def sort_sequence(machine, sequence):
 
 
 def sort_sequences(sequences, count):
-    """Put sequences in the order of their ends; those of one end stay as they stood. False when there is no memory."""
+    """Sort sequences by their ends; equal ones keep their order. False if there is no memory."""
     index: cython.Py_ssize_t = 1
     while index < count and sequences[index - 1].end <= sequences[index].end:
         index += 1
@@ -608,21 +625,21 @@ def sort_sequences(sequences, count):
 
 
 def merge_sequences(machine, program, numbers, out_vaddr, out_file, out_line):
-    """Copy the rows of a program's sequences, in order of their ends, sorted by vaddr; returns how many.
+    """Copy the rows of a program's sequences, sorted by vaddr, and return how many there are.
 
-    Where sequences overlap, the one that ends first keeps the bytes (as LLVM decides it). A gap after a sequence starts
-    with a NO_FILE row. `numbers` says for each file number of the program what stands for it in the rows. At most all
-    rows and one more for each sequence.
+    Where sequences overlap, the first to end wins (as in LLVM). A gap after a sequence begins with a NO_FILE row.
+    `numbers` maps the file numbers of the program to those of the result. At most all rows and one more for each
+    sequence.
     """
     sequences = cython.cast(cython.pointer[Sequence], machine.sequences.items) + program.sequences
     vaddr: cython.p_ulonglong = machine.row_vaddr.items
     file: cython.p_uint = machine.row_file.items
     line: cython.p_uint = machine.row_line.items
-    known: cython.Py_ssize_t = program.file_count
+    file_count: cython.Py_ssize_t = program.file_count
     rows: cython.Py_ssize_t = 0
     index: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    covered: u64 = 0  # everything below is taken
+    covered: u64 = 0  # addresses below are done
     for index in range(program.sequence_count):
         end: u64 = sequences[index].end
         first: cython.Py_ssize_t = sequences[index].first
@@ -632,25 +649,25 @@ def merge_sequences(machine, program, numbers, out_vaddr, out_file, out_line):
         while first + 1 < stop and vaddr[first + 1] <= covered:
             first += 1
         for row in range(first, stop):
-            here: u64 = vaddr[row]
-            if here >= end:
+            row_start: u64 = vaddr[row]
+            if row_start >= end:
                 break
-            if here < covered:
-                here = covered
-            named: cython.uint = file[row]
+            if row_start < covered:
+                row_start = covered
+            number: cython.uint = file[row]
             location: cython.uint = line[row]
-            if named < known:
-                named = numbers[named]
+            if number < file_count:
+                number = numbers[number]
             else:
-                named = NO_FILE
-            if named == NO_FILE:
+                number = NO_FILE
+            if number == NO_FILE:
                 location = 0
-            if rows > 0 and out_vaddr[rows - 1] == here:
+            if rows > 0 and out_vaddr[rows - 1] == row_start:
                 rows -= 1
-            if rows > 0 and out_file[rows - 1] == named and out_line[rows - 1] == location:
+            if rows > 0 and out_file[rows - 1] == number and out_line[rows - 1] == location:
                 continue
-            out_vaddr[rows] = here
-            out_file[rows] = named
+            out_vaddr[rows] = row_start
+            out_file[rows] = number
             out_line[rows] = location
             rows += 1
         covered = end
@@ -666,19 +683,19 @@ def merge_sequences(machine, program, numbers, out_vaddr, out_file, out_line):
 
 
 def lacks(offset, end, size):
-    """Whether fewer than `size` bytes are left."""
+    """Return True if fewer than `size` bytes are left."""
     return offset > end or end - offset < size
 
 
-def name_of_file(number, known, key_of, names):
-    """The name of a file by its number in a program; 0 where it has none."""
-    return names[key_of[number]] if number < known and key_of[number] != UNUSED else 0
+def name_of_file(number, file_count, key_of, names):
+    """Return the name of a file by its number in a program; 0 if it has no name."""
+    return names[key_of[number]] if number < file_count and key_of[number] != UNUSED else 0
 
 
 @cython.final
 @cython.cclass
-class LinePrograms:
-    """One thread's reader of line programs, with columns of its own that serve one batch after the other."""
+class LineProgramReader:
+    """A reader of line programs for one thread, whose columns are reused for the next batch."""
 
     def __cinit__(
         self, debug_line: cython.const[cython.uchar][::1], debug_str_offsets: cython.const[cython.uchar][::1],
@@ -711,20 +728,22 @@ class LinePrograms:
         release_index(cython.address(self._keys.index))
         release(cython.address(self._faults))
 
-    def _fault(self, fault, offset, found):
-        """Note what is wrong with the program that is read. Returns the fault, or NO_MEMORY."""
+    def _fault(self, fault, offset, value):
+        """Record a fault of the current program. Return the fault, or NO_MEMORY."""
         faults = cython.address(self._faults)
         if fault == NO_MEMORY or not reserve(faults, FAULT_WIDTH, 8):
             return NO_MEMORY
         push_u64(faults, self._programs.count - 1)
         push_u64(faults, fault)
         push_u64(faults, offset)
-        push_u64(faults, found)
+        push_u64(faults, value)
         return fault
 
     def _read_header(self, offset, address_size):
-        """The header at an offset, up to the tables (6.2.4). DONE when a program can be run after it. Before version 5
-        the unit says how many bytes an address has."""
+        """Read the header at an offset, up to the tables (6.2.4). DONE if a program follows.
+
+        Before version 5 the unit has the size of addresses.
+        """
         machine = cython.address(self._machine)
         header = cython.address(self._header)
         data: bytes_at = machine.data
@@ -801,13 +820,15 @@ class LinePrograms:
         return DONE
 
     def _read_tables(self, str_base):
-        """The directories and files of the header. What is read before a fault is kept: the program can still be run.
-        DONE, or NO_MEMORY."""
+        """Read the directories and files of the header. DONE, or NO_MEMORY.
+
+        Entries before a fault are kept, and the program can still be run.
+        """
         machine = cython.address(self._machine)
         header = cython.address(self._header)
         tables = cython.address(self._tables)
         offset: u64 = header.tables
-        found: u64 = 0
+        bad_value: u64 = 0
         tables.directories.count = tables.names.count = tables.parents.count = 0
         tables.first = 0 if header.version >= c.DWARF5 else 1
         if offset >= header.program:
@@ -815,13 +836,13 @@ class LinePrograms:
         elif header.version >= c.DWARF5:
             status = read_table(
                 machine.data, cython.address(offset), header, machine.big, cython.address(tables.directories),
-                cython.address(tables.parents), cython.address(found),
+                cython.address(tables.parents), cython.address(bad_value),
             )  # fmt: skip
             tables.parents.count = 0
             if status == DONE:
                 status = read_table(
                     machine.data, cython.address(offset), header, machine.big, cython.address(tables.names),
-                    cython.address(tables.parents), cython.address(found),
+                    cython.address(tables.parents), cython.address(bad_value),
                 )  # fmt: skip
             resolve_indexes(
                 cython.address(tables.directories), self._str_offsets, str_base, header.offset_size, machine.big
@@ -829,7 +850,7 @@ class LinePrograms:
             resolve_indexes(cython.address(tables.names), self._str_offsets, str_base, header.offset_size, machine.big)
         else:
             status = read_old_tables(machine.data, cython.address(offset), header.program, tables)
-        if status != DONE and self._fault(status, offset, found) == NO_MEMORY:
+        if status != DONE and self._fault(status, offset, bad_value) == NO_MEMORY:
             return NO_MEMORY
         machine.used.count = 0
         if not reserve(cython.address(machine.used), tables.names.count + tables.first, 1):
@@ -839,8 +860,10 @@ class LinePrograms:
         return DONE
 
     def _define_file(self):
-        """DW_LNE_define_file: a name, a directory, a time, a size. What cannot be read is a file without a name. False
-        when there is no memory."""
+        """Execute DW_LNE_define_file: a name, a directory, a time, a size. False if there is no memory.
+
+        An unreadable one is a file without a name.
+        """
         machine = cython.address(self._machine)
         tables = cython.address(self._tables)
         unused: cython.uchar = 0
@@ -856,7 +879,7 @@ class LinePrograms:
         )
 
     def _run(self, program):
-        """Execute the program of the header; its whole sequences in order. DONE, or NO_MEMORY."""
+        """Execute the program of the header, and sort its complete sequences. DONE, or NO_MEMORY."""
         machine = cython.address(self._machine)
         header = cython.address(self._header)
         status: cython.int = DONE
@@ -885,8 +908,7 @@ class LinePrograms:
         return DONE if sort_sequences(sequences, program.sequence_count) else NO_MEMORY
 
     def _number_files(self, program, comp_dir):
-        """Give a key to each file that is used; what of the program's rows and of its unit's scopes and starts names it
-        is known. False when there is no memory."""
+        """Assign numbers to the files that rows, scopes and starts use. False if there is no memory."""
         tables = cython.address(self._tables)
         used = self._machine.used.items
         index: cython.Py_ssize_t
@@ -913,7 +935,7 @@ class LinePrograms:
         return True
 
     def _mark(self, files, first, stop):
-        """The files with these numbers are used."""
+        """Mark the files with these numbers as used."""
         index: cython.Py_ssize_t
         count: u64 = self._machine.used.count
         for index in range(first, stop):
@@ -921,8 +943,10 @@ class LinePrograms:
                 self._machine.used.items[files[index]] = 1
 
     def bytes_of_programs(self, units, chosen):
-        """The bytes of the programs of the chosen rows of `units`, as far as the section has them. Those of a partial
-        unit are not counted: it names the program of the units that import it, which is read with them."""
+        """Return the size of the programs of the chosen rows of `units`.
+
+        Those of partial units are not counted: they are the programs of the importing units.
+        """
         unit_rows: cython.const[cython.ulonglong][::1] = units
         chosen_rows: cython.const[cython.uint][::1] = chosen
         data: bytes_at = self._machine.data
@@ -950,11 +974,10 @@ class LinePrograms:
         return total
 
     def read(self, units, chosen, scopes, scope_ends, starts, start_ends, left: cython.ulonglong):
-        """Read the programs of the chosen rows of `units`; returns how many of the `left` bytes of programs may still
-        be read.
+        """Read the programs of the chosen rows of `units`; return how many of the `left` bytes may still be read.
 
-        `scopes.call_file` and `starts.file` are file numbers of these programs; `scope_ends` and `start_ends` say where
-        those of each end. Afterwards `faults` has what is wrong, `keys` which files are named.
+        `scopes.call_file` and `starts.file` are file numbers of these programs; `scope_ends` and `start_ends` are the
+        ends of each unit's. Afterwards `faults` has the faults and `keys` the files in use.
         """
         unit_rows: cython.const[cython.ulonglong][::1] = units
         chosen_rows: cython.const[cython.uint][::1] = chosen
@@ -983,7 +1006,7 @@ class LinePrograms:
                 )
                 memset(program, 0, cython.sizeof(Program))
                 program.sequences = machine.sequences.count
-                # A partial unit names the line program of the units that import it: it only needs its file numbers.
+                # A partial unit names the program of its importing units and needs only file numbers.
                 if unit[HAS] & HAS_STMT_LIST and unit[TAG] != c.DW_TAG_partial_unit:
                     status = self._read_header(unit[STMT_LIST], unit[ADDRESS_SIZE])
                     if status == DONE:
@@ -1010,12 +1033,12 @@ class LinePrograms:
         return left
 
     def _forget(self):
-        """What the batch before left."""
+        """Remove the results of the last batch."""
         machine = cython.address(self._machine)
         machine.rows = machine.first = machine.sequences.count = 0
         self._programs.count = self._key_of.count = self._keys.items.count = self._faults.count = 0
         machine.locations.items.count = 0
-        # The tables are as large as the largest batch needed, and whoever asks for the files of one unit fills none.
+        # Clearing is slow after a large batch, and not needed after reading the files of one unit.
         if self._keys.index.count:
             clear_index(cython.address(self._keys.index))
         if machine.locations.index.count:
@@ -1027,8 +1050,10 @@ class LinePrograms:
             memset(zero, 0, cython.sizeof(Location))
 
     def read_tables(self, units, unit: cython.Py_ssize_t, left: cython.ulonglong):
-        """Read the header of a row's program alone; returns how many of the `left` bytes of programs may still be
-        read. `tables` has what it says, nothing when something is wrong with it."""
+        """Read only the header of a row's program; return how many of the `left` bytes may still be read.
+
+        The result is in `tables`; it is empty if the header is malformed.
+        """
         unit_rows: cython.const[cython.ulonglong][::1] = units
         header = cython.address(self._header)
         belong(0 <= unit < unit_rows.shape[0] // WIDTH)
@@ -1050,8 +1075,11 @@ class LinePrograms:
         return left
 
     def tables(self):
-        """The file tables of the program read last: the number of the first file, and, as bytes of 64-bit numbers, the
-        places of the directories, of the files' names, and the files' directories."""
+        """Return the file tables of the program that was read last.
+
+        The number of the first file and, as bytes of 64-bit numbers, the positions of directories, the positions of
+        file names, and the directories of files.
+        """
         tables = cython.address(self._tables)
         return (
             tables.first, numbers_of(cython.address(tables.directories)), numbers_of(cython.address(tables.names)),
@@ -1059,24 +1087,27 @@ class LinePrograms:
         )  # fmt: skip
 
     def faults(self):
-        """What is wrong with the programs of the batch: FAULT_WIDTH 64-bit numbers each, as bytes."""
+        """Return the faults of the batch as bytes: FAULT_WIDTH 64-bit numbers each."""
         return numbers_of(cython.address(self._faults))
 
     def keys(self):
-        """The files that are named: three 64-bit numbers each, as bytes: the unit's compilation directory (a name
-        reference), and the places of directory (NO_DIRECTORY: none) and name."""
+        """Return the files in use as bytes, three 64-bit numbers each.
+
+        These are the unit's compilation directory (a name reference) and the positions of directory (or NO_DIRECTORY)
+        and name.
+        """
         size: cython.Py_ssize_t = self._keys.items.count * cython.sizeof(FileKey)
         return self._keys.items.items[:size] if size else b""
 
     def number_calls(self, scopes):
-        """Make the call lines of scopes numbers of locations, with their call columns and discriminators."""
+        """Replace the call lines of scopes by numbers of locations, with their call columns and discriminators."""
         call_line: cython.uint[::1] = scopes.call_line
         column: cython.const[cython.uint][::1] = scopes.call_column
         discriminator: cython.const[cython.uint][::1] = scopes.call_discriminator
         index: cython.Py_ssize_t
         number: cython.Py_ssize_t = 0
         if not column.shape[0] == discriminator.shape[0] == call_line.shape[0]:
-            raise ValueError("each scope has a call column")
+            raise ValueError("scopes and call columns have different lengths")
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(call_line.shape[0]):
@@ -1091,7 +1122,7 @@ class LinePrograms:
             raise MemoryError
 
     def locations(self):
-        """The lines, columns and discriminators of all locations, as bytes of 32-bit numbers."""
+        """Return lines, columns and discriminators of all locations, as bytes of 32-bit numbers."""
         count: cython.Py_ssize_t = self._machine.locations.items.count
         items = cython.cast(cython.pointer[Location], self._machine.locations.items.items)
         lines: Column = Column("I")
@@ -1106,15 +1137,15 @@ class LinePrograms:
             discriminators.push_u32(items[index].discriminator)
         return bytes(lines), bytes(columns), bytes(discriminators)
 
-    def room(self):
-        """How many rows `emit_rows` writes at most."""
+    def max_rows(self):
+        """Return how many rows `emit_rows` writes at most."""
         return self._machine.rows + self._machine.sequences.count
 
     def emit_rows(self, numbers, names, scopes, scope_ends, starts, start_ends, rows, ends):
-        """Write the rows of all programs, and where those of each end; returns how many. They are written once.
+        """Write the rows of all programs and the ends of each program's rows, once; return how many rows there are.
 
-        `numbers` and `names` say for each key what stands for it in `rows.file` (NO_FILE: nothing), and in
-        `scopes.call_file` and `starts.file`, where names take the place of numbers.
+        `numbers` and `names` replace each key: in `rows.file` by a number (NO_FILE: none), in `scopes.call_file` and
+        `starts.file` by a name.
         """
         number_of: cython.const[cython.uint][::1] = numbers
         name_of: cython.const[cython.ulonglong][::1] = names
@@ -1156,15 +1187,15 @@ class LinePrograms:
                 start = file_ends[index]
                 row_ends[index] = cython.cast(cython.uint, row)
             self._programs.count = machine.rows = machine.sequences.count = 0
-            if machine.room > 1 << 20:  # forget the room of unusually long programs
+            if machine.capacity > 1 << 20:  # release the memory of unusually long programs
                 release(cython.address(machine.row_vaddr))
                 release(cython.address(machine.row_file))
                 release(cython.address(machine.row_line))
-                machine.room = 0
+                machine.capacity = 0
         return row
 
 
 def numbers_of(vector):
-    """The numbers of a vector, as bytes."""
+    """Return the numbers of a vector as bytes."""
     items = cython.cast(cython.p_char, vector.items)
     return items[: 8 * vector.count] if vector.count else b""

@@ -1,4 +1,4 @@
-# What functions are called and where they are declared, remembered by DIE.
+# Names and declarations of functions, cached by DIE.
 
 from whence.dwarf.kernels.abbrevs cimport AbbrevCache, AbbrevTable, DieCursor
 from whence.dwarf.kernels.budget cimport Budget
@@ -8,13 +8,13 @@ from whence.kernels.hashtable cimport HashIndex
 from whence.kernels.vector cimport U64s
 
 cpdef enum:
-    BARE_BIT = 61  # of a plain name's key: its DIE has nothing but a name
-    PLAIN_SOURCE = 0xFFFF  # the source of a name reference whose name is not qualified yet
-    MAX_ANCESTORS = 32  # that `ancestors` returns of each DIE, the innermost
+    BARE_BIT = 61  # of a plain name's key: the DIE has nothing but a name
+    PLAIN_SOURCE = 0xFFFF  # the source of references to names that are not qualified yet
+    MAX_ANCESTORS = 32  # the innermost ancestors that `ancestors` returns for each DIE
     TAG_SHIFT = 48  # of an ancestor: tag << TAG_SHIFT | offset in .debug_info
 
 cpdef enum:  # of Start.file: bits 0 to 31 are the file number (DW_AT_decl_file)
-    FILE_UNIT_SHIFT = 32  # with a bit below: the unit (row << FILE_UNIT_SHIFT) whose table of files it counts in
+    FILE_UNIT_SHIFT = 32  # with one of the bits below: the unit (row << FILE_UNIT_SHIFT) with the file table
     OTHER_FILE_BIT = 62  # a unit of the same file
     ALT_FILE_BIT = 63  # one of the supplementary file
 
@@ -38,20 +38,20 @@ cdef struct Starts:
     Py_ssize_t room
 
 cpdef enum:  # how functions are named: whence._base.model.NameStyle
-    QUALIFIED = 0  # by the linkage name; without one, in C++ and Rust, by the name with the scopes it lies in
-    LINKAGE = 1  # by the linkage name, else by the name alone
-    SHORT = 2  # by the name alone
+    QUALIFIED = 0  # by the linkage name; without one, in C++ and Rust, by the qualified name
+    LINKAGE = 1  # by the linkage name, otherwise by the name
+    SHORT = 2  # by the name
 
 cdef struct Names:
     int style  # QUALIFIED, LINKAGE, SHORT
     HashIndex index  # of known, by key
     KnownNames known
-    unsigned long long seed  # so that a file cannot choose keys that collide
-    U64s plain  # keys of DIEs whose name lacks their scope (C++, Rust)
-    const unsigned long long* current  # the unit that is walked
+    unsigned long long seed  # of the index
+    U64s plain  # keys of DIEs whose names are to be qualified (C++, Rust)
+    const unsigned long long* current  # the unit being read
     Starts starts
-    bint unresolved_refs  # whether DIEs that lie in no known unit were referred to
-    U64s unresolved  # where such DIEs begin in .debug_info
+    bint unresolved_refs  # DIEs outside the known units were referred to
+    U64s unresolved  # offsets of such DIEs in .debug_info
     Budget budget
 
 cdef struct Search:  # for the name and the declaration of a function, along its origins and specifications

@@ -1,17 +1,17 @@
-"""What functions are called, where they are declared, and the DIEs that they lie in.
+"""Names and declarations of functions, and the DIEs around them.
 
-A function's name is its linkage name, else its name, looked for along its origins and specifications; it is declared at
-the first DW_AT_decl_line and the first DW_AT_decl_file on that way (a definition leaves out the one that is as in the
-declaration it completes).
+The name of a function is its linkage name, otherwise its name, found along its origins and specifications; its
+declaration is the first DW_AT_decl_line and the first DW_AT_decl_file on that way (a definition omits what equals the
+declaration).
 
-In: the key of a DIE (its offset in .debug_info; with ALT_BIT, in the supplementary file's). Out: a name reference,
-remembered per DIE, because an inlined function is met hundreds of times. A chain is followed for at most MAX_STEPS.
-A class that only refers to its type unit (clang's -fdebug-types-section) has its name there.
+Input: the key of a DIE (its offset in .debug_info; with ALT_BIT, in the supplementary file's). Output: a name
+reference, cached by DIE because an inlined function is met hundreds of times. A chain is followed for at most
+MAX_STEPS. A class that only refers to its type unit (clang's -fdebug-types-section) has its name there.
 
-A C++ or Rust function without a linkage name (a static one, say) gets a reference of the source PLAIN_SOURCE, whose
-offset counts in the list of such DIEs: functions.py puts their qualified names together afterwards, of many at once.
-For that `ancestors` returns the DIEs that each of them lies in. One pass over a unit answers for many DIEs: subtrees
-that hold none of them are skipped by DW_AT_sibling where there is one.
+A C++ or Rust function without a linkage name (such as a static function) gets a reference of the source PLAIN_SOURCE,
+whose offset is an index of the list of such DIEs: functions.py replaces them by qualified names afterwards, many at
+once. For that, `ancestors` returns the DIEs around each of them. One pass over a unit serves many DIEs; subtrees
+without any are skipped by DW_AT_sibling, if there is one.
 """
 
 import cython
@@ -28,7 +28,7 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     read_attributes,
     table_of,
 )
-from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget, spend
+from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, make_budget, spend
 from cython.cimports.whence.dwarf.kernels.reading import (
     Attribute,
     name_of,
@@ -63,19 +63,19 @@ from cython.cimports.whence.kernels.hashtable import clear_index, find_u64, inse
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import U64s, push_u64, release, reserve_next
 
-MAX_NAMES = cython.declare(cython.Py_ssize_t, 1 << 16)  # names remembered before it starts anew
+MAX_NAMES = cython.declare(cython.Py_ssize_t, 1 << 16)  # cached names; then the cache is cleared
 MAX_STEPS = cython.declare(cython.int, 16)  # along origins and specifications
-# Which of its coordinates a declaration has
+# the known coordinates of a declaration
 HAS_DECL_FILE = cython.declare(cython.int, 1)
 HAS_DECL_LINE = cython.declare(cython.int, 2)
 HAS_START = cython.declare(cython.int, 3)
 
 PLAIN = cython.declare(cython.ulonglong, cython.cast(cython.ulonglong, PLAIN_SOURCE) << 48)
-BYTES_PER_NAME = cython.declare(cython.ulonglong, 16)  # of a DIE whose name is wanted, with its ancestors
+BYTES_PER_NAME = cython.declare(cython.ulonglong, 16)  # the budget of a DIE whose name is read
 
 
 def is_qualified(language):
-    """Whether it is C++ or Rust, whose functions are named with the scopes that they lie in."""
+    """Return True for C++ and Rust, where names are qualified by the scopes around them."""
     return language in (
         c.DW_LANG_C_plus_plus, c.DW_LANG_C_plus_plus_11, c.DW_LANG_C_plus_plus_14, c.DW_LANG_C_plus_plus_17,
         c.DW_LANG_C_plus_plus_20, c.DW_LANG_C_plus_plus_23, c.DW_LANG_Rust,
@@ -83,14 +83,14 @@ def is_qualified(language):
 
 
 def remember_plain(names, key, name):
-    """A reference by which the qualified name is put in later; the plain name when there is no memory."""
+    """Return a reference to be replaced by the qualified name; the plain name if there is no memory."""
     if not push_u64(cython.address(names.plain), key):
         return name
     return PLAIN | cython.cast(u64, names.plain.count - 1)
 
 
 def remember_start(names, name, file, line):
-    """One more declaration; none where there is no memory or the line is none."""
+    """Add a declaration, unless the name or the line is unknown or memory runs out."""
     if name == 0 or line == 0 or line >> 32:
         return
     if not reserve_next(cython.address(names.starts)):
@@ -103,14 +103,14 @@ def remember_start(names, name, file, line):
 
 
 def same_files(unit, other):
-    """Whether two units count their files in one table."""
+    """Return True if two units have the same file table."""
     return unit == other or (
         unit[HAS] & other[HAS] & HAS_STMT_LIST != 0 and unit[STMT_LIST] == other[STMT_LIST]
     )  # fmt: skip
 
 
 def type_of(file, signature, budget):
-    """The offset of the DIE of a type, by its signature, as its unit's header has it; 0 when no unit here has it."""
+    """Return the offset of a type's DIE by its signature, from the header of its unit; 0 if no unit has it."""
     if file == cython.NULL or not spend(budget, 1):
         return 0
     unit = type_unit(file, signature)
@@ -130,10 +130,10 @@ def begin_search(search, names, file, alt, types, tables, budget):
 
 
 def follow(search, key):
-    """Read DIEs from the key on, along origins and specifications, and return the name; 0 if there is none.
+    """Read DIEs from the key along origins and specifications, and return the name; 0 if there is no name.
 
-    With `names` the declaration is remembered as well. Without, linkage names are ignored, and type units are searched:
-    also those of `types` (.debug_types, or NULL).
+    With `names`, the declaration is stored as well. Without, linkage names are ignored, and type units are searched,
+    including those of `types` (.debug_types, or NULL).
     """
     step: cython.int
     names = search.names
@@ -215,7 +215,7 @@ def read_declaration(search):
 
 
 def note_attribute(search, file, unit, attribute, value):
-    """Keep what an attribute says of the name and the declaration, the first of several."""
+    """Store what an attribute says about the name and the declaration; the first of several counts."""
     names = search.names
     in_alt: cython.bint = search.die >> ALT_BIT & 1
     alt = file if in_alt else search.alt
@@ -244,7 +244,7 @@ def note_attribute(search, file, unit, attribute, value):
 
 
 def target_of_attribute(search, unit, attribute, value):
-    """Return the key of the DIE that an origin, a specification or a signature refers to; 0 if there is none."""
+    """Return the key of the DIE that an origin, a specification or a signature refers to, or 0."""
     in_alt: cython.bint = search.die >> ALT_BIT & 1
     if attribute.name == c.DW_AT_signature:
         target: u64 = 0
@@ -262,7 +262,7 @@ def target_of_attribute(search, unit, attribute, value):
 
 
 def function_name(names, file, alt, tables, key):
-    """Return the name of the function that a DIE describes or refers to; 0 if it has none."""
+    """Return the name of the function that a DIE describes or refers to; 0 if it has no name."""
     search: Search
     if names.known.count >= MAX_NAMES:
         forget_names(names)
@@ -335,8 +335,8 @@ def collect_ancestors(cursor, levels, keys, count, ancestors):
 
 
 def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]):
-    """For keys in ascending order (offsets of DIEs, of any units): MAX_ANCESTORS numbers each, as bytes of u64."""
-    found = bytearray(8 * MAX_ANCESTORS * keys.shape[0])
+    """Return, as bytes of u64, MAX_ANCESTORS numbers for each key: ascending offsets of DIEs of any units."""
+    result = bytearray(8 * MAX_ANCESTORS * keys.shape[0])
     i: cython.Py_ssize_t = 0
     tables: AbbrevCache
     budget: Budget
@@ -344,11 +344,11 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
     levels: U64s
     cursor: DieCursor
     if keys.shape[0] == 0:
-        return found
-    out: cython.ulonglong[::1] = memoryview(found).cast("Q")
+        return result
+    out: cython.ulonglong[::1] = memoryview(result).cast("Q")
     memset(cython.address(tables), 0, cython.sizeof(tables))
     memset(cython.address(levels), 0, cython.sizeof(levels))
-    found_budget(cython.address(budget), sections.file.info.size)
+    make_budget(cython.address(budget), sections.file.info.size)
     file: cython.pointer[File] = cython.address(sections.file)
     cursor.file = file
     work: cython.Py_ssize_t = 0
@@ -377,7 +377,7 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
     finally:
         free_cache(cython.address(tables))
         release(cython.address(levels))
-    return found
+    return result
 
 
 def read_names(
@@ -387,9 +387,10 @@ def read_names(
     keys: cython.const[cython.ulonglong][::1],
     out: cython.ulonglong[::1],
 ):
-    """The DW_AT_name of each DIE, following its origins, specifications and type units; 0 where there is none. `types`
-    are the sections with .debug_types in place of .debug_info (None: not wanted). Returns whether any may lie in a unit
-    that is not known here."""
+    """Write the DW_AT_name of each DIE along origins, specifications and type units; 0 if it has no name.
+
+    `types` are the sections with .debug_types as .debug_info, or None. Return True if names are in unknown units.
+    """
     i: cython.Py_ssize_t
     tables: AbbrevCache
     budget: Budget
@@ -399,7 +400,7 @@ def read_names(
         type_file = cython.address(types.file)
     belong(out.shape[0] >= keys.shape[0])
     memset(cython.address(tables), 0, cython.sizeof(tables))
-    found_budget(cython.address(budget), sections.file.info.size)
+    make_budget(cython.address(budget), sections.file.info.size)
     begin_search(
         cython.address(search), cython.NULL, cython.address(sections.file), cython.address(alt.file), type_file,
         cython.address(tables), cython.address(budget),

@@ -1,7 +1,7 @@
-# How the DWARF kernels read forms and references, and, from whence.kernels.bytes, numbers.
+# Readers of forms and references.
 #
-# Reading is by offset and sticky: a read that would pass `end` sets the offset to end + 1, from where every later read
-# fails too; so a kernel checks once per DIE (`at > end`) instead of once per byte.
+# Errors are sticky: a read past `end` sets the offset to end + 1, from where every later read fails, too; so kernels
+# check once for each DIE (`at > end`).
 
 from whence.dwarf.kernels.budget cimport Budget, spend
 from whence.dwarf.kernels.constants cimport (
@@ -51,7 +51,7 @@ cdef inline void skip_string(bytes_at data, u64* at, u64 end) noexcept nogil:
 
 
 cdef inline int form_size(u64 form, int address_size, int offset_size, int version) noexcept nogil:
-    """How many bytes a form always takes: -1 when that varies, -2 when the form is unknown."""
+    """Return the size of a form; -1 if it varies, -2 if the form is unknown."""
     if form in (DW_FORM_data1, DW_FORM_flag, DW_FORM_ref1, DW_FORM_strx1, DW_FORM_addrx1):
         return 1
     elif form in (DW_FORM_data2, DW_FORM_ref2, DW_FORM_strx2, DW_FORM_addrx2):
@@ -85,7 +85,7 @@ cdef inline int form_size(u64 form, int address_size, int offset_size, int versi
 
 
 cdef inline u64 indirect(bytes_at data, u64* at, u64 end, u64 form) noexcept nogil:
-    """The form that the DIE itself has (DW_FORM_indirect); one that is indirect again is refused."""
+    """Return the form, read from the DIE for DW_FORM_indirect; a second indirect form is an error."""
     if form == DW_FORM_indirect:
         form = uleb(data, at, end)
         if form in (DW_FORM_indirect, DW_FORM_implicit_const):
@@ -118,7 +118,7 @@ cdef inline void skip_form(bytes_at data, u64* at, u64 end, u64 form, const u64*
 cdef inline u64 read_form(
     bytes_at data, u64* at, u64 end, u64* form, u64 implicit, const u64* unit, int big
 ) noexcept nogil:
-    """The number a form holds (a string in place: its offset; a block: 0); `form` becomes the one meant by indirect."""
+    """Return the number of a form (its offset for an inline string, 0 for a block); resolves an indirect `form`."""
     cdef int size
     cdef u64 value
     form[0] = indirect(data, at, end, form[0])
@@ -158,7 +158,7 @@ cdef inline bint next_attribute(bytes_at data, u64* at, u64 end, Attribute* attr
 
 
 cdef inline u64 entry_of(SectionBytes part, u64 base, u64 index, int size, int big, int* ok) noexcept nogil:
-    """Entry `index` of a table of numbers that starts at `base` (.debug_addr, .debug_str_offsets)."""
+    """Return entry `index` of a table of numbers at `base` (.debug_addr, .debug_str_offsets)."""
     ok[0] = 0
     if base > part.size or index >= (part.size - base) / <u64>size:
         return 0
@@ -167,7 +167,7 @@ cdef inline u64 entry_of(SectionBytes part, u64 base, u64 index, int size, int b
 
 
 cdef inline int is_index(u64 form) noexcept nogil:
-    """Whether this address form is an index of .debug_addr."""
+    """Return True for forms that are indexes of .debug_addr."""
     return form in (DW_FORM_addrx, DW_FORM_GNU_addr_index) or (form >= DW_FORM_addrx1 and form <= DW_FORM_addrx4)
 
 
@@ -179,7 +179,7 @@ cdef inline u64 address_of(const File* file, const u64* unit, u64 value, u64 for
 
 
 cdef inline u64 name_of(const File* file, const File* alt, const u64* unit, u64 value, u64 form) noexcept nogil:
-    """The name reference of a string form's value; 0 when it is outside its section."""
+    """Return the name reference of a string form's value; 0 if it is outside its section."""
     cdef int ok = 1
     if form == DW_FORM_string:
         return file.info_ref | value
@@ -196,8 +196,10 @@ cdef inline u64 name_of(const File* file, const File* alt, const u64* unit, u64 
 
 
 cdef inline u64 target_of(const u64* unit, u64 value, u64 form) noexcept nogil:
-    """The key of the DIE a reference form means: its offset in .debug_info, or in the supplementary file's; 0: none, or
-    an offset that no file has, whose bits would say where it counts."""
+    """Return the key of the DIE of a reference form: its offset in .debug_info, or in the supplementary file.
+
+    0 for other forms, and for offsets so large that they would change the flags of a key.
+    """
     if form >= DW_FORM_ref1 and form <= DW_FORM_ref_udata:
         value += unit[OFFSET]
         return value if value >> TYPES_BIT == 0 else 0
@@ -211,7 +213,7 @@ cdef inline u64 target_of(const u64* unit, u64 value, u64 form) noexcept nogil:
 
 
 cdef inline const u64* unit_at(const File* file, u64 offset) noexcept nogil:
-    """The unit whose bytes hold this offset of .debug_info, or NULL."""
+    """Return the unit that contains this offset of .debug_info, or NULL."""
     cdef u64 low = 0
     cdef u64 high = file.unit_count
     cdef u64 middle
@@ -233,9 +235,10 @@ cdef inline const u64* type_unit(const File* file, u64 signature) noexcept nogil
 
 
 cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, Budget* budget) noexcept nogil:
-    """Where the declaration of `code` begins in .debug_abbrev (at its tag), by walking the table from `start`.
+    """Return the offset of the tag of `code` in .debug_abbrev, by walking the table from `start`; size + 1 on an error.
 
-    Costs what it walks over; without a budget nothing is found."""
+    Spends the attributes on the way.
+    """
     cdef bytes_at data = file.abbrev.at
     cdef u64 size = file.abbrev.size
     cdef u64 at = start
@@ -262,12 +265,12 @@ cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, Bud
 
 
 cdef inline u64 largest(int width) noexcept nogil:
-    """The largest address of so many bytes."""
+    """Return the largest address of `width` bytes."""
     return ~<u64>0 if width >= 8 else (<u64>1 << (8 * width)) - 1
 
 
 cdef inline u64 is_dwarf64(u64 length) noexcept nogil:
-    """Whether a unit length of four bytes means that eight more hold it (64-bit DWARF)."""
+    """Return True if a unit length of four bytes announces one of eight bytes (64-bit DWARF)."""
     return length == <u64>DWARF64
 
 

@@ -1,7 +1,6 @@
-# Units: their sections, the table of their headers and root DIEs, and range lists, as the kernels share them.
+# Units: their sections, the table of headers and root DIEs, and range lists.
 #
-# The enumerations are the one definition of what they number: kernels cimport them as constants of C, Python imports
-# them from the compiled module of the same name.
+# Kernels cimport the enumerations as constants of C; Python imports them from the compiled module of the same name.
 
 from whence.dwarf.kernels.budget cimport Budget
 from whence.kernels.columns cimport Column
@@ -11,7 +10,7 @@ from whence.kernels.vector cimport U64s
 ctypedef unsigned long long u64
 ctypedef const unsigned char* bytes_at
 
-cpdef enum:  # columns of the unit table: a unit is a row of WIDTH numbers
+cpdef enum:  # columns of the unit table, whose rows have WIDTH numbers
     OFFSET = 0  # in .debug_info; [OFFSET, END)
     END = 1
     DIE = 2  # the root's offset
@@ -23,7 +22,7 @@ cpdef enum:  # columns of the unit table: a unit is a row of WIDTH numbers
     SIGNATURE = 8  # of a type unit, or the dwo id
     TAG = 9  # of the root; 0 of type units, and where there is no root
     LANGUAGE = 10
-    NAME = 11  # a name reference, as COMP_DIR and DWO_NAME
+    NAME = 11  # a name reference, like COMP_DIR and DWO_NAME
     COMP_DIR = 12
     STMT_LIST = 13
     LOW = 14
@@ -34,10 +33,10 @@ cpdef enum:  # columns of the unit table: a unit is a row of WIDTH numbers
     RNG_BASE = 19
     RANGES_BASE = 20  # added to the DW_AT_ranges of a version 4 split unit
     DWO_NAME = 21
-    HAS = 22  # which attributes the root has: HAS_*
+    HAS = 22  # the attributes of the root: HAS_*
     FAULT = 23  # 0: none
     FAULT_AT = 24  # its offset in .debug_info
-    SKELETON_RANGES_BASE = 25  # what RANGES_BASE is for the split unit of this skeleton
+    SKELETON_RANGES_BASE = 25  # RANGES_BASE of the split unit of this skeleton
     WIDTH = 26
 
 cpdef enum:  # flags of HAS
@@ -67,22 +66,22 @@ cpdef enum:  # faults of a unit; whence.dwarf.problems has the sentences
     COSTLY_NAMES = 41
     OUT_OF_MEMORY = 102  # no fault of the file: MemoryError
 
-cpdef enum:  # of UnitRanges.described: what the root DIE of a unit says about its ranges
+cpdef enum:  # of UnitRangeColumns.described
     NO_RANGES = 0
     RANGES_GIVEN = 1
     BROKEN_RANGES = 2
 
-cpdef enum:  # what a section of units is: its headers and default bases differ
+cpdef enum:  # kinds of sections with units, whose headers and default bases differ
     INFO_SECTION = 0
     SPLIT_SECTION = 1  # .debug_info.dwo
     TYPES_SECTION = 2  # .debug_types, of version 4
 
 cpdef enum:
     RANGES_INDEX = 63  # a bit of RANGES
-    ALT_BIT = 62  # of a DIE's key: the DIE lies in the supplementary file
-    TYPES_BIT = 60  # the DIE lies in .debug_types
+    ALT_BIT = 62  # of a DIE's key: the DIE is in the supplementary file
+    TYPES_BIT = 60  # the DIE is in .debug_types
 
-cdef enum:  # declarations of root DIEs that are remembered while roots are read
+cdef enum:  # the cache of abbreviations of root DIEs
     KNOWN_BITS = 6
     KNOWN_ROOTS = 64
 
@@ -90,7 +89,7 @@ cdef struct SectionBytes:
     const unsigned char* at
     unsigned long long size
 
-cdef struct File:  # the sections DIEs are read from; *_ref is the name reference of the section's first byte
+cdef struct File:  # the sections of DIEs; *_ref is the name reference of a section's first byte
     SectionBytes info
     SectionBytes abbrev
     SectionBytes strings
@@ -105,12 +104,12 @@ cdef struct File:  # the sections DIEs are read from; *_ref is the name referenc
     const unsigned long long* units
     unsigned long long unit_count
     HashIndex types  # rows of type units, by signature
-    unsigned long long seed  # so that a file cannot choose signatures that collide
+    unsigned long long seed  # of the index
     const unsigned long long* code  # where code can be: [start, end) pairs in ascending order
     unsigned long long code_count
     int big
 
-cdef struct Span:  # [start, end) of an owner: a node of a walk, or a unit
+cdef struct Span:  # [start, end) of a node of a walk, or of a unit
     unsigned long long start
     unsigned long long end
     unsigned int owner
@@ -119,9 +118,9 @@ cdef struct Spans:
     Span* items
     Py_ssize_t count
     Py_ssize_t room
-    Budget budget  # of entries of lists: lists are not made to be read again and again
+    Budget budget  # of entries of lists
 
-cdef struct KnownRoot:  # where the declaration of a root DIE was found: units that share a table have roots of few codes
+cdef struct CachedRoot:  # the offset of the abbreviation of root DIEs
     unsigned long long table
     unsigned long long code
     unsigned long long spec
@@ -138,18 +137,18 @@ cdef class DwarfSections:
 
     cdef SectionBytes _take(self, const unsigned char[::1] data) except *
 
-cdef class UnitRanges:
+cdef class UnitRangeColumns:
     cdef readonly Column starts
     cdef readonly Column ends
     cdef readonly Column owners
     cdef readonly Column described
     cdef Column first  # of a unit's ranges; one more than there are units
-    cdef Column begins  # the first vaddr that is another unit's, ascending
-    cdef Column holders  # whose they are; NO_UNIT: nobody's
+    cdef Column begins  # the vaddrs where the unit changes, ascending
+    cdef Column holders  # the units there, or NO_UNIT
 
     cdef _clear_incomplete(self, DwarfSections sections, const unsigned char[::1] aranges)
 
-cdef class Clipper:
+cdef class RowClipper:
     cdef readonly Column vaddr
     cdef readonly Column file
     cdef readonly Column line
@@ -176,7 +175,7 @@ cdef bint are_units(const unsigned long long[::1] units, u64 size) noexcept nogi
 cdef u64 unit_extent(SectionBytes info, int big, u64 offset, unsigned long long* row) noexcept nogil
 cdef u64 read_header(SectionBytes info, int big, int section, u64 offset, unsigned long long* row) noexcept nogil
 cdef void read_root(
-    const File* file, const File* alt, unsigned long long* row, KnownRoot* known, Budget* budget
+    const File* file, const File* alt, unsigned long long* row, CachedRoot* root_cache, Budget* budget
 ) noexcept nogil
 cdef void default_bases(unsigned long long* row, int section) noexcept nogil
 cdef int add_code_span(

@@ -1,27 +1,28 @@
-"""Units: their sections, their headers and root DIEs, the ranges these give, and which unit holds an address.
+"""Units: their sections, headers and root DIEs, the ranges of root DIEs, and the unit that contains an address.
 
-In: .debug_info, .debug_abbrev and the other sections root attributes point into (`DwarfSections`). Out: one row of
-WIDTH numbers per unit (units.pxd names them), `UnitRanges`, and from .debug_aranges the units of a few addresses.
+Input: .debug_info, .debug_abbrev and the other sections that root attributes refer to (`DwarfSections`). Output: a row
+of WIDTH numbers for each unit (units.pxd names them), `UnitRangeColumns`, and from .debug_aranges the units of a few
+addresses.
 
-A header that breaks a rule leaves its fault in the row; only a length that leaves the section ends the scan, because
-nothing says where the next unit begins (DWARF 5, sections 7.5.1 and 3.1).
+A malformed header leaves its fault in the row; only a length that extends past the section ends the scan, because the
+next unit cannot be found (DWARF 5, sections 7.5.1 and 3.1).
 
 Range lists are those of .debug_ranges (DWARF 2 to 4) and .debug_rnglists (5). A linker that drops a function leaves its
-debug info behind, at 0, -1, -2 or 0 + an offset, depending on the linker. All of them fail one test: a range of code
-begins in an executable section (or segment). DWARF 5, sections 2.17.3 and 7.25; DWARF 4, section 2.17.3.
+debug info, at 0, -1, -2 or 0 + an offset, depending on the linker. One test finds all of these: a range of code begins
+in an executable section (or segment). DWARF 5, sections 2.17.3 and 7.25; DWARF 4, section 2.17.3.
 
-.debug_aranges says which unit holds an address, without a look at the units: one pass over the table, of which nothing
-is kept (DWARF 5, section 6.1.2).
+.debug_aranges maps addresses to units without reading the units: one pass over the table, of which nothing is stored
+(DWARF 5, section 6.1.2).
 
-Rows of a unit's line program that lie outside the ranges of its root DIE describe nothing: padding between functions,
-code that the linker took from another unit. `Clipper` leaves them out.
+Rows of a unit's line program outside the ranges of its root DIE describe nothing: padding between functions, or code
+that the linker took from another unit. `RowClipper` removes them.
 """
 
 import cython
 from cython.cimports.libc.stdlib import free, malloc, qsort
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels import constants as c
-from cython.cimports.whence.dwarf.kernels.budget import LIST_ENTRY, Budget, begin_unit, found_budget, spend
+from cython.cimports.whence.dwarf.kernels.budget import LIST_ENTRY, Budget, begin_unit, make_budget, spend
 from cython.cimports.whence.dwarf.kernels.reading import (
     Attribute,
     address_of,
@@ -46,7 +47,7 @@ from cython.cimports.whence.kernels.heap import pop, push
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.vector import push_u64, release, reserve_next
 
-SHORTEST_HEADER = cython.declare(u64, 7)  # bytes of a header behind its length: version, table, size of addresses
+SHORTEST_HEADER = cython.declare(u64, 7)  # bytes after its length: version, table, size of addresses
 NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)  # of a row that no file describes
 NO_UNIT = cython.declare(cython.uint, 0xFFFFFFFF)
 LAST_ROW = cython.declare(cython.uint, 0xFFFFFFFF)
@@ -55,12 +56,17 @@ LAST_ROW = cython.declare(cython.uint, 0xFFFFFFFF)
 @cython.final
 @cython.cclass
 class DwarfSections:
-    """Holds views of the sections; their bytes must stay as they are while it lives."""
+    """Views of the sections; their bytes must not change while it lives."""
 
     def __cinit__(self, sections, refs: tuple, big: cython.bint, code: cython.const[cython.ulonglong][::1]):
-        """`sections` has a view of each section in the attribute of its name (debug_info, ...). `refs`: the name
-        references of the first bytes of .debug_info, .debug_str and .debug_line_str. `code`: where code can be, as
-        [start, end) pairs in ascending order."""
+        """Take the sections of a file.
+
+        Args:
+            sections: has a view of each section in the attribute of its name (debug_info, ...).
+            refs: the name references of the first bytes of .debug_info, .debug_str and .debug_line_str.
+            big: big-endian.
+            code: where code can be, as [start, end) pairs in ascending order.
+        """
         memset(cython.address(self.file), 0, cython.sizeof(self.file))
         self.kept = [code]
         self.file.info = self._take(sections.debug_info)
@@ -78,15 +84,15 @@ class DwarfSections:
 
     @cython.cfunc
     def _take(self, data: cython.const[cython.uchar][::1]) -> SectionBytes:
-        """The bytes of a section, of which a view is kept: its owner can't let them go."""
-        found: SectionBytes
+        """Return the bytes of a section, and keep a view so that they stay mapped."""
+        bytes_: SectionBytes
         self.kept.append(data)
-        found.size = data.shape[0]
-        found.at = cython.address(data[0]) if data.shape[0] else cython.NULL
-        return found
+        bytes_.size = data.shape[0]
+        bytes_.at = cython.address(data[0]) if data.shape[0] else cython.NULL
+        return bytes_
 
     def set_units(self, units: cython.const[cython.ulonglong][::1]):
-        """Take the unit table, by which a DIE's unit is found; its rows must not change from now on."""
+        """Set the unit table, by which the unit of a DIE is found; its rows must not change afterwards."""
         row: cython.Py_ssize_t
         belong(self.file.units == cython.NULL and are_units(units, self.file.info.size))
         self.kept.append(units)
@@ -110,7 +116,7 @@ class DwarfSections:
 
 
 def are_units(units, size):
-    """Whether the units whose headers are whole ascend, and lie inside of `size` bytes with their first DIEs."""
+    """Return True if units with valid headers ascend and are, with their root DIEs, inside of `size` bytes."""
     row: cython.Py_ssize_t
     before: u64 = 0
     for row in range(units.shape[0] // WIDTH):
@@ -126,10 +132,10 @@ def are_units(units, size):
 
 
 def unit_extent(info, big, offset, row):
-    """Where the unit at `offset` ends, by its length; 0 when that is beyond the section.
+    """Return the end of the unit at `offset` by its length; 0 if that is past the end of the section.
 
-    Fills in OFFSET, END, OFFSET_SIZE and FAULT. What is too short for a header is one unit with all that follow it and
-    are too short, too."""
+    Sets OFFSET, END, OFFSET_SIZE and FAULT. Consecutive units that are too short for a header are one unit.
+    """
     size: u64 = info.size
     row[OFFSET] = offset
     row[END] = 0
@@ -140,7 +146,7 @@ def unit_extent(info, big, offset, row):
             width = 8
             length = fixed(info.at, cython.address(offset), size, 8, big)
         if row[END] and length >= SHORTEST_HEADER:
-            break  # behind those that are too short
+            break  # after units that are too short
         row[OFFSET_SIZE] = width
         if offset > size or length > size - offset or (width == 4 and is_reserved_length(length)):
             if row[END]:
@@ -157,7 +163,7 @@ def unit_extent(info, big, offset, row):
 
 
 def read_header(info, big, section, offset, row):
-    """Read the header at `offset` into the row. Returns where the next unit begins, 0 when that is unknown."""
+    """Read the header at `offset` into the row. Return the offset of the next unit; 0 if it is unknown."""
     start: u64 = offset
     end: u64 = unit_extent(info, big, offset, row)
     width: cython.int = cython.cast(cython.int, row[OFFSET_SIZE])
@@ -177,10 +183,10 @@ def read_header(info, big, section, offset, row):
         row[KIND] = fixed(info.at, cython.address(offset), end, 1, big)
         row[ADDRESS_SIZE] = fixed(info.at, cython.address(offset), end, 1, big)
         row[ABBREV] = fixed(info.at, cython.address(offset), end, width, big)
-        if row[KIND] in (c.DW_UT_type, c.DW_UT_split_type):  # a type unit
+        if row[KIND] in (c.DW_UT_type, c.DW_UT_split_type):
             row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
             fixed(info.at, cython.address(offset), end, width, big)
-        elif row[KIND] in (c.DW_UT_skeleton, c.DW_UT_split_compile):  # a skeleton, a split unit
+        elif row[KIND] in (c.DW_UT_skeleton, c.DW_UT_split_compile):
             row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
         elif row[KIND] not in (c.DW_UT_compile, c.DW_UT_partial):
             row[FAULT] = BAD_UNIT_TYPE
@@ -201,8 +207,8 @@ def read_header(info, big, section, offset, row):
     return end
 
 
-def read_root(file, alt, row, known, budget):
-    """Read the attributes of the unit's root DIE. Bases may come after what they are the base of: two passes."""
+def read_root(file, alt, row, root_cache, budget):
+    """Read the attributes of the root DIE, in two passes: bases may follow attributes that need them."""
     attribute: Attribute
     spec_end: u64 = 0
     end: u64 = row[END]
@@ -214,18 +220,18 @@ def read_root(file, alt, row, known, budget):
         if offset > end or code == 0:
             row[FAULT] = BAD_ROOT if offset > end else 0
             return
-        remembered = known + ((row[ABBREV] + code) * WHENCE_GOLDEN >> 64 - KNOWN_BITS)
+        cached = root_cache + ((row[ABBREV] + code) * WHENCE_GOLDEN >> 64 - KNOWN_BITS)
         spec_end = file.abbrev.size
-        spec: u64 = remembered.spec
-        if spec == 0 or remembered.code != code or remembered.table != row[ABBREV]:
+        spec: u64 = cached.spec
+        if spec == 0 or cached.code != code or cached.table != row[ABBREV]:
             spec = find_abbrev(file, row[ABBREV], code, cython.address(spec_end), budget)
             if spec > spec_end:
                 row[FAULT] = COSTLY_ROOT if budget.exceeded else NO_ROOT_ABBREV
                 row[FAULT_AT] = row[DIE]
                 return
-            remembered.spec = spec
-            remembered.code = code
-            remembered.table = row[ABBREV]
+            cached.spec = spec
+            cached.code = code
+            cached.table = row[ABBREV]
         row[TAG] = uleb(file.abbrev.at, cython.address(spec), spec_end)
         spec += 1
         while next_attribute(file.abbrev.at, cython.address(spec), spec_end, cython.address(attribute)):
@@ -288,15 +294,17 @@ def read_root(file, alt, row, known, budget):
 
 
 def default_bases(row, section):
-    """The bases a split unit has without an attribute for them: its tables begin behind their headers."""
+    """Set the bases of a split unit without attributes for them: its tables begin after their headers."""
     if section == SPLIT_SECTION and row[VERSION] == 5:
         row[STR_BASE] = 8 if row[OFFSET_SIZE] == 4 else 16
         row[RNG_BASE] = 12 if row[OFFSET_SIZE] == 4 else 20
 
 
 def count_units(sections: DwarfSections, most: cython.Py_ssize_t):
-    """How many units there are, going by the lengths alone; at most one more than `most`, the last of which will have
-    the fault TOO_MANY_UNITS."""
+    """Return the number of units by their lengths, at most `most` + 1.
+
+    The last one then gets the fault TOO_MANY_UNITS.
+    """
     info: SectionBytes = sections.file.info
     offset: u64 = 0
     units: cython.Py_ssize_t = 0
@@ -313,7 +321,7 @@ def count_units(sections: DwarfSections, most: cython.Py_ssize_t):
 
 
 def read_headers_at(sections: DwarfSections, offsets: cython.const[cython.ulonglong][::1], rows: cython.ulonglong[::1]):
-    """Fill a row per offset from the header there; `rows` has room for them, all zero."""
+    """Fill a row for each offset from the header there. `rows` is long enough, and zero."""
     row: cython.Py_ssize_t
     belong(rows.shape[0] // WIDTH >= offsets.shape[0])
     with cython.nogil:
@@ -324,7 +332,7 @@ def read_headers_at(sections: DwarfSections, offsets: cython.const[cython.ulongl
 
 
 def read_headers(sections: DwarfSections, rows: cython.ulonglong[::1], section: cython.int, most: cython.Py_ssize_t):
-    """Fill a row per unit from its header; `rows` has room for what `count` said of `most`, all zero."""
+    """Fill a row for each unit from its header. `rows` is as long as `count_units` returned, and zero."""
     offset: u64 = 0
     row: cython.Py_ssize_t
     work: cython.Py_ssize_t = 0
@@ -344,14 +352,16 @@ def read_headers(sections: DwarfSections, rows: cython.ulonglong[::1], section: 
 
 
 def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglong[::1]):
-    """Fill in what the root DIEs say, of every unit whose header is whole. A type unit has no tag here, as it has no
-    code; its bases are wanted where a class is named by it."""
+    """Fill the rows of all units with valid headers from their root DIEs.
+
+    A type unit gets no tag, as it has no code; its bases are needed when a class gets its name from it.
+    """
     row: cython.Py_ssize_t
-    known: KnownRoot[KNOWN_ROOTS]
+    root_cache: CachedRoot[KNOWN_ROOTS]
     budget: Budget
     belong(are_units(rows, sections.file.info.size))
-    memset(known, 0, cython.sizeof(known))
-    found_budget(cython.address(budget), sections.file.info.size + sections.file.abbrev.size)
+    memset(root_cache, 0, cython.sizeof(root_cache))
+    make_budget(cython.address(budget), sections.file.info.size + sections.file.abbrev.size)
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
@@ -359,7 +369,9 @@ def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglo
             unit: cython.p_ulonglong = cython.address(rows[row * WIDTH])
             if unit[FAULT] == 0:
                 begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
-                read_root(cython.address(sections.file), cython.address(alt.file), unit, known, cython.address(budget))
+                read_root(
+                    cython.address(sections.file), cython.address(alt.file), unit, root_cache, cython.address(budget)
+                )
                 if unit[KIND] in (c.DW_UT_type, c.DW_UT_split_type):
                     unit[TAG] = 0
 
@@ -368,7 +380,7 @@ def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglo
 
 
 def is_code(file, start):
-    """Whether code can begin at this vaddr."""
+    """Return True if code can begin at this vaddr."""
     low: u64 = 0
     high: u64 = file.code_count
     while low < high:
@@ -381,7 +393,7 @@ def is_code(file, start):
 
 
 def add_span(spans, start, end, owner):
-    """Keep [start, end) of a owner; empty ones are nothing."""
+    """Append [start, end) of an owner, unless it is empty."""
     if start >= end:
         return 0
     if not reserve_next(spans):
@@ -395,14 +407,14 @@ def add_span(spans, start, end, owner):
 
 
 def add_code_span(spans, file, unit, start, end, owner):
-    """Keep what is code."""
+    """Append a span if it is code."""
     start &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
     end &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
     return add_span(spans, start, end, owner) if is_code(file, start) else 0
 
 
 def add_ranges_list(spans, file, unit, offset, owner):
-    """A list of .debug_ranges: pairs of addresses from a base; (largest, x) makes x the base, (0, 0) ends it."""
+    """Append a list of .debug_ranges: address pairs from a base; (largest, x) sets the base, (0, 0) ends it."""
     width: cython.int = cython.cast(cython.int, unit[ADDRESS_SIZE])
     none: u64 = largest(width)
     base: u64 = unit[LOW] if unit[HAS] & HAS_LOW else 0
@@ -425,7 +437,7 @@ def add_ranges_list(spans, file, unit, offset, owner):
 
 
 def add_rnglists_list(spans, file, unit, offset, owner):
-    """A list of .debug_rnglists (DW_RLE_*)."""
+    """Append a list of .debug_rnglists (DW_RLE_*)."""
     data = file.rnglists.at
     size: u64 = file.rnglists.size
     width: cython.int = cython.cast(cython.int, unit[ADDRESS_SIZE])
@@ -478,7 +490,7 @@ def add_rnglists_list(spans, file, unit, offset, owner):
 
 
 def add_range_list(spans, file, unit, value, form, owner):
-    """Add the ranges of a DW_AT_ranges; `value` is what its `form` holds. Returns the fault, 0 for none."""
+    """Append the ranges of a DW_AT_ranges of this value and form. Return the fault; 0 if there was no fault."""
     width: cython.int = cython.cast(cython.int, unit[OFFSET_SIZE])
     ok: cython.int = 1
     if unit[VERSION] < 5:
@@ -494,8 +506,10 @@ def add_range_list(spans, file, unit, value, form, owner):
 
 
 def next_set(data, size, big, entries):
-    """Read the header at each.end: where the set's pairs begin and end, its unit, the width of its addresses. False
-    when it breaks a rule."""
+    """Read the header of the next set, at `entries.end`. False if it is malformed.
+
+    Sets the offset of the first pair, the end, the unit and the address size.
+    """
     begin: u64 = entries.end
     offset: u64 = begin
     width: cython.int = 4
@@ -510,7 +524,7 @@ def next_set(data, size, big, entries):
         return False
     entries.unit = fixed(data, cython.address(offset), entries.end, width, big)
     entries.address = cython.cast(cython.int, fixed(data, cython.address(offset), entries.end, 1, big))
-    fixed(data, cython.address(offset), entries.end, 1, big)  # the size of segments: none has any
+    fixed(data, cython.address(offset), entries.end, 1, big)  # the size of segments
     if offset > entries.end or (entries.address != 4 and entries.address != 8):
         return False
     entries.at = begin + (offset - begin + 2 * entries.address - 1) // (2 * entries.address) * (2 * entries.address)
@@ -518,7 +532,7 @@ def next_set(data, size, big, entries):
 
 
 def next_pair(data, big, entries, start, count):
-    """The set's next range; False behind its last."""
+    """Read the next range of a set. False after the last."""
     if entries.at >= entries.end or entries.end - entries.at < cython.cast(u64, 2 * entries.address):
         return False
     start[0] = fixed(data, cython.address(entries.at), entries.end, entries.address, big)
@@ -532,8 +546,10 @@ def find_units(
     vaddrs: cython.const[cython.ulonglong][::1],
     units: cython.ulonglong[::1],
 ):
-    """Write, for each vaddr, the offset + 1 in .debug_info of the first unit that has it; 0 stays where none does.
-    Returns the number of units listed, or -1 when the table breaks a rule."""
+    """Write, for each vaddr, the offset + 1 in .debug_info of the first unit that lists it.
+
+    0 stays for a vaddr that no unit lists. Return the number of listed units; -1 if the table is malformed.
+    """
     size: u64 = table.shape[0]
     start: u64 = 0
     count: u64 = 0
@@ -561,16 +577,16 @@ def find_units(
     return sets
 
 
-# Which unit holds an address, and which rows of a line program are its own
+# The unit of an address, and its rows of a line program
 
 
 @cython.final
 @cython.cclass
-class UnitRanges:
-    """The ranges that the root DIEs of units give (DW_AT_low_pc and high_pc, or DW_AT_ranges), by unit and by address.
+class UnitRangeColumns:
+    """The ranges of root DIEs (DW_AT_low_pc and high_pc, or DW_AT_ranges), by unit and by address.
 
-    `starts`, `ends` and `owners` have a row per range, unit after unit: [start, end) and the unit's row.
-    `described` has a byte per unit: RANGES_GIVEN; NO_RANGES; BROKEN_RANGES, where its list breaks a rule.
+    `starts`, `ends` and `owners` have a row for each range, unit after unit: [start, end) and the unit's row.
+    `described` has a byte for each unit: RANGES_GIVEN; NO_RANGES; BROKEN_RANGES, if its list is malformed.
     """
 
     def __cinit__(
@@ -579,8 +595,10 @@ class UnitRanges:
         units: cython.const[cython.ulonglong][::1],
         aranges: cython.const[cython.uchar][::1],
     ):
-        """Read the root DIEs' ranges. `aranges` are the bytes of .debug_aranges, which a unit of DWARF 2 is compared
-        with (see `_clear_incomplete`)."""
+        """Read the ranges of root DIEs.
+
+        `aranges` are the bytes of .debug_aranges, for units of DWARF 2 (see `_clear_incomplete`).
+        """
         spans: Spans
         row: cython.Py_ssize_t
         number: cython.Py_ssize_t
@@ -597,7 +615,7 @@ class UnitRanges:
             memset(self.described.vector.items, 0, count)
         described = cython.cast(cython.p_uchar, self.described.vector.items)
         memset(cython.address(spans), 0, cython.sizeof(spans))
-        found_budget(cython.address(spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
+        make_budget(cython.address(spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
         file = cython.address(sections.file)
         belong(are_units(units, sections.file.info.size))
         work: cython.Py_ssize_t = 0
@@ -651,11 +669,11 @@ class UnitRanges:
             self._clear_incomplete(sections, aranges)
 
     def unlimited(self, units: cython.const[cython.ulonglong][::1]):
-        """A byte for each unit: whether it can hold any address."""
+        """Return a byte for each unit: 1 if it can contain any address."""
         count: cython.Py_ssize_t = self.described.vector.count
         belong(units.shape[0] == count * WIDTH)
-        found = bytearray(count)
-        flags: cython.uchar[::1] = found
+        result = bytearray(count)
+        flags: cython.uchar[::1] = result
         described = cython.cast(cython.p_uchar, self.described.vector.items)
         row: cython.Py_ssize_t
         for row in range(count):
@@ -663,12 +681,14 @@ class UnitRanges:
             flags[row] = (
                 described[row] != RANGES_GIVEN and unit[TAG] not in (0, c.DW_TAG_partial_unit) and not unit[FAULT]
             )
-        return found
+        return result
 
     def _clear_incomplete(self, sections, aranges):
-        """Make NO_RANGES of each DWARF 2 unit that .debug_aranges gives code outside its root's [low_pc, high_pc): its
-        root cannot describe several spans, so it must not be used to rule the unit out. Entries that a linker discarded
-        are ignored."""
+        """Set NO_RANGES for DWARF 2 units that .debug_aranges gives code outside of [low_pc, high_pc).
+
+        Such a root cannot describe several ranges, so it must not exclude addresses. Entries of discarded code are
+        ignored.
+        """
         size: u64 = aranges.shape[0]
         start: u64 = 0
         count: u64 = 0
@@ -694,17 +714,19 @@ class UnitRanges:
                             described[row] = NO_RANGES
 
     def index(self, order: cython.const[cython.uint][::1]):
-        """Make ready for `mark`. `order` are the rows of the ranges by start. Where ranges of units overlap, the first
-        unit has the addresses. Time: n log n for n ranges."""
+        """Prepare `mark`. `order`: the rows of the ranges by start.
+
+        Where ranges of units overlap, the first unit wins. Time: n log n for n ranges.
+        """
         spans: cython.Py_ssize_t = order.shape[0]
         i: cython.Py_ssize_t = 0
-        open_spans: cython.Py_ssize_t = 0  # on the heap: all open ones, and closed ones below the top
+        open_spans: cython.Py_ssize_t = 0  # on the heap: open spans, and closed spans below the top
         belong(spans <= self.starts.vector.count and all_below(order, spans, self.starts.vector.count))
         last: cython.uint = NO_UNIT
         self.begins.vector.count = self.holders.vector.count = 0
         if not (self.begins.reserve(2 * spans) and self.holders.reserve(2 * spans)):
             raise MemoryError
-        heap = cython.cast(cython.p_uint, malloc((spans + 1) * 4))  # LAST_ROW - row, as the greatest comes first
+        heap = cython.cast(cython.p_uint, malloc((spans + 1) * 4))  # LAST_ROW - row, as the greatest is first
         if heap == cython.NULL:
             raise MemoryError
         start = cython.cast(cython.p_ulonglong, self.starts.vector.items)
@@ -714,7 +736,7 @@ class UnitRanges:
         with cython.nogil:
             while i < spans or open_spans:
                 handle_signals(cython.address(work), 4)
-                # The next address at which something changes: a range begins, or the one that counts ends.
+                # The next event: a range begins, or the winning range ends.
                 if open_spans and (i == spans or end[LAST_ROW - heap[0]] <= start[order[i]]):
                     vaddr: cython.ulonglong = end[LAST_ROW - heap[0]]
                 else:
@@ -724,19 +746,21 @@ class UnitRanges:
                     i += 1
                 while open_spans and end[LAST_ROW - heap[0]] <= vaddr:
                     pop(heap, cython.address(open_spans))
-                now: cython.uint = owner[LAST_ROW - heap[0]] if open_spans else NO_UNIT
-                if now != last:
+                current: cython.uint = owner[LAST_ROW - heap[0]] if open_spans else NO_UNIT
+                if current != last:
                     self.begins.push_u64(vaddr)
-                    self.holders.push_u32(now)
-                    last = now
+                    self.holders.push_u32(current)
+                    last = current
             free(heap)
 
-    def mark(self, vaddrs: cython.const[cython.ulonglong][::1], wanted: cython.uchar[::1]):
-        """Set wanted[row] to 1 for the unit that holds each vaddr. Looks once for those between the same two begins,
-        where the vaddrs ascend."""
+    def mark(self, vaddrs: cython.const[cython.ulonglong][::1], flags: cython.uchar[::1]):
+        """Set flags[row] to 1 for the unit that contains each vaddr.
+
+        Ascending vaddrs between two starts are looked up once.
+        """
         i: cython.Py_ssize_t
         least: cython.ulonglong = 0
-        most: cython.ulonglong = 0  # the vaddrs of [least, most) are in the unit that was found last, or in none
+        most: cython.ulonglong = 0  # all vaddrs of [least, most) have the same result
         begins = cython.cast(cython.p_ulonglong, self.begins.vector.items)
         holders = cython.cast(cython.p_uint, self.holders.vector.items)
         with cython.nogil:
@@ -753,8 +777,8 @@ class UnitRanges:
                         high = middle
                 least = begins[low - 1] if low else 0
                 most = begins[low] if low < self.begins.vector.count else vaddrs[i]
-                if low and holders[low - 1] < wanted.shape[0]:
-                    wanted[holders[low - 1]] = 1
+                if low and holders[low - 1] < flags.shape[0]:
+                    flags[holders[low - 1]] = 1
 
     def __repr__(self):
         return f"<UnitRanges of {len(self.described)} units: {len(self.starts)} ranges>"
@@ -762,11 +786,11 @@ class UnitRanges:
 
 @cython.final
 @cython.cclass
-class Clipper:
-    """The rows of groups of units, as far as they lie in the ranges that the units give, or in their functions.
+class RowClipper:
+    """The line rows of groups of units that are in the ranges of the units or in their functions.
 
-    `run` clips the rows of a batch into the columns `vaddr`, `file` and `line`. One group at a time has its spans in
-    `spans`: pairs of start and end, ascending and apart once they are joined.
+    `run` clips the rows of a batch into the columns `vaddr`, `file` and `line`. `spans` are those of the current group:
+    pairs of start and end, ascending and disjoint once they are joined.
     """
 
     def __cinit__(self):
@@ -776,14 +800,14 @@ class Clipper:
         release(cython.address(self.spans))
 
     def _reserve(self, more):
-        """Room for so many more rows. False when there is no memory."""
+        """Reserve `more` rows. False if there is no memory."""
         return self.vaddr.reserve(more) and self.file.reserve(more) and self.line.reserve(more)
 
     def _add_span(self, start, end):
         return push_u64(cython.address(self.spans), start) and push_u64(cython.address(self.spans), end)
 
     def _join(self):
-        """The spans in ascending order, those that touch or overlap as one."""
+        """Sort the spans, and join spans that touch or overlap."""
         i: cython.Py_ssize_t
         count: cython.Py_ssize_t = 0
         total: cython.Py_ssize_t = self.spans.count // 2
@@ -805,7 +829,7 @@ class Clipper:
         self.spans.count = 2 * count
 
     def _covers(self, vaddr, end):
-        """Whether [vaddr, end) lies in one of the joined spans."""
+        """Return True if [vaddr, end) is in one of the joined spans."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.spans.count // 2
         while low < high:
@@ -817,7 +841,7 @@ class Clipper:
         return low > 0 and end <= self.spans.items[2 * low - 1]
 
     def _put(self, vaddr, file, line):
-        """Append a row, for which there is room."""
+        """Append a row in reserved memory."""
         row: cython.Py_ssize_t = self.vaddr.vector.count
         cython.cast(cython.p_ulonglong, self.vaddr.vector.items)[row] = vaddr
         cython.cast(cython.p_uint, self.file.vector.items)[row] = file
@@ -826,7 +850,7 @@ class Clipper:
 
     def run(
         self,
-        ranges: UnitRanges,
+        ranges: UnitRangeColumns,
         units: cython.const[cython.uint][::1],
         unit_ends: cython.const[cython.uint][::1],
         scopes,
@@ -835,11 +859,11 @@ class Clipper:
         row_ends: cython.const[cython.uint][::1],
         out_ends: cython.uint[::1],
     ):
-        """Clip the rows of each group. Fills `out_ends` with where they end.
+        """Clip the rows of each group, and set `out_ends` to their ends.
 
-        The units, scopes and rows of a group are those up to its entry of `unit_ends`, `scope_ends` and `row_ends`.
-        `scopes` has the columns vaddr, end and depth, `rows` vaddr, file and line. All rows stay where a unit gives no
-        ranges. Where a row holds over the beginning of a range, it begins there.
+        The units, scopes and rows of a group end at its entry of `unit_ends`, `scope_ends` and `row_ends`. `scopes` has
+        the columns vaddr, end and depth, `rows` vaddr, file and line. All rows stay if a unit has no ranges. A row that
+        applies across the start of a range is moved there.
         """
         vaddr: cython.const[cython.ulonglong][::1] = scopes.vaddr
         end: cython.const[cython.ulonglong][::1] = scopes.end
@@ -868,16 +892,16 @@ class Clipper:
         with cython.nogil:
             for group in range(unit_ends.shape[0]):
                 handle_signals(cython.address(work), 1 + row_ends[group] - row + scope_ends[group] - scope)
-                wanted: cython.bint = row < row_ends[group]
+                is_clipped: cython.bint = row < row_ends[group]
                 self.spans.count = 0
                 for i in range(unit, unit_ends[group]):
                     if described[units[i]] != RANGES_GIVEN:
-                        wanted = False
-                    elif wanted:
+                        is_clipped = False
+                    elif is_clipped:
                         for span in range(first[units[i]], first[units[i] + 1]):
                             good = good and self._add_span(starts[span], ends[span])
                 unit = unit_ends[group]
-                if not wanted:
+                if not is_clipped:
                     good = good and self._reserve(row_ends[group] - row)
                     if not good:
                         break
@@ -908,11 +932,11 @@ class Clipper:
             raise MemoryError
 
     def _clip(self, vaddr, file, line, row, rows):
-        """Put the rows [row, rows) that lie in the joined spans."""
+        """Append the rows [row, rows) that are in the joined spans."""
         span: cython.Py_ssize_t
         first: cython.Py_ssize_t = row
         files = cython.cast(cython.p_uint, self.file.vector.items)
-        begun: cython.Py_ssize_t = self.vaddr.vector.count
+        first_row: cython.Py_ssize_t = self.vaddr.vector.count
         for span in range(self.spans.count // 2):
             while row < rows and vaddr[row] <= self.spans.items[2 * span]:
                 row += 1
@@ -921,12 +945,12 @@ class Clipper:
             while row < rows and vaddr[row] < self.spans.items[2 * span + 1]:
                 self._put(vaddr[row], file[row], line[row])
                 row += 1
-            if self.vaddr.vector.count > begun and files[self.vaddr.vector.count - 1] != NO_FILE:
+            if self.vaddr.vector.count > first_row and files[self.vaddr.vector.count - 1] != NO_FILE:
                 self._put(self.spans.items[2 * span + 1], NO_FILE, 0)
 
 
 def by_start(left, right):
-    """Spans by where they begin."""
+    """Compare spans by start."""
     first = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)
     second = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)
     return 1 if first[0] > second[0] else -1 if first[0] < second[0] else 0

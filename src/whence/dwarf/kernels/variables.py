@@ -1,7 +1,6 @@
-"""Single DIEs with all their attributes, the DIEs of variables that lie at an address, and those of the functions and
-inlined calls at one.
+"""Single DIEs with all their attributes, DIEs of variables with an address, and DIEs of functions and inlined calls.
 
-For the few DIEs that a question about them needs: the ranges of functions, calls and lines have readers of their own.
+For the few DIEs that a query of them needs: the ranges of functions, calls and lines have readers of their own.
 """
 
 import cython
@@ -20,7 +19,7 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     read_attributes,
     table_of,
 )
-from cython.cimports.whence.dwarf.kernels.budget import begin_unit, found_budget, spend
+from cython.cimports.whence.dwarf.kernels.budget import begin_unit, make_budget, spend
 from cython.cimports.whence.dwarf.kernels.dies import N_HIGH, N_LOW, N_RANGES
 from cython.cimports.whence.dwarf.kernels.reading import (
     Attribute,
@@ -54,20 +53,20 @@ from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.signals import handle_signals
 
-LEAST = cython.declare(cython.ulonglong, 64)  # bytes that a DIE that is read by itself may take, as the budget counts
+BYTES_PER_DIE = cython.declare(cython.ulonglong, 64)  # the budget of a DIE that is read by itself
 
 NO_MEMORY = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
 
-# What a walk is asked for
+# modes of a walk
 LAST = cython.declare(cython.int, 0)
 CHAIN = cython.declare(cython.int, 1)
 FUNCTIONS = cython.declare(cython.int, 2)
 
-NUMBER, ADDRESS, NAME, REFERENCE, BLOCK, LIST_INDEX = range(6)  # what the value of an attribute is
+NUMBER, ADDRESS, NAME, REFERENCE, BLOCK, LIST_INDEX = range(6)  # kinds of values of attributes
 
 
 def block_size(data, at, end, form, big):
-    """How long the block at `at` is, which moves to its first byte."""
+    """Read the size of a block, and move `at` to its first byte."""
     if form == c.DW_FORM_block1:
         return fixed(data, at, end, 1, big)
     if form == c.DW_FORM_block2:
@@ -78,11 +77,12 @@ def block_size(data, at, end, form, big):
 
 
 def is_block(form):
+    """Return True for the forms of blocks."""
     return form in (c.DW_FORM_exprloc, c.DW_FORM_block, c.DW_FORM_block1, c.DW_FORM_block2, c.DW_FORM_block4)
 
 
-def place_of(file, unit, offset, end, place):
-    """Whether an expression is an address, plus a number or not, and nothing else; which one."""
+def address_in(file, unit, offset, end, vaddr):
+    """Read an expression that is only an address, or an address plus a number. False for others."""
     data = file.info.at
     ok: cython.int = 1
     if offset >= end:
@@ -90,9 +90,9 @@ def place_of(file, unit, offset, end, place):
     code: cython.uchar = data[offset]
     offset += 1
     if code == c.DW_OP_addr:
-        place[0] = fixed(data, cython.address(offset), end, cython.cast(cython.int, unit[ADDRESS_SIZE]), file.big)
+        vaddr[0] = fixed(data, cython.address(offset), end, cython.cast(cython.int, unit[ADDRESS_SIZE]), file.big)
     elif code == c.DW_OP_addrx or code == c.DW_OP_GNU_addr_index:
-        place[0] = address_of(
+        vaddr[0] = address_of(
             file, unit, uleb(data, cython.address(offset), end), c.DW_FORM_addrx, cython.address(ok)
         )  # fmt: skip
     else:
@@ -102,31 +102,33 @@ def place_of(file, unit, offset, end, place):
         offset += 1
         if code != c.DW_OP_plus_uconst:
             return False
-        place[0] += uleb(data, cython.address(offset), end)
+        vaddr[0] += uleb(data, cython.address(offset), end)
     return ok != 0 and offset == end
 
 
 @cython.final
 @cython.cclass
 class VariableReader:
-    """Reads DIEs of one file. `alt` is the supplementary file, whose names its own may refer to."""
+    """Reads DIEs of one file. `alt`: the supplementary file, which has some of its names."""
 
     def __cinit__(self, sections: DwarfSections, alt: DwarfSections):
         self.sections, self.alt = sections, alt
         memset(cython.address(self.tables), 0, cython.sizeof(self.tables))
         memset(cython.address(self.spans), 0, cython.sizeof(self.spans))
-        found_budget(cython.address(self.budget), sections.file.info.size)
-        found_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
+        make_budget(cython.address(self.budget), sections.file.info.size)
+        make_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
 
     def __dealloc__(self):
         free_cache(cython.address(self.tables))
         free(self.spans.items)
 
     def die(self, offset: cython.ulonglong):
-        """(tag, has children, offset behind it, unit's number, attributes) of the DIE at an offset; None where there is
-        none. The end of a list of children has tag 0. An attribute is (name, kind, value, size): a number as 64 bits,
-        an address, a name's reference, a DIE's key (see names.pxd), where a block lies in .debug_info, or the number
-        of a location list."""
+        """Return (tag, has children, end, unit, attributes) of the DIE at an offset; None if it cannot be read.
+
+        The end of a list of children has tag 0; the unit is its row. An attribute is (name, kind, value, size). The
+        value is a number of 64 bits, an address, a name reference, the key of a DIE (names.pxd), the offset of a block
+        in .debug_info, or the index of a location list.
+        """
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         fault: cython.int = 0
@@ -135,7 +137,7 @@ class VariableReader:
         unit = unit_at(file, offset)
         if unit == cython.NULL or unit[FAULT] or offset < unit[DIE]:
             return None
-        begin_unit(cython.address(self.budget), LEAST)
+        begin_unit(cython.address(self.budget), BYTES_PER_DIE)
         table = table_of(
             cython.address(self.tables), file, unit, cython.address(self.budget), cython.address(fault)
         )  # fmt: skip
@@ -189,10 +191,12 @@ class VariableReader:
         return entry.tag, entry.children != 0, position, number, attributes
 
     def variables(self, addresses: Column, offsets: Column):
-        """Append the address of every variable that lies at one, and the offset of its DIE, unit after unit. A unit
-        that is damaged ends where it is. MemoryError."""
+        """Append the address of every variable that has one, and the offset of its DIE, unit after unit.
+
+        A fault costs the rest of its unit. Raises MemoryError.
+        """
         index: u64
-        room: cython.bint = True
+        has_memory: cython.bint = True
         file: cython.pointer[File] = cython.address(self.sections.file)
         belong(addresses.takes(8) and offsets.takes(8))
         work: cython.Py_ssize_t = 0
@@ -201,43 +205,47 @@ class VariableReader:
                 unit = cython.address(file.units[index * WIDTH])
                 handle_signals(cython.address(work), unit[END] - unit[OFFSET])
                 if unit[FAULT] == 0 and not self.of_unit(unit, addresses, offsets):
-                    room = False
+                    has_memory = False
                     break
-        if not room:
+        if not has_memory:
             raise MemoryError
 
     def covering(self, offset: cython.ulonglong, vaddr: cython.ulonglong):
-        """The offset of the innermost function or inlined call that covers a vaddr, in the unit that holds an offset; 0
-        when there is none."""
-        found: u64 = 0
+        """Return the offset of the innermost function or inlined call at a vaddr; 0 if there is no function.
+
+        `offset` is in the unit to search.
+        """
+        last: u64 = 0
         offsets: Column = Column("Q")
         unit = unit_at(cython.address(self.sections.file), offset)
         if unit != cython.NULL and unit[FAULT] == 0:
             with cython.nogil:
-                found = self.walk(unit, unit[DIE], LAST, vaddr, offsets, offsets, offsets)
-        return found
+                last = self.walk(unit, unit[DIE], LAST, vaddr, offsets, offsets, offsets)
+        return last
 
     def functions(self, offset: cython.ulonglong, starts: Column, ends: Column, offsets: Column):
-        """Append the spans of every function of the unit that holds an offset, and their DIEs' offsets. MemoryError."""
-        found: u64 = 0
+        """Append the ranges of every function of the unit at an offset, and their DIEs' offsets. Raises MemoryError."""
+        last: u64 = 0
         unit = unit_at(cython.address(self.sections.file), offset)
         belong(starts.takes(8) and ends.takes(8) and offsets.takes(8))
         if unit != cython.NULL and unit[FAULT] == 0:
             with cython.nogil:
-                found = self.walk(unit, unit[DIE], FUNCTIONS, 0, starts, ends, offsets)
-        if found == NO_MEMORY:
+                last = self.walk(unit, unit[DIE], FUNCTIONS, 0, starts, ends, offsets)
+        if last == NO_MEMORY:
             raise MemoryError
 
     def chain(self, offset: cython.ulonglong, vaddr: cython.ulonglong, starts: Column, offsets: Column):
-        """Append a function's DIE and the calls inlined into it that cover a vaddr, outermost first: the start of the
-        first range of each, and its offset. Raises MemoryError."""
-        found: u64 = 0
+        """Append a function's DIE and the calls inlined into it at a vaddr, outermost first. Raises MemoryError.
+
+        For each, the start of its first range and its offset.
+        """
+        last: u64 = 0
         unit = unit_at(cython.address(self.sections.file), offset)
         belong(starts.takes(8) and offsets.takes(8))
         if unit != cython.NULL and unit[FAULT] == 0:
             with cython.nogil:
-                found = self.walk(unit, offset, CHAIN, vaddr, starts, starts, offsets)
-        if found == NO_MEMORY:
+                last = self.walk(unit, offset, CHAIN, vaddr, starts, starts, offsets)
+        if last == NO_MEMORY:
             raise MemoryError
 
     def find_spans(self, cursor):
@@ -263,10 +271,11 @@ class VariableReader:
             )  # fmt: skip
 
     def walk(self, unit, offset, mode, vaddr, starts, ends, offsets):
-        """Look at the functions and inlined calls from an offset on, to the end of the unit (LAST, FUNCTIONS) or of the
-        DIE there (CHAIN). Returns the last one that covers a vaddr, as those inside come after those around. Appends
-        first start and offset of each that does (CHAIN), or every function with its spans (FUNCTIONS). All ones: no
-        memory."""
+        """Walk functions and inlined calls from an offset to the end of the unit, or of the DIE (CHAIN).
+
+        Returns the last DIE that covers a vaddr, which is the innermost; NO_MEMORY if there is no memory.
+        Appends start and offset of each of these (CHAIN), or every function with its ranges (FUNCTIONS).
+        """
         last: u64 = 0
         level: u64 = 0
         span: cython.Py_ssize_t
@@ -333,13 +342,13 @@ class VariableReader:
                     return False
         return True
 
-    def at_address(self, unit, spec, at, place):
-        """Read a DIE's attributes from `at` on, to its end: whether its location is an address, and which one."""
+    def at_address(self, unit, spec, at, vaddr):
+        """Read the attributes of a DIE to its end. True if its location is an address, which is written to `vaddr`."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         end: u64 = unit[END]
         attribute: Attribute
-        found: cython.bint = False
+        is_address: cython.bint = False
         while next_attribute(file.abbrev.at, cython.address(spec), file.abbrev.size, cython.address(attribute)):
             if at[0] > end:
                 break
@@ -350,8 +359,8 @@ class VariableReader:
             if attribute.name == c.DW_AT_location and is_block(form):
                 size: u64 = block_size(data, at, end, form, file.big)
                 if at[0] <= end and size <= end - at[0]:
-                    found = place_of(file, unit, at[0], at[0] + size, place)
+                    is_address = address_in(file, unit, at[0], at[0] + size, vaddr)
                 skip(at, end, size)
             else:
                 skip_form(data, at, end, form, unit, file.big)
-        return found and at[0] <= end
+        return is_address and at[0] <= end

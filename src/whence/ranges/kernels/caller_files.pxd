@@ -1,15 +1,15 @@
 # The state of caller_files.py: per depth, the range that is open and its last piece.
 
-cdef class Pieces:
+cdef class FileSplitter:
     cdef Py_ssize_t _count
-    cdef Py_ssize_t _room  # pieces that the columns below have; what comes beyond is counted alone
-    cdef Py_ssize_t _ranges  # there is room for
+    cdef Py_ssize_t _capacity  # of the columns below; further pieces are only counted
+    cdef Py_ssize_t _ranges  # that fit into the columns by depth
     cdef Py_ssize_t _open
-    cdef unsigned long long* _u64s  # the one block of those below, by depth
+    cdef unsigned long long* _u64s  # the block of the columns below, by depth
     cdef unsigned long long* _until  # where the range ends
-    cdef unsigned long long* _position  # its bytes before this one are dealt out
-    cdef unsigned long long* _shown  # the file that its last piece shows
-    cdef unsigned long long* _begun  # where its last piece begins
+    cdef unsigned long long* _position  # bytes before this one are in a piece
+    cdef unsigned long long* _shown  # the file of its last piece
+    cdef unsigned long long* _piece_start  # start of its last piece
     cdef unsigned long long* _piece  # its last piece
     cdef unsigned int* _range  # the range
     cdef unsigned int* _pick  # columns of the pieces

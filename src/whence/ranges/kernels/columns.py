@@ -1,4 +1,4 @@
-"""Columns moved: rows picked, rows shifted, the lines of clipped ranges."""
+"""Operations on columns: gather rows, add to them, move the lines of clipped ranges."""
 
 import cython
 from cython.cimports.whence.kernels.checks import all_below, belong
@@ -9,6 +9,7 @@ from cython.cimports.whence.kernels.signals import handle_signals
 def gather_u64(
     pick: cython.const[cython.uint][::1], column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]
 ):
+    """Set out[i] to column[pick[i]]."""
     index: cython.Py_ssize_t
     belong(out.shape[0] >= pick.shape[0] and all_below(pick, pick.shape[0], column.shape[0]))
     with cython.nogil:
@@ -17,6 +18,7 @@ def gather_u64(
 
 
 def gather_u32(pick: cython.const[cython.uint][::1], column: cython.const[cython.uint][::1], out: cython.uint[::1]):
+    """Set out[i] to column[pick[i]]."""
     index: cython.Py_ssize_t
     belong(out.shape[0] >= pick.shape[0] and all_below(pick, pick.shape[0], column.shape[0]))
     with cython.nogil:
@@ -25,6 +27,7 @@ def gather_u32(pick: cython.const[cython.uint][::1], column: cython.const[cython
 
 
 def gather_u8(pick: cython.const[cython.uint][::1], column: cython.const[cython.uchar][::1], out: cython.uchar[::1]):
+    """Set out[i] to column[pick[i]]."""
     index: cython.Py_ssize_t
     belong(out.shape[0] >= pick.shape[0] and all_below(pick, pick.shape[0], column.shape[0]))
     with cython.nogil:
@@ -33,7 +36,7 @@ def gather_u8(pick: cython.const[cython.uint][::1], column: cython.const[cython.
 
 
 def none_later(pick):
-    """Whether each row's pick is the row itself or one before it."""
+    """Return True if no row picks a later one."""
     index: cython.Py_ssize_t
     for index in range(pick.shape[0]):
         if pick[index] > index:
@@ -42,7 +45,7 @@ def none_later(pick):
 
 
 def spread_u64(pick: cython.const[cython.uint][::1], column: cython.ulonglong[::1]):
-    """Gather in place: row `index` becomes what row pick[index] was, which is no later one."""
+    """Gather in place: set column[i] to the old column[pick[i]], where pick[i] <= i."""
     index: cython.Py_ssize_t
     belong(column.shape[0] >= pick.shape[0] and none_later(pick))
     with cython.nogil:
@@ -51,6 +54,7 @@ def spread_u64(pick: cython.const[cython.uint][::1], column: cython.ulonglong[::
 
 
 def spread_u32(pick: cython.const[cython.uint][::1], column: cython.uint[::1]):
+    """Gather in place: set column[i] to the old column[pick[i]], where pick[i] <= i."""
     index: cython.Py_ssize_t
     belong(column.shape[0] >= pick.shape[0] and none_later(pick))
     with cython.nogil:
@@ -59,6 +63,7 @@ def spread_u32(pick: cython.const[cython.uint][::1], column: cython.uint[::1]):
 
 
 def spread_u8(pick: cython.const[cython.uint][::1], column: cython.uchar[::1]):
+    """Gather in place: set column[i] to the old column[pick[i]], where pick[i] <= i."""
     index: cython.Py_ssize_t
     belong(column.shape[0] >= pick.shape[0] and none_later(pick))
     with cython.nogil:
@@ -67,7 +72,7 @@ def spread_u8(pick: cython.const[cython.uint][::1], column: cython.uchar[::1]):
 
 
 def complement(column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]):
-    """The numbers whose order is the other way round."""
+    """Write the complements of a column, whose order is reversed."""
     index: cython.Py_ssize_t
     belong(out.shape[0] >= column.shape[0])
     with cython.nogil:
@@ -76,7 +81,7 @@ def complement(column: cython.const[cython.ulonglong][::1], out: cython.ulonglon
 
 
 def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
-    """Add `base` to the column from `start` on."""
+    """Add `base` to the rows of a column from `start`."""
     index: cython.Py_ssize_t
     belong(start >= 0)
     with cython.nogil:
@@ -85,8 +90,10 @@ def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
 
 
 def locate(numbers: cython.uint[::1], start: cython.Py_ssize_t, locations, column: cython.uint[::1], discriminator):
-    """Make location numbers lines, from `start` on, and fill the columns and discriminators of the same rows. A number
-    that no location has is line 0."""
+    """Replace numbers of locations by lines, from row `start`, and set the rows' columns and discriminators.
+
+    Line 0 for a number past the last location.
+    """
     lines: cython.const[cython.uint][::1] = locations.line
     columns: cython.const[cython.uint][::1] = locations.column
     discriminators: cython.const[cython.uint][::1] = locations.discriminator
@@ -109,18 +116,18 @@ def locate(numbers: cython.uint[::1], start: cython.Py_ssize_t, locations, colum
             out[index] = discriminators[location]
 
 
-def clear_unless(kept: cython.const[cython.uchar][::1], column: cython.uint[::1]):
-    """Make the rows 0 that are not to be kept."""
+def clear_unless(flags: cython.const[cython.uchar][::1], column: cython.uint[::1]):
+    """Set the rows whose flag is 0 to 0."""
     index: cython.Py_ssize_t
-    belong(column.shape[0] >= kept.shape[0])
+    belong(column.shape[0] >= flags.shape[0])
     with cython.nogil:
-        for index in range(kept.shape[0]):
-            if not kept[index]:
+        for index in range(flags.shape[0]):
+            if not flags[index]:
                 column[index] = 0
 
 
 def first_above(offset, low, high, limit):
-    """The first of the rows [low, high), whose offsets ascend, that has an offset above the limit, or `high`."""
+    """Return the first of the rows [low, high) whose offset is above the limit, or `high`. Offsets ascend."""
     while low < high:
         middle: cython.ulonglong = (low + high) >> 1
         if offset[middle] <= limit:
@@ -131,12 +138,11 @@ def first_above(offset, low, high, limit):
 
 
 def move_lines(places, old_vaddrs, table):
-    """Let the clipped ranges of a table keep the line rows they still have; those that begin later get rows of their
-    own, to be put behind the table's. `places` says which of the `old_vaddrs` was a range's. The offsets of a range's
-    rows ascend.
+    """Remove the line rows that clipped ranges of a table lost; ranges that begin later get new rows.
 
-    Returns the columns of these rows: offset, number, column and discriminator (the last two are empty where the table
-    has none). MemoryError, when some ranges have moved.
+    `places` are the old rows of the ranges, by which `old_vaddrs` has their old vaddrs. The offsets of a range's rows
+    ascend. Returns the columns of the new rows, to be appended to the table: offset, number, column and discriminator
+    (the last two empty if the table has no columns). Raises MemoryError, after which the table is unusable.
     """
     pick: cython.const[cython.uint][::1] = places
     old_vaddr: cython.const[cython.ulonglong][::1] = old_vaddrs
@@ -158,7 +164,7 @@ def move_lines(places, old_vaddrs, table):
     position: cython.Py_ssize_t
     rows: cython.Py_ssize_t = min(offset.shape[0], number.shape[0], column.shape[0], discriminator.shape[0])
     row: cython.ulonglong
-    room: cython.bint = True
+    has_memory: cython.bint = True
     belong(
         min(vaddr.shape[0], length.shape[0], index.shape[0], count.shape[0]) >= pick.shape[0]
         and all_below(pick, pick.shape[0], old_vaddr.shape[0])
@@ -172,8 +178,8 @@ def move_lines(places, old_vaddrs, table):
             high: cython.ulonglong = low + count[position]
             if high > cython.cast(cython.ulonglong, rows):
                 high = low
-            limit: cython.ulonglong = shift + length[position]  # where the range ends, from the old vaddr on
-            # A range may have been cut into as many pieces as it has rows: none of them looks at all the rows.
+            limit: cython.ulonglong = shift + length[position]  # the end of the range, relative to the old vaddr
+            # A range may be cut into as many pieces as it has rows, so no piece reads all of the rows.
             if high > low and offset[high - 1] >= limit:
                 high = first_above(offset, low, high, limit - 1) if limit else low
             skip: cython.ulonglong = low
@@ -182,16 +188,16 @@ def move_lines(places, old_vaddrs, table):
             if shift and high > skip:
                 index[position] = cython.cast(cython.uint, rows + offsets.vector.count)
                 for row in range(skip, high):
-                    room = offsets.push_u32(
+                    has_memory = offsets.push_u32(
                         cython.cast(cython.uint, offset[row] - shift) if offset[row] > shift else 0
                     ) and numbers.push_u32(number[row])
-                    if room and with_columns:
-                        room = columns.push_u32(column[row]) and discriminators.push_u32(discriminator[row])
-                    if not room:
+                    if has_memory and with_columns:
+                        has_memory = columns.push_u32(column[row]) and discriminators.push_u32(discriminator[row])
+                    if not has_memory:
                         break
-                if not room:
+                if not has_memory:
                     break
             count[position] = cython.cast(cython.uint, high - skip)
-    if not room:
+    if not has_memory:
         raise MemoryError
     return offsets, numbers, columns, discriminators

@@ -1,20 +1,22 @@
-"""The ranges that hold any of the addresses that are asked for, and those of their line rows that do."""
+"""Select the ranges that contain given addresses, and those of their line rows that do."""
 
 import cython
 from cython.cimports.whence.kernels.checks import all_below, belong
 from cython.cimports.whence.kernels.signals import handle_signals
 
 
-def first_from(asked, count, vaddr, near):
-    """The first of the addresses that is at or above a vaddr, or their number. `near` is where it may be, as it was
-    found for another vaddr: steps from there on double."""
+def first_from(vaddrs, count, vaddr, near):
+    """Return the index of the first address that is not below a vaddr, or `count`.
+
+    `near` is the result for another vaddr; the search takes doubling steps from there.
+    """
     low: cython.Py_ssize_t = near
     step: cython.Py_ssize_t = 1
     high: cython.Py_ssize_t = count
-    if low > 0 and asked[low - 1] >= vaddr:
+    if low > 0 and vaddrs[low - 1] >= vaddr:
         low, high = 0, low - 1
     else:
-        while low < count and asked[low] < vaddr:
+        while low < count and vaddrs[low] < vaddr:
             near = low
             low += step
             step += step
@@ -26,7 +28,7 @@ def first_from(asked, count, vaddr, near):
             return low
     while low < high:
         middle: cython.Py_ssize_t = (low + high) >> 1
-        if asked[middle] < vaddr:
+        if vaddrs[middle] < vaddr:
             low = middle + 1
         else:
             high = middle
@@ -34,19 +36,19 @@ def first_from(asked, count, vaddr, near):
 
 
 def holding(table, vaddrs, out: cython.uint[::1]):
-    """Put the places of the ranges that hold any of the vaddrs into `out`; returns how many there are.
+    """Write the rows of the ranges that contain any of the vaddrs to `out`, and return how many there are.
 
-    The table is in tree order: each range is followed by those inlined in it, which lie in it. `vaddrs` ascend.
+    The table is in tree order: each range is followed by the ranges inlined in it. `vaddrs` ascend.
     """
     vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
     length: cython.const[cython.ulonglong][::1] = table.length
     depth: cython.const[cython.uint][::1] = table.depth
-    asked: cython.const[cython.ulonglong][::1] = vaddrs
-    count: cython.Py_ssize_t = asked.shape[0]
+    queries: cython.const[cython.ulonglong][::1] = vaddrs
+    count: cython.Py_ssize_t = queries.shape[0]
     index: cython.Py_ssize_t
-    kept: cython.Py_ssize_t = 0
-    at: cython.Py_ssize_t = 0
-    levels: cython.uint = 0  # the ranges around the next one that are kept: a deeper one lies in one that is not
+    selected: cython.Py_ssize_t = 0
+    query: cython.Py_ssize_t = 0
+    levels: cython.uint = 0  # selected ranges around the next one; a deeper range is inside an unselected range
     belong(min(length.shape[0], depth.shape[0], out.shape[0]) >= vaddr.shape[0])
     if count == 0:
         return 0
@@ -56,19 +58,19 @@ def holding(table, vaddrs, out: cython.uint[::1]):
             handle_signals(cython.address(work), 1)
             if depth[index] > levels:
                 continue
-            at = first_from(cython.address(asked[0]), count, vaddr[index], at)
+            query = first_from(cython.address(queries[0]), count, vaddr[index], query)
             levels = depth[index]
-            if at < count and asked[at] - vaddr[index] < length[index]:
-                out[kept] = cython.cast(cython.uint, index)
-                kept += 1
+            if query < count and queries[query] - vaddr[index] < length[index]:
+                out[selected] = cython.cast(cython.uint, index)
+                selected += 1
                 levels += 1
-    return kept
+    return selected
 
 
 def held_lines(places, table, vaddrs, out, write: cython.bint):
-    """The line rows that hold any of the vaddrs, of the ranges at these places of the table. Returns how many.
+    """Select the line rows that contain any of the vaddrs, of the given rows of a table; return how many there are.
 
-    With `write` they are put into `out`, which has a row for each place and that many line rows.
+    With `write`, they are written to `out`, which has the ranges of `places` and that many line rows.
     """
     place: cython.const[cython.uint][::1] = places
     vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
@@ -77,7 +79,7 @@ def held_lines(places, table, vaddrs, out, write: cython.bint):
     size: cython.const[cython.uint][::1] = table.line_count
     offset: cython.const[cython.uint][::1] = table.line_offset
     number: cython.const[cython.uint][::1] = table.line_number
-    asked: cython.const[cython.ulonglong][::1] = vaddrs
+    queries: cython.const[cython.ulonglong][::1] = vaddrs
     with_columns: cython.bint = table.columns is not None
     column: cython.const[cython.uint][::1] = table.columns.line_column if with_columns else table.line_number
     discriminator: cython.const[cython.uint][::1] = (
@@ -89,15 +91,15 @@ def held_lines(places, table, vaddrs, out, write: cython.bint):
     out_number: cython.uint[::1] = out.line_number
     out_column: cython.uint[::1] = out.columns.line_column if with_columns else out.line_number
     out_discriminator: cython.uint[::1] = out.columns.line_discriminator if with_columns else out.line_number
-    count: cython.Py_ssize_t = asked.shape[0]
+    count: cython.Py_ssize_t = queries.shape[0]
     rows: cython.Py_ssize_t = min(offset.shape[0], number.shape[0], column.shape[0], discriminator.shape[0])
-    room: cython.Py_ssize_t = (
+    capacity: cython.Py_ssize_t = (
         min(out_offset.shape[0], out_number.shape[0], out_column.shape[0], out_discriminator.shape[0]) if write else 0
     )
     index: cython.Py_ssize_t
-    found: cython.Py_ssize_t = 0
-    at: cython.Py_ssize_t = 0
-    following: cython.ulonglong  # where the next row begins, from the range's vaddr on
+    selected: cython.Py_ssize_t = 0
+    query: cython.Py_ssize_t = 0
+    following: cython.ulonglong  # the offset of the next row from the range's vaddr
     belong(
         min(length.shape[0], first.shape[0], size.shape[0]) >= vaddr.shape[0]
         and all_below(place, place.shape[0], vaddr.shape[0])
@@ -114,27 +116,27 @@ def held_lines(places, table, vaddrs, out, write: cython.bint):
             high: cython.Py_ssize_t = row + size[place[index]]
             if high > rows:
                 high = row
-            before: cython.Py_ssize_t = found
-            at = first_from(cython.address(asked[0]), count, start, at)
+            first_selected: cython.Py_ssize_t = selected
+            query = first_from(cython.address(queries[0]), count, start, query)
             while row < high:
                 following = offset[row + 1] if row + 1 < high else length[place[index]]
-                while at < count and asked[at] - start < offset[row]:
-                    at += 1
-                if at == count:
+                while query < count and queries[query] - start < offset[row]:
+                    query += 1
+                if query == count:
                     break
-                if asked[at] - start < following:
-                    if write and found < room:
-                        out_offset[found] = offset[row]
-                        out_number[found] = number[row]
+                if queries[query] - start < following:
+                    if write and selected < capacity:
+                        out_offset[selected] = offset[row]
+                        out_number[selected] = number[row]
                         if with_columns:
-                            out_column[found] = column[row]
-                            out_discriminator[found] = discriminator[row]
-                    found += 1
+                            out_column[selected] = column[row]
+                            out_discriminator[selected] = discriminator[row]
+                    selected += 1
                 row += 1
             if write:
-                if found > room:
-                    found = before
+                if selected > capacity:
+                    selected = first_selected
                     break
-                out_first[index] = cython.cast(cython.uint, before) if found > before else 0
-                out_size[index] = cython.cast(cython.uint, found - before)
-    return found
+                out_first[index] = cython.cast(cython.uint, first_selected) if selected > first_selected else 0
+                out_size[index] = cython.cast(cython.uint, selected - first_selected)
+    return selected

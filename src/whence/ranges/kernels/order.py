@@ -1,4 +1,4 @@
-"""The order of keys, for columns that Python holds; whence/kernels/sort.pxd has the sort."""
+"""Sort keys of columns; whence/kernels/sort.pxd has the sort."""
 
 import cython
 from cython.cimports.libc.string import memcpy
@@ -9,10 +9,10 @@ from cython.cimports.whence.kernels.sort import sort_indexes
 def order(
     keys: cython.const[cython.ulonglong][::1], first: cython.uint[::1], second: cython.uint[::1], fresh: cython.bint
 ) -> cython.int:
-    """Put the places of the keys into ascending order of key; says where the result is: 0 in `first`, 1 in `second`.
+    """Put indexes of keys into ascending order of key. Return 0 if the result is in `first`, 1 if it is in `second`.
 
-    Places with equal keys keep the order they have in `first`; `fresh` fills it with 0, 1, 2, ... before. A place in
-    `first` is below the number of keys. The two columns are not one, and have room for all keys.
+    Indexes with equal keys keep their order in `first`; with `fresh` it is set to 0, 1, 2, ... before. The two columns
+    are distinct and as long as the keys.
     """
     count: cython.Py_ssize_t = keys.shape[0]
     index: cython.Py_ssize_t
@@ -39,9 +39,11 @@ def order_groups(
     first: cython.uint[::1],
     second: cython.uint[::1],
 ):
-    """The places 0, 1, 2, ... in `first`, those of each group in ascending order of key: `ends` says where each group
-    ends. Equal keys keep their order. The two columns are not one, and have room for all keys; the last end is no
-    more."""
+    """Set `first` to the indexes 0, 1, 2, ..., those of each group in ascending order of key.
+
+    `ends` are the ends of the groups. Equal keys keep their order. The two columns are distinct and as long as the
+    keys.
+    """
     index: cython.Py_ssize_t
     group: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0

@@ -4,7 +4,7 @@ cdef class Sweep:
     cdef Py_ssize_t ranges
     cdef Py_ssize_t lines
     cdef Py_ssize_t _scopes  # of the last run
-    cdef Py_ssize_t _most_scopes  # there is room for
+    cdef Py_ssize_t _most_scopes  # reserved
     cdef Py_ssize_t _most_rows
     cdef Py_ssize_t _most_groups
     cdef Py_ssize_t _heap_size
@@ -29,15 +29,15 @@ cdef class Sweep:
     cdef unsigned int* _offset
     cdef unsigned int* _number
     cdef unsigned int* _next
-    cdef unsigned long long* _u64s  # the two blocks that hold all of them
+    cdef unsigned long long* _u64s  # the two blocks of all columns above
     cdef unsigned int* _u32s
 
-    cdef bint _make_room(self, Py_ssize_t scopes, Py_ssize_t rows, Py_ssize_t groups) noexcept nogil
+    cdef bint _reserve(self, Py_ssize_t scopes, Py_ssize_t rows, Py_ssize_t groups) noexcept nogil
     cdef void _plant(self, const unsigned int* depth, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void _begin(self, unsigned int scope, Py_ssize_t level, unsigned long long vaddr) noexcept nogil
     cdef void _close(self, Py_ssize_t keep, unsigned long long vaddr) noexcept nogil
     cdef void _enter(self, unsigned int owner, unsigned long long vaddr) noexcept nogil
     cdef void _own(self, unsigned long long vaddr, unsigned long long file, unsigned int line) noexcept nogil
-    cdef bint _joined(self, unsigned int one, unsigned int other) noexcept nogil
+    cdef bint _joined(self, unsigned int left, unsigned int right) noexcept nogil
 
 cdef bint are_of_groups(const unsigned int[::1] order, const unsigned int[::1] ends) noexcept nogil

@@ -1,14 +1,15 @@
-"""The sweep of overlay_lines: scopes and rows in, ranges out, in one pass from the lowest address to the highest.
+"""The sweep of overlay_lines: one pass over scopes and rows, from the lowest address to the highest.
 
-State, all of it in `Sweep`
-    heap      the scopes that are open here, the one that counts (the last in tree order) on top
+State of a `Sweep`:
+
+    heap      the scopes that are open here, with the winner (the last in tree order) on top
     stack     the ranges that are open here: a chain from depth 0 to the owner of the position
-    ranges    finished and open ranges, in the order they were opened: (vaddr, depth)
-    lines     line entries, linked by range: a parent's entries come before and after those of its children
+    ranges    finished and open ranges in the order in which they were opened: (vaddr, depth)
+    lines     line entries, linked by range: those of a parent are before and after those of its children
 
-Every stretch between two events (a scope begins, the top scope ends, a row begins) has one owner and one row. Work is
-bounded by the events: a stretch adds at most one line entry and one cut. Chains that are opened again and again, which
-only scopes that overlap without being nested can cause, have a budget; when it is spent, roots alone are opened.
+Every interval between two events (a scope begins, the top scope ends, a row begins) has one owner and one row. Each
+adds at most one line entry and one cut, so the work is proportional to the events. Chains that are opened again and
+again, which only overlapping scopes without nesting cause, have a budget; when it is spent, only roots are opened.
 """
 
 import cython
@@ -19,16 +20,16 @@ from cython.cimports.whence.kernels.heap import pop, push
 from cython.cimports.whence.kernels.signals import handle_signals
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
-GONE = cython.declare(cython.uint, 0xFFFFFFFE)  # the scope of a range that was joined to another
+GONE = cython.declare(cython.uint, 0xFFFFFFFE)  # the scope of a range that was joined to another one
 UNSET = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # a range's file before its first own row
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # no further event
-# Scopes and rows for which there is room at first: few batches have more, and so large a block has pages of its own.
+# Scopes and rows that are reserved at first; few batches have more, and large blocks have pages of their own.
 FEW = cython.declare(cython.Py_ssize_t, 1 << 15)
 FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte line field holds
 
 
 def are_of_groups(order, ends):
-    """Whether each place in the order is one of its own group's. The ends ascend to no more than its size."""
+    """Return True if each index in the order belongs to its own group. The ends ascend, at most to its size."""
     group: cython.Py_ssize_t
     index: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0
@@ -43,15 +44,17 @@ def are_of_groups(order, ends):
 @cython.final
 @cython.cclass
 class Sweep:
-    """One run after the other over one group of scopes and rows or many, each for itself. `run` sweeps and counts,
-    `fill` writes the ranges into columns of that many rows. What one run took holds what the next one does."""
+    """Sweeps one or many groups of scopes and rows. `run` sweeps and counts, `fill` writes the ranges into columns.
+
+    Memory is kept for the next run.
+    """
 
     def __dealloc__(self):
         free(self._u64s)
         free(self._u32s)
 
-    def _make_room(self, scopes, rows, groups):
-        """Room for the worst case; pages that are never written to cost nothing. False when there is no memory."""
+    def _reserve(self, scopes, rows, groups):
+        """Reserve the worst case; pages that are never written cost nothing. False if there is no memory."""
         if (
             self._u32s != cython.NULL
             and scopes <= self._most_scopes
@@ -98,7 +101,7 @@ class Sweep:
         return True
 
     def _plant(self, depth, first, last):
-        """Parents, levels and roots from the depths; a depth that skips a level is taken as the next one."""
+        """Set parents, levels and roots from depths; a depth that skips a level counts as the next one."""
         index: cython.Py_ssize_t
         level: cython.uint = 0
         for index in range(first, last):
@@ -113,7 +116,7 @@ class Sweep:
                 self._root[index] = self._root[self._parent[index]]
 
     def _begin(self, scope, level, vaddr):
-        """A range of the scope begins, and lies on the stack."""
+        """Begin a range of the scope and push it on the stack."""
         index: cython.Py_ssize_t = self.ranges
         self.ranges += 1
         self._vaddr[index] = vaddr
@@ -128,13 +131,13 @@ class Sweep:
         self._open = level + 1
 
     def _close(self, keep, vaddr):
-        """The ranges deeper than `keep` end."""
+        """End the ranges deeper than `keep`."""
         while self._open > keep:
             self._open -= 1
             self._end[self._stack_range[self._open]] = vaddr
 
     def _enter(self, owner, vaddr):
-        """Make the stack the owner's chain: keep what is common, close the rest, open what is missing."""
+        """Make the stack the owner's chain: keep the common part, close the rest, open the missing part."""
         level: cython.Py_ssize_t = self._level[owner]
         scope: cython.uint = owner
         self._close(level + 1, vaddr)
@@ -155,7 +158,7 @@ class Sweep:
             level += 1
 
     def _own(self, vaddr, file, line):
-        """The innermost open range has this file and line from here on: cut it where its file changes."""
+        """Give the innermost open range this file and line; cut it where its file changes."""
         level: cython.Py_ssize_t = self._open - 1
         index: cython.uint = self._stack_range[level]
         if self._file[index] == UNSET:
@@ -179,23 +182,26 @@ class Sweep:
         self._count[index] += 1
         self._line[index] = line
 
-    def run(self, scopes_found, order, rows_found, scope_ends, row_ends):
-        """Sweep Scopes and Rows; returns (ranges, line entries). `order` lists the scopes of each group by vaddr;
-        `scope_ends` and `row_ends` say where each group's scopes and rows end. MemoryError."""
-        vaddr: cython.const[cython.ulonglong][::1] = scopes_found.vaddr
-        end: cython.const[cython.ulonglong][::1] = scopes_found.end
-        depth: cython.const[cython.uint][::1] = scopes_found.depth
+    def run(self, all_scopes, order, all_rows, scope_ends, row_ends):
+        """Sweep Scopes and Rows; return the numbers of ranges and line entries. Raises MemoryError.
+
+        `order` has the scopes of each group by vaddr; `scope_ends` and `row_ends` are the ends of each group's scopes
+        and rows.
+        """
+        vaddr: cython.const[cython.ulonglong][::1] = all_scopes.vaddr
+        end: cython.const[cython.ulonglong][::1] = all_scopes.end
+        depth: cython.const[cython.uint][::1] = all_scopes.depth
         by_vaddr: cython.const[cython.uint][::1] = order
-        row_vaddr: cython.const[cython.ulonglong][::1] = rows_found.vaddr
-        row_file: cython.const[cython.uint][::1] = rows_found.file
-        row_line: cython.const[cython.uint][::1] = rows_found.line
-        files: cython.const[cython.ulonglong][::1] = rows_found.files
+        row_vaddr: cython.const[cython.ulonglong][::1] = all_rows.vaddr
+        row_file: cython.const[cython.uint][::1] = all_rows.file
+        row_line: cython.const[cython.uint][::1] = all_rows.line
+        files: cython.const[cython.ulonglong][::1] = all_rows.files
         ends_of_scopes: cython.const[cython.uint][::1] = scope_ends
         ends_of_rows: cython.const[cython.uint][::1] = row_ends
         group: cython.Py_ssize_t
         next_scope: cython.Py_ssize_t = 0
         next_row: cython.Py_ssize_t = 0
-        known: cython.Py_ssize_t = files.shape[0]
+        file_count: cython.Py_ssize_t = files.shape[0]
         belong(
             max(vaddr.shape[0], row_vaddr.shape[0], ends_of_scopes.shape[0]) <= UINT_MAX
             and min(end.shape[0], depth.shape[0], by_vaddr.shape[0]) >= vaddr.shape[0]
@@ -206,7 +212,7 @@ class Sweep:
             and are_of_groups(by_vaddr, ends_of_scopes)
         )
         self.ranges = self.lines = self._scopes = 0
-        if not self._make_room(vaddr.shape[0], row_vaddr.shape[0], ends_of_scopes.shape[0]):
+        if not self._reserve(vaddr.shape[0], row_vaddr.shape[0], ends_of_scopes.shape[0]):
             raise MemoryError
         self._scopes = vaddr.shape[0]
         work: cython.Py_ssize_t = 0
@@ -219,7 +225,7 @@ class Sweep:
                 self._heap_size = self._open = 0
                 file: cython.ulonglong = 0
                 line: cython.uint = 0
-                described: cython.bint = False  # a row with a file holds here
+                described: cython.bint = False  # a row with a file applies here
                 position: cython.ulonglong = NEVER
                 if next_scope < scopes:
                     self._plant(cython.address(depth[0]), next_scope, scopes)
@@ -228,7 +234,7 @@ class Sweep:
                     position = row_vaddr[next_row]
                 while True:
                     while next_row < rows and row_vaddr[next_row] <= position:
-                        described = row_file[next_row] < known
+                        described = row_file[next_row] < file_count
                         file = files[row_file[next_row]] if described else 0
                         line = row_line[next_row] if described else 0
                         next_row += 1
@@ -263,18 +269,18 @@ class Sweep:
                         self._own(position, file, line)
                     position = following
                 self._close(0, position)
-                next_scope = scopes  # what begins where the address space ends has no bytes
+                next_scope = scopes  # scopes and rows at the end of the address space have no bytes
                 next_row = rows
         return self.ranges, self.lines
 
     def join(self, scopes):
-        """Make one of neighbours that are the same inlined call, of one file; returns the (ranges, lines) left."""
+        """Join neighbors that are the same inlined call, of one file; return the numbers of ranges and lines left."""
         function: cython.const[cython.ulonglong][::1] = scopes.function
         call_file: cython.const[cython.ulonglong][::1] = scopes.call_file
         call_line: cython.const[cython.uint][::1] = scopes.call_line
         index: cython.Py_ssize_t
         left: cython.Py_ssize_t = self.ranges
-        known: cython.uint = 0  # levels whose last range lies in the range that lies around this one
+        open_levels: cython.uint = 0  # levels whose last range is inside the range around this one
         belong(min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes)
         work: cython.Py_ssize_t = 0
         with cython.nogil:
@@ -284,58 +290,58 @@ class Sweep:
                     left -= 1
                     continue
                 level: cython.uint = self._depth[index]
-                if level and level < known:
-                    one: cython.uint = self._scope[self._path[level]]
-                    other: cython.uint = self._scope[index]
+                if level and level < open_levels:
+                    earlier: cython.uint = self._scope[self._path[level]]
+                    later: cython.uint = self._scope[index]
                     if (
-                        function[one] == function[other] and call_file[one] == call_file[other]
-                        and call_line[one] == call_line[other]
+                        function[earlier] == function[later] and call_file[earlier] == call_file[later]
+                        and call_line[earlier] == call_line[later]
                         and self._joined(self._path[level], cython.cast(cython.uint, index))
                     ):  # fmt: skip
                         left -= 1
                         continue
                 self._path[level] = cython.cast(cython.uint, index)
-                known = level + 1
+                open_levels = level + 1
         return left, self.lines
 
-    def _joined(self, one, other):
-        """Let the first range take the second's bytes and lines, where one range can say what both say."""
-        shift: cython.ulonglong = self._vaddr[other] - self._vaddr[one]
-        described: cython.bint = self._file[one] != UNSET and self._file[other] != UNSET
-        entry: cython.uint = self._first[other]
+    def _joined(self, left, right):
+        """Append the second range's bytes and lines to the first, if one range can express both."""
+        shift: cython.ulonglong = self._vaddr[right] - self._vaddr[left]
+        described: cython.bint = self._file[left] != UNSET and self._file[right] != UNSET
+        entry: cython.uint = self._first[right]
         step: cython.uint
-        if self._end[one] != self._vaddr[other] or (described and self._file[one] != self._file[other]):
+        if self._end[left] != self._vaddr[right] or (described and self._file[left] != self._file[right]):
             return False
-        if described and self._line[one] and (self._count[other] == 0 or self._offset[entry]):
-            return False  # the second may begin with bytes of line 0, which no entry says
-        if self._count[other]:
-            if shift + self._offset[self._last[other]] > FAR:
+        if described and self._line[left] and (self._count[right] == 0 or self._offset[entry]):
+            return False  # the second may begin with bytes of line 0, which no entry records
+        if self._count[right]:
+            if shift + self._offset[self._last[right]] > FAR:
                 return False
-            for step in range(self._count[other]):
+            for step in range(self._count[right]):
                 self._offset[entry] += cython.cast(cython.uint, shift)
-                if step + 1 < self._count[other]:
+                if step + 1 < self._count[right]:
                     entry = self._next[entry]
-            entry = self._first[other]
-            if self._count[one] and self._number[entry] == self._line[one]:
-                self._count[other] -= 1
+            entry = self._first[right]
+            if self._count[left] and self._number[entry] == self._line[left]:
+                self._count[right] -= 1
                 self.lines -= 1
-                entry = self._next[entry] if self._count[other] else entry
-        if self._count[other]:
-            if self._count[one] == 0:
-                self._first[one] = entry
+                entry = self._next[entry] if self._count[right] else entry
+        if self._count[right]:
+            if self._count[left] == 0:
+                self._first[left] = entry
             else:
-                self._next[self._last[one]] = entry
-            self._last[one] = self._last[other]
-            self._count[one] += self._count[other]
-        if self._file[other] != UNSET:
-            self._file[one] = self._file[other]
-            self._line[one] = self._line[other]
-        self._end[one] = self._end[other]
-        self._scope[other] = GONE
+                self._next[self._last[left]] = entry
+            self._last[left] = self._last[right]
+            self._count[left] += self._count[right]
+        if self._file[right] != UNSET:
+            self._file[left] = self._file[right]
+            self._line[left] = self._line[right]
+        self._end[left] = self._end[right]
+        self._scope[right] = GONE
         return True
 
     def fill(self, scopes, out, base: cython.Py_ssize_t, line_base: cython.Py_ssize_t):
-        """Write the ranges from row `base` on and the line entries from row `line_base` on."""
+        """Write the ranges from row `base` and the line entries from row `line_base`."""
         function: cython.const[cython.ulonglong][::1] = scopes.function
         call_file: cython.const[cython.ulonglong][::1] = scopes.call_file
         call_line: cython.const[cython.uint][::1] = scopes.call_line
