@@ -42,16 +42,18 @@ COMPILED = "whence.kernels.compiled"  # the shared object
 # One build for CPython 3.11 and every later one; free-threaded ones have no limited API before 3.15 (PEP 803).
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED_API = [] if FREE_THREADED else [("Py_LIMITED_API", "0x030b0000")]
+HEADER = str(Path("src", "whence", "kernels", "limited_api.h"))  # keeps Cython from importing a big module
 CHECKED = bool(os.environ.get("WHENCE_CHECKED"))  # bounds-checked kernels, for the fuzzers (make checked)
 SANITIZED = bool(os.environ.get("WHENCE_SANITIZED"))  # kernels under AddressSanitizer (make sanitized)
 
 # What setuptools asks the compiler for first comes from Python's own build; these come after it and win.
 SANITIZER = ["-fsanitize=address"] if SANITIZED else []
 if sys.platform == "win32":  # Microsoft's compiler
-    COMPILE_ARGS = ["/O2"]
+    COMPILE_ARGS = ["/O2", *(["/FI", str(Path(HEADER).absolute())] if LIMITED_API else [])]
 else:
     COMPILE_ARGS = ["-O1", "-g1"] if CHECKED or SANITIZED else ["-O3", "-g0"]
     COMPILE_ARGS += [*SANITIZER, "-Wno-unused-function", "-fno-strict-aliasing"]
+    COMPILE_ARGS += ["-include", HEADER] if LIMITED_API else []
 
 
 def extension(name: str, sources: list[str]) -> Extension:
@@ -62,7 +64,7 @@ def extension(name: str, sources: list[str]) -> Extension:
         py_limited_api=not FREE_THREADED,
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=SANITIZER,
-        depends=["setup.py"],
+        depends=["setup.py", HEADER],
     )
 
 
@@ -103,7 +105,7 @@ class BuildKernels(build_ext):
             jobs = [
                 pool.submit(compile_all, [source], output_dir=output_dir, macros=[*macros, started[source]], **settings)
                 for source, made in zip(sources, objects)
-                if self.force or newer_group([source, "setup.py"], made)
+                if self.force or newer_group([source, "setup.py", HEADER], made)
             ]
             for job in jobs:
                 job.result()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import io
 import os
-import re
 import stat
 import sys
 
@@ -26,7 +25,11 @@ if TYPE_CHECKING:
 MESSAGE_LENGTH = 1000  # characters of a message on stderr: arguments of any length are repeated in them
 # Everything of C0 and C1 but tab and newline, as characters and as bytes that are not UTF-8; line and paragraph
 # separators; marks and overrides of the direction of writing.
-ACTIVE = "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udc9f]"
+ACTIVE = (
+    (0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0x61C, 0x61C), (0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069),
+    (0xDC80, 0xDC9F),
+)  # fmt: skip
+ESCAPES = {code: escaped(chr(code)) for first, last in ACTIVE for code in range(first, last + 1)}
 
 
 def prepare() -> None:
@@ -55,7 +58,7 @@ class _Guard:
 
     def __call__(self, text: str) -> int:
         if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
-            self.write(re.sub(ACTIVE, lambda found: escaped(found[0]), text))
+            self.write(text.translate(ESCAPES))
             return len(text)
         return self.write(text)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from array import array
 from itertools import accumulate, chain, count, pairwise, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from whence._base.model import SOURCES, Frame, Frames, Source
 from whence._base.records import Record, field
 from whence.kernels.rows import taken
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -19,7 +19,6 @@ import os
 from _thread import allocate_lock
 
 from whence._base.model import SOURCES
-from whence._base.reasons import Reason
 from whence.lidia.kernels.queries import Queries, ReadableNames
 from whence.lidia.kernels.render import FrameWriter
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, STRINGS, too_many_names
@@ -123,5 +122,7 @@ def render_many(
 
 def _json_writer() -> FrameWriter:
     """Return a writer with the names of sources, and the reasons of unknown and of invalid addresses."""
+    from whence._base.reasons import Reason  # only JSON has reasons
+
     reasons = (f'"{reason.word}"'.encode() for reason in (Reason.NOT_IN_ARCHIVE, Reason.NOT_AN_ADDRESS))
     return FrameWriter(tuple(source.encode() for source in SOURCES), *reasons)

@@ -1,6 +1,7 @@
 """An open archive: lookups, iteration, metadata.
 
-Opening reads the header, the first bytes of the strings and the footer, so its cost does not depend on the size.
+Opening reads the header, the first bytes of the strings and the footer, so its cost does not depend on the size. What
+lookups do not need is imported on demand, so that one address is answered fast.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import sys
 from _operator import index as integer
 from array import array
 from contextlib import contextmanager
-from traceback import clear_frames
 
 from whence._base.budget import Budget
 from whence._base.closing import Closing
@@ -21,9 +21,7 @@ from whence._base.files import open_regular
 from whence._base.mapped import MappedFile
 from whence._base.model import SOURCES, Frame
 from whence._base.source import Source
-from whence.lidia import verify
 from whence.lidia.compressed import codec_of, decompress
-from whence.lidia.kernels.inspect import StoredRows, count_strings
 from whence.lidia.kernels.queries import (
     CALL_FILE,
     FILE,
@@ -51,7 +49,6 @@ from whence.lidia.layout import (
     ExtraSection,
 )
 from whence.lidia.results import FrameTable, LineTableEntry, Range, SourceColumns
-from whence.lidia.unwind import read_unwind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +58,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from whence._base.model import Frames
+    from whence.lidia.kernels.inspect import StoredRows
     from whence.lidia.layout import ArchiveSection
     from whence.lidia.unwind import UnwindTables
     from whence.lidia.verify import ArchiveInfo
@@ -239,6 +237,8 @@ class Table(Closing):
     def _rows(self) -> StoredRows:
         self._still_open()
         if self._stored is None:
+            from whence.lidia.kernels.inspect import StoredRows
+
             self._stored = StoredRows(self._data, self._sections)
         return self._stored
 
@@ -287,6 +287,8 @@ class Table(Closing):
 
         Raises LidiaError if they are damaged.
         """
+        from whence.lidia.unwind import read_unwind
+
         data = self._extra.view(UNWIND)
         return read_unwind(data) if len(data) else None
 
@@ -331,6 +333,8 @@ class Table(Closing):
 
     def info(self) -> ArchiveInfo:
         """Return counts and sizes in bytes. Reads the complete archive."""
+        from whence.lidia import verify
+
         self._still_open()
         with self._reading():
             return verify.info(self._data, self._sections, self.header, self._extra, self.path)
@@ -339,19 +343,25 @@ class Table(Closing):
 
     def verify(self) -> list[str]:
         """Return every problem, a sentence each: checksums, order, names and lines outside their sections."""
+        from whence.lidia import verify
+
         self._still_open()
         with self._reading():
             return verify.problems(self._data, self._sections, self.header, self._extra)
 
     def notes(self) -> list[str]:
         """Return remarks that are not errors, a sentence each: ranges without a length, as the Go package writes."""
+        from whence.lidia import verify
+
         self._still_open()
         return verify.notes(self._data, self._sections)
 
     def _check(self, section: ArchiveSection) -> None:
+        from whence.lidia.verify import check_crc
+
         self._still_open()
         with self._reading():
-            verify.check_crc(self._data, section)
+            check_crc(self._data, section)
 
     def check_crc(self) -> None:
         """Verify all four checksums, reading the complete archive. Raises ChecksumError for the first that is wrong."""
@@ -466,6 +476,8 @@ def open(
         mapped.check()
         if isinstance(error, WhenceError):
             error.in_file(os.fspath(path))
+        from traceback import clear_frames  # its import takes milliseconds
+
         clear_frames(error.__traceback__)  # they have views of the mapping
         raise
 
@@ -489,6 +501,8 @@ def _encoding(strings: memoryview) -> str:
         return "length"
     if len(strings) < 4:
         return "nul"
+    from whence.lidia.kernels.inspect import count_strings
+
     return "length" if count_strings(strings)[1] == len(strings) else "nul"
 
 
