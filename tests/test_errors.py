@@ -14,7 +14,16 @@ import whence
 from tests.forge.elf import forge
 from whence import gotrace, lidia, profiles
 from whence._base import errors
-from whence._base.errors import FormatError, LidiaError, Mismatch, TraceError, Unsupported, WhenceError, WrongUse
+from whence._base.errors import (
+    DwarfError,
+    FormatError,
+    LidiaError,
+    Mismatch,
+    TraceError,
+    Unsupported,
+    WhenceError,
+    WrongUse,
+)
 from whence._base.window import Window
 from whence.gotrace.faults import TextError
 from whence.gotrace.survey import info
@@ -117,10 +126,12 @@ def test_a_fifo_and_a_device_are_named_as_such(tmp_path: Path) -> None:
     assert str(errors.not_regular(FormatError, stat.S_IFSOCK)) == "a socket, not a regular file"
 
 
-def test_an_error_says_what_was_found_before_the_rule_it_breaks() -> None:
-    assert str(LidiaError("header", 4, "the version is 1", 3)) == "lidia header+0x4: the version is 3, expected 1"
-    assert str(LidiaError("STRT", None, "rows are in order")) == "lidia STRT: rows are in order"
-    assert str(LidiaError("header", 0, "r", 1, fault="an odd one", path="a.lidia")) == "a.lidia: an odd one"
+def test_an_error_says_where_the_fault_is() -> None:
+    fault = "the version is 3, expected 1"
+    assert str(LidiaError("header", 4, fault)) == "lidia header+0x4: the version is 3, expected 1"
+    assert str(LidiaError("STRT", None, "row 3 is out of order")) == "lidia STRT: row 3 is out of order"
+    assert str(LidiaError("", None, "the file is empty", path="a.lidia")) == "a.lidia: the file is empty"
+    assert str(DwarfError(".debug_line", 0x1C, fault)) == ".debug_line+0x1c: the version is 3, expected 1"
 
 
 def test_an_error_raised_late_names_the_file_too(tmp_path: Path) -> None:
@@ -139,12 +150,12 @@ def test_an_error_raised_late_names_the_file_too(tmp_path: Path) -> None:
 
 
 def every_error() -> list[WhenceError]:
-    with_all = LidiaError("header", 4, "r", memoryview(b"ab" * 99), fault="f", code="c", path="p").with_hint("do this")
+    with_all = LidiaError("header", 4, "f", rule="r", found=memoryview(b"ab" * 99), code="c", path="p").with_hint("do")
     with_all.add_note("in unit 3")
     return [
         with_all,
         errors.cut_off(TraceError, "wire", 3, 8, 1),
-        errors.ChecksumError("lidia strings", 0, "r", "0x1"),
+        errors.ChecksumError("strings", 0, "f", found="0x1"),
         TextError(7, 2, 1, "a problem").in_file("t.txt"),
         Unsupported("events").in_file("x").with_hint("h"),
         Mismatch("two"),
@@ -163,7 +174,7 @@ def test_an_error_keeps_every_field_when_it_is_pickled_or_copied(error: WhenceEr
 
 def test_of_a_found_view_only_the_first_bytes_are_kept() -> None:
     big = bytearray(1 << 20)
-    error = FormatError("part", 0, "rule", memoryview(big))
+    error = FormatError("part", 0, "fault", found=memoryview(big))
     assert error.found == bytes(errors.FOUND_BYTES)
     big.extend(b"!")  # nothing holds a view of it
 

@@ -60,7 +60,7 @@ class Process:
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
         if address in self.broken:
-            raise DwarfError(".eh_frame", 0, "a rule", "nonsense")
+            raise DwarfError(".eh_frame", 0, "nonsense")
         return next(((one, 0) for one in self.fdes if one.start <= address < one.end), None)
 
     def words(self, at: int, *values: int) -> None:

@@ -1,4 +1,4 @@
-"""The cache of files by build-id: whole entries, made once, bounded, safe between processes; nobody else's files."""
+"""The cache of files by build-id: complete entries, created once, bounded, safe between processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def writes(data: bytes) -> Callable[[BinaryIO], object]:
     return lambda file: file.write(data)
 
 
-def test_an_entry_is_made_once_and_found_again(tmp_path: Path) -> None:
+def test_an_entry_is_created_once(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     assert cache.get("abcd.lidia") is None
     path = cache.put("abcd.lidia", writes(archive("abcd")))
@@ -40,7 +40,7 @@ def test_an_entry_is_made_once_and_found_again(tmp_path: Path) -> None:
     assert path.read_bytes() == archive("abcd")
 
 
-def test_what_could_not_be_made_leaves_nothing(tmp_path: Path) -> None:
+def test_an_error_while_an_entry_is_written_leaves_no_entry(tmp_path: Path) -> None:
     def half(file: BinaryIO) -> None:
         file.write(b"half")
         raise OSError(errno.ENOSPC, "disk full")
@@ -50,7 +50,7 @@ def test_what_could_not_be_made_leaves_nothing(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [".lock", MARKER]
 
 
-def test_the_least_recently_used_entries_go_when_the_limit_is_passed(tmp_path: Path) -> None:
+def test_the_least_recently_used_entries_are_removed_above_the_limit(tmp_path: Path) -> None:
     cache = Cache(tmp_path, limit_bytes=2 * len(elf("aa11")) + 50)
     for age, build_id in enumerate(("aa11", "bb22", "cc33")):
         path = cache.put(f"{build_id}.debuginfo", writes(elf(build_id)))
@@ -72,7 +72,7 @@ def test_an_entry_in_use_by_another_process_stays_readable_unchanged(tmp_path: P
     assert path.stat().st_atime > 1000
 
 
-def test_an_entry_larger_than_the_limit_is_still_given(tmp_path: Path) -> None:
+def test_an_entry_larger_than_the_limit_is_returned(tmp_path: Path) -> None:
     assert Cache(tmp_path, limit_bytes=1).put("abcd.debuginfo", writes(elf("abcd"))).exists()
 
 
@@ -109,7 +109,7 @@ def _make(root: str, made: str) -> None:
     assert Cache(root).put("abcd.lidia", slowly).read_bytes() == archive("abcd")
 
 
-def test_processes_that_want_the_same_entry_make_it_once(tmp_path: Path) -> None:
+def test_processes_create_the_same_entry_once(tmp_path: Path) -> None:
     made = tmp_path / "made"
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_make, args=(str(tmp_path / "root"), str(made))) for _ in range(3)]
@@ -121,7 +121,7 @@ def test_processes_that_want_the_same_entry_make_it_once(tmp_path: Path) -> None
     assert made.read_text() == "x"
 
 
-# what lies there is believed only when it is what its name says
+# entries are verified
 
 BROKEN = {
     "empty": ("abcd.lidia", b""),
@@ -141,9 +141,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("key", "data"), BROKEN.values(), ids=BROKEN)
-def test_an_entry_that_is_not_what_its_name_says_is_dropped_and_made_again(
-    tmp_path: Path, key: str, data: bytes
-) -> None:
+def test_an_invalid_entry_is_removed_and_created_again(tmp_path: Path, key: str, data: bytes) -> None:
     cache = Cache(tmp_path)
     whole = archive("abcd") if key.endswith("lidia") else elf("abcd")
     path = cache.put("abcd.lidia", writes(archive("abcd"))).with_name(key)
@@ -168,11 +166,11 @@ def test_an_entry_that_is_a_link_or_a_pipe_is_removed_and_not_followed(tmp_path:
     assert outside.read_bytes() == archive("abce")
 
 
-# what is not whence's own is not touched
+# files and folders of others are not changed
 
 
-def someones(root: Path) -> dict[Path, bytes]:
-    """A folder of a person, with names like those of a cache."""
+def personal_files(root: Path) -> dict[Path, bytes]:
+    """Fill a folder with personal files, some of them named like files of a cache, and return its contents."""
     for name in ("ab/abcd.lidia", "ab/notes.txt", "src/main.py", "README", "ab/.lock"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(archive("abcd") if name.endswith("lidia") else b"mine")
@@ -183,40 +181,42 @@ def contents(root: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_folder_that_holds_files_and_no_marker_is_not_used_and_that_is_said_once(tmp_path: Path) -> None:
+def test_a_folder_with_files_but_no_marker_is_not_used_and_reported_once(tmp_path: Path) -> None:
     root = tmp_path / "project"
-    before = someones(root)
+    before = personal_files(root)
     root.chmod(0o700)
     said: list[str] = []
     cache = Cache(root, limit_bytes=0, notify=said.append)
     assert cache.get("abcd.lidia") is None
-    with pytest.raises(OSError, match="holds files"):
+    with pytest.raises(OSError, match="has files but no"):
         cache.put("abcd.lidia", writes(archive("abcd")))
     assert cache.trim() == 0
     assert contents(root) == before
     assert len(said) == 1
-    assert "is not used: it holds files, and no whence-cache" in said[0]
+    assert "is not used: the folder has files but no whence-cache, so whence did not create it" in said[0]
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o755, 0o750, 0o1777])
-def test_a_cache_that_others_may_use_is_not_used(tmp_path: Path, mode: int) -> None:
+def test_a_cache_that_others_may_access_is_not_used(tmp_path: Path, mode: int) -> None:
     said: list[str] = []
     cache = Cache(tmp_path / "cache", notify=said.append)
     cache.put("abcd.lidia", writes(archive("abcd")))
     cache.root.chmod(mode)
     assert cache.get("abcd.lidia") is None
-    assert said == [f"the cache {cache.root} is not used: others may use it too: its mode is {mode:o}, not 700"]
+    assert said == [
+        f"the cache {cache.root} is not used: its mode is {mode:o}, expected 700 so that no other user has access"
+    ]
     cache.root.chmod(0o700)
     cache.path("abcd.lidia").parent.chmod(mode)
     assert Cache(tmp_path / "cache").get("abcd.lidia") is None
 
 
-def test_a_new_cache_is_for_its_user_alone_and_an_empty_folder_becomes_so(tmp_path: Path) -> None:
+def test_a_new_or_empty_cache_folder_gets_mode_700(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir(0o755)
     for root in (empty, tmp_path / "new" / "cache"):
         path = Cache(root).put("abcd.lidia", writes(archive("abcd")))
-        assert [one.stat().st_mode & 0o777 for one in (root, path.parent)] == [0o700, 0o700]
+        assert [folder.stat().st_mode & 0o777 for folder in (root, path.parent)] == [0o700, 0o700]
         assert (root / MARKER).is_file()
 
 
@@ -224,7 +224,7 @@ def test_an_empty_folder_that_others_may_write_to_is_not_used(tmp_path: Path) ->
     root = tmp_path / "open"
     root.mkdir()
     root.chmod(0o777)
-    with pytest.raises(OSError, match="others may use it too"):
+    with pytest.raises(OSError, match="its mode is 777, expected 700"):
         Cache(root).put("abcd.lidia", writes(archive("abcd")))
     assert not list(root.iterdir())
 
@@ -237,11 +237,11 @@ def test_a_marker_that_is_a_link_is_ignored(tmp_path: Path) -> None:
     assert Cache(cache.root).get("abcd.lidia") is None
 
 
-def test_making_room_follows_no_link_and_removes_only_names_of_its_own(tmp_path: Path) -> None:
+def test_trimming_follows_no_links_and_removes_only_entries(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache", limit_bytes=0)
     cache.put("abcd.lidia", writes(archive("abcd")))
     outside = tmp_path / "outside"
-    before = someones(outside)
+    before = personal_files(outside)
     (cache.root / "xy").symlink_to(outside / "ab", target_is_directory=True)
     theirs = [
         cache.root / "ab" / "notes.txt", cache.root / "ab" / "abcd.lidia.bak", cache.root / "ab" / "cdef.lidia",
@@ -265,14 +265,14 @@ def test_a_linked_folder_of_entries_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "cd" / "cdef.lidia").write_bytes(archive("cdef"))
     (cache.root / "cd").symlink_to(tmp_path / "cd", target_is_directory=True)
     assert cache.get("cdef.lidia") is None
-    with pytest.raises(OSError, match="no folder"):
+    with pytest.raises(OSError, match="not a folder"):
         cache.put("cdef.lidia", writes(archive("cdef")))
     (cache.root / SERVERS).symlink_to(tmp_path)
-    with pytest.raises(OSError, match="no folder"):
+    with pytest.raises(OSError, match="not a folder"):
         cache.folder(SERVERS)
 
 
-def test_a_lock_that_is_a_link_does_not_make_or_change_what_it_leads_to(tmp_path: Path) -> None:
+def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     cache.put("abcd.lidia", writes(archive("abcd")))
     lock = cache.root / "ab" / ".lock"
@@ -289,7 +289,7 @@ def test_a_cache_of_another_user_is_not_used(tmp_path: Path) -> None:
     os.chown(cache.root, 65534, 65534)
     said: list[str] = []
     assert Cache(cache.root, notify=said.append).get("abcd.lidia") is None
-    assert "it belongs to another user" in said[0]
+    assert "the folder belongs to another user" in said[0]
     os.chown(cache.root, 0, 0)
     os.chown(cache.path("abcd.lidia"), 65534, 65534)
     assert Cache(cache.root).get("abcd.lidia") is None

@@ -180,7 +180,7 @@ def test_the_command_does_not_use_a_project_folder_as_a_cache(tmp_path: Path) ->
     command = [sys.executable, "-m", "whence", "profile", *words, "--cache-size", "0"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0
-    assert done.stderr.count(f"whence: the cache {tmp_path / 'project'} is not used: it holds files") == 1
+    assert done.stderr.count(f"whence: the cache {tmp_path / 'project'} is not used: the folder has files") == 1
     assert {path: path.read_bytes() for path in (tmp_path / "project").rglob("*") if path.is_file()} == files
 
 

@@ -92,7 +92,7 @@ class FormatError(WhenceError):
     Args:
         part: the section (".debug_info") or structure ("header"); "" for the file as a whole.
         offset: byte offset in that part; None for the part as a whole.
-        problem: the fault in plain words, with the offending value and the limit.
+        fault: what is wrong in plain words, with the offending value and the limit.
         rule: the rule of the format that is broken, if that adds to the fault.
         found: the offending value, if that adds to the fault; at most its first 64 bytes are kept.
         code: a code other than the class's.
@@ -105,24 +105,18 @@ class FormatError(WhenceError):
         self,
         part: str,
         offset: int | None,
-        problem: str = "",
-        *old: object,
-        fault: str = "",
+        fault: str,
+        *,
         rule: str = "",
         found: object = None,
         code: str = "",
         path: str = "",
     ) -> None:
-        if old:
-            found, rule = old[0], problem
-            problem = problem and worded(problem, found)
-        if fault:
-            rule = rule or problem
         if isinstance(found, (bytes, bytearray, memoryview)):
             found = bytes(found[:FOUND_BYTES])
-        super().__init__(part, offset, problem)
-        self.part, self.offset, self.rule, self.found, self.fault = part, offset, rule, found, fault
-        self.problem = problem
+        super().__init__(part, offset, fault)
+        self.part, self.offset, self.fault = part, offset, fault
+        self.rule, self.found = rule, found
         self.path = path
         if code:
             self.code = code
@@ -135,9 +129,7 @@ class FormatError(WhenceError):
 
     @property
     def message(self) -> str:
-        if self.fault:
-            return self.fault
-        return f"{self.place(self.part, self.offset)}: {self.problem}" if self.part else self.problem
+        return f"{self.place(self.part, self.offset)}: {self.fault}" if self.part else self.fault
 
 
 class ObjectError(FormatError):
@@ -256,21 +248,6 @@ def cut_off(error: type[Kind], part: str, offset: int | None, needed: int, left:
     """Return the error for a structure that ends past its part, or past the end of the file."""
     fault = f"cut off: {needed} bytes are needed, {left} {'is' if left == 1 else 'are'} left"
     return error(part, offset, fault, code=CUT_OFF)
-
-
-# first words of a rule's value, which a message replaces by the offending value
-VALUES = (*'0123456789"', "a ", "an ", "empty", "not 0", "not a ", "not an ", "one ", "the ", "zero")
-
-
-def worded(rule: str, found: object = None) -> str:
-    """Return the message of an error in the old form: the value, and the rule that it breaks."""
-    if found is None:
-        return f"breaks the rule that {rule}"
-    for verb in (" is ", " are "):
-        subject, _, value = rule.partition(verb)
-        if value.startswith(VALUES) and not any(mark in subject for mark in ":;,("):
-            return f"{subject}{verb}{shown(found)}, expected {value}"
-    return f"found {shown(found)} (rule: {rule})"
 
 
 def without_file(error: Exception) -> str:

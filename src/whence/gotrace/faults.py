@@ -34,7 +34,7 @@ class TextError(TraceError):
 
     @property
     def message(self) -> str:
-        return f"trace text, line {self.line}, column {self.column}: {self.problem}"
+        return f"trace text, line {self.line}, column {self.column}: {self.fault}"
 
 
 def wire_fault(fault: int, offset: int, version: Version, kind: int = 0) -> TraceError:

@@ -1,4 +1,4 @@
-"""The CRC-32 of a file, as debug links have it, in a time that grows with the bytes that the file stores."""
+"""The CRC-32 of a file, as in debug links, in time proportional to the bytes that the file stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POLYNOMIAL = 0xEDB88320
 
 
 def stored_crc32(descriptor: int, size: int) -> int:
-    """The CRC-32 of `size` bytes of a file. What the file does not store (its holes) is computed, not read."""
+    """Return the CRC-32 of the first `size` bytes of a file. Holes are computed, not read."""
     crc = offset = 0
     while offset < size:
         start, end = _stored(descriptor, offset, size)
@@ -25,20 +25,22 @@ def stored_crc32(descriptor: int, size: int) -> int:
 
 
 def _stored(descriptor: int, offset: int, size: int) -> tuple[int, int]:
-    """Where the first bytes at or behind `at` that a file stores start and end; (size, size) when there are none."""
+    """Return the start and end of the first stored bytes at or after `offset`; (size, size) if there are none."""
     if not hasattr(os, "SEEK_DATA"):
         return offset, size
     try:
         start = os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
-        return (size, size) if error.errno == errno.ENXIO else (offset, size)  # or a file system that doesn't know
+        return (
+            (size, size) if error.errno == errno.ENXIO else (offset, size)
+        )  # or the file system does not report holes
     return min(start, size), min(os.lseek(descriptor, start, os.SEEK_HOLE), size)
 
 
 def crc32_of_zeros(crc: int, count: int) -> int:
-    """The CRC-32 `crc` of some bytes, continued over `count` bytes of zero, in a time that grows with log(count).
+    """Return the CRC-32 of bytes whose CRC-32 is `crc`, followed by `count` zero bytes. Takes log(count) steps.
 
-    A zero byte multiplies the register by x^8 modulo the polynomial; squaring makes x^16, x^32 and so on. The lowest
+    A zero byte multiplies the register by x^8 modulo the polynomial; squaring gives x^16, x^32 and so on. The lowest
     bit is the highest power.
 
     >>> import zlib
@@ -54,10 +56,10 @@ def crc32_of_zeros(crc: int, count: int) -> int:
     return register ^ 0xFFFFFFFF
 
 
-def _crc32_product(one: int, other: int) -> int:
+def _crc32_product(left: int, right: int) -> int:
     product = 0
     for bit in range(31, -1, -1):
-        if other >> bit & 1:
-            product ^= one
-        one = one >> 1 ^ (POLYNOMIAL if one & 1 else 0)
+        if right >> bit & 1:
+            product ^= left
+        left = left >> 1 ^ (POLYNOMIAL if left & 1 else 0)
     return product

@@ -1,7 +1,7 @@
-"""HTTP requests that end: a Deadline shuts the connections of a request down, whatever the server sends meanwhile.
+"""HTTP requests with a deadline, which shuts down the connections of a request.
 
-The timeouts of sockets count from byte to byte. A server that sends a byte a second, one `100 Continue` after another
-or trailers without end never meets them.
+Socket timeouts apply to each read. A server that sends a byte a second, endless `100 Continue` responses or endless
+trailers never exceeds them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _current = threading.local()
 
 
 class Deadline:
-    """A context manager: connections that this thread uses in it are shut down when its seconds are over."""
+    """A context manager that shuts down the connections which its thread uses in the block after `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self.expired = False
@@ -34,14 +34,14 @@ class Deadline:
         return timer
 
     def extend(self, seconds: float) -> None:
-        """Let it be so many seconds from now on."""
+        """Restart the deadline with this number of seconds."""
         self._timer.cancel()
         self._timer = self._timer_of(seconds)
         self._timer.start()
 
     def watch(self, line: socket.socket) -> None:
-        """Shut this connection down as well."""
-        copy = socket.socket(fileno=socket.dup(line.fileno()))  # TLS takes the descriptor of the original away
+        """Add a connection to shut down."""
+        copy = socket.socket(fileno=socket.dup(line.fileno()))  # TLS detaches the original's descriptor
         with self._lock:
             self._lines.append(copy)
             expired = self.expired
@@ -84,14 +84,14 @@ class _Plain(HTTPConnection):
         return line
 
     def request(self, *words: Any, **options: Any) -> None:
-        _watch(self.sock)  # of an earlier request
+        _watch(self.sock)  # reused from an earlier request
         super().request(*words, **options)
 
 
 class _Secure(HTTPSConnection):
     def _new_conn(self) -> socket.socket:
         line = super()._new_conn()
-        _watch(line)  # before TLS is spoken
+        _watch(line)  # before the TLS handshake
         return line
 
     def request(self, *words: Any, **options: Any) -> None:
@@ -108,7 +108,7 @@ class _SecurePool(HTTPSConnectionPool):
 
 
 def pool(connect: float, silence: float) -> urllib3.PoolManager:
-    """Connections with these seconds to connect, and without a byte."""
+    """Return a pool of connections with timeouts, in seconds, to connect and between two reads."""
     manager = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=connect, read=silence))
     manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _SecurePool}
     return manager

@@ -1,9 +1,9 @@
-"""Build-ids as profiles write them, and the one form in which they are compared.
+"""Build-ids as profiles write them, and the form in which they are compared.
 
     hex digits                 the GNU build-id, in either case
     text of four parts         Go's own id (as `go tool buildid` prints it)
-    166 hex digits, or so      the same text in hex: Parca's agent writes Go's id like that
-    anything else              compared as it is, and no part of any path
+    about 166 hex digits       that text in hex, as Parca's agent writes Go's id
+    anything else              compared unchanged, and never part of a path
 
 >>> comparable("AB12CD34"), comparable("612f622f632f64")
 ('ab12cd34', 'a/b/c/d')
@@ -14,18 +14,18 @@
 from __future__ import annotations
 
 DIGITS = frozenset("0123456789abcdef")
-KEY_DIGITS = range(4, 129)  # of what caches, debug folders and debuginfod servers name files by
+KEY_DIGITS = range(4, 129)  # in file names of caches, debug folders and debuginfod servers
 GO_PARTS = 4
-BREAKPAD_DIGITS = 32  # of a build-id that went through a debug id: it has the first 16 bytes
+BREAKPAD_DIGITS = 32  # of a build-id made from a debug id, which has the first 16 bytes
 
 
 def is_hex(text: str) -> bool:
-    """Whether a text is of lowercase hex digits, one or more."""
+    """Return True if a text consists of lowercase hex digits, at least one."""
     return bool(text) and DIGITS.issuperset(text)
 
 
 def comparable(build_id: str) -> str:
-    """The form of a build-id that equals another's where both are of one file."""
+    """Return the form of a build-id that is equal for all spellings of the id."""
     lower = build_id.lower()
     if not is_hex(lower):
         return build_id
@@ -37,7 +37,7 @@ def comparable(build_id: str) -> str:
 
 
 def is_same(given: str, own: str) -> bool:
-    """Whether a build-id as it was given is that of a file: all of it, or the 16 bytes that Breakpad keeps.
+    """Return True if a given build-id is that of a file: all of it, or the 16 bytes that Breakpad keeps.
 
     >>> is_same("AB12", "ab12"), is_same("12" * 16, "12" * 20), is_same("12" * 15, "12" * 20)
     (True, True, False)
@@ -47,6 +47,6 @@ def is_same(given: str, own: str) -> bool:
 
 
 def key(build_id: str) -> str:
-    """The build-id as part of a file's name: hex digits; "" for one that names no file."""
-    found = comparable(build_id)
-    return found if is_hex(found) and len(found) in KEY_DIGITS else ""
+    """Return a build-id as part of a file name, in hex digits; "" if it cannot be part of one."""
+    name = comparable(build_id)
+    return name if is_hex(name) and len(name) in KEY_DIGITS else ""

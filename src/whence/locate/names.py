@@ -1,10 +1,10 @@
-"""File names that stand for the same file: a mapped path and the name of a binary, a debug file or an archive of it.
+"""Comparing a mapped path with the names of binaries, debug files and archives.
 
     /usr/bin/app              app, app.debug, app.lidia
     [kernel.kallsyms]_text    vmlinux, vmlinux-6.1.0.debug
-    [xfs], .../xfs.ko.xz      xfs.ko; to the kernel a dash is an underscore
+    [xfs], .../xfs.ko.xz      xfs.ko; the kernel writes a dash as an underscore
 
-Names decide only where a build-id is missing.
+Names are compared only if there is no build-id.
 
 >>> same_name("/mine/app.debug", "/usr/bin/app"), same_name("xfs.ko", "[xfs]"), same_name("app", "/usr/bin/apple")
 (True, True, False)
@@ -15,27 +15,25 @@ from __future__ import annotations
 import os
 import re
 
-# patterns are compiled when a path is first compared: most searches go by build-id
+# Compiled on first use: most searches are by build-id
 IMAGE = r"\[(?:guest\.)?kernel(?:\.\w+)*\](?P<symbol>_\w+)?|(?:.*/)?vmlinu[xz][^/]*"
 MODULE = r"\[(?:guest\.kernel\.)?(?P<short>[\w-]+)\]|(?:.*/)?(?P<file>[^/]+?)\.ko(?:\.debug)?(?:\.(?:xz|zst|gz))?"
-
-
-PACKED = (".tar", ".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")  # endings of what `perf archive` makes
+PACKED = (".tar", ".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")  # endings of `perf archive` packages
 
 
 def is_image(path: str) -> bool:
-    """Whether a mapped path is the kernel itself."""
+    """Return True if a mapped path is that of the kernel image."""
     return bool(re.fullmatch(IMAGE, path))
 
 
 def module_of(path: str) -> str:
-    """The name of a kernel module as the kernel has it; "" for what is none."""
-    found = re.fullmatch(MODULE, path)
-    return (found["short"] or found["file"]).replace("-", "_") if found else ""
+    """Return the name of a kernel module as the kernel writes it; "" if the path is not a module."""
+    match = re.fullmatch(MODULE, path)
+    return (match["short"] or match["file"]).replace("-", "_") if match else ""
 
 
 def same_name(file: str, mapped: str) -> bool:
-    """Whether the name of a file is what the file of a mapped path is called."""
+    """Return True if a file may be that of a mapped path, by its name."""
     name = os.path.basename(file).removesuffix(".lidia").removesuffix(".debug")
     if is_image(mapped) and name.startswith("vmlinux"):
         return True

@@ -1,10 +1,10 @@
-"""What `perf archive` packs: the files of a recording that perf's cache had, by build-id, in a .tar (bzip2 as a rule).
+"""Packages made by `perf archive`: the files of a recording from perf's cache, in a .tar that is usually compressed.
 
     usr/bin/app/BUILD-ID/elf            also debug, vdso, kallsyms; [kernel.kallsyms]/BUILD-ID/kallsyms
     .build-id/ab/cdef...                links to the folders above
 
-Nothing is written under a name that the package gives: what lies in the folder of a build-id is put where debug folders
-have it. All together may unpack to TIMES its bytes and ALLOWANCE more.
+File names in the package are not used: the files of a build-id are written where debug folders have them. A package may
+unpack to at most TIMES its size plus ALLOWANCE.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ COPIED = 1 << 20  # bytes at a time
 
 
 class PerfArchiveError(FormatError):
-    """A package of `perf archive` that breaks a rule of tar or of its compression."""
+    """A damaged package of `perf archive`, or one without files."""
 
     format = "perf archive"
 
 
 def unpack(path: str, folder: str) -> int:
-    """Put the files of a package into a folder, as `.build-id/ab/cdef.../elf`; returns how many there were. OSError,
-    PerfArchiveError."""
+    """Unpack the files of a package into a folder, as `.build-id/ab/cdef.../elf`; return their number.
+
+    Raises OSError and PerfArchiveError.
+    """
     count = 0
     with naming(path), open_input(path, PerfArchiveError) as file:
         stored = os.fstat(file.fileno()).st_size
@@ -41,25 +43,25 @@ def unpack(path: str, folder: str) -> int:
         try:
             with tarfile.open(fileobj=file, mode="r|*") as tar:
                 for member in tar:
-                    tar.members.clear()  # type: ignore[attr-defined]  # it keeps every head it saw
+                    tar.members.clear()  # type: ignore[attr-defined]  # it caches every header
                     budget.charge(tarfile.BLOCKSIZE + member.size)
-                    found = NAME.fullmatch(member.name)
-                    if found is not None and member.isreg() and not member.issparse():
-                        count += _put(tar, member, folder, found["id"], found["file"] or "elf")
+                    name = NAME.fullmatch(member.name)
+                    if name is not None and member.isreg() and not member.issparse():
+                        count += _extract(tar, member, folder, name["id"], name["file"] or "elf")
         except BROKEN as error:
-            raise PerfArchiveError("file", None, "it is whole", fault=f"a damaged package: {plain(error)}") from error
+            raise PerfArchiveError("", None, f"the package is damaged: {plain(error)}") from error
         if not count:
-            raise PerfArchiveError("file", None, "it has a file by build-id", "none")
+            raise PerfArchiveError("", None, "the package has no files named by build-id")
     return count
 
 
-def _put(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: str, build_id: str, name: str) -> bool:
-    place = os.path.join(folder, ".build-id", build_id[:2], build_id[2:])
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: str, build_id: str, name: str) -> bool:
+    target = os.path.join(folder, ".build-id", build_id[:2], build_id[2:])
     content = tar.extractfile(member)
     if content is None:
         return False
-    os.makedirs(place, exist_ok=True)
-    with open(os.path.join(place, name), "wb") as out:
+    os.makedirs(target, exist_ok=True)
+    with open(os.path.join(target, name), "wb") as out:
         while data := content.read(COPIED):
             out.write(data)
     return True

@@ -22,12 +22,12 @@ class AltLink(Record, frozen=True):
 
 
 def read_debug_link(content: memoryview, order: ByteOrder) -> DebugLink:
-    window = Window(content, "section .gnu_debuglink", order, ElfError)
+    window = Window(content, ".gnu_debuglink", order, ElfError)
     name = window.cstring(0)
     return DebugLink(name.decode("utf-8", "surrogateescape"), window.u32((len(name) + 4) & ~3))
 
 
 def read_alt_link(content: memoryview, order: ByteOrder) -> AltLink:
-    window = Window(content, "section .gnu_debugaltlink", order, ElfError)
+    window = Window(content, ".gnu_debugaltlink", order, ElfError)
     name = window.cstring(0)
     return AltLink(name.decode("utf-8", "surrogateescape"), bytes(content[len(name) + 1 :][:64]).hex())

@@ -56,7 +56,7 @@ class Section(Record, ObjectSection, frozen=True):
     @property
     def part(self) -> str:
         """The section's name in errors."""
-        return f"section {self.name}" if self.name else f"section {self.index}"
+        return self.name or f"section {self.index}"
 
 
 def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
