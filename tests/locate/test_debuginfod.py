@@ -226,7 +226,7 @@ def test_a_file_whose_length_was_announced_too_short_is_not_taken_for_whole(cach
     with serving(short) as server:
         client = Client(cache, server.url)
         assert client.fetch(ID) is None
-    assert "not the whole file" in client.said[-1]
+    assert "the file is cut off" in client.said[-1]
     assert cache.get(f"{ID}.debuginfo") is None
     with serving(short, behave.whole(FILE)) as server:
         assert Client(cache, server.url).fetch(ID) is not None
