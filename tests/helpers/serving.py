@@ -64,7 +64,7 @@ def running(
     """The same; yields what is known of it."""
     pytest.importorskip(by, reason=f"{by} is not installed")
     port = free_port()
-    words = [sys.executable, "-m", "whence", "serve", str(store), "--port", str(port), "--by", by, *options]
+    words = [sys.executable, "-m", "whence", "serve", str(store), "--port", str(port), "--by", by, "--create", *options]
     words += [] if "--keep" in options else ["--keep", f"{store}.cache"]
     log = Path(f"{store}.{port}.log")
     with (

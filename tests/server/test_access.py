@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.serving import HOSTS, TestClient, needs, running
-from tests.helpers.stores import Files
+from tests.helpers.stores import Files, free_port
+from whence._base.errors import WrongUse
 from whence.server.access import make_token
 from whence.server.app import make_app
+from whence.server.run import claimed_port
 from whence.server.settings import ServerSettings
 
 
@@ -67,9 +69,45 @@ def whence(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_reachable_server_needs_tokens_or_open_read(tmp_path: Path) -> None:
-    done = whence("serve", str(tmp_path / "store"), "--host", "0.0.0.0", "--port", "1")
+    done = whence("serve", str(tmp_path), "--host", "0.0.0.0", "--port", "8125")
     assert done.returncode == 2
     assert "--token-file" in done.stderr
+    assert "http://" not in done.stderr
+
+
+@pytest.mark.parametrize("by", HOSTS)
+def test_a_second_server_on_a_port_is_refused(tmp_path: Path, by: str) -> None:
+    with running(tmp_path / "first", by=by) as server:
+        port = server.url.rpartition(":")[2]
+        (tmp_path / "second").mkdir()
+        done = whence("serve", str(tmp_path / "second"), "--port", port, "--by", by)
+    assert done.returncode == 2
+    assert f"port {port} is taken by another process" in done.stderr
+    assert "http://" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the abstract socket namespace")
+def test_a_second_server_is_refused_before_the_first_listens() -> None:
+    port = free_port()
+    with claimed_port("127.0.0.1", port), pytest.raises(WrongUse, match="taken"), claimed_port("127.0.0.1", port):
+        pass
+    with claimed_port("127.0.0.1", port):
+        pass
+
+
+def test_a_store_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    missing, file = tmp_path / "nosuch", tmp_path / "file"
+    file.write_text("")
+    for words in (["serve"], ["store", "ls"], ["store", "wanted"], ["store", "verify"]):
+        done = whence(*words, str(missing))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"the store {missing} does not exist" in done.stderr
+        assert f"{file} is not a folder" in whence(*words, str(file)).stderr
+    assert not missing.exists()
+    added = whence("store", "add", str(missing), sys.executable)
+    assert f"whence: new store {missing}\n" in added.stderr
+    assert missing.is_dir()
+    assert "new store" not in whence("store", "ls", str(missing)).stderr
 
 
 def test_a_token_is_made_with_its_line(tmp_path: Path) -> None:
@@ -85,9 +123,9 @@ def test_a_token_is_made_with_its_line(tmp_path: Path) -> None:
 def test_a_token_file_with_a_wrong_line_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "tokens"
     file.write_text(text)
-    done = whence("serve", str(tmp_path / "store"), "--token-file", str(file), "--port", "1")
+    done = whence("serve", str(tmp_path), "--token-file", str(file), "--port", "1")
     assert done.returncode == 2, done.stderr
-    assert "token" in done.stderr
+    assert f"{file}" in done.stderr
 
 
 @pytest.mark.parametrize("by", HOSTS)
@@ -109,5 +147,5 @@ def test_a_server_speaks_tls(place: Path, tmp_path: Path, by: str) -> None:
 
 
 def test_a_certificate_without_its_key_is_wrong_use(tmp_path: Path) -> None:
-    done = whence("serve", str(tmp_path / "store"), "--tls-cert", "cert.pem", "--port", "1")
+    done = whence("serve", str(tmp_path), "--tls-cert", "cert.pem", "--port", "1")
     assert (done.returncode, "must be given together" in done.stderr) == (2, True)

@@ -55,11 +55,14 @@ def test_the_page_of_an_empty_store_shows_the_command_that_adds_files(tmp_path: 
     place = tmp_path / "my store"
     with TestClient(make_app(ServerSettings(store=str(place)))) as client:
         text = client.get("/").text
-        assert f"The store is empty. Add files: <code>whence store add &#x27;{place}&#x27; FILES</code>" in text
+        assert "The store is empty. Add files" in text
+        assert f'<pre tabindex="0">whence store add &#x27;{place}&#x27; FILES\n' in text
+        assert "\ncurl -T FILE http://testserver/upload/\nexport DEBUGINFOD_URLS=http://testserver/</pre>" in text
         assert "No missing build-ids." in text
         server = client.app.server  # type: ignore[attr-defined]
         server.store.add(files.stripped)
         server.store.missed("ab" * 20, "debuginfod")
+        server.listing.forget()
         text = client.get("/").text
         assert "The store is empty" not in text
         assert "Requested but missing, most requested first." in text
@@ -84,6 +87,26 @@ def test_a_binary_is_found_by_the_package_it_came_from(kind: str, files: Files, 
         while f"/binary/{files.build_id}" not in client.get("/", params={"q": "Tools-Debug_1"}).text:
             assert time.monotonic() < ends
         assert f"/binary/{files.build_id}" not in client.get("/", params={"q": "tools-debug_2"}).text
+
+
+def test_browsers_get_refusals_as_pages_and_programs_as_json(client: TestClient) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
+    missing = "ab" * 20
+    for path in ("/nosuch", f"/binary/{missing}", f"/buildid/{missing}/debuginfo", f"/buildid/{missing}/section/.text"):
+        page = client.get(path, headers=browser)
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
+        assert "<h1>Not found</h1>" in page.text
+        assert 'href="/"' in page.text
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        plain = client.get(path)
+        assert (plain.status_code, plain.headers["content-type"]) == (404, "application/json")
+    assert client.get("/binary/zz", headers=browser).status_code == 400
+    assert client.post("/symbolize", content=b"\n" * 2_000_000, headers=browser).json()["error"]
+
+
+def test_functions_with_source_lines_are_listed_first(client: TestClient, files: Files) -> None:
+    text = client.get(f"/binary/{files.build_id}").text
+    assert text.index(">sum</a>") < text.index("_init</a>")
 
 
 def test_text_of_clients_is_escaped(files: Files, tmp_path: Path) -> None:

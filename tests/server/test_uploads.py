@@ -12,8 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.helpers.programs import compiled
 from tests.helpers.serving import HOSTS, TestClient, started
 from tests.helpers.stores import Files
+from whence.objects.elf import ElfFile
 from whence.server.app import make_app
 from whence.server.settings import RequestLimits, ServerSettings
 from whence.store import Store
@@ -64,6 +66,35 @@ def test_another_id_another_kind_or_no_elf_is_422(client: TestClient, files: Fil
     assert client.put("/buildid/zz/debuginfo", content=whole).status_code == 400
     assert client.get(f"{path}/debuginfo").status_code == 404
     assert not list((empty / "buildid").glob("*")) if (empty / "buildid").exists() else True
+
+
+def test_an_upload_without_a_name_is_called_by_what_the_file_has_inside(
+    client: TestClient, files: Files, tmp_path: Path
+) -> None:
+    client.put("/upload", content=files.debug.read_bytes())
+    assert name_of(client, files.build_id) == ("program.c", "upload: program.c")
+    library = compiled("-shared", "-fPIC", "-Wl,--build-id,-soname,libsum.so.1")
+    client.put("/upload", content=library.read_bytes())
+    with ElfFile.open(library) as elf:
+        assert name_of(client, elf.build_id)[0] == "libsum.so.1"
+    client.put("/upload/sum.elf", content=files.whole.read_bytes())
+    assert name_of(client, files.build_id) == ("sum.elf", "upload: sum.elf")
+
+
+def name_of(client: TestClient, build_id: str) -> tuple[str, str]:
+    described = client.app.server.store.find(build_id)  # type: ignore[attr-defined]
+    return described.name, described.files["debuginfo"].origin
+
+
+def test_a_refusal_names_the_file_and_says_what_to_do(client: TestClient, files: Files, tmp_path: Path) -> None:
+    nameless = compiled("-Wl,--build-id=none").read_bytes()
+    told = client.put("/upload", params={"name": "sum"}, content=nameless).json()["error"]
+    assert told == "sum: the file has no build-id: link it with -Wl,--build-id"
+    told = client.put("/upload", content=nameless).json()["error"]
+    assert told.startswith("the upload: the file has no build-id")
+    told = client.put("/upload/notes.txt", content=b"no ELF").json()["error"]
+    assert told.startswith("notes.txt: ")
+    assert told.endswith(": upload a complete ELF file: a program, a library or a debug file")
 
 
 def test_more_bytes_than_allowed_are_413_announced_or_not(files: Files, empty: Path) -> None:

@@ -418,6 +418,7 @@ complete -c whence -n '_shtab_whence_using store export' -l tenant -x -d 'tenant
 complete -c whence -n '_shtab_whence_using store export' -l json -d 'a JSON object per file'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a serve -d 'serve a store over HTTP: debuginfod, symbolication, uploads'
 complete -c whence -n '_shtab_whence_using serve' -s h -l help -d 'show this help message and exit'
+complete -c whence -n '_shtab_whence_using serve' -l create -d 'allow a STORE folder that does not exist yet'
 complete -c whence -n '_shtab_whence_using serve' -l host -x -d 'address to listen on (127.0.0.1)'
 complete -c whence -n '_shtab_whence_using serve' -l port -x -d 'port to listen on (8002)'
 complete -c whence -n '_shtab_whence_using serve' -l by -xka "granian uvicorn" -d 'HTTP server (default: the installed one)'

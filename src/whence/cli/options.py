@@ -12,6 +12,7 @@ import sys
 from contextlib import contextmanager
 
 from whence._base.errors import WrongUse
+from whence._base.words import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,6 +128,26 @@ def store_place(word: str) -> str:
     return os.path.join(user, "whence", "store")
 
 
+def existing_store(word: str, *, create: bool = False) -> str:
+    """Return the location of a store. Raises WrongUse if it is a folder that does not exist.
+
+    With `create` a missing folder is only reported: it is created with the first file. The user's own store may be
+    missing.
+    """
+    place = store_place(word)
+    folder = place.removeprefix("file://")
+    if word == FROM_ENVIRONMENT or "://" in folder or os.path.isdir(folder):
+        return place
+    if os.path.lexists(folder):
+        raise WrongUse(f"{plain(folder)} is not a folder, a store is one")
+    if not create:
+        raise WrongUse(f"the store {plain(folder)} does not exist").with_hint(
+            "create it with whence store add STORE FILE... or whence serve --create STORE"
+        )
+    notify(f"whence: new store {plain(folder)}")
+    return place
+
+
 def notify(line: str) -> None:
     print(line, file=sys.stderr)
 
@@ -212,7 +233,7 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
             notify(f"whence: {line}")
 
         stores = [
-            Store(store_place(word)).source(who, cache=store_cache, say=complain)
+            Store(existing_store(word)).source(who, cache=store_cache, say=complain)
             for word in dict.fromkeys(options.store)
         ]
     with Locator(

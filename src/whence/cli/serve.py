@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from whence._base.errors import WrongUse
 from whence._base.words import plain
 from whence.cli.main import ANSWERED
-from whence.cli.options import cache_root, gibibytes, store_place
+from whence.cli.options import cache_root, existing_store, gibibytes
 
 if TYPE_CHECKING:
     from whence.cli.parser import Parser
@@ -25,6 +25,7 @@ def configure(parser: Parser) -> None:
         metavar="STORE",
         help="a folder, s3://, gs:// or az:// (default: your own)",
     )
+    parser.add_argument("--create", action="store_true", help="allow a STORE folder that does not exist yet")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"port to listen on ({PORT})")
     parser.add_argument(
@@ -96,7 +97,7 @@ def run(options: Namespace) -> int:
         raise WrongUse("--tls-cert and --tls-key must be given together")
     local = is_loopback(options.host)
     settings = ServerSettings(
-        store=store_place(options.store),
+        store=existing_store(options.store, create=options.create),
         cache=cache_root(options),
         cache_bytes=int(options.keep_size * (1 << 30)),
         upstreams=tuple(options.upstream),
@@ -106,8 +107,13 @@ def run(options: Namespace) -> int:
         open_read=options.open_read or (local and not options.token_file),
         uploads=not options.no_uploads and (local or bool(options.token_file)),
     )
-    scheme = "https" if options.tls_cert else "http"
-    print(f"whence serve: {plain(settings.store)} at {scheme}://{options.host}:{options.port}/", file=sys.stderr)
+
+    def announce(url: str) -> None:
+        print(f"whence serve: {plain(settings.store)} at {url}", file=sys.stderr)
+
     tls = (options.tls_cert, options.tls_key) if options.tls_cert else None
-    serve(settings, host=options.host, port=options.port, by=options.by, tls=tls, workers=options.workers)
+    serve(
+        settings, host=options.host, port=options.port, by=options.by, tls=tls, workers=options.workers,
+        announce=announce,
+    )  # fmt: skip
     return ANSWERED

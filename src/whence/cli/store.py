@@ -14,7 +14,7 @@ from whence._base.errors import WrongUse
 from whence._base.streams import complain
 from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
-from whence.cli.options import FROM_ENVIRONMENT, add_json_option, gibibytes, store_place
+from whence.cli.options import FROM_ENVIRONMENT, add_json_option, existing_store, gibibytes
 from whence.store.names import is_id
 
 if TYPE_CHECKING:
@@ -121,11 +121,9 @@ def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
 
     words = list(options.words)
     named = len(words) > takes and (takes or not is_id(words[0].lower()))
-    place = words.pop(0) if named else OWN
-    return Store(
-        store_place(FROM_ENVIRONMENT if place == OWN else place),
-        compress=getattr(options, "compress", False),
-    ), words
+    word = words.pop(0) if named else OWN
+    place = existing_store(FROM_ENVIRONMENT if word == OWN else word, create=options.action == "add")
+    return Store(place, compress=getattr(options, "compress", False)), words
 
 
 def only_store(options: Namespace) -> Store:

@@ -29,7 +29,7 @@ from whence.server.bodies import Refusal
 from whence.server.debuginfod import DebuginfodEndpoints
 from whence.server.metrics import CONTENT_TYPE, METRICS
 from whence.server.naming import NamingEndpoints
-from whence.server.page import PageEndpoints
+from whence.server.page import PageEndpoints, refusal_response
 from whence.server.quick import QuickAnswers
 from whence.server.settings import ServerSettings
 from whence.server.stalls import cut_stalled_everywhere
@@ -78,6 +78,7 @@ def routes_of(server: Server, debuginfod: DebuginfodEndpoints) -> list[Route]:
         Route("/binary/{build_id}", page.binary, name="read"),
         Route("/static/{name}", page.static, name="read"),
         Route("/upload", uploads.put_any, name="upload", methods=["PUT"]),
+        Route("/upload/{name}", uploads.put_any, name="upload", methods=["PUT"]),
         Route("/healthz", health.healthz, name="read"),
         Route("/readyz", health.readyz, name="read"),
         Route("/metrics", health.metrics, name="read"),
@@ -143,7 +144,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
 async def refuse(request: Request, error: Exception) -> Response:
     """Return the response to a refused request."""
     assert isinstance(error, Refusal)
-    return error.response()
+    return refusal_response(error, request.method, request.headers.get("accept", ""))
 
 
 async def refuse_http(request: Request, error: Exception) -> Response:
@@ -151,7 +152,7 @@ async def refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     reasons = {404: "unknown path", 405: f"the path does not support {request.method}"}
     reason = reasons.get(error.status_code, error.detail)
-    return Refusal(error.status_code, reason, headers=dict(error.headers or {})).response()
+    return await refuse(request, Refusal(error.status_code, reason, headers=dict(error.headers or {})))
 
 
 async def fail(request: Request, error: Exception) -> Response:
@@ -233,7 +234,7 @@ class Middleware:
             return
         refusal = self._refusal(scope, headers, granted)
         if refusal is not None:
-            await refusal.response()(scope, receive, send)
+            await refusal_response(refusal, scope["method"], headers.get("accept", ""))(scope, receive, send)
             return
         await self.app(scope, receive, send)
 

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from whence.server.state import Server
 
 ARROW = "application/vnd.apache.arrow.stream"
-JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/json", "text/plain", "")
+JSON_LINES = (
+    "application/x-ndjson", "application/jsonl", "application/json", "text/plain", "",
+    "application/x-www-form-urlencoded",  # what curl --data-binary sends
+)  # fmt: skip
 PROTOBUF = "application/x-protobuf"
 HOP_BY_HOP = {
     "connection", "content-encoding", "content-length", "host", "keep-alive", "proxy-authenticate", "te", "trailer",

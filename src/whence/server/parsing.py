@@ -56,7 +56,7 @@ ENVIRONMENT = ("PATH", "PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_")  # prefixes o
 ALT = "alt"
 DEBUG_PATH, ALT_PATH = "/debug", "/alt"  # names of open files without a path
 SCAN, ARCHIVE, CHECK, PROFILE = "scan", "archive", "check", "profile"
-LONGEST_NOTE = 1000
+LONGEST_NOTE, LONGEST_NAME = 1000, 200
 MAX_CANDIDATES = 16  # files of a build-id that may name a profile
 PATIENCE_SECONDS = 5.0  # for the fork server, when this process ends
 MALFORMED = "parsing failed: the worker sent a malformed reply"
@@ -270,6 +270,7 @@ def checked_scan(reply: dict[str, Any]) -> ScanResult:
             str(reply["build_id"]), tuple(FileKind(kind) for kind in reply["kinds"]),
             Quality(int(quality["units"]), *(quality[name] is True for name in FLAGS)),
             str(reply["machine"])[:80], reply["little_endian"] is True, str(reply["alt"]),
+            plain(str(reply["name"]))[:LONGEST_NAME],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         raise ParseFailed(MALFORMED) from None
@@ -401,6 +402,7 @@ class ConfinedService:
         return {
             "build_id": result.build_id, "kinds": [*map(str, result.kinds)], "quality": result.quality.as_json(),
             "machine": result.machine, "little_endian": result.little_endian, "alt": result.alt,
+            "name": result.name,
         }  # fmt: skip
 
     def _check(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:

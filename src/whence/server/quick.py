@@ -63,6 +63,8 @@ class QuickAnswers:
         match = PATH.fullmatch(path)
         if match is None or not self._near or self._server.upstream is not None or not is_id(match[1]):
             return None
+        if b"text/html" in headers.get(b"accept", b""):  # a browser gets a page
+            return None
         return self._file(match[1], match[2]) if match[2] else self._section(match[1], match[3])
 
     def _file(self, build_id: str, kind: str) -> QuickAnswer | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import logging
 import os
+import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,6 +39,7 @@ def serve(
     by: str = "",
     tls: tuple[str, str] | None = None,
     workers: int = 1,
+    announce: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until a signal ends the process; requests in progress are finished.
 
@@ -47,9 +50,10 @@ def serve(
         by: "granian" or "uvicorn"; "" for the first that is installed.
         tls: The paths of a certificate and its key.
         workers: The number of processes.
+        announce: Called with the server's address, once the arguments are checked and the port is claimed.
 
     Raises:
-        WrongUse: A setting is invalid.
+        WrongUse: A setting is invalid, or another process listens on the port.
         OSError: A file can't be read.
     """
     if not is_loopback(host) and not settings.token_file and not settings.open_read:
@@ -62,11 +66,41 @@ def serve(
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     logging.getLogger("whence.access").setLevel(logging.INFO)
     settings.to_environment()
-    with shared_metrics(workers):
-        if chosen_host(by) == "granian":
+    http_server = chosen_host(by)
+    with claimed_port(host, port), shared_metrics(workers):
+        announce(f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/")
+        if http_server == "granian":
             _by_granian(host, port, tls, workers, settings.limits)
         else:
             _by_uvicorn(host, port, tls, workers, settings.limits)
+
+
+@contextmanager
+def claimed_port(host: str, port: int) -> Iterator[None]:
+    """Open a block in which this process may listen on a port. Raises WrongUse if another process does.
+
+    Granian's workers share their port by SO_REUSEPORT, and would share it with another server, too. So the port is
+    bound here first without that option, and released. A name in Linux's abstract socket namespace is held during the
+    block: it refuses a second server that starts before the workers of the first one listen.
+    """
+    if not port:
+        yield
+        return
+    with socket.socket(getattr(socket, "AF_UNIX", socket.AF_INET)) as claim:
+        try:
+            if sys.platform == "linux":
+                claim.bind(f"\0whence-serve-{host}-{port}")
+            family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family) as probe:
+                if sys.platform != "win32":  # there it would allow to share the port
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+                probe.listen()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise WrongUse(f"port {port} is taken by another process").with_hint("choose one by --port N") from None
+            raise WrongUse(f"can't listen on {host} port {port}: {error.strerror}") from None
+        yield
 
 
 @contextmanager

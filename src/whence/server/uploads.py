@@ -60,13 +60,13 @@ class UploadEndpoints:
         return await self._keep(request, build_id, kind)
 
     async def put_any(self, request: Request) -> Response:
-        """PUT /upload: a file of any build-id and kind."""
+        """PUT /upload or /upload/NAME: a file of any build-id and kind."""
         self._server.count(request, "upload")
         return await self._keep(request, "", "")
 
     async def _keep(self, request: Request, build_id: str, kind: str) -> Response:
         """Receive a file and respond with its outcome. Raises Refusal."""
-        added = await self._receive(request, build_id, kind, request.query_params.get("name", ""))
+        added = await self._receive(request, build_id, kind, name_in(request))
         return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
 
     async def _receive(self, request: Request, build_id: str, kind: str, name: str) -> Added:
@@ -111,7 +111,9 @@ class UploadEndpoints:
         try:
             added = self._server.store.put_received(build_id, kind, received)
         except WhenceError as error:
-            raise Refusal(422, without_file(error)) from None
+            name = received.origin.partition(": ")[2] or "the upload"
+            hint = error.hint or "upload a complete ELF file: a program, a library or a debug file"
+            raise Refusal(422, f"{name}: {without_file(error)}: {hint}") from None
         except OSError as error:
             raise storage_refusal(error, "the store failed") from None
         if added.outcome in ("added", "better"):
@@ -218,6 +220,11 @@ class MessageFields(NamedTuple):
 FILE = MessageFields({1: "gnuBuildId", 2: "goBuildId", 3: "otelFileId", 4: "name"}, {5: "type"}, {})
 SHOULD_INITIATE = MessageFields({}, {}, {1: ("file", FILE)})
 FINISHED = MessageFields({1: "gnuBuildId"}, {}, {})
+
+
+def name_in(request: Request) -> str:
+    """Return what the client calls its file: the query's name, or the last part of /upload/NAME; else ""."""
+    return request.query_params.get("name", "") or str(request.path_params.get("name", ""))
 
 
 def shown_name(name: str) -> str:

@@ -56,13 +56,20 @@ class MadeArchive(Record, frozen=True):
 
 
 class Received(Record, frozen=True):
-    """A file that was received and not yet scanned. `movable`: it may be moved into the store."""
+    """A file that was received and not yet scanned. `movable`: it may be moved into the store.
+
+    An `origin` that ends with ": " is completed with the name that the file has inside.
+    """
 
     path: Path
     size: int
     sha256: str
     origin: str
     movable: bool
+
+    def with_origin(self, origin: str) -> Received:
+        """Return the same file from `origin`."""
+        return Received(self.path, self.size, self.sha256, origin, self.movable)
 
 
 def decide(entry: HeldFile | None, new: HeldFile) -> tuple[str, str]:

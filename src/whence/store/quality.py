@@ -8,6 +8,7 @@ units, Go's table, .symtab, .dynsym, in this order; then the larger file is bett
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
@@ -65,7 +66,10 @@ class Quality(Record, frozen=True):
 
 
 class ScanResult(Record, frozen=True):
-    """What an ELF file holds. `build_id` may be ""; `alt` is the build-id of dwz's shared file, or ""."""
+    """What an ELF file holds. `build_id` may be ""; `alt` is the build-id of dwz's shared file, or "".
+
+    `name` is the library's soname, or the file name of the first unit's source; "" without both.
+    """
 
     build_id: str
     kinds: tuple[FileKind, ...]
@@ -73,6 +77,7 @@ class ScanResult(Record, frozen=True):
     machine: str
     little_endian: bool
     alt: str = ""
+    name: str = ""
 
 
 def build_id_of(path: str | PathLike[str]) -> str:
@@ -121,7 +126,8 @@ def open_scan_of(elf: ElfFile, finder: DebugFiles, jobs: int | None) -> Iterator
             dynsym=_in_file(elf, DYNSYM),
         )
         little, alt_id = elf.order == "little", alt.build_id if alt else ""
-        yield ScanResult(elf.build_id, kinds, quality, machine_name(elf.machine), little, alt_id), producers
+        name = os.path.basename(elf.soname or (info.units[0].name if quality.units and info is not None else ""))
+        yield ScanResult(elf.build_id, kinds, quality, machine_name(elf.machine), little, alt_id, name), producers
 
 
 def check_complete(elf: ElfFile) -> None:

@@ -128,16 +128,18 @@ class StoreWriter(StoreReader):
 
     def put_received(self, build_id: str, kind: str, received: Received, *, wait: float = 0.0) -> Added:
         """Put a file that was received (`spool`), as `put`."""
-        origin = received.origin
+        origin = received.origin.removesuffix(": ")
         with self.parser.session(self, self.jobs_for(received.size)) as session:
             result = session.scan(received.path)
             if build_id and result.build_id != build_id:
                 carried = f"the file has build-id {result.build_id}" if result.build_id else "the file has no build-id"
-                raise Mismatch(f"{carried}, expected {build_id}").in_file(origin)
+                raise Mismatch(f"{carried}, expected {build_id}").in_file(origin).with_hint("check the file and the ID")
             if kind and kind not in result.kinds:
                 raise Mismatch(f"the file is {' and '.join(result.kinds)}, expected {kind}").in_file(origin)
             if not result.build_id:
-                raise Mismatch("the file has no build-id").in_file(origin)
+                raise Mismatch("the file has no build-id").in_file(origin).with_hint("link it with -Wl,--build-id")
+            if received.origin != origin:
+                received = received.with_origin(f"{received.origin}{result.name}")
             outcomes = self.take(received, result, result.build_id, session, wait=wait)
             matching = [outcome for outcome in outcomes if not kind or outcome.kind == kind]
             return min(matching, key=lambda outcome: OUTCOMES.index(outcome.outcome))

@@ -18,6 +18,7 @@ from whence.objects.elf.segments import Segment, Translation
 from whence.objects.elf.symbols import SymbolTable
 
 MAX_CHAIN = 1 << 16  # linkers make as many buckets as it takes for chains of a few links
+LONGEST_SONAME = 256
 MAX_SIZE = 1 << 16  # bytes of the dynamic table that are read
 
 
@@ -34,6 +35,19 @@ def dynamic_tags(data: memoryview, header: Header, segments: Sequence[Segment]) 
                     break
                 tags.setdefault(tag, value)
     return tags
+
+
+def read_soname(data: memoryview, header: Header, segments: Sequence[Segment]) -> str:
+    """Return the name that a library gives itself (DT_SONAME); "" if it is missing or not printable."""
+    tags = dynamic_tags(data, header, segments)
+    if constants.DT_SONAME not in tags or constants.DT_STRTAB not in tags:
+        return ""
+    names = Translation(segments).file_offset_of(tags[constants.DT_STRTAB])
+    if names is None:
+        return ""
+    offset = names + tags[constants.DT_SONAME]
+    name = bytes(data[offset : offset + LONGEST_SONAME]).partition(b"\0")[0]
+    return name.decode() if name.isascii() and name.decode().isprintable() else ""
 
 
 def dynamic_symbols(data: memoryview, header: Header, segments: Sequence[Segment]) -> SymbolTable | None:

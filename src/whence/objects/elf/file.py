@@ -12,7 +12,7 @@ from whence._base.forks import Lock, cached_property
 from whence._base.mapped import MappedFile
 from whence._base.window import ByteOrder
 from whence.objects.elf.code import Range, code_ranges, code_segments, loaded_ranges
-from whence.objects.elf.dynamic import dynamic_symbols, dynamic_tags
+from whence.objects.elf.dynamic import dynamic_symbols, dynamic_tags, read_soname
 from whence.objects.elf.header import read_header
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.links import read_alt_link, read_debug_link
@@ -389,6 +389,14 @@ class ElfFile(ObjectFile):
             if offset is not None:
                 tables.append(bytes(self.data[offset : offset + tags.get(constants.DT_RELASZ, 0)]))
         return tables
+
+    @property
+    def soname(self) -> str:
+        """The name that a library gives itself; "" if it is missing. A debug file has no dynamic table to read."""
+        if self.sections and any(section.name == ".dynamic" and not section.in_file for section in self.sections):
+            return ""
+        with self.reading():
+            return read_soname(self.data, self.header, self.segments)
 
     # symbols
 

@@ -10,8 +10,11 @@ A Content-Security-Policy allows the browser to load files from this server only
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
+from collections.abc import Mapping
 from importlib.resources import files
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -35,8 +38,10 @@ ROWS = 200
 WANTED = 50
 FUNCTIONS, SEARCHED = 200, 200_000  # functions that are listed; that are searched for a name
 LONGEST_QUERY = 200
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
+@functools.cache
 def policy() -> str:
     """Return the Content-Security-Policy: this server's files, and the script of the flame graph."""
     flame = base64.b64encode(hashlib.sha256(part("page.js")).digest()).decode()
@@ -46,29 +51,39 @@ def policy() -> str:
     )
 
 
+def html(text: str, status: int = 200, headers: Mapping[str, str] = EMPTY) -> Response:
+    """Return a page."""
+    own = {"Content-Security-Policy": policy(), "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+    kind = {"Content-Type": "text/html; charset=utf-8"}
+    return Response(text.encode("utf-8", "replace"), status, headers={**headers, **own, **kind})
+
+
+def refusal_response(refusal: Refusal, method: str, accept: str) -> Response:
+    """Return the response to a refused request: a page for browsers, JSON for other clients."""
+    if method == "GET" and "text/html" in accept:
+        return html(render.refusal(refusal.status, refusal.why), refusal.status, refusal.headers)
+    return refusal.response()
+
+
 class PageEndpoints:
     """The endpoints of the page."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._headers = {
-            "Content-Security-Policy": policy(),
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-cache",
-        }
         self._static = {name: files(__package__).joinpath(name).read_bytes() for name in STATIC}
 
     async def index(self, request: Request) -> Response:
         """Return the start page."""
         self._server.count(request, "page")
         query = request.query_params.get("q", "")[:LONGEST_QUERY].strip()
-        return self._html(await run_in_threadpool(self._index, query))
+        return html(await run_in_threadpool(self._index, query, str(request.base_url)))
 
-    def _index(self, query: str) -> str:
+    def _index(self, query: str, address: str) -> str:
         store = self._server.store
         rows = self._server.listing.search(query)
         missing = [] if store.objects.read_only else list(store.wanted())[:WANTED]
-        return render.index(store.url, query, rows[:ROWS], len(rows), missing, self._server.settings.uploads)
+        commands = render.Commands(store.url, address, self._server.settings.uploads)
+        return render.index(commands, query, rows[:ROWS], len(rows), missing)
 
     async def binary(self, request: Request) -> Response:
         """Return the page of a binary; with `address` in the query, the frames at that address."""
@@ -76,7 +91,7 @@ class PageEndpoints:
         build_id = checked(request.path_params["build_id"])
         address = request.query_params.get("address", "")[:LONGEST_QUERY].strip()
         function = request.query_params.get("function", "")[:LONGEST_QUERY].strip()
-        return self._html(await self._server.run(SYMBOLIZE, self._binary, build_id, address, function))
+        return html(await self._server.run(SYMBOLIZE, self._binary, build_id, address, function))
 
     def _binary(self, build_id: str, address: str, function: str) -> str:
         described = self._server.store.find(build_id)
@@ -91,23 +106,27 @@ class PageEndpoints:
         return render.binary(described, sections, self._functions(build_id, function), address, answer)
 
     def _functions(self, build_id: str, text: str) -> render.FunctionList:
-        """Return the first functions whose readable names contain a text."""
-        functions: list[tuple[str, int, int]] = []
+        """Return the first functions whose readable names contain a text; those with source lines come first."""
+        with_source: list[tuple[str, int, int]] = []
+        others: list[tuple[str, int, int]] = []  # stubs, start-up code
         why, more, folded = "", False, text.lower()
         try:
             with self._server.opened(build_id) as opened:
                 if isinstance(opened, Missing):
                     return render.FunctionList(text, str(opened), (), False)
                 for number, function in enumerate(opened.binary.functions()):
-                    more = len(functions) >= FUNCTIONS or number >= SEARCHED
-                    if more:
+                    functions = with_source if function.file else others
+                    more = more or number >= SEARCHED or len(functions) >= FUNCTIONS
+                    if number >= SEARCHED or len(with_source) >= FUNCTIONS:
                         break
-                    name = self._server.readable(function.function)
-                    if folded in name.lower():
-                        functions.append((name, function.vaddr, function.length))
+                    if len(functions) < FUNCTIONS:
+                        name = self._server.readable(function.function)
+                        if folded in name.lower():
+                            functions.append((name, function.vaddr, function.length))
         except (WhenceError, OSError) as error:
             why = without_file(error) if isinstance(error, WhenceError) else str(error)
-        return render.FunctionList(text, why, tuple(functions), more)
+        functions = with_source + others
+        return render.FunctionList(text, why, tuple(functions[:FUNCTIONS]), more or len(functions) > FUNCTIONS)
 
     def _answer(self, build_id: str, address: str) -> render.AddressAnswer:
         """Return the frames at an address, with lines of bundled source, or the reason why frames are missing."""
@@ -136,8 +155,3 @@ class PageEndpoints:
         if name not in STATIC:
             raise Refusal(404, "unknown path")
         return Response(self._static[name], headers={"Content-Type": STATIC[name], "Cache-Control": "no-cache"})
-
-    def _html(self, text: str) -> Response:
-        return Response(
-            text.encode("utf-8", "replace"), headers={**self._headers, "Content-Type": "text/html; charset=utf-8"}
-        )

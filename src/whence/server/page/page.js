@@ -98,7 +98,7 @@ function plot(title, unit) {
     values.push(value);
     if (values.length > POINTS) values.shift();
     const most = Math.max(...values, 1e-9);
-    caption.textContent = `${title}: ${value.toFixed(1)} ${unit}`;
+    caption.textContent = `${title}: ${unit ? value.toFixed(1) : value} ${unit}`;
     line.setAttribute("points", values.map((value, index) => `${index},${19 - (18 * value) / most}`).join(" "));
   };
 }

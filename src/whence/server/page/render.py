@@ -25,6 +25,7 @@ SECTIONS = 200
 GRADES = ((4, ("DWARF", "with lines")), (3, ("DWARF",)), (3, ("pclntab",)), (2, (".symtab",)), (1, (".dynsym",)))
 BARS = 4
 LONGEST_NAME = 300
+TITLES = {400: "Bad request", 401: "A token is required", 403: "Not allowed", 404: "Not found"}
 AROUND = 3  # lines of source above and below
 
 
@@ -45,6 +46,32 @@ class FunctionList(Record, frozen=True):
     why: str
     rows: tuple[tuple[str, int, int], ...]
     more: bool
+
+
+class Commands(Record, frozen=True):
+    """The commands that the page shows: for a store at `url` and a server at `address`, which may take uploads."""
+
+    url: str
+    address: str
+    uploads: bool
+
+    def add(self) -> str:
+        """Return the command that adds files on the server."""
+        return escape(f"whence store add {shlex.quote(self.url)} FILES")
+
+    def upload(self) -> str:
+        """Return the command that uploads a file."""
+        return escape(f"curl -T FILE {shlex.quote(self.address + 'upload/')}")
+
+    def use(self) -> str:
+        """Return the command that lets debuggers ask the server."""
+        return escape(f"export DEBUGINFOD_URLS={shlex.quote(self.address)}")
+
+    def empty_store(self) -> str:
+        """Return what an empty store shows."""
+        commands = [self.add(), *([self.upload()] if self.uploads else []), self.use()]
+        lines = "\n".join(commands)
+        return f'<p>The store is empty. Add files, and let debuggers use them:</p><pre tabindex="0">{lines}</pre>'
 
 
 def page(title: str, body: str) -> str:
@@ -69,9 +96,7 @@ def page(title: str, body: str) -> str:
 """
 
 
-def index(
-    url: str, query: str, rows: Sequence[IndexRow], count: int, missing: Sequence[MissedId], uploads: bool
-) -> str:
+def index(commands: Commands, query: str, rows: Sequence[IndexRow], count: int, missing: Sequence[MissedId]) -> str:
     """Return the start page; `rows` are the first of `count` build-ids."""
     binaries = table(
         ("name", "build-id", "names from", "size", "added"),
@@ -82,7 +107,7 @@ def index(
             )
             for row in rows
         ],
-        "No binary matches." if query else f"The store is empty. Add files: <code>{add_command(url)}</code>",
+        "No binary matches.",
     )  # fmt: skip
     requested = table(
         ("build-id", "requests", "by", "path"),
@@ -93,14 +118,17 @@ def index(
             )
             for missed in missing
         ],
-        "No missing build-ids.",
+        f"No missing build-ids. Let clients ask this server: <code>{commands.use()}</code>",
     )  # fmt: skip
-    shown = f"{count:,} build-ids" if count == len(rows) else f"the newest {len(rows):,} of {count:,} build-ids"
+    if not rows and not query:
+        binaries = commands.empty_store()
+    all_shown = f"{count:,} build-id{'s' if count != 1 else ''}"
+    shown = all_shown if count == len(rows) else f"the newest {len(rows):,} of {count:,} build-ids"
     drop = (
         '<p><label class="drop" data-drop="upload">Drop debug files or programs here, or choose files'
         '<input type="file" multiple></label></p><ul class="status" data-status="upload" aria-live="polite"></ul>'
-        if uploads
-        else f"<p>Uploads are disabled. Add files on the server: <code>{add_command(url)}</code></p>"
+        if commands.uploads
+        else f"<p>Uploads are disabled. Add files on the server: <code>{commands.add()}</code></p>"
     )
     return page(
         "whence",
@@ -114,11 +142,23 @@ def index(
 <form role="search"><label for="q">Name, build-id or package</label>
 <input id="q" name="q" type="search" value="{escape(query)}">
 <button>Search</button></form>
-<p class="quiet">{shown} in {escape(url)}</p>{binaries}</section>
+<p class="quiet">{shown} in {escape(commands.url)}</p>{binaries}</section>
 <section aria-labelledby="wanted"><h2 id="wanted">Missing debug info</h2>
 <p>Requested but missing, most requested first.</p>{requested}{drop}</section>
 <section aria-labelledby="health"><h2 id="health">Server health</h2>
 <div id="plots" class="plots"></div><p><a href="/metrics">metrics</a>, <a href="/limits">limits</a></p></section>""",
+    )
+
+
+def refusal(status: int, why: str) -> str:
+    """Return the page of a refused request."""
+    title = TITLES.get(status, f"Error {status}")
+    return page(
+        f"{title} - whence",
+        f"""<h1>{title}</h1><p>{escape(why[:1].upper() + why[1:])}.</p>
+<form role="search" action="/"><label for="q">Search by name, build-id or package</label>
+<input id="q" name="q" type="search"> <button>Search</button></form>
+<p><a href="/">All binaries</a></p>""",
     )
 
 
@@ -244,11 +284,6 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> st
         f'<div class="wide" tabindex="0" role="region" aria-label="{label}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-
-
-def add_command(url: str) -> str:
-    """Return the command that adds files to a store."""
-    return f"whence store add {escape(shlex.quote(url))} FILES"
 
 
 def link(build_id: str) -> str:

@@ -91,6 +91,7 @@ cpdef enum:  # tags of the dynamic table
     DT_RELA = 7
     DT_RELASZ = 8
     DT_STRSZ = 10
+    DT_SONAME = 14
     DT_GNU_HASH = 0x6FFFFEF5
 
 cpdef enum:  # symbols: their size in a file, their binding (the upper four bits of st_info) and type (the lower four)
