@@ -37,11 +37,11 @@ class Column:
     @cython.exceptval(check=False)
     def reserve(self, more: cython.Py_ssize_t) -> cython.bint:
         """Reserve memory for `more` numbers. False if there is no memory, or a view exists."""
-        if self.vector.count + more <= self.vector.room:
+        if self.vector.count + more <= self.vector.capacity:
             return True
         return self.exports == 0 and grow(
             cython.cast(cython.pp_void, cython.address(self.vector.items)),
-            cython.address(self.vector.room),
+            cython.address(self.vector.capacity),
             self.vector.count + more,
             self.item,
         )
@@ -51,7 +51,7 @@ class Column:
     @cython.exceptval(check=False)
     @cython.inline
     def push_u64(self, value: cython.ulonglong) -> cython.bint:
-        if self.vector.count == self.vector.room and not self.reserve(1):
+        if self.vector.count == self.vector.capacity and not self.reserve(1):
             return False
         cython.cast(cython.p_ulonglong, self.vector.items)[self.vector.count] = value
         self.vector.count += 1
@@ -62,7 +62,7 @@ class Column:
     @cython.exceptval(check=False)
     @cython.inline
     def push_u32(self, value: cython.uint) -> cython.bint:
-        if self.vector.count == self.vector.room and not self.reserve(1):
+        if self.vector.count == self.vector.capacity and not self.reserve(1):
             return False
         cython.cast(cython.p_uint, self.vector.items)[self.vector.count] = value
         self.vector.count += 1

@@ -16,22 +16,22 @@ from libc.string cimport memcpy
 cdef struct Vector:  # of items of any one size, which the caller knows
     char* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
 
 cdef struct U64s:
     unsigned long long* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
 
 cdef struct U32s:
     unsigned int* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
 
 cdef struct Bytes:
     unsigned char* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
 
 cdef extern from *:
     """
@@ -51,12 +51,12 @@ cdef extern from *:
         *capacity = more;
         return 1;
     }
-    #define WHENCE_RESERVE_NEXT(vector) ((vector)->count < (vector)->room || whence_grow( \\
-        (void**)&(vector)->items, &(vector)->room, (vector)->count + 1, sizeof *(vector)->items))
+    #define WHENCE_RESERVE_NEXT(vector) ((vector)->count < (vector)->capacity || whence_grow( \\
+        (void**)&(vector)->items, &(vector)->capacity, (vector)->count + 1, sizeof *(vector)->items))
     """
     # Make the capacity at least `needed` items of `item` bytes each. False if there is no memory.
     bint grow "whence_grow" (void** items, Py_ssize_t* capacity, Py_ssize_t needed, size_t item) noexcept nogil
-    # Make memory for one more item of a pointer to any struct with `items`, `count` and `room`. False if there is none.
+    # Make memory for one more item of a pointer to any struct with `items`, `count` and `capacity`. False if there is none.
     bint reserve_next "WHENCE_RESERVE_NEXT" (...) noexcept nogil
 
 ctypedef fused AnyVector:
@@ -68,19 +68,19 @@ ctypedef fused AnyVector:
 
 cdef inline bint reserve(AnyVector* vector, Py_ssize_t more, size_t item) noexcept nogil:
     """Make memory for `more` items after the present ones. False if there is none."""
-    return grow(<void**>&vector.items, &vector.room, vector.count + more, item)
+    return grow(<void**>&vector.items, &vector.capacity, vector.count + more, item)
 
 
 cdef inline void* push(AnyVector* vector, size_t item) noexcept nogil:
     """Append an item, to be filled in by the caller; NULL if there is no memory."""
-    if vector.count == vector.room and not grow(<void**>&vector.items, &vector.room, vector.count + 1, item):
+    if vector.count == vector.capacity and not grow(<void**>&vector.items, &vector.capacity, vector.count + 1, item):
         return NULL
     vector.count += 1
     return <char*>vector.items + (vector.count - 1) * <Py_ssize_t>item
 
 
 cdef inline bint push_u64(U64s* vector, unsigned long long value) noexcept nogil:
-    if vector.count == vector.room and not grow(<void**>&vector.items, &vector.room, vector.count + 1, 8):
+    if vector.count == vector.capacity and not grow(<void**>&vector.items, &vector.capacity, vector.count + 1, 8):
         return False
     vector.items[vector.count] = value
     vector.count += 1
@@ -88,7 +88,7 @@ cdef inline bint push_u64(U64s* vector, unsigned long long value) noexcept nogil
 
 
 cdef inline bint push_u32(U32s* vector, unsigned int value) noexcept nogil:
-    if vector.count == vector.room and not grow(<void**>&vector.items, &vector.room, vector.count + 1, 4):
+    if vector.count == vector.capacity and not grow(<void**>&vector.items, &vector.capacity, vector.count + 1, 4):
         return False
     vector.items[vector.count] = value
     vector.count += 1
@@ -96,7 +96,7 @@ cdef inline bint push_u32(U32s* vector, unsigned int value) noexcept nogil:
 
 
 cdef inline bint push_bytes(Bytes* vector, const void* data, Py_ssize_t size) noexcept nogil:
-    if vector.count + size > vector.room and not grow(<void**>&vector.items, &vector.room, vector.count + size, 1):
+    if vector.count + size > vector.capacity and not grow(<void**>&vector.items, &vector.capacity, vector.count + size, 1):
         return False
     append_bytes(vector, data, size)
     return True
@@ -130,4 +130,4 @@ cdef inline void append_bytes(Bytes* vector, const void* data, Py_ssize_t size) 
 cdef inline void release(AnyVector* vector) noexcept nogil:
     free(vector.items)
     vector.items = NULL
-    vector.count = vector.room = 0
+    vector.count = vector.capacity = 0

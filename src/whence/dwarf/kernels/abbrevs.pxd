@@ -54,12 +54,12 @@ cdef struct Entry:
 cdef struct Entries:
     Entry* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
 
 cdef struct Ops:
     Op* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
 
 cdef struct AbbrevTable:
     Entries entries

@@ -159,7 +159,7 @@ def table_of(tables, file, unit, budget, fault):
 
 def bytes_of(table):
     """Return the size of a table in memory."""
-    return table.entries.room * cython.sizeof(Entry) + table.ops.room * cython.sizeof(Op)
+    return table.entries.capacity * cython.sizeof(Entry) + table.ops.capacity * cython.sizeof(Op)
 
 
 def compile_abbrevs(table, file, unit, size, reached, with_columns):

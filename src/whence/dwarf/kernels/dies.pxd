@@ -34,9 +34,9 @@ cdef struct Node:
 cdef struct Nodes:
     Node* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
     unsigned int* levels  # for each open DIE: its node + 1
-    Py_ssize_t level_room
+    Py_ssize_t level_capacity
     unsigned long long fault_offset
 
 cdef class ScopeReader:

@@ -196,8 +196,11 @@ def walk(nodes, file, unit, table):
                     continue
             skipped += 1
             continue
-        if level >= cython.cast(u64, nodes.level_room) and not grow(
-            cython.cast(cython.pp_void, cython.address(nodes.levels)), cython.address(nodes.level_room), level + 1, 4
+        if level >= cython.cast(u64, nodes.level_capacity) and not grow(
+            cython.cast(cython.pp_void, cython.address(nodes.levels)),
+            cython.address(nodes.level_capacity),
+            level + 1,
+            4,
         ):
             nodes.fault_offset = die
             return OUT_OF_MEMORY
@@ -212,7 +215,7 @@ def free_nodes(nodes):
     free(nodes.levels)
     nodes.items = cython.NULL
     nodes.levels = cython.NULL
-    nodes.count = nodes.room = nodes.level_room = 0
+    nodes.count = nodes.capacity = nodes.level_capacity = 0
 
 
 def by_start(left, right):
@@ -297,7 +300,7 @@ class ScopeReader:
         key: u64 = node.key
         if self.vaddrs.shape[0] and not node.requested:
             key = self.nodes.items[node.root].key
-        if row == self.vaddr.vector.room:
+        if row == self.vaddr.vector.capacity:
             self._count_scopes()
             if not (
                 self.end.reserve(1)

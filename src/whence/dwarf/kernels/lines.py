@@ -331,7 +331,7 @@ def execute(machine):
     row_line: cython.p_uint = machine.row_line.items
     capacity: cython.Py_ssize_t = machine.capacity
     sequence_count: cython.Py_ssize_t = machine.sequences.count
-    sequence_capacity: cython.Py_ssize_t = machine.sequences.room
+    sequence_capacity: cython.Py_ssize_t = machine.sequences.capacity
     used: cython.p_uchar = machine.used.items
     file_count: cython.Py_ssize_t = machine.used.count
     mask: u64 = ~cython.cast(u64, 0)
@@ -541,20 +541,20 @@ def execute(machine):
 
 def more_rows(machine):
     """Grow the columns of rows (together) or the sequences, if they are full. False if there is no memory."""
-    if machine.sequences.count >= machine.sequences.room:
+    if machine.sequences.count >= machine.sequences.capacity:
         if not reserve(cython.address(machine.sequences), 1, cython.sizeof(Sequence)):
             return False
     if machine.rows >= machine.capacity:
         if not (
             grow(cython.cast(cython.pp_void, cython.address(machine.row_vaddr.items)),
-                 cython.address(machine.row_vaddr.room), machine.rows + 4096, 8)
+                 cython.address(machine.row_vaddr.capacity), machine.rows + 4096, 8)
             and grow(cython.cast(cython.pp_void, cython.address(machine.row_file.items)),
-                     cython.address(machine.row_file.room), machine.rows + 4096, 4)
+                     cython.address(machine.row_file.capacity), machine.rows + 4096, 4)
             and grow(cython.cast(cython.pp_void, cython.address(machine.row_line.items)),
-                     cython.address(machine.row_line.room), machine.rows + 4096, 4)
+                     cython.address(machine.row_line.capacity), machine.rows + 4096, 4)
         ):  # fmt: skip
             return False
-        machine.capacity = min(machine.row_vaddr.room, min(machine.row_file.room, machine.row_line.room))
+        machine.capacity = min(machine.row_vaddr.capacity, min(machine.row_file.capacity, machine.row_line.capacity))
     return True
 
 

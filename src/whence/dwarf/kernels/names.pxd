@@ -30,12 +30,12 @@ cdef struct KnownName:
 cdef struct KnownNames:
     KnownName* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
 
 cdef struct Starts:
     Start* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
 
 cpdef enum:  # how functions are named: whence._base.model.NameStyle
     QUALIFIED = 0  # by the linkage name; without one, in C++ and Rust, by the qualified name

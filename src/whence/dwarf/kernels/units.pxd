@@ -117,7 +117,7 @@ cdef struct Span:  # [start, end) of a node of a walk, or of a unit
 cdef struct Spans:
     Span* items
     Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t capacity
     Budget budget  # of entries of lists
 
 cdef struct CachedRoot:  # the offset of the abbreviation of root DIEs

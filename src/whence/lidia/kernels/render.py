@@ -140,11 +140,11 @@ class FrameWriter:
     @cython.inline
     def _need(self, more: cython.Py_ssize_t) -> cython.bint:
         """Reserve `more` bytes; return False and note the failure without memory."""
-        if self._out.count + more <= self._out.room:
+        if self._out.count + more <= self._out.capacity:
             return True
         if grow(
             cython.cast(cython.pp_void, cython.address(self._out.items)),
-            cython.address(self._out.room),
+            cython.address(self._out.capacity),
             self._out.count + more,
             1,
         ):
@@ -431,11 +431,11 @@ class FrameWriter:
         """Return the text written since the last call. The buffer is kept for reuse, up to KEPT_BYTES."""
         text = cython.cast(cython.p_char, self._out.items)[: self._out.count]
         self._out.count = 0
-        if self._out.room > KEPT_BYTES:
+        if self._out.capacity > KEPT_BYTES:
             fewer = realloc(self._out.items, KEPT_BYTES)
             if fewer != cython.NULL:
                 self._out.items = cython.cast(cython.p_uchar, fewer)
-                self._out.room = KEPT_BYTES
+                self._out.capacity = KEPT_BYTES
         return text
 
 

@@ -805,7 +805,7 @@ def ordered(keys: Column, out: cython.pointer[U32s]) -> cython.bint:
     if moved:
         free(out.items)
         out.items = other
-        out.room = count + 1
+        out.capacity = count + 1
     else:
         free(other)
     return True

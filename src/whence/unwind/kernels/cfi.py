@@ -710,7 +710,7 @@ class CfiTable:
                 row -= 1
             if self.rows.count > first and (row - 1).state == state:
                 return True
-        if self.rows.count == self.rows.room:
+        if self.rows.count == self.rows.capacity:
             if self.rows.count >= cython.cast(cython.Py_ssize_t, NONE - 1):
                 return self.fail(c.FAULT_NO_MEMORY, 0, 0)
             if not reserve(cython.address(self.rows), 1, cython.sizeof(Row)):

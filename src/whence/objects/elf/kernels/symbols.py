@@ -471,13 +471,15 @@ class Candidates:
         name: Column = new_column("Q")
         source: Column = new_column("B")
         rows: cython.Py_ssize_t = self.rows.count
-        room: cython.Py_ssize_t = 2 * rows
+        capacity: cython.Py_ssize_t = 2 * rows
         key: cython.pointer(cython.ulonglong)
         order: cython.pointer(cython.uint)
         spare: cython.pointer(cython.uint)
         if rows > INT_MAX:
             raise MemoryError
-        if not (vaddr.reserve(room) and length.reserve(room) and name.reserve(room) and source.reserve(room)):
+        if not (
+            vaddr.reserve(capacity) and length.reserve(capacity) and name.reserve(capacity) and source.reserve(capacity)
+        ):
             raise MemoryError
         key = cython.cast(cython.pointer(cython.ulonglong), malloc(8 * rows + 1))
         order = cython.cast(cython.pointer(cython.uint), malloc(4 * rows + 1))
