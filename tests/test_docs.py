@@ -17,6 +17,8 @@ from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
 from whence.cli.main import COMMANDS, main, parser_of
 from whence.flamegraph.data import LONGEST, TEXT
+from whence.flamegraph.entries import ENTRIES, THREADS
+from whence.flamegraph.entries import STEPS as TIME_STEPS
 from whence.flamegraph.tree import CELLS, DEPTH, NODES, STEPS, STEPS_EACH, TYPES
 from whence.gotrace import Event, Version
 from whence.profiles.formats import pprof
@@ -61,6 +63,9 @@ def test_the_limits_of_a_flame_graph_in_the_docs_are_those_of_the_code() -> None
     table = (ROOT / "docs" / "profiles.md").read_text().partition("| | at most |")[2].partition("\n\n")[0]
     rows = dict(line.strip("| ").split(" | ", 1) for line in table.splitlines()[2:])
     assert f"{NODES:,}, " in rows["frames"]
+    assert f"{TIME_STEPS[0]:,} steps; {TIME_STEPS[1]}, {TIME_STEPS[2]} or none" in rows["times"]
+    assert f"{ENTRIES:,} combinations" in rows["times"]
+    assert f"{THREADS:,}, else processes" in rows["threads"]
     assert f" {CELLS:,} divided" in rows["frames"]
     assert rows["depth"].startswith(f"{DEPTH:,} frames; ")
     assert f" {STEPS // 10**6} million steps and {STEPS_EACH} for each" in rows["depth"]

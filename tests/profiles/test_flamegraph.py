@@ -21,13 +21,19 @@ from whence._base.errors import ProfileError
 from whence._base.model import Frame
 from whence.flamegraph import page
 from whence.flamegraph.data import LONGEST, encoded, grouped
+from whence.flamegraph.entries import NO_PROCESS, NO_THREAD, Entries, entries
 from whence.flamegraph.kernels import tree as tree_kernel
 from whence.flamegraph.tree import DEPTH, LINES, SMALLER, TYPES, Tree, tree
 from whence.profiles.formats import gz, pprof
 from whence.samples import wire
-from whence.samples.model import NO_MAPPING, ProfileData, Samples, SampleType
+from whence.samples.model import NO_MAPPING, Label, ProfileData, Samples, SampleType, Timeline
 
 PAGE_BYTES = 64_000_000  # what a page may have
+
+
+def data_of(profile: ProfileData) -> bytes:
+    drawn = tree(profile)
+    return encoded(drawn, entries(profile, drawn))
 
 
 def stacks_of(found: Tree) -> dict[tuple[str, ...], list[int]]:
@@ -142,6 +148,71 @@ def test_the_page_has_no_control_characters_or_invalid_text() -> None:
     assert "a\u241b[31mb" in text
 
 
+# Threads and times
+
+
+def with_threads(threads: int, events: int = 0) -> ProfileData:
+    """Return a profile with a sample for each thread, and as many events as there are."""
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
+    stack = [profile.location(NO_MAPPING, 0, (Frame("main"),))]
+    for number in range(1, threads + 1):
+        label = Label("comm", f"name{number % 3}"), Label("pid", number=number % 3 + 1), Label("tid", number=number)
+        profile.samples.add(stack, [number], label)
+    if events:
+        rows = array("I", [event % threads for event in range(events)])
+        profile.samples.timeline = Timeline(rows, array("q", range(7, 7 + events)), [array("q", [1]) * events])
+    return profile
+
+
+def entries_of(profile: ProfileData) -> Entries:
+    return entries(profile, tree(profile))
+
+
+def test_entries_have_the_values_by_thread_and_step_of_time() -> None:
+    profile = made()
+    labels = (Label("comm", "app"), Label("pid", number=5), Label("tid", number=6))
+    profile.samples.labels = [labels, (), labels]
+    times, values = array("q", [30, 10, 4106, 11]), [array("q", [1, 1, 0, 1]), array("q", [30, 10, 20, 40])]
+    profile.samples.timeline = Timeline(array("I", [0, 1, 2, 2]), times, values)
+    found = entries_of(profile)
+    assert found.threads == [("app", "app 6"), (NO_PROCESS, NO_THREAD)]
+    assert (found.steps, found.step_ns) == (2048, 3)
+    rows = list(zip(found.node, found.thread, found.step, *found.values))
+    assert rows == [(3, 0, 0, 1, 40), (3, 0, 6, 1, 30), (3, 0, 1365, 0, 20), (4, 1, 0, 1, 10)]
+
+
+def test_entries_without_labels_and_times_are_one_for_each_node() -> None:
+    found = entries_of(profile_of([(["a", "b"], 3), (["a"], 0), (["a", "c"], 4)]))
+    assert (found.steps, found.step_ns, found.threads) == (1, 0, [(NO_PROCESS, NO_THREAD)])
+    assert list(zip(found.node, found.values[0])) == [(2, 3), (3, 4)]
+
+
+def test_a_process_has_the_name_of_its_main_thread() -> None:
+    profile = profile_of([(["a"], 1), (["b"], 1), (["c"], 1)])
+    names = [("perf-exec", 7), ("server", 7), ("worker", 8)]
+    profile.samples.labels = [
+        (Label("comm", name), Label("pid", number=7), Label("tid", number=tid)) for name, tid in names
+    ]
+    assert entries_of(profile).threads == [
+        ("perf-exec", "perf-exec 7"), ("server", "server 7"), ("server", "worker 8"),
+    ]  # fmt: skip
+
+
+def test_too_many_entries_have_fewer_steps_and_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = with_threads(40, events=4_000)
+    assert entries_of(profile).steps == 2048
+    monkeypatch.setattr("whence.flamegraph.entries.ENTRIES", 1_500)
+    found = entries_of(profile)
+    assert (found.steps, len(found.threads), len(found.node)) == (32, 40, 1_280)
+    monkeypatch.setattr("whence.flamegraph.entries.ENTRIES", 40)
+    assert (entries_of(profile).steps, len(entries_of(profile).threads)) == (1, 40)
+    monkeypatch.setattr("whence.flamegraph.entries.ENTRIES", 39)
+    assert {name for name, _ in entries_of(profile).threads} == {"name0", "name1", "name2"}
+    monkeypatch.setattr("whence.flamegraph.entries.ENTRIES", 1)
+    found = entries_of(profile)
+    assert (found.threads, sum(found.values[0])) == ([(NO_PROCESS, NO_THREAD)], 4_000)
+
+
 # Packages
 
 
@@ -184,14 +255,14 @@ def test_texts_are_stored_once_and_long_texts_are_shortened() -> None:
     profile = ProfileData([SampleType("cpu", "nanoseconds")])
     stack = [profile.location(NO_MAPPING, 0, (Frame(long, f"file{one}"),)) for one in range(300)]
     profile.samples.add(stack, [1])
-    text = encoded(tree(profile))
+    text = data_of(profile)
     assert len(text) < LONGEST + 20_000
     assert "n … n" in text.decode()
 
 
 def test_many_long_names_are_shortened_to_the_limit() -> None:
     profile = profile_of([([str(one) + "x" * 5_000], one + 1) for one in range(4_000)])  # 20 MB
-    text = encoded(tree(profile))
+    text = data_of(profile)
     assert 3_000_000 < len(text) < 4_500_000
 
 

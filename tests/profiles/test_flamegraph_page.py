@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from whence._base.model import Frame
 from whence.flamegraph import page
 from whence.flamegraph.tree import DEPTH
 from whence.samples.difference import diff
-from whence.samples.model import NO_MAPPING, ProfileData, SampleType
+from whence.samples.model import NO_MAPPING, Label, ProfileData, SampleType, Timeline
 
 pytestmark = needs_chromium
 
@@ -271,3 +272,178 @@ def test_a_difference_is_red_where_it_grew_and_blue_where_it_shrank(tmp_path: Pa
     assert out["normalized"] == ["same", "more", "less", "less"]
     assert out["wider"] == "50.3205%"
     assert (out["pressed"], out["hash"], out["types"]) == ("true", True, 1)
+
+
+def two_processes() -> ProfileData:
+    """Return a profile of two processes, one with two threads, whose samples have times."""
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
+    main, serve, work = (profile.location(NO_MAPPING, 0, (Frame(name),)) for name in ("main", "serve", "work"))
+    threads = [(7, 7, "redis-server"), (7, 8, "bio_worker"), (9, 9, "bench")]
+    labels = [(Label("comm", name), Label("pid", number=pid), Label("tid", number=tid)) for pid, tid, name in threads]
+    for stack, value, thread in (([serve, main], 3, 0), ([work, main], 2, 0), ([work], 4, 1), ([main], 1, 2)):
+        profile.samples.add(stack, [value], labels[thread])
+    # serve, work, serve, work in the first thread; then the second thread and the other process
+    events = [(0, 0, 1), (1, 100, 1), (0, 200, 2), (1, 300, 1), (2, 400, 4), (3, 999, 1)]
+    profile.samples.timeline = Timeline(
+        array("I", [row for row, _, _ in events]),
+        array("q", [1_000_000 * (5 + time) for _, time, _ in events]),
+        [array("q", [value for _, _, value in events])],
+    )
+    return profile
+
+
+GROUPS = """
+const left = (box) => parseFloat(box.style.top) * 1000 + parseFloat(box.style.left);
+const sorted = (kind) => all(kind).sort((x, y) => left(x) - left(y));
+const level = () => sorted(".f.level").map((one) => one.firstChild?.textContent);
+const choose = (id, value) => { el(id).value = value; el(id).dispatchEvent(new page.Event("change")); };
+"""
+
+
+def test_stacks_are_grouped_by_process_thread_or_binary(tmp_path: Path) -> None:
+    script = """
+    out.process = level();
+    type("redis-server");
+    out.found = el("found").textContent;
+    box("redis-server").dispatchEvent(new page.MouseEvent("click", at(30, 30)));
+    out.path = el("path").textContent;
+    out.wide = box("redis-server").style.width;
+    press("l");
+    out.list = rows();
+    choose("by", "thread");
+    out.thread = level();
+    out.hash = page.location.hash;
+    press("g");
+    out.next = el("by").value;
+    choose("by", "none");
+    out.none = level();
+    out.main = box("main").style.width;
+    """
+    seen = run(page(two_processes()), HELP + GROUPS + script, tmp_path)
+    out = seen.out
+    assert seen.console == []
+    assert out["process"] == ["redis-server", "bench"]
+    assert out["found"] == "1 found, 90.00 %"
+    assert out["path"] == "all › redis-server"
+    assert out["wide"] == "100%"
+    assert out["list"] == ["60.00 % 60.00 % work", "30.00 % 30.00 % serve", "0.00 % 50.00 % main"]
+    assert out["thread"] == ["redis-server", "bench", "redis-server 7", "bio_worker 8", "bench 9"]
+    assert "by=thread" in out["hash"]
+    assert out["next"] == "none"
+    assert out["none"] == []
+    assert out["main"] == "60%"
+
+
+def test_stacks_are_grouped_by_the_binary_of_their_innermost_frame(tmp_path: Path) -> None:
+    script = """
+    choose("by", "binary");
+    out.level = level();
+    out.widths = sorted(".f.level").map((one) => one.style.width);
+    """
+    out = run(page(made()), HELP + GROUPS + script, tmp_path).out
+    assert out == {"level": ["app", "libz.so.1"], "widths": ["90%", "10%"]}
+
+
+def test_a_profile_of_one_process_without_times_has_no_level_and_no_histogram(tmp_path: Path) -> None:
+    script = """
+    out.level = level();
+    out.by = el("by").hidden;
+    out.times = el("times").hidden;
+    out.orders = el("order").options.length;
+    """
+    out = run(page(profile_of([(["main", "a"], 1)])), HELP + GROUPS + script, tmp_path).out
+    assert out == {"level": [], "by": True, "times": True, "orders": 2}
+
+
+def test_a_range_of_time_selects_samples(tmp_path: Path) -> None:
+    script = """
+    const pointer = (kind, share) => {
+      const { left, width, top } = el("bars").getBoundingClientRect();
+      el("times").dispatchEvent(new page.PointerEvent(kind, at(left + share * width, top + 5)));
+    };
+    out.all = el("span").textContent;
+    pointer("pointerdown", 0.05); pointer("pointermove", 0.35); pointer("pointerup", 0.35);
+    out.range = el("span").textContent;
+    out.detail = el("detail").textContent;
+    out.level = level();
+    out.work = box("work").style.width;
+    out.hash = /range=\\d+-\\d+/.test(page.location.hash);
+    pointer("pointerdown", 0.5); pointer("pointerup", 0.5);
+    out.again = level();
+    out.plain = page.location.hash;
+    """
+    seen = run(page(two_processes()), HELP + GROUPS + script, tmp_path)
+    out = seen.out
+    assert seen.console == []
+    assert out["all"] == "0 s to 999.0 ms"
+    assert out["range"].endswith("of 999.0 ms")
+    assert "total 4 ns" in out["detail"]
+    assert out["level"] == ["redis-server"]
+    assert out["work"] == "50%"
+    assert out["hash"]
+    assert out["again"] == ["redis-server", "bench"]
+    assert "range" not in out["plain"]
+
+
+def test_frames_in_order_of_time_are_not_merged_across_others(tmp_path: Path) -> None:
+    script = """
+    const texts = () => all(".f").map((one) => one.firstChild?.textContent);
+    const names = () => texts().filter((text) => text === "serve" || text === "work");
+    out.merged = names();
+    choose("order", "time");
+    out.time = all(".f").filter((one) => ["serve", "work"].includes(one.firstChild?.textContent))
+      .sort((x, y) => parseFloat(x.style.left) - parseFloat(y.style.left)).map((one) => one.firstChild.textContent);
+    choose("order", "size");
+    out.size = names();
+    press("o");
+    out.next = el("order").value;
+    out.hash = page.location.hash;
+    """
+    seen = run(page(two_processes()), HELP + GROUPS + script, tmp_path, hash="#by=thread")
+    out = seen.out
+    assert seen.console == []
+    assert sorted(out["merged"]) == ["serve", "work", "work"]
+    assert out["time"] == ["serve", "work", "serve", "work", "work"]
+    assert sorted(out["size"]) == ["serve", "work", "work"]
+    assert out["next"] == "time"
+    assert "order=time" in out["hash"]
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_a_shared_address_opens_with_its_grouping_order_and_range(tmp_path: Path, size: tuple[int, int]) -> None:
+    script = """
+    out.selected = [el("by").value, el("order").value];
+    out.level = level();
+    out.range = el("range").hidden;
+    out.sideways = document.documentElement.scrollWidth;
+    """
+    seen = run(page(two_processes()), HELP + GROUPS + script, tmp_path, size, "#by=thread&order=size&range=0-700")
+    assert seen.console == []
+    assert seen.out["selected"] == ["thread", "size"]
+    assert seen.out["level"] == ["redis-server", "redis-server 7"]
+    assert not seen.out["range"]
+    assert seen.out["sideways"] <= size[0]
+
+
+def test_a_page_of_a_hundred_thousand_stacks_answers_at_once(tmp_path: Path) -> None:
+    profile = ProfileData([SampleType("cpu", "nanoseconds")])
+    frames = [profile.location(NO_MAPPING, 0, (Frame(f"f{number}"),)) for number in range(2_000)]
+    labels = [(Label("comm", f"p{pid}"), Label("pid", number=pid), Label("tid", number=pid)) for pid in range(1, 9)]
+    for row in range(100_000):
+        stack = [frames[row * 7 % 2_000], frames[row * 3 % 500], frames[row % 100], frames[row % 10]]
+        profile.samples.add(stack, [1 + row % 5], labels[row % 8])
+    profile.samples.timeline = Timeline(
+        array("I", range(100_000)), array("q", range(0, 1_000_000_000, 10_000)), [profile.samples.values[0]]
+    )
+    script = """
+    const start = page.performance.now();
+    choose("by", "thread");
+    choose("order", "time");
+    type("f1");
+    out.took = page.performance.now() - start;
+    out.drawn = all(".f").length;
+    """
+    seen = run(page(profile), HELP + GROUPS + script, tmp_path)
+    assert seen.console == []
+    assert seen.out["drawn"] > 100
+    assert seen.out["took"] < 5_000  # 150 ms on an idle core

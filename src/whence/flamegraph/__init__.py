@@ -1,11 +1,12 @@
 """Flame graphs: one self-contained HTML file that a browser shows without a network.
 
     tree.py         stacks merged into a tree, as flat columns; kernels/tree.py does the work
+    entries.py      the values of the tree by thread and time
     packages.py     the package, namespace, crate or folder of a function
     data.py         tree and names as JSON for the page, of limited size
     page.html       the page, with placeholders for style, script and data
     page.css        the style, dark and light
-    page.js         drawing, search, zoom, keyboard
+    page.js         grouping, ranges of time, drawing, search, zoom, keyboard
 
 Each binary has a hue; in a binary with most of the profile, each package has one. Frames without a name are hatched,
 and their tooltip has the reason.
@@ -18,6 +19,7 @@ import os
 import re
 
 from whence.flamegraph.data import encoded
+from whence.flamegraph.entries import entries as entries_of
 from whence.flamegraph.tree import NODES, TYPES, tree
 from whence.samples.difference import both
 from whence.samples.model import ProfileData
@@ -56,11 +58,12 @@ def page_bytes(profile: ProfileData, title: str = "", *, nodes: int = NODES) -> 
     if profile.samples.base:
         shown = both(profile, TYPES // 2)
         compared = len(shown.sample_types) // 2
+    drawn = tree(shown, nodes)
     parts = {
         b"title": html.escape(title or "profile").encode("utf-8", "replace"),
         b"style": STYLE,
         b"script": SCRIPT,
-        b"data": encoded(tree(shown, nodes), compared),
+        b"data": encoded(drawn, entries_of(shown, drawn), compared),
     }
     # one pass: the inserted texts may contain placeholders, too
     return PLACEHOLDER.sub(lambda match: parts[match[1]], PAGE)

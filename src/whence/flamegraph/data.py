@@ -11,7 +11,11 @@
     frame, up           of each node, as in tree.Tree; the root's frame is -1
     count, line         number of lines of each node, and the lines of all nodes
     lines               largest number of lines of a node
-    self                for each type, the value that ends in each node
+    at, thread, step    of each entry (entries.py): the nodes from the previous entry's, an index into threads, and the
+                        step of its time; thread and step are "" if all are 0
+    self                for each type, the value of each entry
+    threads, processes  names; thread t is of the process processes[process[t]]
+    steps, step_ns      number of steps of time, and the length of one in nanoseconds; 0 without times
     depth, pruned       omitted nodes, as in tree.Tree
 
 All texts together have at most TEXT characters: the longest are shortened if necessary.
@@ -24,6 +28,7 @@ from array import array
 from base64 import b64encode
 from collections.abc import Iterable
 
+from whence.flamegraph.entries import Entries
 from whence.flamegraph.kernels import tree as tree_kernel
 from whence.flamegraph.packages import package
 from whence.flamegraph.tree import LINES, SMALLER, Tree
@@ -35,8 +40,8 @@ SAFE = str.maketrans({code: chr(0x2400 + code) for code in range(32)} | {0x7F: "
 GROUPS = 200  # with a hue; they are listed in a legend
 
 
-def encoded(tree: Tree, compared: int = 0) -> bytes:
-    """Encode a tree as JSON in UTF-8 for a <script> of HTML; surrogates become "?".
+def encoded(tree: Tree, entries: Entries, compared: int = 0) -> bytes:
+    """Encode a tree and its entries as JSON in UTF-8 for a <script> of HTML; surrogates become "?".
 
     In a difference, `compared` is the number of types; the types of the base follow them.
     """
@@ -49,6 +54,8 @@ def encoded(tree: Tree, compared: int = 0) -> bytes:
     groups, group = grouped(tree)
     labels = [texts.number(name) for name in groups]
     types = [[texts.number(part) for part in kind] for kind in tree.types]
+    processes = [texts.number(process) for process, _ in entries.threads]
+    threads = [texts.number(thread) for _, thread in entries.threads]
     shown = texts.cut()
     smaller = next((index for index, frame in enumerate(frames) if frame == DisplayFrame(SMALLER)), -1)
     data = {
@@ -66,7 +73,14 @@ def encoded(tree: Tree, compared: int = 0) -> bytes:
         "up": packed(tree.up),
         "count": packed(tree.count),
         "line": packed(tree.line),
-        "self": [packed(column) for column in tree.values],
+        "at": packed(map(int.__sub__, entries.node, [0, *entries.node])),
+        "thread": packed(entries.thread) if any(entries.thread) else "",
+        "step": packed(entries.step) if any(entries.step) else "",
+        "self": [packed(column) for column in entries.values],
+        **listed("process", "processes", processes, shown),
+        "threads": [shown[number] for number in threads],
+        "steps": entries.steps,
+        "step_ns": entries.step_ns,
         "lines": LINES,
         "depth": tree.depth,
         "pruned": tree.pruned,

@@ -8,6 +8,10 @@ const MORE_ROWS = 20; // drawn above and below the visible rows, for scrolling
 const LIST_ROWS = 200; // functions listed at first
 const LEGEND_ITEMS = 40;
 const TEXT_ROWS = 3; // of a name in the list of functions
+const MOST_NODES = 3_000_000; // of a graph in order of time, whose frames are not merged
+const BAR = 4; // pixels of a bar of the histogram
+const GROUPINGS = ["none", "process", "thread", "binary"];
+const ORDERS = ["name", "size", "time"];
 
 // Decode a column: numbers as zigzag LEB128 in base64.
 function unpack(text) {
@@ -31,18 +35,56 @@ function unpack(text) {
 
 const frames = {};
 for (const column of ["name", "file", "binary", "reason", "group"]) frames[column] = unpack(data[column]);
-const self = data.self.map(unpack);
-const frameOf = unpack(data.frame);
-const up = unpack(data.up);
-const count = frameOf.length;
+const frameCount = frames.name.length;
+
+// Add the frames of a level above the functions: processes, threads or binaries. Return the first one's number.
+function addLevel(labels) {
+  const first = frames.name.length;
+  for (const column in frames) {
+    const longer = new Float64Array(first + labels.length);
+    longer.set(frames[column]);
+    frames[column] = longer;
+  }
+  labels.forEach((label, index) => (frames.name[first + index] = data.names.push(label) - 1));
+  return first;
+}
+const noFile = data.files.push("") - 1;
+const noBinary = data.binaries.push("") - 1;
+const firstProcess = addLevel(data.processes);
+const firstThread = addLevel(data.threads);
+const firstBinary = addLevel(data.binaries.map((text) => text || "no binary"));
+frames.file.fill(noFile, frameCount);
+frames.binary.fill(noBinary, frameCount);
+const isLevel = (frame) => frame >= frameCount;
+
+// The merged tree of all stacks, in depth-first order; `up` counts levels from the previous node to the parent.
+const merged = { frame: unpack(data.frame), up: unpack(data.up) };
+merged.parent = new Uint32Array(merged.frame.length);
+merged.depth = new Uint16Array(merged.frame.length);
+for (let i = 1; i < merged.frame.length; i++) {
+  let above = i - 1;
+  for (let levels = merged.up[i]; levels > 0; levels--) above = merged.parent[above];
+  merged.parent[i] = above;
+  merged.depth[i] = merged.depth[above] + 1;
+}
 const line = unpack(data.line);
-const lineAt = new Uint32Array(count + 1);
+const lineAt = new Uint32Array(merged.frame.length + 1);
 unpack(data.count).forEach((lines, i) => (lineAt[i + 1] = lineAt[i] + lines));
+
+// Entries: values that end in a node of the merged tree, by thread and step of time.
+const self = data.self.map(unpack);
+const endOf = unpack(data.at);
+for (let e = 1; e < endOf.length; e++) endOf[e] += endOf[e - 1];
+const threadOf = data.thread ? unpack(data.thread) : new Float64Array(endOf.length);
+const stepOf = data.step ? unpack(data.step) : new Float64Array(endOf.length);
+const processOf = unpack(data.process);
+const timed = data.steps > 1;
 
 const nameOf = (frame) => data.names[frames.name[frame]];
 const name = (i) => (i === 0 ? "all" : nameOf(frameOf[i]));
 const reasonOf = (frame) => (frames.reason[frame] ? data.reasons[frames.reason[frame] - 1] : "");
 const reason = (i) => (i === 0 ? "" : reasonOf(frameOf[i]));
+const linesOf = (i) => (origin[i] < 0 ? [] : [...line.subarray(lineAt[origin[i]], lineAt[origin[i] + 1])]);
 const binaryOf = (frame) => data.binaries[frames.binary[frame]];
 const groupOf = (frame) => (frames.group[frame] ? data.groups[frames.group[frame] - 1] : "");
 const hue = (group) => ((group - 1) * 137.508 + 40) % 360;
@@ -50,22 +92,22 @@ const compared = data.compared; // in a difference the number of types; the type
 const UNNAMED = "is:unnamed"; // search for frames without a name
 const INSIDE = "in:"; // search for frames of an item of the legend
 
-// Parents and depths; a node's subtree is [i, after[i]). Children are sorted by name; the frame that replaces the others is last.
-const parent = new Uint32Array(count);
-const depth = new Uint16Array(count);
-const after = new Uint32Array(count);
-for (let i = 1; i < count; i++) {
-  let above = i - 1;
-  for (let levels = up[i]; levels > 0; levels--) above = parent[above];
-  parent[i] = above;
-  depth[i] = depth[above] + 1;
-}
-for (let i = count - 1; i >= 0; i--) {
-  after[i] = Math.max(after[i], i + 1);
-  if (i) after[parent[i]] = Math.max(after[parent[i]], after[i]);
+// The graph that is drawn, in depth-first order; a node's subtree is [i, after[i]). Node i is the node origin[i] of the
+// merged tree, or -1 for a process, thread or binary. Entry e ends in the node leafOf[e].
+let count = 0;
+let frameOf, parent, depth, after, origin, leafOf, firstKid, kids;
+let entries; // in the order of the graph
+let firstEntry; // of each node, an index into entries
+let cut = 0; // depth below which frames are left out
+
+// The numbers from `first` to the end.
+function counted(first, end) {
+  const out = new Uint32Array(end - first);
+  for (let index = 0; index < out.length; index++) out[index] = first + index;
+  return out;
 }
 
-// First index of each number below `limit`, for a stable counting sort.
+// First index of each number below `limit`.
 function starts(numbers, limit) {
   const out = new Uint32Array(limit + 1);
   for (const number of numbers) out[number + 1]++;
@@ -73,23 +115,149 @@ function starts(numbers, limit) {
   return out;
 }
 
-const firstKid = starts(parent.subarray(1), count);
-const kids = new Uint32Array(Math.max(0, count - 1));
-{
-  const byName = [...frames.name.keys()].sort((a, b) => {
-    if (a === data.smaller || b === data.smaller) return a === data.smaller ? 1 : -1;
-    return nameOf(a) < nameOf(b) ? -1 : nameOf(a) > nameOf(b) ? 1 : a - b;
-  });
-  const rank = new Uint32Array(byName.length);
-  byName.forEach((frame, index) => (rank[frame] = index));
-  const ranks = Uint32Array.from(frameOf.subarray(1), (frame) => rank[frame]);
-  const to = starts(ranks, rank.length);
-  const order = new Uint32Array(kids.length);
-  ranks.forEach((number, index) => (order[to[number]++] = index + 1));
-  const next = firstKid.slice();
-  for (const node of order) kids[next[parent[node]]++] = node;
+// Sort items by a number of each; equal ones stay in their order.
+function sorted(items, numbers, limit) {
+  const to = new Uint32Array(limit + 1);
+  for (const item of items) to[numbers[item] + 1]++;
+  for (let index = 0; index < limit; index++) to[index + 1] += to[index];
+  const out = new Uint32Array(items.length);
+  for (const item of items) out[to[numbers[item]]++] = item;
+  return out;
 }
-const children = (i) => kids.subarray(firstKid[i], firstKid[i + 1]);
+
+// A number for the levels above an entry's functions; equal levels have equal numbers.
+function levelKey(e) {
+  if (state.by === "none") return 0;
+  if (state.by !== "binary") return state.by === "process" ? processOf[threadOf[e]] : threadOf[e];
+  let node = endOf[e];
+  while (node && merged.frame[node] === data.smaller) node = merged.parent[node];
+  return node ? frames.binary[merged.frame[node]] : noBinary;
+}
+
+// These levels: numbers of frames, outermost first.
+function levels(key) {
+  if (state.by === "none") return [];
+  if (state.by === "binary") return [firstBinary + key];
+  return state.by === "process" ? [firstProcess + key] : [firstProcess + processOf[key], firstThread + key];
+}
+
+// Make the graph: each entry's stack is appended below the part that it shares with the one before.
+function build() {
+  const level = [];
+  const groups = new Map();
+  const groupOf = new Uint32Array(endOf.length);
+  for (let e = 0; e < endOf.length; e++) {
+    const key = levelKey(e);
+    if (!groups.has(key)) {
+      groups.set(key, level.length);
+      level.push(levels(key));
+    }
+    groupOf[e] = groups.get(key);
+  }
+  if (level[0]?.length > 1) { // threads of a process side by side
+    const order = level.map((_, index) => index).sort((x, y) => level[x][0] - level[y][0] || level[x][1] - level[y][1]);
+    const rank = new Uint32Array(order.length);
+    order.forEach((index, to) => (rank[index] = to));
+    groupOf.forEach((group, e) => (groupOf[e] = rank[group]));
+    level.splice(0, level.length, ...order.map((index) => level[index]));
+  }
+  entries = counted(0, endOf.length);
+  if (state.order === "time") entries = sorted(entries, stepOf, data.steps);
+  if (level.length > 1) entries = sorted(entries, groupOf, level.length);
+
+  const path = new Uint32Array(0x10000); // the nodes of the last stack, and their numbers in the graph
+  const ids = new Uint32Array(0x10000);
+  const pending = new Uint32Array(0x10000);
+  // Call `add` for each node, with its depth in the graph, and `end` for each entry.
+  function walk(deepest, add, end) {
+    let group = -1;
+    let top = 0;
+    let above = 0; // levels above the functions
+    for (const e of entries) {
+      if (groupOf[e] !== group) {
+        const shared = group < 0 || level[group][0] !== level[groupOf[e]][0] ? 0 : 1;
+        group = groupOf[e];
+        above = level[group].length;
+        for (let k = shared; k < above; k++) add(-1, level[group][k], k + 1);
+        top = 0;
+      }
+      let node = endOf[e];
+      let size = 0;
+      while (node && !(merged.depth[node] <= top && path[merged.depth[node]] === node)) {
+        if (merged.depth[node] <= deepest) pending[size++] = node;
+        node = merged.parent[node];
+      }
+      top = node ? merged.depth[node] : 0;
+      while (size) {
+        node = pending[--size];
+        top = merged.depth[node];
+        path[top] = node;
+        add(node, merged.frame[node], top + above);
+      }
+      end(e, top + above);
+    }
+  }
+  const sizes = new Uint32Array(0x10000);
+  let deepest = 0xffff;
+  if (state.order === "time") {
+    walk(deepest, (node) => { if (node >= 0) sizes[merged.depth[node]]++; }, () => {});
+    let sum = 0;
+    deepest = 0;
+    while (deepest < 0xfff0 && sum + sizes[deepest + 1] <= MOST_NODES) sum += sizes[++deepest];
+  }
+  cut = 0;
+  let nodes = 1;
+  walk(deepest, () => nodes++, (e) => { if (merged.depth[endOf[e]] > deepest) cut = deepest; });
+  count = nodes;
+  frameOf = new Float64Array(count).fill(-1);
+  parent = new Uint32Array(count);
+  depth = new Uint16Array(count);
+  origin = new Int32Array(count);
+  leafOf = new Uint32Array(endOf.length);
+  firstEntry = new Uint32Array(count);
+  let next = 1;
+  let ended = 0;
+  walk(deepest, (node, frame, at) => {
+    frameOf[next] = frame;
+    origin[next] = node;
+    depth[next] = at;
+    firstEntry[next] = ended;
+    parent[next] = ids[at - 1];
+    ids[at] = next++;
+  }, (e, at) => {
+    leafOf[e] = ids[at];
+    ended++;
+  });
+  after = new Uint32Array(count);
+  for (let i = count - 1; i >= 0; i--) {
+    after[i] = Math.max(after[i], i + 1);
+    if (i) after[parent[i]] = Math.max(after[parent[i]], after[i]);
+  }
+  firstKid = starts(parent.subarray(1), count);
+  let rows = counted(1, count);
+  if (state.order !== "time") {
+    const ranks = new Uint32Array(count);
+    for (let i = 1; i < count; i++) ranks[i] = nameRank[frameOf[i]];
+    rows = sorted(rows, ranks, nameRank.length);
+  }
+  const to = firstKid.slice();
+  kids = new Uint32Array(rows.length);
+  for (const node of rows) kids[to[parent[node]]++] = node;
+}
+
+// Ranks of the frames by name; the frame that replaces others is last.
+const nameRank = new Uint32Array(frames.name.length);
+[...frames.name.keys()].sort((a, b) => {
+  if (a === data.smaller || b === data.smaller) return a === data.smaller ? 1 : -1;
+  return nameOf(a) < nameOf(b) ? -1 : nameOf(a) > nameOf(b) ? 1 : a - b;
+}).forEach((frame, rank) => (nameRank[frame] = rank));
+
+// A node's children as they are drawn. Processes, threads and binaries are sorted by size in any order.
+function children(i) {
+  const all = kids.subarray(firstKid[i], firstKid[i + 1]);
+  if (all.length < 2 || !(state.order === "size" || isLevel(frameOf[all[0]]))) return all;
+  return all.slice().sort((a, b) => total[b] - total[a] || a - b);
+}
 
 // Frames of a group share a hue; functions differ in lightness.
 const shades = new Int8Array(frames.name.length).fill(-128);
@@ -104,6 +272,7 @@ function shade(frame) {
 }
 
 function paint(element, frame) {
+  if (isLevel(frame)) element.classList.add("level");
   if (frames.group[frame]) element.style.setProperty("--hue", hue(frames.group[frame]));
   else element.classList.add("plain");
 }
@@ -134,39 +303,51 @@ function fit(text, pixels) {
   return "";
 }
 
-const state = { type: data.type, zoom: 0, current: -1, flipped: false, past: [], hits: null, theme: "", listed: false, sort: "self", up: false, rows: LIST_ROWS, normalized: false };
-let total = new Float64Array(count); // width of each node
-let grown = total; // in a difference: new values, and the values of the base
-let before = total;
-let factor = 1; // scale of the base, if normalized to the new total
+const state = { by: "none", order: "name", range: null, type: data.type, zoom: 0, current: -1, flipped: false, past: [], hits: null, theme: "", listed: false, sort: "self", up: false, rows: LIST_ROWS, normalized: false };
+let total; // width of each node
+let grown; // in a difference: new values, and the values of the base
+let before;
+let news; // values that end in a node: new ones, and those of the base
+let bases;
+let start; // in order of time: the values before each node
 
-// Values that end in a node; negative values have no width. In a difference both sides are added.
-const part = (type, i) => Math.max(0, self[type]?.[i] ?? 0);
-const base = (i) => (compared ? factor * part(state.type + compared, i) : 0);
-const own = (i) => part(state.type, i) + base(i);
+const inRange = (e) => !state.range || (stepOf[e] >= state.range[0] && stepOf[e] <= state.range[1]);
+// In a difference both sides are added.
+const own = (i) => news[i] + bases[i];
 const change = (i) => grown[i] - before[i];
-const ownChange = (i) => part(state.type, i) - base(i);
+const ownChange = (i) => news[i] - bases[i];
 
-function sums(value) {
+// Values that end in each node; negative values have no width.
+function ends(type, factor = 1) {
   const out = new Float64Array(count);
-  for (let i = count - 1; i >= 0; i--) {
-    out[i] += value(i);
-    if (i > 0) out[parent[i]] += out[i];
-  }
+  const values = self[type];
+  if (!values) return out;
+  for (let e = 0; e < values.length; e++) if (inRange(e)) out[leafOf[e]] += values[e];
+  for (let i = 0; i < count; i++) out[i] = Math.max(0, factor * out[i]);
+  return out;
+}
+
+function sums(values) {
+  const out = values.slice();
+  for (let i = count - 1; i > 0; i--) out[parent[i]] += out[i];
   return out;
 }
 
 function addUp() {
-  factor = 1;
-  if (compared) {
-    grown = sums((i) => part(state.type, i));
-    before = sums(base);
-    if (state.normalized && grown[0] && before[0]) {
-      factor = grown[0] / before[0];
-      before = sums(base);
-    }
+  news = ends(state.type);
+  bases = compared ? ends(state.type + compared) : new Float64Array(count);
+  grown = sums(news);
+  before = compared ? sums(bases) : grown;
+  if (compared && state.normalized && grown[0] && before[0]) {
+    bases = ends(state.type + compared, grown[0] / before[0]);
+    before = sums(bases);
   }
-  total = sums(own);
+  total = compared ? sums(news.map((value, i) => value + bases[i])) : grown;
+  if (state.order !== "time") return;
+  const sum = new Float64Array(entries.length + 1);
+  entries.forEach((e, index) => (sum[index + 1] = sum[index] + (inRange(e) ? Math.max(0, self[state.type]?.[e] ?? 0) : 0)));
+  start = new Float64Array(count);
+  for (let i = 0; i < count; i++) start[i] = sum[firstEntry[i]];
 }
 
 function amount(value) {
@@ -196,18 +377,28 @@ const ancestors = (i) => {
 // The visible nodes; left and width are relative to the zoomed frame.
 function layout() {
   const out = ancestors(state.zoom).map((node) => ({ node, left: 0, width: 1, above: true }));
-  const smallest = 0.6 / Math.max(200, graph.clientWidth);
-  const scale = total[state.zoom] || 1;
-  const stack = [{ node: state.zoom, left: 0 }];
+  const chart = state.order === "time";
+  const smallest = (chart ? BAR : 0.6) / Math.max(200, graph.clientWidth);
+  const stack = [{ node: state.zoom, left: 0, width: 1 }];
   while (stack.length) {
-    const { node, left } = stack.pop();
-    const width = total[node] / scale;
-    if (width < smallest && node !== state.zoom) continue;
-    out.push({ node, left, width, above: false });
-    let offset = left;
-    for (const child of children(node)) {
-      if (total[child] > 0) stack.push({ node: child, left: offset });
-      offset += total[child] / scale;
+    const parent = stack.pop();
+    out.push({ ...parent, above: false });
+    const scale = parent.width / (total[parent.node] || 1);
+    let offset = parent.left;
+    let narrow = null; // in order of time, the largest of the frames that share the width of a bar stands for all
+    for (const child of children(parent.node)) {
+      const width = total[child] * scale;
+      const left = chart && !isLevel(frameOf[child]) ? parent.left + (start[child] - start[parent.node]) * scale : offset;
+      offset += width;
+      if (width >= smallest) stack.push({ node: child, left, width });
+      else if (chart && width > 0) {
+        if (narrow && left < narrow.left + smallest) {
+          if (total[child] > total[narrow.node]) narrow.node = child;
+        } else {
+          narrow = { node: child, left, width: Math.min(smallest, parent.left + parent.width - left) };
+          stack.push(narrow);
+        }
+      }
     }
   }
   return out;
@@ -228,8 +419,9 @@ function draw() {
   state.height = Math.max(rows * ROW, graph.clientHeight - 4);
   show();
   el("back").disabled = !state.past.length;
-  el("reset").disabled = !state.zoom && !state.hits;
+  el("reset").disabled = !state.zoom && !state.hits && !state.range;
   path();
+  drawTimes();
 }
 
 const top = (node) => (state.flipped ? state.height - (depth[node] + 1) * ROW : depth[node] * ROW);
@@ -249,7 +441,7 @@ function show() {
     if (node === 0) classes.push("root");
     if (above) classes.push("above");
     if (reason(node)) classes.push("unnamed");
-    if (state.hits) classes.push(state.hits.has(node) ? "hit" : "off");
+    if (state.hits) classes.push(state.hits[node] ? "hit" : "off");
     if (node === state.current) classes.push("current");
     box.className = classes.join(" ");
     const pixels = width * wide;
@@ -299,7 +491,7 @@ function path() {
 // Description of a node, as lines of text.
 function facts(node) {
   const file = node ? data.files[frames.file[frameOf[node]]] : "";
-  const lines = [...line.subarray(lineAt[node], lineAt[node + 1])];
+  const lines = linesOf(node);
   if (lines.length >= data.lines) lines.push("…");
   return {
     title: name(node),
@@ -388,20 +580,25 @@ function matching(text) {
 function search(text) {
   el("search").value = text;
   state.hits = null;
+  state.marked = null;
   hideTip();
   el("found").textContent = "";
   if (text) {
     const good = matching(text);
-    state.hits = new Set();
+    const hits = new Uint8Array(count);
+    let found = 0;
     const inside = new Uint8Array(count);
     let value = 0;
     for (let i = 1; i < count; i++) {
       const hit = good[frameOf[i]];
-      if (hit) state.hits.add(i);
+      hits[i] = hit;
+      found += hit;
       if (hit && !inside[parent[i]]) value += total[i];
       inside[i] = hit || inside[parent[i]];
     }
-    el("found").textContent = `${state.hits.size.toLocaleString("en")} found, ${share(value)}`;
+    state.hits = hits;
+    state.marked = inside;
+    el("found").textContent = `${found.toLocaleString("en")} found, ${share(value)}`;
   }
   draw();
   save();
@@ -445,7 +642,7 @@ function legend() {
     item.onclick = () => search(text);
     bar.append(item);
   };
-  const groups = [...sizes.keys()].slice(1).sort((x, y) => sizes[y] - sizes[x]);
+  const groups = [...sizes.keys()].slice(1).filter((group) => sizes[group] || !state.range).sort((x, y) => sizes[y] - sizes[x]);
   for (const group of groups.slice(0, LEGEND_ITEMS)) add(data.groups[group - 1], sizes[group], INSIDE + data.groups[group - 1], group);
   const others = groups.slice(LEGEND_ITEMS);
   if (others.length) {
@@ -468,6 +665,7 @@ function functions() {
   for (let i = Math.max(1, state.zoom); i < after[state.zoom]; i++) {
     while (callers.length && depth[callers.at(-1)] >= depth[i]) open[frameOf[callers.pop()]]--;
     const frame = frameOf[i];
+    if (isLevel(frame)) continue;
     selfs[frame] += compared ? ownChange(i) : own(i);
     if (!open[frame]) totals[frame] += compared ? change(i) : total[i];
     open[frame]++;
@@ -561,10 +759,30 @@ const theme = (value) => {
 function toggleTheme() {
   state.theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
   theme(state.theme);
+  drawTimes();
   save();
 }
 
-// Show another type, or scale the base.
+// Show another grouping or order. Numbers of nodes change, so that the zoom ends.
+function rearrange() {
+  state.zoom = 0;
+  state.current = -1;
+  state.past = [];
+  build();
+  remark();
+  remeasure();
+}
+
+// What the page leaves out.
+function remark() {
+  el("note").textContent = [
+    data.pruned && `Only the ${(merged.frame.filter((frame) => frame !== data.smaller).length - 1).toLocaleString("en")} largest frames are shown; frames named ${nameOf(data.smaller)} replace the others.`,
+    (data.depth || cut) && `Calls deeper than ${(cut || data.depth).toLocaleString("en")} frames are left out.`,
+  ].filter(Boolean).join(" ");
+  el("note").hidden = !el("note").textContent;
+}
+
+// Show another type or range of time, or scale the base.
 function remeasure() {
   addUp();
   legend();
@@ -580,12 +798,15 @@ function toggleList() {
   save();
 }
 
-// The address has the view: #q=search&z=node&t=type&theme=dark&list=1
+// The address has the view: #q=search&z=node&t=type&by=thread&order=time&range=10-99&theme=dark&list=1
 function save() {
   const part = new URLSearchParams();
   if (el("search").value) part.set("q", el("search").value);
   if (state.zoom) part.set("z", state.zoom);
   if (state.type !== data.type) part.set("t", state.type);
+  if (state.by !== usualBy) part.set("by", state.by);
+  if (state.order !== "name") part.set("order", state.order);
+  if (state.range) part.set("range", state.range.join("-"));
   if (state.theme) part.set("theme", state.theme);
   if (state.listed) part.set("list", 1);
   if (state.normalized) part.set("normalized", 1);
@@ -596,11 +817,12 @@ function save() {
 function restore() {
   const part = new URLSearchParams(location.hash.slice(1));
   const number = (key, limit, other) => (Number(part.get(key)) < limit && part.has(key) ? Math.max(0, Number(part.get(key)) | 0) : other);
-  el("note").textContent = [
-    data.pruned && `Only the ${(frameOf.filter((frame) => frame !== data.smaller).length - 1).toLocaleString("en")} largest frames are shown; frames named ${nameOf(data.smaller)} replace the others.`,
-    data.depth && `Calls deeper than ${data.depth.toLocaleString("en")} frames are left out.`,
-  ].filter(Boolean).join(" ");
-  el("note").hidden = !el("note").textContent;
+  state.by = groupings.includes(part.get("by")) ? part.get("by") : usualBy;
+  state.order = orders.includes(part.get("order")) ? part.get("order") : "name";
+  const range = /^(\d{1,9})-(\d{1,9})$/.exec(part.get("range") ?? "");
+  if (range && timed) state.range = [Math.min(+range[1], data.steps - 1), Math.min(Math.max(+range[1], +range[2]), data.steps - 1)];
+  build();
+  remark();
   state.type = number("t", compared || data.types.length, data.type);
   state.normalized = compared > 0 && part.has("normalized");
   el("normalize").hidden = !compared;
@@ -615,6 +837,127 @@ function restore() {
   search(part.get("q") ?? "");
   describe(state.zoom);
 }
+
+// Ways to group and to sort that make a difference for this profile.
+const groupings = GROUPINGS.filter((by) => ({
+  process: data.processes.length > 1 || data.threads.length > 1,
+  thread: data.threads.length > 1,
+  binary: new Set(frames.binary.subarray(0, frameCount)).size > 1,
+})[by] ?? true);
+const usualBy = data.processes.length > 1 ? "process" : "none";
+const orders = ORDERS.filter((order) => order !== "time" || timed);
+el("by").append(...groupings.map((by) => new Option(by === "none" ? "not grouped" : `by ${by}`, by)));
+el("order").append(...orders.map((order) => new Option({ name: "sorted by name", size: "largest first", time: "in order of time" }[order], order)));
+el("by").hidden = groupings.length < 2;
+
+function group(by) {
+  state.by = el("by").value = by;
+  rearrange();
+}
+
+function arrange(order) {
+  state.order = el("order").value = order;
+  rearrange();
+}
+
+const following = (items, item) => items[(items.indexOf(item) + 1) % items.length];
+el("by").onchange = (event) => group(event.target.value);
+el("order").onchange = (event) => arrange(event.target.value);
+
+// The histogram: the values of each step of time; those of the search, else of the zoomed frame, are marked.
+function drawTimes() {
+  if (!timed) return;
+  const canvas = el("bars");
+  const wide = canvas.clientWidth;
+  const high = canvas.clientHeight;
+  const scale = devicePixelRatio || 1;
+  canvas.width = wide * scale;
+  canvas.height = high * scale;
+  const brush = canvas.getContext("2d");
+  brush.scale(scale, scale);
+  const steps = Math.max(1, Math.ceil((data.steps * BAR) / (wide || 1))); // of a bar
+  const bars = Math.ceil(data.steps / steps);
+  const all = new Float64Array(bars);
+  const some = new Float64Array(bars);
+  const marked = state.marked;
+  const values = self[state.type] ?? [];
+  for (let e = 0; e < values.length; e++) {
+    const bar = Math.floor(stepOf[e] / steps);
+    const value = Math.max(0, values[e]);
+    const leaf = leafOf[e];
+    all[bar] += value;
+    if (marked ? marked[leaf] : state.zoom && leaf >= state.zoom && leaf < after[state.zoom]) some[bar] += value;
+  }
+  const most = Math.max(...all) || 1;
+  const style = getComputedStyle(document.documentElement);
+  const each = (wide * steps) / data.steps;
+  for (const [heights, color] of [[all, "--blank"], [some, "--mark"]]) {
+    brush.fillStyle = style.getPropertyValue(color);
+    heights.forEach((value, bar) => {
+      const height = value ? Math.max(1, ((high - 2) * value) / most) : 0;
+      brush.fillRect(bar * each, high - height, Math.max(1, each - 1), height);
+    });
+  }
+  const range = state.range;
+  el("range").hidden = !range;
+  if (range) {
+    el("range").style.left = `${(100 * range[0]) / data.steps}%`;
+    el("range").style.width = `${(100 * (range[1] + 1 - range[0])) / data.steps}%`;
+  }
+  const length = data.steps * data.step_ns;
+  const text = range ? `${time(range[0])} to ${time(range[1] + 1)}` : `${time(0)} to ${time(data.steps)}`;
+  el("span").textContent = range ? `${text}, of ${seconds(length)}` : text;
+  el("times").setAttribute("aria-valuetext", text);
+}
+
+const seconds = (ns) => (ns >= 1e9 ? `${(ns / 1e9).toFixed(2)} s` : ns >= 1e6 ? `${(ns / 1e6).toFixed(1)} ms` : `${(ns / 1e3).toFixed(0)} µs`);
+const time = (step) => (step ? seconds(step * data.step_ns) : "0 s");
+
+function select(range) {
+  cancelAnimationFrame(waiting);
+  waiting = 0;
+  state.range = range;
+  remeasure();
+}
+
+let waiting = 0; // a frame of animation that shows the range while it is dragged
+function selectSoon(range) {
+  state.range = range;
+  waiting ||= requestAnimationFrame(() => select(state.range));
+}
+
+let dragged = -1; // step where the pointer was pressed
+function stepAt(event) {
+  const { left, width } = el("bars").getBoundingClientRect();
+  return Math.min(data.steps - 1, Math.max(0, Math.floor(((event.clientX - left) / (width || 1)) * data.steps)));
+}
+el("times").hidden = !timed;
+el("times").addEventListener("pointerdown", (event) => {
+  dragged = stepAt(event);
+  try { el("times").setPointerCapture(event.pointerId); } catch { /* a pointer that has gone */ }
+});
+el("times").addEventListener("pointermove", (event) => {
+  if (dragged < 0) return;
+  const step = stepAt(event);
+  if (step !== dragged) selectSoon([Math.min(dragged, step), Math.max(dragged, step)]);
+});
+el("times").addEventListener("pointerup", (event) => {
+  if (dragged < 0) return;
+  const step = stepAt(event);
+  select(step === dragged ? null : [Math.min(dragged, step), Math.max(dragged, step)]);
+  dragged = -1;
+});
+el("times").addEventListener("keydown", (event) => {
+  if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+  event.preventDefault();
+  event.stopPropagation();
+  const move = Math.max(1, Math.round(data.steps / 50)) * (event.key === "ArrowLeft" ? -1 : 1);
+  const limit = (step) => Math.min(data.steps - 1, Math.max(0, step));
+  const [from, to] = state.range ?? [0, Math.round(data.steps / 10)];
+  if (!state.range) select([from, to]);
+  else if (event.shiftKey) select([from, Math.max(from, limit(to + move))]);
+  else if (from + move >= 0 && to + move < data.steps) select([from + move, to + move]);
+});
 
 const under = (event) => event.target.closest?.(".f")?.dataset.node;
 let clicked = null; // position: browsers report a moving pointer when the element under it changes
@@ -638,7 +981,13 @@ graph.addEventListener("scroll", () => { // once a frame
   show();
 });
 el("search").addEventListener("input", (event) => search(event.target.value));
-el("reset").onclick = () => { state.past = []; search(""); zoom(0, false); };
+el("reset").onclick = () => {
+  state.past = [];
+  state.zoom = 0;
+  if (state.range) { state.range = null; addUp(); legend(); }
+  search("");
+  zoom(0, false);
+};
 el("back").onclick = back;
 el("flip").onclick = () => { state.flipped = !state.flipped; draw(); graph.scrollTop = state.flipped ? graph.scrollHeight : 0; show(); };
 el("theme").onclick = toggleTheme;
@@ -663,10 +1012,12 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (event.key === "Escape") { el("search").blur(); el("reset").click(); return; }
-  if (document.activeElement === el("search") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (["INPUT", "SELECT"].includes(document.activeElement?.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key.startsWith("Arrow")) { event.preventDefault(); move(event.key); }
   else if (event.key === "Enter") zoom(Math.max(0, state.current));
   else if (event.key === "Backspace") { event.preventDefault(); back(); }
+  else if (event.key === "g") group(following(groupings, state.by));
+  else if (event.key === "o") arrange(following(orders, state.order));
   else if (event.key === "i") el("flip").click();
   else if (event.key === "t") toggleTheme();
   else if (event.key === "l") toggleList();
@@ -675,3 +1026,5 @@ addEventListener("keydown", (event) => {
 });
 restore();
 el("type").value = state.type;
+el("by").value = state.by;
+el("order").value = state.order;

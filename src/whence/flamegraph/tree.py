@@ -56,6 +56,7 @@ class Tree(Record):
     values: list[array[int]] = field(default_factory=list)
     count: array[int] = field(default_factory=lambda: array("q", [0]))
     line: array[int] = field(default_factory=lambda: array("q"))
+    end: array[int] = field(default_factory=lambda: array("I"))  # the node where each stack ends
     pruned: bool = False  # some nodes are replaced by SMALLER
     depth: int = 0  # frames below this depth were left out; 0: none
 
@@ -128,7 +129,7 @@ def tree(profile: ProfileData, nodes: int = NODES) -> Tree:
         raise damaged()
     while growth.grow(SLICE):
         pass
-    out.parent, frame, out.up, out.count, out.line, end, rest, cut = growth.lay_out(same, zeros)
+    out.parent, frame, out.up, out.count, out.line, out.end, rest, cut = growth.lay_out(same, zeros)
     out.pruned, out.depth = rest > 0, depth if cut else 0
     used, out.frame = zeros("I", len(shape.frames) + 1), zeros("q", len(frame))
     different = tree_kernel.renumbered(frame, zeros("I", len(used)), used, out.frame)
@@ -138,7 +139,7 @@ def tree(profile: ProfileData, nodes: int = NODES) -> Tree:
     for kind in kinds:
         ends = zeros("q", len(frame))
         if kind < len(samples.values):
-            checked(tree_kernel.sums(samples.of, samples.values[kind], end, ends))
+            checked(tree_kernel.sums(samples.of, samples.values[kind], out.end, ends))
         out.values.append(ends)
     return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import NamedTuple
 
 from whence.samples.model import Label, Samples
@@ -61,6 +62,29 @@ def threads_of(samples: Samples) -> tuple[list[ProfileThread], list[int]]:
                 threads.append(thread)
         indices.append(index)
     return threads or [ProfileThread()], indices
+
+
+def named_threads(samples: Samples) -> tuple[list[ProfileThread], array[int]]:
+    """Return the threads of a profile's samples with the names of their processes, and the index of each one's thread.
+
+    A thread has an item for each name that it had: a process is renamed when it starts a program. The name of a process
+    is that of its main thread, else of the thread.
+    """
+    numbers: dict[tuple[Label, ...], int] = {}
+    of = array("I", [numbers.setdefault(labels, len(numbers)) for labels in samples.labels])
+    threads = [thread_of(labels) for labels in numbers]
+    main = {thread.pid: thread.name for thread in threads if thread.pid == thread.tid}
+    distinct: dict[ProfileThread, int] = {}
+    indices = []
+    for thread in threads:
+        process = thread.process or (thread.name if thread.pid == thread.tid else main.get(thread.pid, thread.name))
+        indices.append(distinct.setdefault(thread._replace(process=process or numbered(thread.pid)), len(distinct)))
+    return list(distinct), array("I", map(indices.__getitem__, of))
+
+
+def numbered(pid: int) -> str:
+    """Return the text for a process without a name."""
+    return f"process {pid}" if pid else ""
 
 
 def shown(thread: ProfileThread) -> str:
