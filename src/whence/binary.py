@@ -389,13 +389,27 @@ def open_elf(path: str | PathLike[str]) -> ElfFile:
     from whence.objects.elf import ElfFile
 
     try:
-        elf = ElfFile.open(path)
+        return not_a_core(ElfFile.open(path))
     except ElfError as error:
-        if error.code == WRONG_KIND:
-            fault = "neither an ELF file nor an archive"
-            raise ElfError("", None, fault, found=error.found, code=WRONG_KIND, path=error.path) from None
-        raise
-    return not_a_core(elf)
+        raise as_opened(error) from None
+
+
+def elf_of_bytes(data: bytes, path: str) -> ElfFile:
+    """Return an ELF file of its bytes. Raises ElfError, Unsupported for a core file."""
+    from whence.objects.elf import ElfFile
+
+    try:
+        return not_a_core(ElfFile.from_bytes(data, path))
+    except ElfError as error:
+        raise as_opened(error) from None
+
+
+def as_opened(error: ElfError) -> ElfError:
+    """Return an error; for a file of another kind, say which kinds are read."""
+    if error.code != WRONG_KIND:
+        return error
+    fault = "neither an ELF file nor an archive"
+    return ElfError("", None, fault, found=error.found, code=WRONG_KIND, path=error.path)
 
 
 def not_a_core(elf: ElfFile) -> ElfFile:

@@ -334,7 +334,7 @@ def test_options_about_folders_apply_to_a_file_with_debug_info(tmp_path: Path) -
     assert run(*words, "--sysroot", "/nowhere").returncode == 2
     assert {*SEARCH_OPTIONS} <= {*LOCATOR_DEFAULTS}
     assert {*LOCATOR_DEFAULTS} - {*SEARCH_OPTIONS} == {
-        "debuginfod_allow", "cache_dir", "cache_size", "no_cache", "jobs",
+        "debuginfod_allow", "cache_dir", "cache_size", "no_cache", "jobs", "record_missing",
     }  # fmt: skip
 
 

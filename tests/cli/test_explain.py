@@ -56,8 +56,8 @@ def test_a_stripped_file_says_which_debug_files_were_looked_for(tmp_path: Path, 
     assert status == 1
     assert any(str(tmp_path / ".build-id") in one and "does not exist" in one for one in said)
     assert "the file is stripped" in dict(chain)["answer"]
-    assert "install the debug package" in dict(chain)["to do"]
-    assert "--debuginfod https://" in dict(chain)["to do"]
+    assert "--binary FILE.debug" in dict(chain)["to do"]
+    assert "debuginfod" not in dict(chain)["to do"]
 
 
 def test_names_from_elsewhere_are_shown_with_where_they_came_from(tmp_path: Path, capfd: Said) -> None:

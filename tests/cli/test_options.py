@@ -23,8 +23,8 @@ WRITE = {f"trace {name}" for name in ("text", "wire", "filter", "anonymize", "sa
 """The commands that write a file of some form: JSON, where it is one, is a form."""
 ONE_MEANING = {"--return-addresses": {"addr", "columns", "core", "pid"}, "--save-snapshot": {"core", "pid"}}
 LOCATOR_OPTIONS = {
-    "--binary", "--archive-dir", "--store", "--debug-dir", "--sysroot", "--debuginfod", "--debuginfod-allow",
-    "--cache-dir", "--cache-size", "--no-cache", "--jobs", "--verbose",
+    "--binary", "--archive-dir", "--store", "--debug-dir", "--sysroot", "--record-missing", "--debuginfod",
+    "--debuginfod-allow", "--cache-dir", "--cache-size", "--no-cache", "--jobs", "--verbose",
 }  # fmt: skip
 
 

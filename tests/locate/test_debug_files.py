@@ -84,7 +84,7 @@ def test_everything_tried_is_told_when_nothing_is_there(tmp_path: Path, debug_di
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID), debug_link("a.debug", 1))) as elf:
         search = finder.debug_file(elf)
         assert {one.outcome for one in search.tried[1:]} == {Outcome.ABSENT}
-        assert len(search.tried) == 5
+        assert len(search.tried) == 6
         assert str(search.tried[1]) == f"{debug_dir}/.build-id/01/{ID[2:]}.debug (build-id): the file does not exist"
         with pytest.raises(FileNotFoundError, match="does not exist"):
             search.require()

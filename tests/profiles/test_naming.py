@@ -59,7 +59,7 @@ def test_does_not_use_a_replaced_file() -> None:
     reports, functions = named(profile)
     assert functions == ["", "", ""]
     assert next(iter(reports[0].missing)).reason is Reason.BUILD_ID_MISMATCH
-    assert "not abab" in profile.reasons[0]
+    assert "expected abab" in profile.reasons[0]
 
 
 def test_uses_a_deleted_file_by_its_build_id_only() -> None:
@@ -454,12 +454,21 @@ def test_a_remedy_names_the_package_the_file_and_the_server(tmp_path: Path) -> N
     assert f"/usr/lib/debug/.build-id/ab/{'ab' * 19}.debug" in said
     assert "--debuginfod https://debuginfod.ubuntu.com" in said
     assert "install libc6-dbg" in remedy(stripped, "/usr/lib/x86_64-linux-gnu/libc.so.6", "", str(tmp_path))
-    assert "install the debug package" in remedy(stripped, "/opt/app", "", str(tmp_path))
-    assert "debuginfod" not in remedy(stripped, "/opt/app", "", str(tmp_path)).replace("--debug-dir", "")
-    gone = remedy(Missing(Reason.NO_FILE), "/opt/app", "cd" * 20, str(tmp_path / "none"))
+    assert "install the debug package" in remedy(stripped, "/usr/bin/unknown", "", str(tmp_path))
+    gone = remedy(Missing(Reason.NO_FILE), "/usr/bin/app", "cd" * 20, str(tmp_path / "none"))
     assert "--debuginfod https://debuginfod.elfutils.org" in gone
     assert gone.count("ask a server") == 1
     assert remedy(Missing(Reason.NO_FILE, "", "do this"), "/opt/app", "cd" * 20) == "do this"
+
+
+@pytest.mark.parametrize("reason", [Reason.NO_DEBUG_FILE, Reason.NO_FILE])
+def test_a_remedy_for_a_private_program_names_no_package_and_no_public_server(reason: Reason, tmp_path: Path) -> None:
+    advice = remedy(Missing(reason), "/opt/app", "ab" * 20, str(tmp_path))
+    assert advice.startswith("give the ")
+    assert "--binary" in advice
+    assert "--store" in advice
+    assert "https://" not in advice
+    assert "package" not in advice
 
 
 def fallback_profile(names: list[str], mappings: list[Mapping] | None = None) -> Profile:

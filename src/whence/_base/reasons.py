@@ -76,8 +76,8 @@ class Reason(enum.Enum):
     )
     NO_FILE = (
         "the mapped file is not on this machine",
-        "give the file or an archive of it with --binary, a folder of archives with --archive-dir, or ask a server "
-        "with --debuginfod",
+        "give the file or an archive of it with --binary, a folder of archives with --archive-dir, a store with "
+        "--store, or ask a server with --debuginfod",
     )
     NOT_PLACED = (
         "nothing says where in the process the file was mapped",
@@ -98,7 +98,7 @@ class Reason(enum.Enum):
     )
     NO_DEBUG_FILE = (
         "the file is stripped, and no debug file was found for its build-id",
-        "install the debug package, or give a directory with --debug-dir",
+        "give the debug file with --binary FILE.debug, its folder with --debug-dir DIR, or a store with --store",
     )
     NOT_IN_ARCHIVE = (
         "the file's symbols and debug info name nothing at this address",
@@ -224,6 +224,7 @@ SERVERS = {
     "opensuse": "https://debuginfod.opensuse.org",
     "alpine": "https://debuginfod.elfutils.org",
 }
+SYSTEM_FOLDERS = ("/usr/bin/", "/usr/sbin/", "/usr/lib", "/bin/", "/sbin/", "/lib")
 ANY_SERVER = "https://debuginfod.elfutils.org"
 OWN_PACKAGES = {"libc6": "libc6-dbg"}  # Debian keeps these in its main archive; others are PACKAGE-dbgsym
 HELPED = (Reason.NO_DEBUG_FILE, Reason.NO_FILE, Reason.BUILD_ID_MISMATCH)
@@ -234,21 +235,36 @@ _packages: dict[tuple[str, str], str] = {}
 def remedy_for(missing: Missing, path: str, build_id: str, root: str = "/") -> str:
     """Return what to do about a file whose addresses have no names.
 
-    `build_id` is in hex; "" if the file has none.
+    For a file of the Linux distribution: its debug package or its debuginfod server. For any other file: a file, folder
+    or store of the user, as no public server has it. `build_id` is in hex; "" if the file has none.
     """
     if missing.advice or missing.reason not in HELPED:
         return missing.remedy
-    ways = [missing.remedy]
+    is_system = is_of_system(path, root)
     if missing.reason is Reason.NO_DEBUG_FILE:
+        if not is_system:
+            return missing.remedy
         package = debug_package(path, root)
         ways = [f"install {package}" if package else "install the debug package"]
         ways.append(f"put {debug_path(build_id)} there" if build_id else "give a directory with --debug-dir")
+    else:
+        ways = [missing.remedy]
     asked = "ask a server with --debuginfod"
-    if build_id and asked in ways[0]:
-        ways[0] = ways[0].replace(asked, f"{asked} {server(root)}")
-    elif build_id:
-        ways.append(f"{asked} {server(root)}")
+    if build_id and is_system:
+        if asked in ways[0]:
+            ways[0] = ways[0].replace(asked, f"{asked} {server(root)}")
+        else:
+            ways.append(f"{asked} {server(root)}")
     return "; or ".join(ways)
+
+
+def is_of_system(path: str, root: str = "/") -> bool:
+    """Return True if a file belongs to a Debian package, or is in a folder that belongs to the distribution.
+
+    >>> is_of_system("/usr/lib/x86_64-linux-gnu/no-such.so"), is_of_system("/opt/app"), is_of_system("app")
+    (True, False, False)
+    """
+    return path.startswith(SYSTEM_FOLDERS) or path.startswith("[") or bool(debug_package(path, root))
 
 
 def debug_path(build_id: str) -> str:

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 FROM_ENVIRONMENT = ""
 # defaults of `add_locator_options`
 LOCATOR_DEFAULTS: dict[str, object] = {
-    "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "debuginfod": None,
-    "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
+    "binary": [], "archive_dir": [], "store": [], "sysroot": "", "debug_dir": None, "record_missing": False,
+    "debuginfod": None, "debuginfod_allow": None, "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None,
+    "verbose": False,
 }  # fmt: skip
 # options that affect the search for the debug files of one ELF file
 SEARCH_OPTIONS = ("binary", "archive_dir", "store", "sysroot", "debug_dir", "debuginfod", "verbose")
@@ -45,8 +46,8 @@ def add_locator_options(parser: ArgumentParser) -> None:
         "--binary",
         action="append",
         metavar="PATH",
-        help="an ELF file, a debug file or an archive, used if its build-id (or without one its name) matches "
-        "(repeatable)",
+        help="an ELF file, a debug file or an archive, or a folder of such files, used if its build-id (or without one "
+        "its name) matches (repeatable)",
     )
     more.add_argument("--archive-dir", action="append", metavar="DIR", help="a folder of archives (repeatable)")
     more.add_argument(
@@ -59,8 +60,8 @@ def add_locator_options(parser: ArgumentParser) -> None:
     more.add_argument(
         "--sysroot",
         metavar="DIR",
-        help="look up paths of programs, libraries and debug folders below this folder: an unpacked image, another "
-        "machine's disk",
+        help="look up paths of programs and libraries below this folder: an unpacked image, another machine's disk; "
+        "this machine's debug files are used by build-id only",
     )
     more.add_argument(
         "--store",
@@ -70,6 +71,11 @@ def add_locator_options(parser: ArgumentParser) -> None:
         metavar="STORE",
         help="a store of debug files and archives: a folder, s3://, gs://, az:// or http(s)://; without STORE your own "
         "(repeatable)",
+    )
+    more.add_argument(
+        "--record-missing",
+        action="store_true",
+        help="record build-ids that the stores lack, for whence store wanted",
     )
     more.add_argument(
         "--debuginfod",
@@ -154,18 +160,11 @@ def notify(line: str) -> None:
 
 def servers(options: Namespace) -> list[str]:
     """Return the debuginfod servers to use. Without the option no server is used."""
-    from whence.locate.debuginfod import checked_server
+    from whence.locate.debuginfod import checked_server, servers_of_environment
 
     urls: list[str] = []
     for url in options.debuginfod:
-        if url != FROM_ENVIRONMENT:
-            urls.append(url)
-            continue
-        words = os.environ.get("DEBUGINFOD_URLS", "").split()
-        listed = [word for word in words if not word.startswith("ima:")]  # Fedora's signature policy for elfutils
-        if not listed:
-            raise WrongUse("--debuginfod without a URL needs DEBUGINFOD_URLS, which is not set")
-        urls += listed
+        urls += [url] if url != FROM_ENVIRONMENT else servers_of_environment()
     return list(dict.fromkeys(map(checked_server, urls)))
 
 
@@ -227,7 +226,7 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
         from whence.store import Store
 
         store_cache = None if options.no_cache else cache()
-        who = getattr(options, "command", "")
+        who = getattr(options, "command", "") if options.record_missing else ""
 
         def complain(line: str) -> None:
             notify(f"whence: {line}")
@@ -237,12 +236,12 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
             for word in dict.fromkeys(options.store)
         ]
     with Locator(
-        dirs=options.debug_dir or (None if options.sysroot else user_dirs()),
-        files=[*(given or ()), *options.binary],
+        debug_dirs=options.debug_dir or (None if options.sysroot else user_dirs()),
+        binaries=[*(given or ()), *options.binary],
         archive_dirs=options.archive_dir,
         cache=None if options.no_cache else cache,
         debuginfod=client(options, cache()) if options.debuginfod else None,
-        root=options.sysroot,
+        sysroot=options.sysroot,
         sources=stores,
         jobs=options.jobs,
         columns=columns,

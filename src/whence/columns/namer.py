@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from itertools import chain, repeat
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from whence._base.closing import Closing
@@ -30,14 +30,17 @@ from whence.lidia.table import demangler
 from whence.locate.identity import comparable
 from whence.locate.search import Wanted
 from whence.locator.answers import Opened
-from whence.locator.locator import Locator
+from whence.locator.coerce import locator_from, split_fields
+from whence.locator.options import LOCATOR_NAMES
 from whence.objects.elf.segments import Translation
-from whence.store import Store
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.naming import in_halves, why_nothing
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
+
+    from whence.locator.coerce import Places
+    from whence.locator.options import LocatorFields
 
     class NamerFields(TypedDict, total=False):
         """The fields of NamerOptions as keyword arguments."""
@@ -53,6 +56,9 @@ if TYPE_CHECKING:
         exploded: bool
         prefix: str
         decimal: bool
+
+    class NamerKeywords(NamerFields, LocatorFields, total=False):
+        """Fields of NamerOptions, and keywords of a Locator."""
 
 
 MAX_ANSWERS = 1 << 20  # cached answers; all are dropped when there are more
@@ -152,38 +158,41 @@ class Namer(Closing):
 
     def __init__(
         self,
+        places: Places | None = None,
+        /,
         *,
-        locator: Locator | None = None,
-        store: str | PathLike[str] | None = None,
-        cache: str | PathLike[str] | None = None,
+        locator: Places | None = None,
         before_file: Callable[[], None] | None = None,
         options: NamerOptions = NAMER_DEFAULTS,
-        **changes: Unpack[NamerFields],
+        **changes: Unpack[NamerKeywords],
     ) -> None:
         """Prepare to name batches.
 
         Args:
-            locator: finds the files of build-ids; by default, one with the default sources.
-            store: a store (a folder, s3://, ...) to find files in, instead of a locator.
-            cache: the folder for files fetched from the store; processes may share it.
+            places: where the files of build-ids are: a Locator, a Store, a path or address of a store or of a folder of
+                archives, or keywords of whence.Locator as a mapping.
+            locator: another name of `places`.
             before_file: called before the search for each file. If it raises, the batch ends with that exception, and
                 the answers of the files before it are kept.
             options: how addresses are read and what is added.
             changes: fields of NamerOptions by name, which replace those of `options`: return_addresses, demangle, leaf,
-                exploded, prefix, decimal, build_id, address, file_offset, mapping_start, mapping_offset.
+                exploded, prefix, decimal, build_id, address, file_offset, mapping_start, mapping_offset. Or keywords of
+                whence.Locator: store, archive_dirs, cache, ...
 
         Raises:
-            WrongUse: both `leaf` and `exploded`, or both a locator and a store are given.
+            WrongUse: both `leaf` and `exploded`, or both a Locator and keywords of a Locator are given.
+            TypeError: a keyword is unknown.
         """
-        options = replaced(options, **changes)
+        fields, others = split_fields(changes)
+        check_names(others)
+        options = replaced(options, **others)
         if options.leaf and options.exploded:
             raise WrongUse("leaf and exploded exclude each other")
-        if locator is not None and store is not None:
-            raise WrongUse(
-                "locator and store exclude each other: give the store to the locator (sources=[Store(...).source()])"
-            )
-        self._locator = locator or _locator_of(store, cache)
-        self._owns_locator = locator is None
+        if places is not None and locator is not None:
+            raise WrongUse("places and locator are the same argument: give one of them")
+        places = locator if places is None else places
+        self._locator = locator_from(places, **fields)
+        self._owns_locator = self._locator is not places
         self._options = options
         self._demangle = demangler(options.demangle)
         self.exploded, self.decimal = options.exploded, options.decimal
@@ -553,10 +562,12 @@ class Namer(Closing):
             coverage.distinct_named += named
 
 
-def _locator_of(store: str | PathLike[str] | None, cache: str | PathLike[str] | None) -> Locator:
-    if store is None:
-        return Locator(cache=cache)
-    return Locator(cache=cache, sources=[Store(store, cache=cache).source("columns")])
+def check_names(changes: Mapping[str, Any]) -> None:
+    """Raise TypeError for a keyword that is neither a field of NamerOptions nor one of a Locator."""
+    for name in changes.keys() - set(NamerOptions._fields):
+        similar = get_close_matches(name, [*NamerOptions._fields, *LOCATOR_NAMES], 1)
+        hint = f": did you mean {similar[0]}?" if similar else ""
+        raise TypeError(f"a Namer has no keyword {name!r}{hint}")
 
 
 def build_id_of(value: bytes) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import whence.engines.pandas  # noqa: F401  # registers the accessor
-from whence.engines.workers import Places
+from whence.engines.workers import Places, split_places
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,17 +24,18 @@ def name(frame: Any, places: Places | None = None, **options: Any) -> Any:
 
     Args:
         frame: a Dask DataFrame with columns of build-ids and addresses.
-        places: where workers find files, see `whence.engines.workers.Places`.
-        options: those of `whence.columns.Namer`, except `exploded`.
+        places: where names come from, see `whence.engines.workers.Places`.
+        options: those of `whence.columns.Namer`, except `exploded`, and keywords of whence.Locator.
 
     Raises:
         TypeError: `exploded` is given.
         WrongUse: a column is missing, or has values that can't be addresses or build-ids.
     """
+    places, options = split_places(places, options)
     return frame.map_partitions(name_partition, places, options, meta=name_partition(frame._meta, None, options))
 
 
-def name_partition(partition: pd.DataFrame, places: Places | None, options: dict[str, Any]) -> pd.DataFrame:
+def name_partition(partition: pd.DataFrame, places: Any, options: dict[str, Any]) -> pd.DataFrame:
     """Return one partition with columns of names added."""
     named: pd.DataFrame = partition.whence.name(places, **options)
     return named

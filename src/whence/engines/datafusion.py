@@ -13,24 +13,21 @@ of every type that `whence.columns.Namer` reads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from whence.engines.workers import Places, namer_of
 
-if TYPE_CHECKING:
-    from whence.locator.locator import Locator
 
-
-def name(source: Any, context: Any, places: Places | Locator | None = None, **options: Any) -> Any:
+def name(source: Any, context: Any, places: Places | None = None, **options: Any) -> Any:
     """Return a data frame of `context`: `source` with columns of names added, held in memory.
 
     Args:
         source: a DataFusion data frame, or an object with Arrow's stream interface (`__arrow_c_stream__`).
         context: the SessionContext of the result.
-        places: where files are found: a Locator, or see `whence.engines.workers.Places`.
-        options: those of `whence.columns.Namer`.
+        places: where names come from, see `whence.engines.workers.Places`.
+        options: those of `whence.columns.Namer`, and keywords of whence.Locator.
 
     Raises:
         WrongUse: a column is missing, or has values that can't be addresses or build-ids.

@@ -26,6 +26,7 @@ batches.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -37,21 +38,22 @@ from whence.engines.workers import Places, namer_of
 
 if TYPE_CHECKING:
     from whence.columns import Namer
-    from whence.locator.locator import Locator
 
 FRAME = "STRUCT(function VARCHAR, file VARCHAR, line UINTEGER, inlined BOOLEAN, start_line UINTEGER, source VARCHAR)"
 LEAF = FRAME[:-1] + ", reason VARCHAR)"
 ROWS = 1 << 18  # rows of a batch
 
 
-def register(connection: Any, places: Places | Locator | None = None, *, name: str = "whence", **options: Any) -> Any:
+def register(connection: Any, places: Places | None = None, *, name: str = "whence", **options: Any) -> Any:
     """Register the SQL functions with a DuckDB connection, and return the connection.
 
     Args:
         connection: a duckdb.DuckDBPyConnection.
-        places: where files are found: a Locator, or see `whence.engines.workers.Places`.
+        places: where names come from, see `whence.engines.workers.Places`.
         name: the start of the functions' names: NAME, NAME_leaf and NAME_frames.
-        options: those of `whence.columns.Namer`, except `leaf` and `exploded`.
+        options: those of `whence.columns.Namer`, except `leaf` and `exploded`, and keywords of whence.Locator.
+
+    Functions of these names that were registered before are replaced.
     """
     chains = namer_of(places, **options)
     leaves = namer_of(places, leaf=True, **options)
@@ -70,8 +72,10 @@ def register(connection: Any, places: Places | Locator | None = None, *, name: s
 
     # side_effects: a store may get new files, so DuckDB must not fold calls with constants into plans
     settings = {"type": "arrow", "null_handling": "special", "side_effects": True}
-    connection.create_function(name, frames, None, f"{FRAME}[]", **settings)
-    connection.create_function(f"{name}_leaf", leaf, None, LEAF, **settings)
+    for function, type, call in ((name, f"{FRAME}[]", frames), (f"{name}_leaf", LEAF, leaf)):
+        with suppress(duckdb.InvalidInputException):  # there is none yet
+            connection.remove_function(function)
+        connection.create_function(function, call, None, type, **settings)
     connection.execute(
         f"create or replace temp macro {name}_frames(input) as table "
         f"select * exclude (frame), unnest(frame) from "
@@ -80,15 +84,15 @@ def register(connection: Any, places: Places | Locator | None = None, *, name: s
     return connection
 
 
-def name(source: Any, connection: Any, places: Places | Locator | None = None, **options: Any) -> Any:
+def name(source: Any, connection: Any, places: Places | None = None, **options: Any) -> Any:
     """Return a relation of `connection`: `source` with columns of names added. It can be read once.
 
     Args:
         source: a relation of `connection`, or an object with Arrow's stream interface (a pyarrow Table, a reader of
             files), which is faster as DuckDB need not convert it first.
         connection: a duckdb.DuckDBPyConnection.
-        places: where files are found: a Locator, or see `whence.engines.workers.Places`.
-        options: those of `whence.columns.Namer`.
+        places: where names come from, see `whence.engines.workers.Places`.
+        options: those of `whence.columns.Namer`, and keywords of whence.Locator.
 
     Raises:
         WrongUse: a column is missing, or has values that can't be addresses or build-ids.

@@ -12,16 +12,13 @@ floating-point numbers, which can't hold an address and are refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
 from whence.columns.plain import plain
 from whence.engines.workers import Places, namer_of
-
-if TYPE_CHECKING:
-    from whence.locator.locator import Locator
 
 
 @pd.api.extensions.register_dataframe_accessor("whence")
@@ -31,12 +28,12 @@ class WhenceAccessor:
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
 
-    def name(self, places: Places | Locator | None = None, **options: Any) -> pd.DataFrame:
+    def name(self, places: Places | None = None, **options: Any) -> pd.DataFrame:
         """Return the frame with columns of names added, with Arrow's dtypes.
 
         Args:
-            places: where files are found: a Locator, or see `whence.engines.workers.Places`.
-            options: those of `whence.columns.Namer`, except `exploded`.
+            places: where names come from, see `whence.engines.workers.Places`.
+            options: those of `whence.columns.Namer`, except `exploded`, and keywords of whence.Locator.
 
         Raises:
             TypeError: `exploded` is given.

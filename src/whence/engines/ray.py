@@ -21,7 +21,7 @@ from whence._base.errors import WhenceError
 from whence.columns.plain import plain
 from whence.columns.tables import TableKind, TableReader, name_table
 from whence.engines.files import exists, is_address, joined, to_read, to_write
-from whence.engines.workers import Places, locator_of, namer_of
+from whence.engines.workers import Places, namer_of, split_places
 from whence.profiles.binaries import Binaries
 from whence.profiles.formats import registry as formats
 from whence.profiles.naming import name as name_profile
@@ -45,16 +45,19 @@ def name(dataset: Any, places: Places | None = None, *, concurrency: int = 1, **
 
     Args:
         dataset: a ray.data.Dataset with columns of build-ids and addresses.
-        places: where workers find files, see `whence.engines.workers.Places`.
+        places: where names come from, see `whence.engines.workers.Places`.
         concurrency: the number of actors; each requests half a CPU.
-        options: those of `whence.columns.Namer`.
+        options: those of `whence.columns.Namer`, and keywords of whence.Locator.
     """
+    from ray.data import ActorPoolStrategy
+
+    places, options = split_places(places, options)
     return dataset.map_batches(
         NameBatches,
         batch_format="pyarrow",
-        concurrency=concurrency,
+        compute=ActorPoolStrategy(size=concurrency),
         num_cpus=CPUS,
-        fn_constructor_kwargs={"places": dict(places or {}), "options": options},
+        fn_constructor_kwargs={"places": places, "options": options},
     )
 
 
@@ -97,7 +100,7 @@ def name_profile_file(source: str, target: str, places: Places | None, options: 
         with (
             to_write(target) as written,
             to_read(source) as read,
-            Binaries(locator_of(**(places or {})), once=True) as binaries,
+            Binaries(places, once=True) as binaries,
         ):
             profile = formats.open_profile(read)
             reports = name_profile(profile, binaries, demangle=options.get("demangle", True))
@@ -119,9 +122,9 @@ def name_files(
     Args:
         paths: paths or addresses of table files.
         folder: the folder or bucket of the results, which keep the names of the files.
-        places: where workers find files, see `whence.engines.workers.Places`.
+        places: where names come from, see `whence.engines.workers.Places`.
         at_once: the number of tasks that wait or run at a time; 0 is four for each CPU.
-        options: those of `whence.columns.Namer`.
+        options: those of `whence.columns.Namer`, and keywords of whence.Locator.
 
     Yields:
         A dict for each file, in the order in which tasks end: source, target, rows, addresses, named, error (a text,
@@ -146,10 +149,11 @@ def _each(
     task = ray.remote(max_retries=RETRIES)(work)
     if not is_address(folder):
         os.makedirs(folder, exist_ok=True)
+    places, options = split_places(places, options)
     limit = at_once or 4 * int(ray.cluster_resources().get("CPU", 1))
     waiting: list[Any] = []
     for path in paths:
-        waiting.append(task.remote(path, joined(folder, os.path.basename(path)), dict(places or {}), options))
+        waiting.append(task.remote(path, joined(folder, os.path.basename(path)), places, options))
         if len(waiting) >= limit:
             done, waiting = ray.wait(waiting, num_returns=1)
             yield from ray.get(done)

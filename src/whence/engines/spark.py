@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from whence.columns.plain import plain, plain_schema
-from whence.engines.workers import Places, namer_of
+from whence.engines.workers import Places, namer_of, split_places
 
 
 def name(frame: Any, places: Places | None = None, **options: Any) -> Any:
@@ -28,14 +28,14 @@ def name(frame: Any, places: Places | None = None, **options: Any) -> Any:
 
     Args:
         frame: a pyspark.sql.DataFrame with columns of build-ids and addresses.
-        places: where workers find files, see `whence.engines.workers.Places`.
-        options: those of `whence.columns.Namer`.
+        places: where names come from, see `whence.engines.workers.Places`.
+        options: those of `whence.columns.Namer`, and keywords of whence.Locator.
 
     Raises:
         WrongUse: a column is missing, or has values that can't be addresses or build-ids.
     """
+    places, options = split_places(places, options)
     schema = _signed(plain_schema(namer_of(None, **options).schema(to_arrow_schema(frame.schema))))
-    places = dict(places or {})
 
     def name_batches(batches: Iterator[Any]) -> Iterator[Any]:
         namer = namer_of(places, **options)

@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 from whence.columns import Namer
+from whence.locator.coerce import plain_places, split_fields
 from whence.locator.locator import Locator
 from whence.store import Store
 
-Places = Mapping[str, Any]
-"""Where worker processes find files: the parameters of whence.Locator as plain values, for instance
-{"archive_dirs": ["/mnt/archives"], "cache": "/var/cache/whence"}, or `store` as for whence.columns.Namer."""
+Places = Locator | Store | Mapping[str, Any] | str | PathLike[str]
+"""Where names come from: the path or address of a store, a folder of archives or debug files, a Store, a Locator, or
+keywords of whence.Locator as a mapping, for instance {"store": "s3://symbols", "cache": "/var/cache/whence"}."""
 
 _lock = threading.Lock()
 _namers: dict[str, Namer] = {}
 
 
-def namer_of(places: Places | Locator | None, **options: Any) -> Namer:
+def split_places(places: Places | None, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return where names come from, as values that can be sent to another process, and the options of a Namer.
+
+    `options` may have keywords of both a Locator and a Namer.
+    """
+    fields, others = split_fields(options)
+    return plain_places(places, fields), others
+
+
+def namer_of(places: Places | None = None, **options: Any) -> Namer:
     """Return a namer with these options. Equal arguments give the same namer, so its files stay open.
 
-    >>> namer_of({"dirs": []}, leaf=True) is namer_of({"dirs": []}, leaf=True)
+    >>> namer_of({"debug_dirs": []}, leaf=True) is namer_of(debug_dirs=[], leaf=True)
     True
     """
-    if isinstance(places, Locator):
-        return Namer(locator=places, **options)
-    key = repr((sorted((places or {}).items()), sorted(options.items())))
+    plain, options = split_places(places, options)
+    if isinstance(plain, Locator):
+        return Namer(plain, **options)
+    key = repr((sorted(plain.items()), sorted(options.items())))
     with _lock:
         namer = _namers.get(key)
         if namer is None:
-            namer = _namers[key] = Namer(locator=locator_of(**(places or {})), **options)
+            namer = _namers[key] = Namer(plain, **options)
         return namer
-
-
-def locator_of(store: str | None = None, cache: str | None = None, **places: Any) -> Locator:
-    """Return a Locator with these parameters, which reads from `store` (a folder or an address) if one is given."""
-    if store is None:
-        return Locator(cache=cache, **places)
-    return Locator(cache=cache, sources=[Store(store, cache=cache).source("engine")], **places)

@@ -19,7 +19,7 @@ from whence.demangle import demangle
 from whence.filter.forms import Holds
 from whence.filter.functions import FunctionStarts
 from whence.locate.search import Wanted
-from whence.locator.locator import Locator
+from whence.locator.coerce import locator_from
 from whence.objects.elf.kernels.constants import EM_X86_64, ET_EXEC
 from whence.objects.elf.segments import Translation
 from whence.procmap import maps
@@ -42,6 +42,7 @@ LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
 
 if TYPE_CHECKING:
     from whence.binary import Binary
+    from whence.locator import coerce
     from whence.objects.elf.file import ElfFile
 
 Runtime = Callable[[int], Symbolized]
@@ -80,10 +81,10 @@ class Places(Closing):
     """
 
     def __init__(
-        self, locator: Locator | None = None, *, runtime: Runtime | None = None, demangle: bool = True
+        self, locator: coerce.Places | None = None, *, runtime: Runtime | None = None, demangle: bool = True
     ) -> None:
         self.reasons: Counter[tuple[Reason, str]] = Counter()
-        self._locator: Locator = locator or Locator()
+        self._locator = locator_from(locator)
         self._runtime = runtime
         self._readable = demangle
         self._given: list[tuple[str, Binary]] = []

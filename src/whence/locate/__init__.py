@@ -7,6 +7,7 @@ In: identities. Out: files, or what was tried.
     debug_files.py  the files that complete an ELF file: debug file, dwz's shared file, .dwo and .dwp
     identity.py     build-ids in the one form in which they are compared
     names.py        file names that stand for the same file, where a build-id is missing
+    folder_index.py   the files of a folder by build-id, as CI leaves them
     segments.py     where an ELF file says its code is loaded
     cache.py        files by build-id in a folder that processes share: archives once made, files once fetched
     debuginfod.py   a client for servers that a person named, with the cache behind it; http.py ends its requests

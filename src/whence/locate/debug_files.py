@@ -4,11 +4,15 @@ Candidates are tried in the order of debuggers, and the outcome of each is kept,
 say where to put a file:
 
     debug file   the file itself; given debug files; DEBUG_DIR/.build-id/xx/rest.debug; the .gnu_debuglink name in the
-                 file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder; stores; debuginfod
+                 file's folder, in .debug/ there, in DEBUG_DIR/the file's folder, and in DEBUG_DIR; any file in
+                 DEBUG_DIR with the build-id; stores; debuginfod
     dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz;
-                 stores; debuginfod
-    .dwp         given packages; FILE.dwp next to the file; DEBUG_DIR/.build-id/xx/rest.dwp
-    .dwo         its name in the compilation's folder; next to the file; in the file's folder under its bare name
+                 any file in DEBUG_DIR with the build-id; stores; debuginfod
+    .dwp         given packages; FILE.dwp next to the file; DEBUG_DIR/.build-id/xx/rest.dwp; FILE.dwp in DEBUG_DIR
+    .dwo         its name in the compilation's folder; next to the file; in the file's folder and in DEBUG_DIR under its
+                 bare name
+
+/usr/lib/debug has its files in folders below; only other debug folders are searched for files directly in them.
 
 A candidate belongs to the file if their build-ids are equal. If one of them has no build-id, the CRC of the debug link
 decides. Other candidates are recorded as MISMATCH, and never used.
@@ -23,6 +27,7 @@ from whence._base import rooted
 from whence._base.errors import ElfError, WhenceError, without_file
 from whence._base.files import open_regular
 from whence.locate.crc import stored_crc32
+from whence.locate.folder_index import files_of
 from whence.locate.search import FileKind, Outcome, Search
 from whence.objects.companions import Companion, CompanionKind
 from whence.objects.elf import ElfFile
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
     from whence.locate.sources import Fetcher
 
 DEBUG_DIRS = ("/usr/lib/debug",)
-"""Where debug files lie when nobody says otherwise."""
+"""The default debug folders."""
 
 Candidates = Iterable[tuple[str, str]]  # path, how
 
@@ -45,6 +50,7 @@ class DebugFiles:
 
     Args:
         debug_dirs: the debug folders.
+        build_id_dirs: further debug folders, in which files are found by build-id only.
         given: paths of debug files that are tried first.
         packages: paths of .dwp files.
         debuginfod: a client.
@@ -66,9 +72,11 @@ class DebugFiles:
         open_elf: Callable[[str], ElfFile] = ElfFile.open,
         mapped: str = "",
         sysroot: str = "",
+        build_id_dirs: Iterable[str] = (),
         log: Callable[[str], None] | None = None,
     ) -> None:
         self.debug_dirs = tuple(os.fspath(one) for one in debug_dirs)
+        self.build_id_dirs = tuple(build_id_dirs)
         self.given = tuple(os.fspath(one) for one in given)
         self.packages = tuple(packages)
         self.debuginfod = debuginfod
@@ -97,6 +105,7 @@ class DebugFiles:
             open_elf=open_elf or self._open_elf,
             mapped=mapped,
             sysroot=self._sysroot,
+            build_id_dirs=self.build_id_dirs,
             log=self._log,
         )
 
@@ -134,6 +143,7 @@ class DebugFiles:
         if link is not None and os.path.basename(link.name):
             crc = link.crc
             candidates += self._linked(elf.path, os.path.basename(link.name))
+        candidates += self._indexed(elf.build_id)
         self._take(search, candidates, lambda found: belongs(found, elf, crc), elf.path)
         if not search and not elf.is_go:  # Go's own tables name all code, stripped or not
             self._fetch(search, elf.build_id, elf.path)
@@ -155,6 +165,7 @@ class DebugFiles:
         candidates += self._build_id_files(link.build_id, ".debug", elf.path)
         name = os.path.basename(link.name)
         candidates += [(os.path.join(folder, ".dwz", name), "dwz folder") for folder in self._folders(elf.path)]
+        candidates += self._indexed(link.build_id)
         self._take(search, candidates, lambda found: same_id(found, link.build_id), elf.path)
         if not search:
             self._fetch(search, link.build_id, elf.path)
@@ -172,6 +183,8 @@ class DebugFiles:
         search = Search(CompanionKind.PACKAGE)
         candidates = [(one, "given") for one in self.packages]
         candidates += [(f"{path}.dwp", "beside"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
+        name = os.path.basename(path) + ".dwp"
+        candidates += [(os.path.join(folder, name), "debug folder") for folder in self._flat_folders()]
         self._take(search, candidates, lambda _: "")
         return search
 
@@ -182,9 +195,10 @@ class DebugFiles:
         root, _ = self._split(os.fspath(near))
         elsewhere = _leads_elsewhere(os.fspath(near))
         candidates = [(root + os.path.join("/" if root else "", comp_dir, name), "compilation folder")]
-        if elsewhere:  # names of files of that process are none of ours
+        if elsewhere:  # the process sees other files under these names
             candidates = []
         candidates += [(os.path.join(folder, name), "beside") for folder in folders if not os.path.isabs(name)]
+        folders += self._flat_folders()
         candidates += [(os.path.join(folder, os.path.basename(name)), "bare name") for folder in folders]
         self._take(search, candidates, lambda _: "")
         return search
@@ -212,9 +226,19 @@ class DebugFiles:
             if search:
                 return
 
+    def _flat_folders(self) -> list[str]:
+        """Return the debug folders that may have debug files directly in them."""
+        own = {self._sysroot + folder for folder in DEBUG_DIRS}
+        return [folder for folder in self.debug_dirs if folder not in own]
+
+    def _indexed(self, build_id: str) -> list[tuple[str, str]]:
+        """Return the files with a build-id that are directly in a debug folder."""
+        folders = self._flat_folders() if build_id else []
+        return [(path, "debug folder") for folder in folders for path in files_of(folder, build_id)]
+
     def _build_id_files(self, build_id: str, suffix: str, path: str) -> Iterator[tuple[str, str]]:
         if len(build_id) > 2:
-            for folder in self._folders(path):
+            for folder in (*self._folders(path), *self.build_id_dirs):
                 yield os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + suffix), "build-id"
 
     def _linked(self, path: str, name: str) -> Iterator[tuple[str, str]]:
@@ -226,6 +250,8 @@ class DebugFiles:
             for folder in folders:
                 inside = os.path.abspath(self._split(folder)[1])
                 yield os.path.join(top, inside.lstrip("/"), name), "debug link"
+        for top in self._flat_folders():
+            yield os.path.join(top, name), "debug link"
 
     def _take(self, search: Search, candidates: Candidates, check: Callable[[ElfFile], str], itself: str = "") -> None:
         """Open candidates in turn until `check` finds no fault, and record each outcome."""

@@ -103,6 +103,15 @@ class Origin(Record, frozen=True):
             file.write(f"{self.size}\n{self.validator}\n".encode())
 
 
+def servers_of_environment() -> list[str]:
+    """Return the servers in DEBUGINFOD_URLS. Raises WrongUse if there are none."""
+    words = os.environ.get("DEBUGINFOD_URLS", "").split()
+    servers = [word for word in words if not word.startswith("ima:")]  # Fedora's signature policy for elfutils
+    if not servers:
+        raise WrongUse("debuginfod without a URL needs DEBUGINFOD_URLS, which is not set")
+    return servers
+
+
 def checked_server(url: str) -> str:
     """A server's address, without a slash at its end. Raises WrongUse when it is none that can be asked."""
     try:

@@ -2,12 +2,12 @@
 
 Sources, in order; everything tried is noted with a code:
 
-    1. given files                   ELF files, debug files or archives: by build-id; by name if one has no build-id
+    1. given files and folders       ELF files, debug files or archives: by build-id; by name if one has no build-id
     2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive with the build-id
     3. the archive cache             archives that this machine made or fetched before
     4. further sources               stores
-    5. the file's own path           if the build-id is the same, or unknown
-    6. debug folders                 .build-id/ab/cdef.debug
+    5. the file's own path           if the build-id matches, or is unknown
+    6. debug folders                 .build-id/ab/cdef.debug, or any file with the build-id
     7. debuginfod                    if a client was given
 
 Unreadable candidates are skipped. A file that a person names to `open` precedes all of them if it has debug info, or
@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from importlib import import_module
 from os import PathLike
 from weakref import finalize
 
@@ -33,10 +34,11 @@ from whence._base.closing import Closing
 from whence._base.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.reasons import GIVE_FILE, Missing, Reason
-from whence._base.records import replaced
+from whence._base.records import as_dict, replaced
 from whence.archive.create import archive_producers
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
 from whence.locate.debug_files import DEBUG_DIRS, Completion, DebugFiles
+from whence.locate.folder_index import FolderFiles
 from whence.locate.identity import comparable, key
 from whence.locate.names import PACKED
 from whence.locate.search import ALL_KINDS, FileKind, Outcome, Search, Wanted
@@ -53,6 +55,7 @@ from whence.locate.sources import (
     of_elf,
 )
 from whence.locator.answers import AnswerSearch, Opened, RemoteArchive
+from whence.locator.options import options_from
 from whence.objects.elf import ElfFile
 from whence.objects.elf.segments import Segment
 from whence.producers import Producers
@@ -65,12 +68,13 @@ if TYPE_CHECKING:
     from whence._base.reasons import Missing
     from whence.locate.cache import Cache
     from whence.locate.sources import Fetcher, FileSource
+    from whence.locator.options import LocatorFields, Sources, StorePlace
     from whence.objects.elf.segments import Segment
     from whence.producers import Producers
 
     T = TypeVar("T")
 
-ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
+ARCHIVE_FROM = 64  # smallest number of addresses for which an archive is made in the cache
 SEGMENTS = "segments"  # the kind of the cache's entries that say where the code of an archive's file is loaded
 
 
@@ -81,84 +85,92 @@ class Unfit(WhenceError):
 class Locator(Closing):
     """Finds and opens the files for build-ids and paths. A context manager; thread-safe.
 
+    A path or list of paths is accepted where there may be several.
+
     Args:
-        dirs: folders of debug files in place of /usr/lib/debug, or packages made by `perf archive`.
-        files: ELF files, debug files or archives that precede all other sources.
+        places: a path or address: of a store, of a folder of archives or debug files, or of a file, which is found out
+            by looking at it; a Store; or the following keywords as a mapping.
+        binaries: ELF files, debug files or archives that precede all other sources, and folders of such files.
         archive_dirs: folders of archives.
+        debug_dirs: folders of debug files instead of /usr/lib/debug, or packages made by `perf archive`.
+        store: a Store, or the path or address of one.
         cache: a Cache or its folder, which is created on first use.
-        debuginfod: a client, or URLs of servers; fetched files are put into the cache. None: no network access.
-        root: a folder that paths and debug folders are below: an unpacked image, another machine's disk.
-        sources: further sources, after the cache; those with `fetch`, like stores, also complete files.
+        debuginfod: a client, or URLs of servers; True for those in DEBUGINFOD_URLS. Fetched files are put into the
+            cache. None: no network access.
+        sysroot: a folder that paths of programs and libraries are below: an unpacked image, another machine's disk.
+            Its debug files are used, and those of this machine if they have the same build-id.
+        sources: further sources, next to stores; those with `fetch` also complete files.
         local: use the mapped paths of this machine.
         jobs: number of threads; None for one per core.
         columns: read columns and discriminators.
         log: called with a line for each file tried.
+        files, dirs, stores, root: other names of binaries, debug_dirs, store and sysroot.
 
-    Raises OSError and WhenceError for a given file that can't be read.
+    Raises OSError and WhenceError for a given file that can't be read, TypeError for an unknown keyword.
 
     >>> import whence
-    >>> with whence.Locator(files=["app.debug"]) as locator:  # doctest: +SKIP
+    >>> with whence.Locator(binaries="app.debug") as locator:  # doctest: +SKIP
     ...     print(locator.find(build_id="12cd34").path)
     """
 
-    def __init__(
-        self,
-        *,
-        dirs: Iterable[str | PathLike[str]] | None = None,
-        files: Iterable[str | PathLike[str]] = (),
-        archive_dirs: Iterable[str | PathLike[str]] = (),
-        cache: Cache | str | PathLike[str] | Callable[[], Cache] | None = None,
-        debuginfod: Fetcher | Iterable[str] | str | None = None,
-        root: str | PathLike[str] = "",
-        sources: Iterable[FileSource] = (),
-        local: bool = True,
-        jobs: int | None = None,
-        columns: bool = False,
-        log: Callable[[str], None] | None = None,
-    ) -> None:
-        self._make_cache = cache
+    def __init__(self, places: Sources | None = None, /, **fields: Unpack[LocatorFields]) -> None:
+        self._options = options = options_from(places, fields)
+        self._make_cache = options.cache
         self._cache: Cache | None = None
-        self._log = log
-        self.jobs = jobs
-        self.columns = columns
-        self.root = os.fspath(root).rstrip("/")
-        self.dirs = DEBUG_DIRS if dirs is None else tuple(map(self._folder, _paths(dirs)))
+        self._log = options.log
+        self.jobs = options.jobs
+        self.columns = options.columns
+        self.root = options.sysroot
+        self.dirs = DEBUG_DIRS if options.debug_dirs is None else tuple(map(self._folder, options.debug_dirs))
+        build_id_dirs: tuple[str, ...] = ()
         if self.root:
-            self.dirs = (*(self.root + one for one in DEBUG_DIRS), *(() if dirs is None else self.dirs))
-        self.files = _paths(files)
-        self.archive_dirs = _paths(archive_dirs)
-        self._client = self._client_of(debuginfod)
+            own = tuple(self.root + folder for folder in DEBUG_DIRS)
+            build_id_dirs = DEBUG_DIRS if options.debug_dirs is None else ()
+            self.dirs = own if options.debug_dirs is None else (*own, *self.dirs)
+        self.binary_dirs = tuple(path for path in options.binaries if os.path.isdir(path))
+        self.files = tuple(path for path in options.binaries if path not in self.binary_dirs)
+        self.archive_dirs = options.archive_dirs
+        self._client = self._client_of(options.debuginfod)
         self._given = GivenFiles(self.files)
-        self._own = OwnPath(self.root) if local else None
-        self.sources: list[FileSource] = [self._given]
+        self._given_folders = FolderFiles(self.binary_dirs, GivenFiles.how, by_name=True)
+        self._own = OwnPath(self.root) if options.local else None
+        self.sources: list[FileSource] = [self._given, self._given_folders]
         if self.archive_dirs:
             self.sources.append(ArchiveFolders(self.archive_dirs))
-        if cache is not None:
+        if options.cache is not None:
             self.sources.append(CachedArchives(self._open_cache))
-        self._further = list(sources)
+        self._further = [*options.sources, *map(self._store_source, options.store)]
         self.sources += self._further
-        self._fallback: list[FileSource] = [BuildIdFolders(self.dirs, self.root)]
-        if self._client is not None:
-            self._fallback.append(Servers(self._client))
+        flat = [folder for folder in self.dirs if folder.removeprefix(self.root) not in DEBUG_DIRS]
+        self._fallback: list[FileSource] = [BuildIdFolders((*self.dirs, *build_id_dirs), self.root)]
+        self._fallback.append(FolderFiles(flat, BuildIdFolders.how))
+        self._servers = [Servers(self._client)] if self._client is not None else []
+        self._fallback += self._servers
         packages = [one.path for one in self._given.files if one.is_package]
         given = [one.path for one in self._given.files if not one.is_archive and not one.is_package]
         stores: list[Any] = [one for one in self._further if hasattr(one, "fetch")]
         self.debug_files = DebugFiles(
-            self.dirs,
+            (*self.binary_dirs, *self.dirs),
             given,
             packages=packages,
             debuginfod=self._client,
             stores=stores,
             open_elf=self._open_elf,
             sysroot=self.root,
-            log=log,
+            build_id_dirs=build_id_dirs,
+            log=self._log,
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return the options, from which another process opens its own files."""
+        return type(self), (as_dict(self._options),)
+
     def __repr__(self) -> str:
-        given = f"{len(self.files)} given files" if self.files else ""
+        given = f"{len(self.files)} given file{'' if len(self.files) == 1 else 's'}" if self.files else ""
+        stores = [getattr(one, "how", type(one).__name__) for one in self._further]
         cache = "cache" if self._make_cache is not None else ""
         servers = "debuginfod" if self._client is not None else ""
-        places = filter(None, [given, *self.archive_dirs, cache, *self.dirs, servers])
+        places = filter(None, [given, *self.binary_dirs, *self.archive_dirs, cache, *stores, *self.dirs, servers])
         return f"<whence.Locator: {', '.join(places) or 'no places'}>"
 
     def close(self) -> None:
@@ -194,16 +206,29 @@ class Locator(Closing):
             self._cache = made if isinstance(made, Cache) else made() if callable(made) else Cache(made)
         return self._cache
 
-    def _client_of(self, debuginfod: Fetcher | Iterable[str] | str | None) -> Fetcher | None:
-        if debuginfod is None or hasattr(debuginfod, "fetch"):
-            return debuginfod  # type: ignore[return-value]
-        from whence.locate.debuginfod import Debuginfod
+    def _client_of(self, debuginfod: Fetcher | tuple[str, ...] | bool | None) -> Fetcher | None:
+        if not debuginfod:
+            return None
+        if not isinstance(debuginfod, bool | tuple):
+            return debuginfod
+        from whence.locate.debuginfod import Debuginfod, servers_of_environment
 
-        servers = [debuginfod] if isinstance(debuginfod, str) else list(debuginfod)
-        return Debuginfod(servers, self._open_cache()) if servers else None
+        servers = servers_of_environment() if isinstance(debuginfod, bool) else debuginfod
+        return Debuginfod(servers, self._open_cache())
+
+    def _store_source(self, place: StorePlace) -> FileSource:
+        """Return a store as a source.
+
+        The package `store` imports this one, and a Locator without a store does not need it: it is imported here, by
+        its name, like a plug-in.
+        """
+        cache = self._open_cache() if self._make_cache is not None else None
+        store = place if hasattr(place, "source") else import_module("whence.store").Store(place, cache=cache)
+        source: FileSource = store.source(cache=cache)
+        return source
 
     def _open_elf(self, path: str) -> ElfFile:
-        """Open an ELF file; a given one that is open is used again."""
+        """Open an ELF file; reuse a given file that is open."""
         for one in self._given.files:
             if one.path == path:
                 return one.elf()
@@ -215,7 +240,7 @@ class Locator(Closing):
         """Find the file for a build-id, or for a path without a build-id.
 
         `kinds` are the acceptable ones ("lidia", "debuginfo", "executable"). The result has the file's path, kind and
-        build-id; it is false, with what is missing, if there is no such file. Never raises for a bad candidate.
+        build-id; it is false, with what is missing, if no file is found. Never raises for a bad candidate.
         """
         wanted = Wanted(build_id, path, tuple(map(FileKind, kinds)))
         search = Search(str(wanted))
@@ -340,7 +365,7 @@ class Locator(Closing):
         elif self._own is not None and wanted.local:
             yield from self._own.find(wanted, search.tried)
         if wanted.build_id and not wanted.key:
-            detail = f"{comparable(wanted.build_id)} is no build-id that names a file there"
+            detail = f"{comparable(wanted.build_id)} is not a build-id in hex"
             search.note("", "caches, folders and servers", Outcome.ABSENT, detail)
         for source in self._fallback:
             yield from source.find(wanted, search.tried)
@@ -385,7 +410,8 @@ class Locator(Closing):
 
     def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Opened | None:
         """Return an archive of a file without debug info and Go's tables; None if there is no archive, or no need."""
-        if elf.has_debug_info or elf.is_go or not elf.build_id or (len(self.sources) == 1 and not self._given.files):
+        has_sources = len(self.sources) > 2 or self.files or self.binary_dirs
+        if elf.has_debug_info or elf.is_go or not elf.build_id or not has_sources:
             return None
         wanted = Wanted(elf.build_id, elf.path, (FileKind.ARCHIVE,))
         search = Search(str(wanted))
@@ -438,7 +464,7 @@ class Locator(Closing):
         """Open an ELF file with all that completes it; for many addresses, as an archive in the cache."""
         elf = not_a_core(candidate.elf())
         producers = None
-        waiting: dict[str, ElfFile] = {}  # the debug file, until it is asked for
+        waiting: dict[str, ElfFile] = {}  # the debug file, until it is needed
         path, how = candidate.path, f"{candidate.how} {candidate.path}"
         try:
             segments = placing_segments(elf)
@@ -465,7 +491,7 @@ class Locator(Closing):
                     producers.close()
                     return Opened(archive, segments, path, how, candidate.build_id, elf)
             instead = None if described or wanted.key else self._archive_for(elf, demangle)
-            if instead is not None:  # of the build-id that nobody gave
+            if instead is not None:  # the mapping has no build-id
                 producers.close()
                 return Opened(instead.binary, segments, instead.path, instead.how, instead.build_id, elf)
             producers.prepare()
@@ -486,7 +512,7 @@ class Locator(Closing):
         """Return the program of a debug file, for debug files lack file offsets of code."""
         same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
         own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
-        sources: list[FileSource] = [self._given, *own, *self._further, *self._fallback[1:]]
+        sources: list[FileSource] = [self._given, self._given_folders, *own, *self._further, *self._servers]
         for source in sources:
             for other in source.find(same, []) if candidate.build_id or source is self._given else ():
                 if (
@@ -522,10 +548,6 @@ class Locator(Closing):
         except (WhenceError, OSError) as error:  # a cache that can't be written to costs time, no names
             search.note("", CachedArchives.how, Outcome.BROKEN, f"no archive was made ({error})")
             return None
-
-
-def _paths(paths: Iterable[str | PathLike[str]]) -> tuple[str, ...]:
-    return tuple(os.fspath(path) for path in paths)
 
 
 def must_be_of(wanted: Wanted, build_id: str) -> None:

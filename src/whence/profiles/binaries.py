@@ -17,7 +17,7 @@ from whence._base.records import Record, field
 from whence.lidia.chains import ChainTable
 from whence.locate.search import Tried, Wanted
 from whence.locator.answers import Opened
-from whence.locator.locator import Locator
+from whence.locator.coerce import locator_from
 from whence.objects.elf import ElfFile
 from whence.objects.elf.segments import Segment
 from whence.procmap.vdso import own_vdso
@@ -29,6 +29,7 @@ from whence.symbolize.internal_error import reason_of
 
 if TYPE_CHECKING:
     from whence.binary import Binary
+    from whence.locator.coerce import Places
 
 VDSO = "[vdso]"  # the name that recorders use
 
@@ -68,7 +69,7 @@ class Binaries(Closing):
     """The open files of the mappings of one or several profiles; closed as a context manager.
 
     Args:
-        locator: finds the files (default: the files of this machine).
+        locator: where files are: a Locator, a Store, or a path or address (default: the files of this machine).
         symbol_lists: names that are in no file.
         remember: keep what the files returned for the next profile, as profiles of one program have many addresses in
             common.
@@ -77,12 +78,12 @@ class Binaries(Closing):
     """
 
     def __init__(
-        self, locator: Locator | None = None, *, symbol_lists: SymbolLists | None = None, remember: bool = False,
+        self, locator: Places | None = None, *, symbol_lists: SymbolLists | None = None, remember: bool = False,
         once: bool = False, local: bool = True,
     ) -> None:  # fmt: skip
         self.remembers, self.once, self._local = remember, once, local
         self.system_names: dict[str, str] = {}  # of all profiles, if the files' chains are kept
-        self.locator = locator or Locator()
+        self.locator = locator_from(locator)
         self.symbol_lists = symbol_lists or SymbolLists(local=local)
         self.symbol_lists.folders = self.locator.dirs if local else ()
         self._searches: dict[tuple[str, str], MappingSearch] = {}  # the most recently used last

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whence import flamegraph
 from whence._base.records import as_dict
+from whence.locator.coerce import check_no_fields, locator_from
 from whence.profiles.arrow import table
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import Report
@@ -20,9 +21,12 @@ from whence.samples.difference import diff
 from whence.samples.model import ProfileData
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow
 
-    from whence.locator.locator import Locator
+    from whence.locator.coerce import Places
+    from whence.locator.options import LocatorFields
     from whence.profiles.top import Top
 
 NOTEBOOK_NODES = 20_000  # of a flame graph: a notebook keeps each page it shows
@@ -43,29 +47,33 @@ class Profile(ProfileData):
 
     def symbolize(
         self,
-        locator: Locator | Binaries | None = None,
+        locator: Places | Binaries | None = None,
         *,
         overwrite: bool = False,
         demangle: bool | Callable[[str], str] = False,
         progress: Callable[[str, int, int], None] | None = None,
+        **fields: Unpack[LocatorFields],
     ) -> Report:
         """Give frames or a reason to every location that has no frames.
 
         A file that can't be read costs only its own locations their names.
 
         Args:
-            locator: finds the file of each mapping (default: the files of this machine); each file is opened once and
-                closed afterwards. Binaries stay open for the next profile, and add names that are in no file.
+            locator: where the files of mappings are: a Locator, a Store, or a path or address (default: the files of
+                this machine). Each file is opened once and closed afterwards. Binaries stay open for the next profile,
+                and add names that are in no file.
             overwrite: also name locations that have frames.
             demangle: store readable names; a function replaces whence.demangle.demangle.
             progress: is called with a file's path, the number of files that are done, and the number of all files.
+            fields: keywords of whence.Locator: store, binaries, debug_dirs, ...
 
         Returns:
             How much has names now, and what would name the rest.
         """
         if isinstance(locator, Binaries):
+            check_no_fields(fields)
             return Report(self, name(self, locator, overwrite=overwrite, demangle=demangle, progress=progress))
-        with Binaries(locator, once=True) as binaries:
+        with Binaries(locator_from(locator, **fields), once=True) as binaries:
             return Report(self, name(self, binaries, overwrite=overwrite, demangle=demangle, progress=progress))
 
     def write(self, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:

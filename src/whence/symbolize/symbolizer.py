@@ -15,7 +15,7 @@ from operator import index
 from whence._base.closing import Closing
 from whence._base.reasons import Reason
 from whence.lidia.table import demangler
-from whence.locator.locator import Locator
+from whence.locator.coerce import locator_from
 from whence.procmap.kallsyms import KERNEL_START
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.reader import VSYSCALL, VSYSCALL_SIZE
@@ -28,6 +28,14 @@ from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary, key_of
 from whence.symbolize.process import LivePid, ProcessView
 from whence.symbolize.symbolized import Symbolized
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from whence.locator.coerce import Places
+    from whence.locator.locator import Locator
+    from whence.locator.options import LocatorFields
+
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
 REFRESH = 10.0  # seconds after which mappings are asked for again: libraries come and go
@@ -39,13 +47,15 @@ class Symbolizer(Closing):
     A context manager; closing releases the files, and the symbolizer stays usable.
 
     Args:
-        locator: finds the files; by default, a Locator with debug files in /usr/lib/debug.
+        locator: where names come from: a Locator, a Store, or a path or address; by default, files of this machine
+            and debug files in /usr/lib/debug.
         demangle: return readable names.
         max_files: number of open binaries.
         max_bytes: bytes of their tables; the binary in use may exceed this.
         resolver: a resolver to share.
         proc_root: the folder of live processes.
         kallsyms: the file with the kernel's names.
+        fields: keywords of whence.Locator: store, debug_dirs, binaries, ...
 
     >>> import whence
     >>> with whence.Symbolizer() as symbolizer:  # doctest: +SKIP
@@ -56,17 +66,18 @@ class Symbolizer(Closing):
     def __init__(
         self,
         *,
-        locator: Locator | None = None,
+        locator: Places | None = None,
         demangle: bool | Callable[[str], str] = False,
         max_files: int = MAX_FILES,
         max_bytes: int = MAX_BYTES,
         resolver: Resolver | None = None,
         proc_root: str | os.PathLike[str] = "/proc",
         kallsyms: str = "/proc/kallsyms",
+        **fields: Unpack[LocatorFields],
     ) -> None:
         self.resolver = resolver or Resolver(proc_root, refresh=REFRESH)
         self.binaries = BinaryPool(max_files, max_bytes)
-        self._locator = locator or Locator()
+        self._locator = locator_from(locator, **fields)
         self._readable = demangler(demangle)
         self._elsewhere = Elsewhere(self.resolver.directory, kallsyms, self._readable)
 
