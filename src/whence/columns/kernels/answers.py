@@ -118,11 +118,7 @@ class AnswerStore:
         """
         count: cython.Py_ssize_t = len(elements)
         index: cython.Py_ssize_t
-        hash: cython.ulonglong
-        probe: Probe
-        file: cython.uint
         previous: cython.uint = NO_ID
-        address: cython.ulonglong
         ok: cython.bint = True
         out: Column = Column("I")
         belong(codes.vector.count == count and codes.typecode == "I")
@@ -140,14 +136,14 @@ class AnswerStore:
                 if code[index] >= files.shape[0]:
                     answers[index] = NO_BUILD_ID
                     continue
-                file = files[code[index]]
-                address = addresses[index]
+                file: cython.uint = files[code[index]]
+                address: cython.ulonglong = addresses[index]
                 if previous != NO_ID and self.address.items[previous] == address and self.file.items[previous] == file:
                     answers[index] = previous
                     continue
                 previous = NO_ID
-                hash = pair_hash(file, address, self.seed)
-                probe = first_match(cython.address(self.pairs), hash)
+                hash: cython.ulonglong = pair_hash(file, address, self.seed)
+                probe: Probe = first_match(cython.address(self.pairs), hash)
                 while previous == NO_ID and next_match(cython.address(self.pairs), cython.address(probe)):
                     if self.address.items[probe.item] == address and self.file.items[probe.item] == file:
                         previous = probe.item
@@ -165,8 +161,6 @@ class AnswerStore:
     def pending(self, first: cython.Py_ssize_t):
         """Return the answers with numbers >= `first`: a dict of file numbers to two Columns, answers and vaddrs."""
         index: cython.Py_ssize_t
-        row: cython.Py_ssize_t
-        file: cython.uint
         ok: cython.bint = True
         rows: HashIndex = HashIndex(cython.NULL, 0, 0)  # of `files`
         files: Column = Column("I")
@@ -174,8 +168,8 @@ class AnswerStore:
         if not FIRST_ANSWER <= first:
             raise ValueError("the predefined answers are not looked up")
         for index in range(first, self.file.count):
-            file = self.file.items[index]
-            row = find_u32(cython.address(rows), files.vector.items, 4, file, self.seed)
+            file: cython.uint = self.file.items[index]
+            row: cython.Py_ssize_t = find_u32(cython.address(rows), files.vector.items, 4, file, self.seed)
             if row < 0:
                 row = files.vector.count
                 ok = files.push_u32(file) and insert(cython.address(rows), mix(file, self.seed), row)
@@ -198,23 +192,20 @@ class AnswerStore:
         """
         count: cython.Py_ssize_t = len(texts)
         row: cython.Py_ssize_t
-        number: cython.Py_ssize_t
         linkage: cython.Py_ssize_t = 0
-        kind: cython.uint
         size: cython.ulonglong
-        text: cython.pointer(cython.const[cython.uchar])
         out: Column = Column("I")
         if not out.reserve(count):
             raise MemoryError
         numbers = u32s(out)
         linkages = u32s(texts.linkage)
         for row in range(count):
-            text = texts.text_at(row, cython.address(size))
-            kind = PLAIN
+            text: cython.pointer(cython.const[cython.uchar]) = texts.text_at(row, cython.address(size))
+            kind: cython.uint = PLAIN
             if linkage < texts.linkage.vector.count and linkages[linkage] == row:
                 kind = LINKAGE
                 linkage += 1
-            number = self.texts.number_of(text, size, kind)
+            number: cython.Py_ssize_t = self.texts.number_of(text, size, kind)
             if number < 0:
                 raise MemoryError
             if number >= self.shown_text.count:
@@ -270,7 +261,6 @@ class AnswerStore:
         count: cython.Py_ssize_t = answers.vector.count
         total: cython.Py_ssize_t = frames.line.vector.count
         index: cython.Py_ssize_t
-        answer: cython.uint
         first: cython.Py_ssize_t = self.function.count
         starts = u32s(frames.starts)
         which = u32s(answers)
@@ -301,7 +291,7 @@ class AnswerStore:
                 push_u32(cython.address(self.start_line), start_line[index])
                 push_u32(cython.address(self.line), u32s(frames.line)[index])
             for index in range(count):
-                answer = which[index]
+                answer: cython.uint = which[index]
                 self.first.items[answer] = cython.cast(cython.uint, first + starts[index])
                 self.frames.items[answer] = starts[index + 1] - starts[index]
                 self.reason.items[answer] = 0 if starts[index + 1] > starts[index] else unnamed
@@ -371,8 +361,6 @@ class AnswerStore:
         """
         index: cython.Py_ssize_t
         frame: cython.uint
-        answer: cython.uint
-        keep: cython.bint
         elements_of: Column = Column("I")
         which: Column = Column("I")
         chosen: Column = Column("I")
@@ -383,12 +371,12 @@ class AnswerStore:
         belong(answers.vector.count == len(elements))
         with cython.nogil:
             for index in range(answers.vector.count):
-                answer = numbers[index]
+                answer: cython.uint = numbers[index]
                 for frame in range(self.frames.items[answer]):
                     ok = elements_of.push_u32(cython.cast(cython.uint, index)) and ok
                     ok = which.push_u32(self.first.items[answer] + frame) and ok
                     ok = chosen.push_u32(answer) and ok
-                keep = exploded or (elements.lists and status[index] != IS_NULL)
+                keep: cython.bint = exploded or (elements.lists and status[index] != IS_NULL)
                 if self.frames.items[answer] == 0 and keep:
                     ok = elements_of.push_u32(cython.cast(cython.uint, index)) and ok
                     ok = which.push_u32(NO_TEXT) and ok
@@ -405,7 +393,6 @@ class AnswerStore:
         For a list, they are those of the first address.
         """
         row: cython.Py_ssize_t
-        answer: cython.uint
         which: Column = Column("I")
         first: Column = Column("I")
         self._check(answers)
@@ -419,7 +406,7 @@ class AnswerStore:
         with cython.nogil:
             for row in range(elements.rows):
                 if not elements.lists:
-                    answer = numbers[row]
+                    answer: cython.uint = numbers[row]
                 elif starts[row] == starts[row + 1]:
                     answer = NULL_ANSWER
                 else:
@@ -556,18 +543,10 @@ class AnswerStore:
         """Make a column of texts with a dictionary; the empty text is null."""
         count: int64_t = frames.vector.count
         index: int64_t
-        frame: cython.uint
-        text: cython.uint
-        entry: cython.uint
         bits: cython.uint = 0
         nulls: cython.longlong = 0
         entries: cython.uint = 0
-        mark: cython.ulonglong
         size: cython.ulonglong = 0
-        row: cython.pointer(TextRow)
-        indices: cython.pointer(int32_t)
-        offsets: cython.pointer(int32_t)
-        data: cython.p_char
         ok: cython.bint = True
         shown: Column = Column("I")
         which = u32s(frames)
@@ -576,19 +555,19 @@ class AnswerStore:
             for index in range(self.entry_of_text.count):
                 self.entry_of_text.items[index] = 0
             self.shown = 1
-        mark = cython.cast(cython.ulonglong, self.shown) << 32
+        mark: cython.ulonglong = cython.cast(cython.ulonglong, self.shown) << 32
         if not (new_schema(schema, b"i", name.encode(), 0) and new_array(array, count, 2, 0)):
             raise MemoryError
         if not has_buffers(array, 4):
             raise MemoryError
         validity = validity_of(array)
-        indices = cython.cast(cython.pointer(int32_t), array.buffers[1])
+        indices: cython.pointer(int32_t) = cython.cast(cython.pointer(int32_t), array.buffers[1])
         with cython.nogil:
             for index in range(count):
-                frame = which[index]
-                entry = NO_TEXT
+                frame: cython.uint = which[index]
+                entry: cython.uint = NO_TEXT
                 if frame != NO_TEXT:
-                    text = texts[frame]
+                    text: cython.uint = texts[frame]
                     if self.entry_of_text.items[text] >> 32 != self.shown:
                         if self.texts.row_at(text).size == 0:
                             self.entry_of_text.items[text] = mark | NO_TEXT
@@ -609,9 +588,11 @@ class AnswerStore:
             raise OverflowError("more than 2^31 bytes of names in one batch: pass smaller batches")
         if not (new_schema(schema.dictionary, b"u", b"", 0) and new_array(array.dictionary, entries, 3, 0)):
             raise MemoryError
-        offsets = cython.cast(cython.pointer(int32_t), malloc(4 * (cython.cast(cython.size_t, entries) + 1)))
+        offsets: cython.pointer(int32_t) = cython.cast(
+            cython.pointer(int32_t), malloc(4 * (cython.cast(cython.size_t, entries) + 1))
+        )
         array.dictionary.buffers[1] = offsets
-        data = cython.cast(cython.p_char, malloc(size + 1))
+        data: cython.p_char = cython.cast(cython.p_char, malloc(size + 1))
         array.dictionary.buffers[2] = data
         if offsets == cython.NULL or data == cython.NULL:
             raise MemoryError
@@ -619,7 +600,7 @@ class AnswerStore:
         offsets[0] = 0
         for index in range(entries):
             text = u32s(shown)[index]
-            row = self.texts.row_at(text)
+            row: cython.pointer(TextRow) = self.texts.row_at(text)
             memcpy(data + size, self.texts.text.items + row.start, row.size)
             size += row.size
             offsets[index + 1] = cython.cast(int32_t, size)
@@ -691,13 +672,12 @@ def has_buffers(array: cython.pointer(ArrowArray), size: cython.size_t) -> cytho
 def fill_numbers(array: cython.pointer(ArrowArray), numbers: cython.p_uint, frames: cython.p_uint) -> cython.void:
     """Fill a column with numbers of frames; 0 is null."""
     index: int64_t
-    number: cython.uint
     bits: cython.uint = 0
     nulls: cython.longlong = 0
     validity: cython.p_uchar = validity_of(array)
     out = cython.cast(cython.p_uint, cython.cast(cython.p_void, array.buffers[1]))
     for index in range(array.length):
-        number = 0 if frames[index] == NO_TEXT else numbers[frames[index]]
+        number: cython.uint = 0 if frames[index] == NO_TEXT else numbers[frames[index]]
         out[index] = number
         add_bit(validity, index, number != 0, cython.address(bits), cython.address(nulls))
     end_validity(array, bits, nulls)
@@ -737,15 +717,13 @@ def fill_bytes(
     Values >= `end` become 0, as an archive may have any byte.
     """
     index: int64_t
-    value: cython.uint
     bits: cython.uint = 0
     nulls: cython.longlong = 0
-    valid: cython.bint
     validity: cython.p_uchar = validity_of(array)
     out = cython.cast(cython.p_uchar, cython.cast(cython.p_void, array.buffers[1]))
     for index in range(array.length):
-        valid = rows[index] != NO_TEXT
-        value = 0
+        valid: cython.bint = rows[index] != NO_TEXT
+        value: cython.uint = 0
         if valid:
             value = values[rows[index]]
             if value >= end:

@@ -148,9 +148,6 @@ class RecordBatch:
         index: cython.Py_ssize_t
         own: cython.Py_ssize_t = self.shared.schema.n_children
         both: cython.Py_ssize_t = own + other.shared.schema.n_children
-        source: cython.pointer(Shared)
-        child: cython.pointer(ArrowArray)
-        inner: cython.Py_ssize_t
         have_rows: cython.bint = self.shared.array.release != cython.NULL and other.shared.array.release != cython.NULL
         if have_rows and self.shared.array.length != other.shared.array.length:
             raise ValueError("the batches have different numbers of rows")
@@ -159,12 +156,12 @@ class RecordBatch:
         if have_rows and not new_array(cython.address(out.shared.array), self.shared.array.length, 1, both):
             raise MemoryError
         for index in range(both):
-            source = self.shared if index < own else other.shared
-            inner = index if index < own else index - own
+            source: cython.pointer(Shared) = self.shared if index < own else other.shared
+            inner: cython.Py_ssize_t = index if index < own else index - own
             if not copy_schema(out.shared.schema.children[index], source.schema.children[inner]):
                 raise MemoryError
             if have_rows:
-                child = out.shared.array.children[index]
+                child: cython.pointer(ArrowArray) = out.shared.array.children[index]
                 if not copy_array(child, source.array.children[inner], source):
                     raise MemoryError
                 if (
@@ -217,18 +214,17 @@ def bytes_at(
     size: cython.pointer(int64_t),
 ) -> cython.pointer(cython.const[cython.uchar]):
     """Return the bytes of a text or binary element; NULL if the row is null."""
-    start: int64_t
-    end: int64_t
     digits: int64_t = 0
     index: cython.int = 2
     length: int32_t
     buffer: int32_t
     offset: int32_t
-    view: cython.pointer(cython.const[cython.uchar])
     if not is_valid(array, row):
         return cython.NULL
     if format[0] == ord("v"):  # views: length, then the text, or a prefix, a buffer's number and an offset
-        view = cython.cast(cython.pointer(cython.const[cython.uchar]), array.buffers[1]) + VIEW_SIZE * row
+        view: cython.pointer(cython.const[cython.uchar]) = (
+            cython.cast(cython.pointer(cython.const[cython.uchar]), array.buffers[1]) + VIEW_SIZE * row
+        )
         memcpy(cython.address(length), view, 4)
         size[0] = length
         if length <= INLINE:
@@ -243,8 +239,8 @@ def bytes_at(
         size[0] = digits
         return cython.cast(cython.pointer(cython.const[cython.uchar]), array.buffers[1]) + row * digits
     if format[0] == ord("U") or format[0] == ord("Z"):
-        start = cython.cast(cython.pointer(int64_t), array.buffers[1])[row]
-        end = cython.cast(cython.pointer(int64_t), array.buffers[1])[row + 1]
+        start: int64_t = cython.cast(cython.pointer(int64_t), array.buffers[1])[row]
+        end: int64_t = cython.cast(cython.pointer(int64_t), array.buffers[1])[row + 1]
     else:
         start = cython.cast(cython.pointer(int32_t), array.buffers[1])[row]
         end = cython.cast(cython.pointer(int32_t), array.buffers[1])[row + 1]
@@ -266,7 +262,6 @@ def address_of_text(
     """
     index: int64_t = 0
     end: int64_t = size
-    digit: cython.uint
     number: cython.ulonglong = 0
     digits: cython.int = 0
     while index < end and text[index] <= ord(" "):
@@ -278,7 +273,7 @@ def address_of_text(
         decimal = False
     while index < end:
         if ord("0") <= text[index] <= ord("9"):
-            digit = text[index] - ord("0")
+            digit: cython.uint = text[index] - ord("0")
         elif decimal:
             return False
         elif ord("a") <= text[index] | 0x20 <= ord("f"):
@@ -393,27 +388,22 @@ class Elements:
         belong(batch.shared.array.release != cython.NULL)  # not a schema alone
         schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[position]
         array: cython.pointer(ArrowArray) = batch.shared.array.children[position]
-        first: int64_t
         row: int64_t
-        low: int64_t
-        high: int64_t
         format: cython.p_const_char = schema.format
-        starts: cython.p_uint
-        inner: cython.pointer(ArrowArray)
         self.rows = batch.shared.array.length
         self.lists = is_list(cython.cast(bytes, format))
-        first = array.offset + batch.shared.array.offset
+        first: int64_t = array.offset + batch.shared.array.offset
         if not self.lists:
             self._read(schema, array, first, self.rows, name)
             return
-        inner = array.children[0]
+        inner: cython.pointer(ArrowArray) = array.children[0]
         if not self.starts.reserve(self.rows + 1):
             raise MemoryError
-        starts = u32s(self.starts)
+        starts: cython.p_uint = u32s(self.starts)
         self.starts.vector.count = self.rows + 1
         starts[0] = 0
-        low = list_start(array, format, first) if self.rows else 0
-        high = list_start(array, format, first + self.rows) if self.rows else 0
+        low: int64_t = list_start(array, format, first) if self.rows else 0
+        high: int64_t = list_start(array, format, first + self.rows) if self.rows else 0
         if high - low > INT_MAX:
             raise WrongUse(f"column {name}: more than 2^31 addresses in one batch: pass smaller batches")
         self._read(schema.children[0], inner, inner.offset + low, high - low, name)
@@ -425,8 +415,6 @@ class Elements:
 
     def _read(self, schema, array, first, count, name):
         """Fill `address` and `status` with `count` elements, starting at row `first` of the buffers."""
-        values: cython.p_ulonglong
-        status: cython.p_uchar
         row: int64_t
         index: cython.ulonglong = 0
         inner: cython.pointer(ArrowArray) = array
@@ -436,8 +424,8 @@ class Elements:
         must_be_numbers(cython.cast(bytes, format), name)
         if not self.address.reserve(count) or not self.status.reserve(count):
             raise MemoryError
-        values = u64s(self.address)
-        status = u8s(self.status)
+        values: cython.p_ulonglong = u64s(self.address)
+        status: cython.p_uchar = u8s(self.status)
         if dictionary:
             inner = array.dictionary
         with cython.nogil:
@@ -490,7 +478,6 @@ class Elements:
         """
         index: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
-        source_index: cython.Py_ssize_t
         count: cython.Py_ssize_t = self.address.vector.count
         values = u64s(self.address)
         status = u8s(self.status)
@@ -502,7 +489,7 @@ class Elements:
         for index in range(count):
             while self.lists and starts[row + 1] <= index:
                 row += 1
-            source_index = index if alike else row
+            source_index: cython.Py_ssize_t = index if alike else row
             if status[index] != IS_ADDRESS:
                 continue
             if u8s(start.status)[source_index] or u8s(offset.status)[source_index]:
@@ -545,20 +532,18 @@ def read_address(
 ) -> cython.uchar:
     """Read one address; return its status."""
     size: int64_t = 0
-    text: cython.pointer(cython.const[cython.uchar])
-    halves: cython.p_ulonglong
     value[0] = 0
     if format[0] == ord("n"):
         return IS_NULL
     if format[0] == ord("u") or format[0] == ord("U") or format[0] == ord("v"):
-        text = bytes_at(array, format, row, cython.address(size))
+        text: cython.pointer(cython.const[cython.uchar]) = bytes_at(array, format, row, cython.address(size))
         if text == cython.NULL:
             return IS_NULL
         return IS_ADDRESS if address_of_text(text, size, decimal, value) else IS_INVALID
     if format[0] == ord("d"):  # decimal numbers of 128 bits without a fraction
         if not is_valid(array, row):
             return IS_NULL
-        halves = cython.cast(cython.p_ulonglong, array.buffers[1]) + 2 * row
+        halves: cython.p_ulonglong = cython.cast(cython.p_ulonglong, array.buffers[1]) + 2 * row
         value[0] = halves[0]
         return IS_INVALID if halves[1] else IS_ADDRESS
     return IS_ADDRESS if integer_at(array, format[0], row, value) else IS_NULL
@@ -575,17 +560,14 @@ def identities(batch: RecordBatch, name: str, elements: Elements, texts: TextSet
     schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[position]
     array: cython.pointer(ArrowArray) = batch.shared.array.children[position]
     first: int64_t = array.offset + batch.shared.array.offset
-    low: int64_t
     row: cython.Py_ssize_t
     index: cython.Py_ssize_t
     starts = u32s(elements.starts)
     out: Column = Column("I")
-    spread: Column
-    codes: cython.p_uint
     if is_list(cython.cast(bytes, schema.format)):
         if not elements.lists or elements.rows != batch.shared.array.length:
             raise WrongUse(f"column {name} has lists, but the addresses are not lists")
-        low = list_start(array, schema.format, first) if elements.rows else 0
+        low: int64_t = list_start(array, schema.format, first) if elements.rows else 0
         for row in range(elements.rows):
             if list_start(array, schema.format, first + row + 1) - low != starts[row + 1]:
                 raise WrongUse(f"column {name}: row {row} has different numbers of build-ids and addresses")
@@ -596,10 +578,10 @@ def identities(batch: RecordBatch, name: str, elements: Elements, texts: TextSet
     read_identities(out, texts, schema, array, first, elements.rows, name)
     if not elements.lists:
         return out
-    spread = Column("I")
+    spread: Column = Column("I")
     if not spread.reserve(len(elements)):
         raise MemoryError
-    codes = u32s(out)
+    codes: cython.p_uint = u32s(out)
     for row in range(elements.rows):
         for index in range(starts[row], starts[row + 1]):
             u32s(spread)[index] = codes[row]
@@ -620,14 +602,12 @@ def read_identities(
     """Fill `out` with the numbers of `count` texts."""
     dictionary: cython.bint = schema.dictionary != cython.NULL
     format: bytes = cython.cast(bytes, schema.dictionary.format if dictionary else schema.format)
-    codes: cython.p_uint
-    inner: Column
     row: int64_t
     index: cython.ulonglong = 0
     index_format: cython.char = schema.format[0]
     if not out.reserve(count):
         raise MemoryError
-    codes = u32s(out)
+    codes: cython.p_uint = u32s(out)
     out.vector.count = count
     if format == b"n":
         memset(codes, 0xFF, 4 * count)
@@ -636,7 +616,7 @@ def read_identities(
     if not dictionary:
         number_texts(codes, texts, array, format, first, count)
         return
-    inner = Column("I")
+    inner: Column = Column("I")
     if not inner.reserve(array.dictionary.length):
         raise MemoryError
     inner.vector.count = array.dictionary.length
@@ -667,12 +647,13 @@ def number_texts(
     size: int64_t = 0
     number: cython.Py_ssize_t = -1  # of the text before
     length: int64_t = -1
-    text: cython.pointer(cython.const[cython.uchar])
     previous: cython.pointer(cython.const[cython.uchar]) = cython.NULL
     ok: cython.bint = True
     with cython.nogil:
         for row in range(count):
-            text = bytes_at(array, format, first + row, cython.address(size))
+            text: cython.pointer(cython.const[cython.uchar]) = bytes_at(
+                array, format, first + row, cython.address(size)
+            )
             if text == cython.NULL:
                 numbers[row] = NO_ID
                 continue

@@ -56,15 +56,13 @@ class BatchStream:
         return self
 
     def __next__(self):
-        batch: RecordBatch
-        fault: cython.int
         if self.batches is not None:
             return next(self.batches)
         if self.source.release == cython.NULL:
             raise StopIteration
-        batch = RecordBatch(None)
+        batch: RecordBatch = RecordBatch(None)
         with cython.nogil:
-            fault = self.source.get_next(cython.address(self.source), cython.address(batch.shared.array))
+            fault: cython.int = self.source.get_next(cython.address(self.source), cython.address(batch.shared.array))
         if fault:
             raise OSError(fault, f"reading the Arrow stream failed: {message_of(cython.address(self.source))}")
         if batch.shared.array.release == cython.NULL:

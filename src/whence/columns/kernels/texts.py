@@ -51,9 +51,8 @@ class TextSet:
         hash: cython.ulonglong = mix_bytes(text, size, self.seed) ^ kind
         probe: Probe = first_match(cython.address(self.index), hash)
         number: cython.Py_ssize_t = self.entry.count
-        entry: cython.pointer(TextRow)
         while next_match(cython.address(self.index), cython.address(probe)):
-            entry = self.row_at(probe.item)
+            entry: cython.pointer(TextRow) = self.row_at(probe.item)
             if entry.hash == hash and entry.size == size and memcmp(self.text.items + entry.start, text, size) == 0:
                 return probe.item
         if number >= MOST_TEXTS:

@@ -263,16 +263,14 @@ def estimate(
     name: cython.p_uchar, size: cython.Py_ssize_t, walk: cython.pointer(Walk), limit: cython.longlong
 ) -> cython.longlong:
     """Return the estimated length of a name's text, or a number above `limit`."""
-    length: cython.longlong
     offset: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = 0
-    kind: cython.int
     after_name: cython.bint = False  # the previous token is a name
     after_tag: cython.bint = False  # the previous token says that the next name is an ABI tag, not a part
     while offset < size and walk.size <= limit:
-        kind = token_at(name, offset, size, cython.address(end))
+        kind: cython.int = token_at(name, offset, size, cython.address(end))
         if kind == NUMBER:
-            length = min(number_of(name, offset, min(end, offset + MAX_DIGITS), 10), size - end)
+            length: cython.longlong = min(number_of(name, offset, min(end, offset + MAX_DIGITS), 10), size - end)
             add_name(walk, length, after_name and not after_tag)
             end += length
         elif kind == STANDARD:
@@ -313,7 +311,6 @@ def expansion(name: bytes, limit: cython.longlong):
     """
     size: cython.Py_ssize_t = len(name)
     text: cython.p_char = name
-    result: cython.longlong
     walk: Walk
     entries: cython.Py_ssize_t = size + 1  # a token adds at most one group, one scope and one part
     walk.groups = cython.cast(
@@ -327,6 +324,8 @@ def expansion(name: bytes, limit: cython.longlong):
     walk.size = walk.item = walk.longest = walk.argument = 0
     walk.members = 1
     with cython.nogil:
-        result = estimate(cython.cast(cython.p_uchar, text), size, cython.address(walk), min(limit, MAX_NUMBER))
+        result: cython.longlong = estimate(
+            cython.cast(cython.p_uchar, text), size, cython.address(walk), min(limit, MAX_NUMBER)
+        )
     free(walk.groups)
     return result

@@ -208,9 +208,8 @@ class Needles:
         out: Column = Column("Q")
         data: cython.p_const_uchar = text
         size: cython.Py_ssize_t = len(text)
-        done: cython.bint
         with cython.nogil:
-            done = self.scan(data, size, active, out)
+            done: cython.bint = self.scan(data, size, active, out)
         if not done:
             raise MemoryError
         return out
@@ -223,8 +222,6 @@ class Needles:
     ) -> cython.bint:
         offset: cython.Py_ssize_t = -1
         begin: cython.Py_ssize_t = 0
-        needle: cython.int
-        bit: cython.ulonglong
         bits: cython.ulonglong = 0
         tried: cython.ulonglong = 0  # needles of the line's start that were not found
         state: LineState
@@ -237,7 +234,7 @@ class Needles:
                 offset += 1
             if offset >= size:
                 break
-            needle = self.first[data[offset]]
+            needle: cython.int = self.first[data[offset]]
             if needle == LINE_BREAK:
                 if bits and not (out.push_u64(state.line) and out.push_u64(offset) and out.push_u64(bits)):
                     return False
@@ -258,7 +255,7 @@ class Needles:
                     state.parts = 0
                     state.failed = False
                     state.ends[0] = begin + self.size[needle]
-                bit = cython.cast(cython.ulonglong, 1) << needle
+                bit: cython.ulonglong = cython.cast(cython.ulonglong, 1) << needle
                 if not active & ~(bits | tried) & bit or not self.is_positioned(
                     data, begin, needle, cython.address(state)
                 ):
@@ -332,13 +329,14 @@ class Needles:
         state: cython.pointer(LineState),
     ) -> cython.bint:
         """Return True if the parts of a needle follow its literal; parts shared with the previous needle are known."""
-        pos: cython.Py_ssize_t
         program: cython.p_const_uchar = self.program[needle]
         self.keep_shared(needle, state)
         if state.failed:
             return False
         while program[self.step[16 * needle + state.parts]] != END:
-            pos = self.part_end(data, size, state.ends[state.parts], program + self.step[16 * needle + state.parts])
+            pos: cython.Py_ssize_t = self.part_end(
+                data, size, state.ends[state.parts], program + self.step[16 * needle + state.parts]
+            )
             if pos < 0:
                 state.failed = True
                 return False
@@ -398,16 +396,14 @@ class Needles:
     ) -> cython.Py_ssize_t:
         """Return the end of a part of a needle at `start`, -1 if it does not match."""
         pos: cython.Py_ssize_t = start
-        end: cython.Py_ssize_t
-        kind: cython.uchar
         if part[0] == LITERAL:
-            end = start + part[1]
+            end: cython.Py_ssize_t = start + part[1]
             return end if end <= size and memcmp(data + start, part + 2, part[1]) == 0 else -1
         if part[0] == LINE_END:
             while pos < size and data[pos] == BLANK:
                 pos += 1
             return start if pos == size or data[pos] in (NEWLINE, RETURN, ESCAPE, QUOTE, BACKSLASH) else -1
-        kind = kind_of(part[0])
+        kind: cython.uchar = kind_of(part[0])
         end = min(size, start + WORD_MAX)
         while pos < end and self.kinds[data[pos]] & kind:
             pos += 1
@@ -507,9 +503,8 @@ def ends_prefix(data: cython.p_const_uchar, line: cython.Py_ssize_t, pos: cython
 @cython.exceptval(check=False)
 def skip_escapes(data: cython.p_const_uchar, size: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the end of the colors (ESC [ numbers m) that a line starts with."""
-    end: cython.Py_ssize_t
     while pos + 1 < size and data[pos] == ESCAPE and data[pos + 1] == BRACKET:
-        end = pos + 2
+        end: cython.Py_ssize_t = pos + 2
         while end < size and (is_digit(data[end]) or data[end] == SEMICOLON):
             end += 1
         if end == size or data[end] != LETTER_M:

@@ -56,13 +56,7 @@ def equal_stacks(
     distinct: cython.Py_ssize_t = 0
     stacks: cython.Py_ssize_t = same.shape[0]
     mask: cython.ulonglong = table.shape[0] - 1
-    slot: cython.ulonglong
-    hash: cython.ulonglong
-    pair: cython.ulonglong
     k: cython.ulonglong
-    low: cython.ulonglong
-    length: cython.ulonglong
-    other: cython.ulonglong
     probe: cython.int
     fault: cython.int = 0
     if first.shape[0] != stacks + 1 or weight.shape[0] != stacks or table.shape[0] <= stacks:
@@ -71,29 +65,31 @@ def equal_stacks(
     with cython.nogil:
         for index in range(stacks):
             handle_signals(cython.address(work), 8)
-            low = first[index]
+            low: cython.ulonglong = first[index]
             if first[index + 1] < low or first[index + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
                 fault = STACK_FAULT
                 break
             same[index] = cython.cast(cython.uint, index)
             if weight[index] == 0:
                 continue
-            length = first[index + 1] - low
-            hash = length
+            length: cython.ulonglong = first[index + 1] - low
+            hash: cython.ulonglong = length
             for k in range(length >> 1):  # two at a time
-                pair = cython.cast(cython.ulonglong, stack[low + 2 * k]) << 32 | stack[low + 2 * k + 1]
+                pair: cython.ulonglong = (
+                    cython.cast(cython.ulonglong, stack[low + 2 * k]) << 32 | stack[low + 2 * k + 1]
+                )
                 hash = (hash ^ pair) * cython.cast(cython.ulonglong, 0x9E3779B97F4A7C15)
                 hash ^= hash >> 29
             if length & 1:
                 hash = (hash ^ stack[low + length - 1]) * cython.cast(cython.ulonglong, 0x9E3779B97F4A7C15)
                 hash ^= hash >> 29
-            slot = hash & mask
+            slot: cython.ulonglong = hash & mask
             for probe in range(PROBES):
                 if table[slot] == NEVER:
                     table[slot] = cython.cast(cython.uint, index)
                     distinct += 1
                     break
-                other = table[slot]
+                other: cython.ulonglong = table[slot]
                 if other > cython.cast(cython.ulonglong, index):
                     fault = STACK_FAULT
                     break
@@ -123,7 +119,6 @@ def depths(
     """Set the number of frames of each stack with a weight, at most `limit`. Check every location."""
     index: cython.Py_ssize_t
     k: cython.ulonglong
-    total: cython.ulonglong
     stacks: cython.Py_ssize_t = depth.shape[0]
     locations: cython.ulonglong = of_location.shape[0] - 1
     fault: cython.int = 0
@@ -136,7 +131,7 @@ def depths(
             if fault or first[index + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
                 fault = STACK_FAULT
                 break
-            total = 0
+            total: cython.ulonglong = 0
             for k in range(first[index], first[index + 1] if weight[index] > 0 else first[index]):
                 if stack[k] >= locations:
                     fault = STACK_FAULT
@@ -151,12 +146,10 @@ def level(sizes: cython.const[cython.uint][::1], budget: cython.ulonglong, limit
     index: cython.Py_ssize_t
     low: cython.ulonglong = 0
     high: cython.ulonglong = limit
-    middle: cython.ulonglong
-    total: cython.ulonglong
     with cython.nogil:
-        middle = high
+        middle: cython.ulonglong = high
         while low < high:
-            total = 0
+            total: cython.ulonglong = 0
             for index in range(sizes.shape[0]):
                 total += sizes[index] if sizes[index] < middle else middle
             if total <= budget:
@@ -341,7 +334,6 @@ class Growth:
 
     def grow(self, steps: cython.longlong) -> bool:
         """Select the heaviest waiting nodes, in at most `steps` steps. Return True if more nodes can be selected."""
-        node: cython.uint
         if self.fault:
             return False
         work: cython.Py_ssize_t = 0
@@ -355,7 +347,7 @@ class Growth:
                     self.bucket -= 1
                 if self.bucket < 0:
                     break
-                node = self.head[self.bucket]
+                node: cython.uint = self.head[self.bucket]
                 self.head[self.bucket] = self.node[node].next_waiting
                 steps -= 1 + self.node[node].high - self.node[node].low
                 self._select(node)
@@ -393,14 +385,11 @@ class Growth:
     def _store_lines(self, node: cython.uint) -> cython.void:
         """Store the known lines of a node's stacks, heaviest first."""
         index: cython.Py_ssize_t
-        k: cython.Py_ssize_t
-        row: cython.uint
-        walker: cython.pointer(Walker)
         count: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t = 0
         base: cython.Py_ssize_t = self.line_rows
         if self.node[node].high - self.node[node].low == 1:  # like most nodes far from the root
-            row = self.walkers[self.order[self.node[node].low]].place
+            row: cython.uint = self.walkers[self.order[self.node[node].low]].place
             if self.line_of[row] != 0:
                 self.line[base] = self.line_of[row]
                 rows = 1
@@ -409,7 +398,7 @@ class Growth:
             self.line_rows += rows
             return
         for index in range(self.node[node].low, self.node[node].high):
-            walker = cython.address(self.walkers[self.order[index]])
+            walker: cython.pointer(Walker) = cython.address(self.walkers[self.order[index]])
             row = walker.place
             if self.node_of_place[row] != node:
                 self.node_of_place[row] = node
@@ -421,7 +410,7 @@ class Growth:
             row = self.places[index]
             if self.line_of[row] == 0:
                 continue
-            k = rows if rows < self.lines else self.lines - 1
+            k: cython.Py_ssize_t = rows if rows < self.lines else self.lines - 1
             if rows == self.lines and self.place_weight[self.line[base + k]] >= self.place_weight[row]:
                 continue
             while k > 0 and self.place_weight[self.line[base + k - 1]] < self.place_weight[row]:
@@ -447,12 +436,9 @@ class Growth:
         high: cython.Py_ssize_t = self.node[node].high
         start: cython.Py_ssize_t = low
         below: cython.uint = self.node[node].depth + 1
-        walker: cython.pointer(Walker)
-        frame: cython.uint
-        child: cython.uint
         too_deep: cython.bint = below > self.deepest
         for index in range(low, high):
-            walker = cython.address(self.walkers[self.order[index]])
+            walker: cython.pointer(Walker) = cython.address(self.walkers[self.order[index]])
             while walker.next == walker.until and walker.left > 0:
                 walker.left -= 1
                 walker.cursor -= 1
@@ -464,9 +450,9 @@ class Growth:
                 continue
             walker.next -= 1
             walker.place = self.place[walker.next]
-            frame = self.frames if too_deep else self.frame_of[walker.place]
+            frame: cython.uint = self.frames if too_deep else self.frame_of[walker.place]
             # a single stack makes a single child, which need not be found again
-            child = 0 if high - low == 1 else self.node_of_frame[frame]
+            child: cython.uint = 0 if high - low == 1 else self.node_of_frame[frame]
             if child < base:
                 child = cython.cast(cython.uint, self.nodes)
                 self.nodes += 1
@@ -642,12 +628,11 @@ def by_frame(
 def packed(values: cython.const[cython.longlong][::1], out: cython.uchar[::1]) -> int:
     """Write the values as zigzag ULEB128 numbers, of at most ten bytes each. Return their size."""
     index: cython.Py_ssize_t
-    number: cython.ulonglong
     if values.shape[0] == 0 or out.shape[0] < 10 * values.shape[0]:
         return 0
     cursor: cython.p_uchar = cython.address(out[0])
     with cython.nogil:
         for index in range(values.shape[0]):
-            number = cython.cast(cython.ulonglong, values[index]) << 1
+            number: cython.ulonglong = cython.cast(cython.ulonglong, values[index]) << 1
             cursor = put_uleb(cursor, ~number if values[index] < 0 else number)
     return cursor - cython.address(out[0])

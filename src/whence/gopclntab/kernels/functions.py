@@ -57,17 +57,11 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
     records: cython.Py_ssize_t = layout.records
     record: FuncRecord
     size: cython.Py_ssize_t = data.shape[0]
-    p: cython.p_const_uchar
-    row: cython.p_const_uchar
     i: cython.Py_ssize_t
     first_bad: cython.Py_ssize_t = -1
     bad: cython.Py_ssize_t = 0
-    last: cython.ulonglong
     longest: cython.ulonglong = 0
     total: cython.ulonglong = 0
-    start: cython.ulonglong
-    stop: cython.ulonglong
-    offset: cython.ulonglong
     record.entry_width = field
     record.cu_at = layout.cu_at
     record.last_at = layout.last_at
@@ -84,16 +78,16 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
     belong(count <= (size - functab - field) // (2 * field) and size >= functab + field)
     belong(c.FUNC_npcdata <= record.last_at <= MOST_OF_RECORD and record.cu_at <= record.last_at)
     belong(record.start_at <= record.last_at and (record.pointer == 0 or record.pointer == 4 or record.pointer == 8))
-    p = cython.address(data[0])
+    p: cython.p_const_uchar = cython.address(data[0])
     work: cython.Py_ssize_t = 0
     with cython.nogil:
-        last = number(p + functab + 2 * count * field, field, big)
+        last: cython.ulonglong = number(p + functab + 2 * count * field, field, big)
         for i in range(count):
             handle_signals(cython.address(work), 2)
-            row = p + functab + 2 * i * field
-            start = number(row, field, big)
-            offset = number(row + field, field, big)
-            stop = number(row + 2 * field, field, big)
+            row: cython.p_const_uchar = p + functab + 2 * i * field
+            start: cython.ulonglong = number(row, field, big)
+            offset: cython.ulonglong = number(row + field, field, big)
+            stop: cython.ulonglong = number(row + 2 * field, field, big)
             entry[i] = base + start
             end[i] = base + stop
             name[i] = NONE
@@ -155,23 +149,20 @@ def tree_index(
     nfuncdata: cython.uint = u32(last, big) if record.wide_last else last[3]
     arrays: cython.Py_ssize_t = offset + record.last_at + 4
     width: cython.int = record.pointer if record.pointer else 4
-    position: cython.Py_ssize_t
-    index: cython.uint
-    value: cython.ulonglong
     if record.pcdata >= npcdata or record.funcdata >= nfuncdata:
         return 0
     if npcdata > cython.cast(cython.ulonglong, size) // 4:
         return 0
-    position = arrays + 4 * cython.cast(cython.Py_ssize_t, npcdata)
+    position: cython.Py_ssize_t = arrays + 4 * cython.cast(cython.Py_ssize_t, npcdata)
     if record.pointer:
         position += (record.pointer - position % record.pointer) % record.pointer
     position += cython.cast(cython.Py_ssize_t, record.funcdata) * width
     if position > size - width:
         return 0
-    index = u32(data + arrays + 4 * cython.cast(cython.Py_ssize_t, record.pcdata), big)
+    index: cython.uint = u32(data + arrays + 4 * cython.cast(cython.Py_ssize_t, record.pcdata), big)
     if index == 0:
         return 0
-    value = number(data + position, width, big)
+    value: cython.ulonglong = number(data + position, width, big)
     if record.pointer:
         tree[0] = WITHOUT_TREE if value == 0 else value
     else:
@@ -188,18 +179,15 @@ def rows_holding(columns, vaddrs: cython.const[cython.ulonglong][::1], rows: cyt
     end: cython.const[cython.ulonglong][::1] = columns.end
     count: cython.Py_ssize_t = 0
     row: cython.Py_ssize_t
-    low: cython.Py_ssize_t
-    high: cython.Py_ssize_t
-    middle: cython.Py_ssize_t
     belong(end.shape[0] == entry.shape[0] and rows.shape[0] >= entry.shape[0])
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         for row in range(entry.shape[0]):
             handle_signals(cython.address(work), 2)
-            low = 0
-            high = vaddrs.shape[0]
+            low: cython.Py_ssize_t = 0
+            high: cython.Py_ssize_t = vaddrs.shape[0]
             while low < high:
-                middle = (low + high) // 2
+                middle: cython.Py_ssize_t = (low + high) // 2
                 if vaddrs[middle] < entry[row]:
                     low = middle + 1
                 else:

@@ -39,11 +39,10 @@ NO_MEMORY = cython.declare(cython.int, 3)
 def varint(table: cython.p_const_uchar, size: cython.Py_ssize_t, offset: cython.p_Py_ssize_t) -> cython.longlong:
     """Read the 32-bit varint at offset[0], which moves to its end; -1 if it is cut off or longer than five bytes."""
     value: cython.ulonglong = 0
-    length: cython.int
     if offset[0] < size and table[offset[0]] < MORE:
         offset[0] += 1
         return table[offset[0] - 1]
-    length = checked_uleb(table + offset[0], table + size, cython.address(value))
+    length: cython.int = checked_uleb(table + offset[0], table + size, cython.address(value))
     if not 0 < length <= LONGEST_ULEB_32:
         return -1
     offset[0] += length
@@ -81,24 +80,21 @@ class PcValues:
         pc: cython.ulonglong = 0
         value: cython.uint = 0xFFFFFFFF
         still: cython.int = 0
-        delta: cython.uint
-        step: cython.uint
-        read: cython.longlong
         self.clear()
         if offset == 0:
             return True
         while True:
-            read = varint(table, size, cython.address(offset))
+            read: cython.longlong = varint(table, size, cython.address(offset))
             if read < 0:
                 return False
-            delta = cython.cast(cython.uint, read)
+            delta: cython.uint = cython.cast(cython.uint, read)
             if delta == 0 and pc != 0:
                 break
             value += -(delta & 1) ^ (delta >> 1)
             read = varint(table, size, cython.address(offset))
             if read < 0:
                 return False
-            step = cython.cast(cython.uint, read)
+            step: cython.uint = cython.cast(cython.uint, read)
             if step == 0:
                 still += 1
                 if still > c.MAX_STANDSTILL:
@@ -138,11 +134,10 @@ class PcValues:
         """Return the value at a pc, -1 outside the table as in Go's runtime."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.count
-        middle: cython.Py_ssize_t
         if high == 0 or pc >= self.starts[high]:
             return -1
         while high - low > 1:
-            middle = (low + high) >> 1
+            middle: cython.Py_ssize_t = (low + high) >> 1
             if self.starts[middle] <= pc:
                 low = middle
             else:
@@ -194,7 +189,6 @@ class InlineTrees:
         """
         depth: cython.int = 0
         shared: cython.int = 0
-        node: cython.p_const_uchar
         while index >= 0:
             shared = level[0]
             while shared > 0 and opened[shared].node != index:
@@ -205,7 +199,7 @@ class InlineTrees:
                 return -1
             self.chain[depth] = index
             depth += 1
-            node = self.node(index)
+            node: cython.p_const_uchar = self.node(index)
             if self.parent_width == 0:  # since 1.20: the parent is what is inlined at the call's pc
                 index = self.inlined.value_at(u32(node + self.pc_at, self.big))
             elif self.parent_width == 2:
@@ -290,9 +284,8 @@ class RangeColumns:
     def open_range(self, vaddr, depth, function, start_line):
         """Append a range without file, rows and call: DONE, NO_MEMORY or TOO_MANY."""
         i: cython.Py_ssize_t = self.count
-        fault: cython.int
         if i >= self.capacity:
-            fault = self.grow(2 * self.capacity + 64)
+            fault: cython.int = self.grow(2 * self.capacity + 64)
             if fault:
                 return fault
         self.vaddrs[i] = vaddr
@@ -409,7 +402,6 @@ class RangeBuilder:
     def read_tables(self, f):
         """Unpack a function's tables and select its inline tree. Returns where its code ends, without padding."""
         span: cython.ulonglong = self.end[f] - self.entry[f]
-        stop: cython.uint
         complete: cython.bint = True
         self.inlined.clear()
         self.file_numbers.clear()
@@ -424,7 +416,7 @@ class RangeBuilder:
             self.damaged_lines += 1
             self.file_numbers.clear()
             self.line_numbers.clear()
-        stop = self.file_numbers.end()
+        stop: cython.uint = self.file_numbers.end()
         if self.line_numbers.end() > stop:
             stop = self.line_numbers.end()
         if stop == 0:
@@ -443,25 +435,20 @@ class RangeBuilder:
         """Step through [0, stop) of a function, in bytes from its entry; the last ranges stay open."""
         top: cython.pointer(OpenRange) = cython.address(self.opened[0])
         pc: cython.uint = 0
-        until: cython.uint
-        index: cython.int
         current: cython.int = -1
-        number: cython.int
         last_number: cython.int = -1
-        line: cython.int
         file: cython.ulonglong = 0
-        fault: cython.int
         self.level = -1
         self.row_count = 0
         self.inlined.cursor = self.file_numbers.cursor = self.line_numbers.cursor = 0
-        fault = self.open_range(out, self.entry[f], self.names_base | self.name[f], self.start[f])
+        fault: cython.int = self.open_range(out, self.entry[f], self.names_base | self.name[f], self.start[f])
         if fault:
             return fault
         while pc < stop:
-            until = stop
-            index = self.inlined.current(cython.address(until))
-            number = self.file_numbers.current(cython.address(until))
-            line = self.line_numbers.current(cython.address(until))
+            until: cython.uint = stop
+            index: cython.int = self.inlined.current(cython.address(until))
+            number: cython.int = self.file_numbers.current(cython.address(until))
+            line: cython.int = self.line_numbers.current(cython.address(until))
             if index != current:
                 current = index
                 fault = self.change_calls(out, f, pc, index)
@@ -507,12 +494,11 @@ class RangeBuilder:
 
     def open_range(self, out, vaddr, function, start_line):
         """Append a range inside the innermost open range, and make it the innermost."""
-        top: cython.pointer(OpenRange)
         fault: cython.int = out.open_range(vaddr, self.level + 1, function, start_line)
         if fault:
             return fault
         self.level += 1
-        top = cython.address(self.opened[self.level])
+        top: cython.pointer(OpenRange) = cython.address(self.opened[self.level])
         top.range = out.count - 1
         top.has_file = False
         top.line = -1
@@ -526,10 +512,9 @@ class RangeBuilder:
     def split_range(self, out, f, pc, file):
         """End the innermost range at a pc where its code continues in another file."""
         before: cython.Py_ssize_t = self.opened[self.level].range
-        fault: cython.int
         self.close_range(out, f, pc)
         self.level -= 1
-        fault = self.open_range(out, self.entry[f] + pc, out.functions[before], 0)
+        fault: cython.int = self.open_range(out, self.entry[f] + pc, out.functions[before], 0)
         if fault:
             return fault
         out.files[out.count - 1] = file
@@ -541,16 +526,8 @@ class RangeBuilder:
     def change_calls(self, out, f, pc, index):
         """Close the inlined calls that end at a pc and open new ones; `index` is the innermost node."""
         shared: cython.int = self.level
-        opened: cython.int
         level: cython.int
-        name: cython.uint
-        start_line: cython.uint
-        node: cython.p_const_uchar
-        number: cython.int
-        line: cython.int
-        call_pc: cython.uint
-        fault: cython.int
-        opened = self.trees.climb(index, cython.address(self.opened[0]), cython.address(shared))
+        opened: cython.int = self.trees.climb(index, cython.address(self.opened[0]), cython.address(shared))
         if opened < 0 or cython.cast(cython.ulonglong, opened) > self.hops:
             return DAMAGED
         self.hops -= opened
@@ -559,19 +536,19 @@ class RangeBuilder:
             self.level -= 1
         for level in range(shared + 1, shared + opened + 1):
             index = self.trees.chain[shared + opened - level]
-            node = self.trees.node(index)
-            name = u32(node + self.trees.name_at, self.big)
+            node: cython.p_const_uchar = self.trees.node(index)
+            name: cython.uint = u32(node + self.trees.name_at, self.big)
             if name >= self.names_size:
                 return DAMAGED
-            start_line = u32(node + self.trees.start_at, self.big) if self.trees.start_at >= 0 else 0
-            fault = self.open_range(out, self.entry[f] + pc, self.names_base | name, start_line)
+            start_line: cython.uint = u32(node + self.trees.start_at, self.big) if self.trees.start_at >= 0 else 0
+            fault: cython.int = self.open_range(out, self.entry[f] + pc, self.names_base | name, start_line)
             if fault:
                 return fault
             self.opened[level].node = index
             if self.trees.parent_width == 0:
-                call_pc = u32(node + self.trees.pc_at, self.big)
-                number = self.file_numbers.value_at(call_pc) if self.with_files else -1
-                line = self.line_numbers.value_at(call_pc) if self.with_lines else -1
+                call_pc: cython.uint = u32(node + self.trees.pc_at, self.big)
+                number: cython.int = self.file_numbers.value_at(call_pc) if self.with_files else -1
+                line: cython.int = self.line_numbers.value_at(call_pc) if self.with_lines else -1
             else:
                 number = cython.cast(cython.int, u32(node + c.NODE_file, self.big)) if self.with_files else -1
                 line = cython.cast(cython.int, u32(node + c.NODE_line, self.big)) if self.with_lines else -1
@@ -581,14 +558,12 @@ class RangeBuilder:
 
     def file_name(self, cu, number):
         """Return the name reference of a file number in a unit, 0 for an unknown file."""
-        index: cython.ulonglong
-        offset: cython.uint
         if number < self.lowest_file or cu == NO_UNIT:
             return 0
-        index = cython.cast(cython.ulonglong, cu) + cython.cast(cython.ulonglong, number)
+        index: cython.ulonglong = cython.cast(cython.ulonglong, cu) + cython.cast(cython.ulonglong, number)
         if index >= cython.cast(cython.ulonglong, self.file_table.shape[0] // 4):
             return 0
-        offset = u32(cython.address(self.file_table[4 * index]), self.big)
+        offset: cython.uint = u32(cython.address(self.file_table[4 * index]), self.big)
         if offset >= self.texts_size:
             return 0
         return self.texts_base | offset
@@ -596,11 +571,8 @@ class RangeBuilder:
     def deal_rows(self, out, base):
         """Assign the function's rows to its ranges, which start at `base`: contiguous, in order of offset."""
         i: cython.Py_ssize_t
-        row: cython.pointer(LineRow)
-        index: cython.uint
-        fault: cython.int
         if out.rows + self.row_count > out.row_capacity:
-            fault = out.grow_rows(2 * out.row_capacity + self.row_count)
+            fault: cython.int = out.grow_rows(2 * out.row_capacity + self.row_count)
             if fault:
                 return fault
             if out.rows + self.row_count > out.row_capacity:
@@ -610,8 +582,8 @@ class RangeBuilder:
             out.rows += out.line_counts[i]
             out.line_counts[i] = 0
         for i in range(self.row_count):
-            row = self.rows + i
-            index = out.line_indexes[row.range] + out.line_counts[row.range]
+            row: cython.pointer(LineRow) = self.rows + i
+            index: cython.uint = out.line_indexes[row.range] + out.line_counts[row.range]
             out.line_offsets[index] = row.offset
             out.line_numbers[index] = row.line
             out.line_counts[row.range] += 1

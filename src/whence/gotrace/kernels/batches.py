@@ -67,18 +67,14 @@ def scan(
     end: cython.p_const_uchar = base + stop
     mark: cython.p_const_uchar = pos
     header: cython.ulonglong[5]
-    kind: cython.int
-    size: cython.int
     i: cython.int
-    numbers: cython.int
-    skip: cython.int
     with cython.nogil:
         while pos < end:
             mark = pos
             if row >= capacity:
                 fault = c.FULL
                 break
-            kind = pos[0]
+            kind: cython.int = pos[0]
             if layout.counts[kind] == c.NO_EVENT or not (
                 kind == c.EVENT_BATCH or kind == c.EXPERIMENTAL_BATCH or kind == c.END_OF_GENERATION
             ):
@@ -86,13 +82,13 @@ def scan(
                 break
             pos += 1
             # EventBatch: generation, thread, time, size. ExperimentalBatch: the experiment before them.
-            skip = 1 if kind == c.EXPERIMENTAL_BATCH else 0
-            numbers = 0 if kind == c.END_OF_GENERATION else 4 + skip
+            skip: cython.int = 1 if kind == c.EXPERIMENTAL_BATCH else 0
+            numbers: cython.int = 0 if kind == c.END_OF_GENERATION else 4 + skip
             header[1] = 0
             for i in range(5):
                 header[i] = 0
             for i in range(numbers):
-                size = uvarint(pos, end, cython.address(header[i]))
+                size: cython.int = uvarint(pos, end, cython.address(header[i]))
                 if size <= 0:
                     fault = c.CUT if size == 0 else c.BAD_UVARINT
                     break
@@ -142,14 +138,12 @@ def frame(
     pos: cython.p_const_uchar = base + start
     end: cython.p_const_uchar = base + stop
     mark: cython.p_const_uchar = pos
-    kind: cython.int
-    numbers_left: cython.ulonglong
     second: cython.ulonglong = 0
     value: cython.ulonglong = 0
     with cython.nogil:
         while pos < end:
             mark = pos
-            kind = pos[0]
+            kind: cython.int = pos[0]
             if layout.counts[kind] == c.NO_EVENT:
                 fault = c.BAD_TYPE
                 break
@@ -157,7 +151,7 @@ def frame(
                 fault = c.FULL
                 break
             pos += 1
-            numbers_left = layout.counts[kind]
+            numbers_left: cython.ulonglong = layout.counts[kind]
             while numbers_left and fault == c.FINE:
                 value = take(cython.address(pos), end, cython.address(fault))
                 numbers_left -= 1

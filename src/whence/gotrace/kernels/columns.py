@@ -56,21 +56,7 @@ class Decoder:
         last: cython.Py_ssize_t = self.bodies.shape[0]
         capacity: cython.Py_ssize_t = types.shape[0]
         row: cython.Py_ssize_t = 0
-        data: cython.p_const_uchar
-        counts: cython.p_const_uchar
-        flags: cython.p_const_uchar
-        pos: cython.p_const_uchar
-        end: cython.p_const_uchar
-        mark: cython.p_const_uchar
-        row_args: cython.p_ulonglong
-        stop: cython.ulonglong
         time: cython.ulonglong = self.clock
-        first: cython.ulonglong
-        second: cython.ulonglong
-        third: cython.ulonglong
-        fourth: cython.ulonglong
-        kind: cython.int
-        count: cython.int
         if (
             batch >= last
             or stamps.shape[0] < capacity
@@ -81,19 +67,19 @@ class Decoder:
             return (0, c.FINE)
         if self.ends.shape[0] < last or self.times.shape[0] < last or first_rows.shape[0] < last:
             return (0, c.FINE)
-        data = cython.address(self.data[0])
-        counts = self.layout.counts
-        flags = self.layout.flags
-        pos = data
-        mark = pos
-        row_args = cython.address(args[0])
+        data: cython.p_const_uchar = cython.address(self.data[0])
+        counts: cython.p_const_uchar = self.layout.counts
+        flags: cython.p_const_uchar = self.layout.flags
+        pos: cython.p_const_uchar = data
+        mark: cython.p_const_uchar = pos
+        row_args: cython.p_ulonglong = cython.address(args[0])
         with cython.nogil:
             while batch < last:
-                stop = self.ends[batch]
+                stop: cython.ulonglong = self.ends[batch]
                 if stop > cython.cast(cython.ulonglong, self.data.shape[0]) or self.bodies[batch] > stop:
                     fault = c.CUT
                     break
-                end = data + stop
+                end: cython.p_const_uchar = data + stop
                 if begin:
                     pos = data + begin
                     begin = 0
@@ -107,17 +93,17 @@ class Decoder:
                         mark = pos
                         break
                     mark = pos
-                    kind = pos[0]
-                    count = counts[kind]
+                    kind: cython.int = pos[0]
+                    count: cython.int = counts[kind]
                     if not flags[kind] & c.IS_TIMED:
                         fault = c.BAD_TYPE if count == c.NO_EVENT else c.NOT_TIMED
                         break
                     pos += 1
                     time += take(cython.address(pos), end, cython.address(fault))
-                    first = 0
-                    second = 0
-                    third = 0
-                    fourth = 0
+                    first: cython.ulonglong = 0
+                    second: cython.ulonglong = 0
+                    third: cython.ulonglong = 0
+                    fourth: cython.ulonglong = 0
                     if count > 1:
                         first = take(cython.address(pos), end, cython.address(fault))
                         if count > 2:
@@ -153,13 +139,12 @@ def spread(
     """Write the value of each batch to each of its rows."""
     batch: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
     batches: cython.Py_ssize_t = first_rows.shape[0]
     rows: cython.Py_ssize_t = out.shape[0]
     belong(values.shape[0] >= batches and are_inside(first_rows, first_rows, rows))
     with cython.nogil:
         for batch in range(batches):
-            stop = first_rows[batch + 1] if batch + 1 < batches else rows
+            stop: cython.Py_ssize_t = first_rows[batch + 1] if batch + 1 < batches else rows
             if stop > rows:
                 stop = rows
             for row in range(first_rows[batch], stop):
@@ -180,13 +165,12 @@ def pick(
     row: cython.Py_ssize_t
     rows: cython.Py_ssize_t = types.shape[0]
     to: cython.Py_ssize_t = 0
-    index: cython.int
     belong(indexes.shape[0] >= 256)
     if args.shape[0] < 4 * rows or out.shape[0] < rows:
         return 0
     with cython.nogil:
         for row in range(rows):
-            index = indexes[types[row]]
+            index: cython.int = indexes[types[row]]
             if index < 4:
                 out[to] = args[4 * row + index]
                 to += 1

@@ -67,31 +67,23 @@ class EventFilter:
         base: cython.p_const_uchar = cython.address(data[0])
         pos: cython.p_const_uchar = base + begin
         end: cython.p_const_uchar = base + stop
-        rest: cython.p_const_uchar
         to: cython.p_uchar = cython.address(out[0])
         first: cython.p_uchar = to
         elapsed: cython.ulonglong = 0
         now: cython.ulonglong = time
         args: cython.ulonglong[8]
-        kind: cython.int
-        rule: cython.int
-        move: cython.int
-        count: cython.int
-        size: cython.int
         i: cython.int
-        keep: cython.bint
-        owner: cython.ulonglong
         with cython.nogil:
             while pos < end:
-                kind = pos[0]
+                kind: cython.int = pos[0]
                 if not flags[kind] & c.IS_TIMED:
                     fault = c.NOT_TIMED
                     break
-                count = counts[kind]
+                count: cython.int = counts[kind]
                 pos += 1
-                rest = pos
+                rest: cython.p_const_uchar = pos
                 for i in range(count):
-                    size = uvarint(pos, end, cython.address(args[i]))
+                    size: cython.int = uvarint(pos, end, cython.address(args[i]))
                     if size <= 0:
                         fault = c.OUT_OF_BATCH if size == 0 else c.BAD_UVARINT
                         break
@@ -102,8 +94,8 @@ class EventFilter:
                     break
                 now += args[0]
                 elapsed += args[0]
-                owner = running
-                move = self.moves[kind]
+                owner: cython.ulonglong = running
+                move: cython.int = self.moves[kind]
                 if move < 4:
                     running = args[1 + move]
                     owner = running
@@ -111,8 +103,8 @@ class EventFilter:
                     running = 0
                 elif move == c.IF_HERE and args[2] == thread and is_running(args[3]):
                     running = args[1]
-                rule = self.rules[kind]
-                keep = rule & c.DROP == 0
+                rule: cython.int = self.rules[kind]
+                keep: cython.bint = rule & c.DROP == 0
                 if keep and rule & c.BY_TIME and not (self.since <= now < self.until):
                     keep = False
                 if keep and rule & c.BY_GOROUTINE:
@@ -138,9 +130,8 @@ def among(value, values):
     """Return True if a value is among ascending values."""
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = values.shape[0]
-    middle: cython.Py_ssize_t
     while low < high:
-        middle = (low + high) >> 1
+        middle: cython.Py_ssize_t = (low + high) >> 1
         if values[middle] < value:
             low = middle + 1
         else:
@@ -163,13 +154,12 @@ def attribute(
     An event that starts or stops a goroutine belongs to it; 0 if none runs.
     """
     row: cython.Py_ssize_t
-    move: cython.int
     belong(moves.shape[0] >= 256)
     if first < 0 or last > types.shape[0] or args.shape[0] < 4 * last or out.shape[0] < last:
         return running
     with cython.nogil:
         for row in range(first, last):
-            move = moves[types[row]]
+            move: cython.int = moves[types[row]]
             if move < 4:
                 running = args[4 * row + move]
             elif move == c.IF_HERE and args[4 * row + 1] == thread and is_running(args[4 * row + 2]):

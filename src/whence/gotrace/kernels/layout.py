@@ -43,11 +43,10 @@ class EventLayout:
 
         `texts` precede its numbers, the first one with its name. Raises ValueError if they do not fit.
         """
-        slot: cython.int
         fits: cython.bint = 0 <= count < c.PIECES and (count > 0 or not flags & c.IS_TIMED)
         if not 0 < kind < c.TYPES or not 4 <= len(name) < c.PIECE or not fits or not 0 <= flags < c.KINDS:
             raise ValueError(f"event {kind}, {name!r}, does not fit in the table")
-        slot = name_slot(name, len(name))
+        slot: cython.int = name_slot(name, len(name))
         if self.slots[slot]:
             raise ValueError(f"{name!r} has the hash of event {self.slots[slot]}; change name_slot")
         self.slots[slot] = kind
@@ -58,12 +57,11 @@ class EventLayout:
     def put(self, kind: cython.int, texts: list) -> None:
         """Set the texts before the numbers of a type's line; for type 0, those of a frame and of data."""
         index: cython.int
-        row: cython.int
         if not 0 <= kind < c.TYPES or len(texts) > c.PIECES or any(len(text) > c.PIECE for text in texts):
             raise ValueError(f"the texts of event {kind} do not fit in the table")
         for index in range(len(texts)):
             text: bytes = texts[index]
-            row = kind * c.PIECES + index
+            row: cython.int = kind * c.PIECES + index
             memcpy(cython.address(self.pieces[row * c.PIECE]), cython.cast(cython.p_const_char, text), len(text))
             self.sizes[row] = len(text)
 

@@ -43,9 +43,8 @@ def printable(character, changes, count):
     """Return True if Go prints a code point unescaped: the number of changes at or before it is odd."""
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = count
-    middle: cython.Py_ssize_t
     while low < high:
-        middle = (low + high) >> 1
+        middle: cython.Py_ssize_t = (low + high) >> 1
         if changes[middle] <= character:
             low = middle + 1
         else:
@@ -67,9 +66,7 @@ def put_hex(out, letter, value, digits):
 def put_quoted(pos, end, out, out_end, changes, count):
     """Quote bytes like strconv.Quote; return the end, or NULL if `out` is full."""
     short: cython.p_const_char = b"abtnvfr"  # for 7 to 13
-    byte: cython.uchar
     character: cython.uint = 0
-    size: cython.int
     if out_end - out < 16:
         return cython.NULL
     out[0] = 34
@@ -77,9 +74,9 @@ def put_quoted(pos, end, out, out_end, changes, count):
     while pos < end:
         if out_end - out < 16:
             return cython.NULL
-        byte = pos[0]
+        byte: cython.uchar = pos[0]
         if byte >= ONE_BYTE_END:
-            size = utf8_character(pos, end - pos, cython.address(character))
+            size: cython.int = utf8_character(pos, end - pos, cython.address(character))
             if size == 0:
                 out = put_hex(out, 120, byte, 2)
                 pos += 1
@@ -144,15 +141,13 @@ def digit_of(byte, base):
 
 def escaped(pos, end, quote, to):
     """Read the escape sequence after a backslash and write its bytes; NULL if Go has no such escape."""
-    letter: cython.uchar
     digits: cython.int = 0
     base: cython.uint = 16
     value: cython.uint = 0
-    digit: cython.int
     i: cython.int
     if pos >= end:
         return cython.NULL
-    letter = pos[0]
+    letter: cython.uchar = pos[0]
     pos += 1
     if letter == ord("a"):
         value = 7
@@ -185,7 +180,7 @@ def escaped(pos, end, quote, to):
     if end - pos < digits:
         return cython.NULL
     for i in range(digits):
-        digit = digit_of(pos[i], base)
+        digit: cython.int = digit_of(pos[i], base)
         if digit < 0 or value > LAST_CHARACTER:
             return cython.NULL
         value = value * base + digit
@@ -204,14 +199,12 @@ def escaped(pos, end, quote, to):
 
 def put_unquoted(pos, end, to, out_end, fault):
     """Write the bytes of a Go literal (all of pos to end), like strconv.Unquote; return the end."""
-    quote: cython.uchar
-    size: cython.int
     character: cython.uint = 0
     characters: cython.Py_ssize_t = 0
     if end - pos < 2 or (end - 1)[0] != pos[0]:
         fault[0] = c.BAD_QUOTE
         return to
-    quote = pos[0]
+    quote: cython.uchar = pos[0]
     pos += 1
     end -= 1
     if quote == ord("`"):
@@ -246,7 +239,7 @@ def put_unquoted(pos, end, to, out_end, fault):
             fault[0] = c.BAD_QUOTE
             return to
         else:
-            size = 1 if pos[0] < ONE_BYTE_END else utf8_character(pos, end - pos, cython.address(character))
+            size: cython.int = 1 if pos[0] < ONE_BYTE_END else utf8_character(pos, end - pos, cython.address(character))
             if size == 0:
                 to = put_character(to, REPLACEMENT)
                 pos += 1
@@ -264,11 +257,12 @@ def quote(
     begin: cython.p_uchar = cython.address(out[0])
     pos: cython.p_const_uchar = cython.NULL
     size: cython.Py_ssize_t = data.shape[0]
-    done: cython.p_uchar
     if size:
         pos = cython.address(data[0])
     with cython.nogil:
-        done = put_quoted(pos, pos + size, begin, begin + out.shape[0], cython.address(changes[0]), changes.shape[0])
+        done: cython.p_uchar = put_quoted(
+            pos, pos + size, begin, begin + out.shape[0], cython.address(changes[0]), changes.shape[0]
+        )
     return -1 if done == cython.NULL else done - begin
 
 
@@ -279,9 +273,10 @@ def unquote(data: cython.const[cython.uchar][::1], out: cython.uchar[::1]) -> in
     if data.shape[0] == 0:
         return -1
     pos: cython.p_const_uchar = cython.address(data[0])
-    done: cython.p_uchar
     with cython.nogil:
-        done = put_unquoted(pos, pos + data.shape[0], begin, begin + out.shape[0], cython.address(fault))
+        done: cython.p_uchar = put_unquoted(
+            pos, pos + data.shape[0], begin, begin + out.shape[0], cython.address(fault)
+        )
     return done - begin if fault == c.FINE else -1
 
 
@@ -313,9 +308,8 @@ def space_size(pos, end):
 def next_token(pos, end):
     """Return the next characters that are neither white space nor a comment; empty at the end of the line."""
     token: Token
-    size: cython.int
     while pos < end:
-        size = space_size(pos, end)
+        size: cython.int = space_size(pos, end)
         if size == 0:
             break
         pos += size
@@ -350,10 +344,6 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
         b"49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
         b"9899"
     )
-    small: cython.uint
-    high: cython.uint
-    rest: cython.ulonglong
-    part: cython.uint
     buffer: cython.uchar[20]
     offset: cython.int = 20
     if value < 10:
@@ -363,8 +353,8 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
         memcpy(out, digits + 2 * value, 2)
         return out + 2
     if value < 10000:
-        small = cython.cast(cython.uint, value)
-        high = small // 100
+        small: cython.uint = cython.cast(cython.uint, value)
+        high: cython.uint = small // 100
         if high < 10:
             out[0] = cython.cast(cython.uchar, 48 + high)
             memcpy(out + 1, digits + 2 * (small - 100 * high), 2)
@@ -372,10 +362,10 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
         memcpy(out, digits + 2 * high, 2)
         memcpy(out + 2, digits + 2 * (small - 100 * high), 2)
         return out + 4
-    rest = value
+    rest: cython.ulonglong = value
     while rest > WHENCE_32_BITS:
         offset -= 2
-        part = cython.cast(cython.uint, rest % 100)
+        part: cython.uint = cython.cast(cython.uint, rest % 100)
         rest = rest // 100
         memcpy(cython.address(buffer[offset]), digits + 2 * part, 2)
     small = cython.cast(cython.uint, rest)
@@ -453,7 +443,6 @@ def put_data(to, out_end, pos, end, layout, changes, keep_padding, fault):
     """Write the line of an event's data, quoted; return the end. Faults: CUT, FULL, BAD_UVARINT."""
     size: cython.ulonglong = 0
     width: cython.int = uvarint(pos[0], end, cython.address(size))
-    extra: cython.int
     if width <= 0:
         fault[0] = c.CUT if width == 0 else c.BAD_UVARINT
         return to
@@ -464,7 +453,7 @@ def put_data(to, out_end, pos, end, layout, changes, keep_padding, fault):
     memcpy(to, cython.address(layout.pieces[c.PIECE * c.DATA_PIECE]), c.PIECE)
     to += layout.sizes[c.DATA_PIECE]
     if keep_padding:
-        extra = width - whence_uvarint_size(size)
+        extra: cython.int = width - whence_uvarint_size(size)
         while extra > 0:
             to[0] = 32
             to += 1
@@ -507,10 +496,6 @@ def from_wire(
     done: cython.p_uchar = begin
     counts: cython.p_const_uchar = layout.counts
     flags: cython.p_const_uchar = layout.flags
-    piece: cython.p_const_uchar
-    size: cython.p_const_uchar
-    kind: cython.int
-    count: cython.int
     index: cython.int
     value: cython.ulonglong = 0
     second: cython.ulonglong = 0
@@ -521,14 +506,14 @@ def from_wire(
             if out_end - to < LINE_SIZE:
                 fault = c.FULL
                 break
-            kind = pos[0]
-            count = counts[kind]
+            kind: cython.int = pos[0]
+            count: cython.int = counts[kind]
             if count == c.NO_EVENT:
                 fault = c.BAD_TYPE
                 break
             pos += 1
-            piece = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
-            size = cython.address(layout.sizes[kind * c.PIECES])
+            piece: cython.p_const_uchar = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
+            size: cython.p_const_uchar = cython.address(layout.sizes[kind * c.PIECES])
             memcpy(to, piece, c.PIECE)
             to += size[0]
             for index in range(count):
@@ -571,10 +556,9 @@ def from_wire(
 @cython.inline
 def take_line(cursor: cython.pointer(Cursor)) -> cython.bint:
     """Make the next line the current one; return False if it is not complete."""
-    newline: cython.p_const_uchar
     if cursor.pos >= cursor.end:
         return False
-    newline = cython.cast(cython.p_const_uchar, memchr(cursor.pos, 10, cursor.end - cursor.pos))
+    newline: cython.p_const_uchar = cython.cast(cython.p_const_uchar, memchr(cursor.pos, 10, cursor.end - cursor.pos))
     cursor.line = cursor.pos
     if newline == cython.NULL:
         if not cursor.last:
@@ -596,11 +580,10 @@ def take_line(cursor: cython.pointer(Cursor)) -> cython.bint:
 @cython.inline
 def take_full_line(cursor: cython.pointer(Cursor)) -> cython.bint:
     """Make the next line that is neither empty nor a comment the current one; return False if all were read."""
-    token: Token
     while take_line(cursor):
         if cursor.line < cursor.stop and ord("#") < cursor.line[0] < ONE_BYTE_END:
             return True
-        token = next_token(cursor.line, cursor.stop)
+        token: Token = next_token(cursor.line, cursor.stop)
         if token.start < token.stop:
             return True
     return False
@@ -609,13 +592,11 @@ def take_full_line(cursor: cython.pointer(Cursor)) -> cython.bint:
 def read_argument(cursor, pos, name, size, value, zeros):
     """Read `name=number` with any white space before it; `name` includes the '='. Return the end of the number."""
     token: Token = next_token(pos, cursor.stop)
-    equals: cython.p_const_uchar
-    done: cython.p_const_uchar
     cursor.where = token.start
     if token.start == token.stop:
         cursor.fault = c.NO_ARGUMENT
         return pos
-    equals = cython.cast(cython.p_const_uchar, memchr(token.start, 61, token.stop - token.start))
+    equals: cython.p_const_uchar = cython.cast(cython.p_const_uchar, memchr(token.start, 61, token.stop - token.start))
     if equals == cython.NULL:
         cursor.fault = c.NO_EQUALS
         return pos
@@ -623,7 +604,7 @@ def read_argument(cursor, pos, name, size, value, zeros):
         cursor.fault = c.WRONG_ARGUMENT
         return pos
     cursor.where = equals + 1
-    done = read_decimal(equals + 1, token.stop, value)
+    done: cython.p_const_uchar = read_decimal(equals + 1, token.stop, value)
     if done != token.stop:
         cursor.fault = c.BAD_NUMBER
         return pos
@@ -635,18 +616,13 @@ def read_data(cursor):
     """Read the current line, `data="..."`, and write the bytes after their length."""
     stop: cython.p_const_uchar = cursor.stop
     equals: cython.p_const_uchar = cython.cast(cython.p_const_uchar, memchr(cursor.line, 61, stop - cursor.line))
-    name: Token
-    pos: cython.p_const_uchar
     content: cython.p_uchar = cursor.out + LONGEST_ULEB
-    done: cython.p_uchar
     extra: cython.int = 0
-    size: cython.int
-    length: cython.ulonglong
     cursor.where = cursor.line
     if equals == cython.NULL:
         cursor.fault = c.NO_DATA
         return
-    name = next_token(cursor.line, equals)
+    name: Token = next_token(cursor.line, equals)
     cursor.where = name.start
     if name.stop - name.start != 4 or memcmp(name.start, b"data", 4) != 0:
         cursor.fault = c.NO_DATA
@@ -655,9 +631,9 @@ def read_data(cursor):
     if name.start != equals:
         cursor.fault = c.NO_DATA
         return
-    pos = equals + 1
+    pos: cython.p_const_uchar = equals + 1
     while pos < stop:
-        size = space_size(pos, stop)
+        size: cython.int = space_size(pos, stop)
         if size == 0:
             break
         extra += pos[0] == ord(" ")
@@ -675,10 +651,10 @@ def read_data(cursor):
     if cursor.out_end - cursor.out < 32:
         cursor.fault = c.FULL
         return
-    done = put_unquoted(pos, stop, content, cursor.out_end, cython.address(cursor.fault))
+    done: cython.p_uchar = put_unquoted(pos, stop, content, cursor.out_end, cython.address(cursor.fault))
     if cursor.fault != c.FINE:
         return
-    length = done - content
+    length: cython.ulonglong = done - content
     if cursor.keep_padding and extra:
         if extra + whence_uvarint_size(length) > LONGEST_ULEB:
             cursor.fault = c.BAD_PADDING
@@ -712,23 +688,18 @@ def read_arguments(
     out: cython.p_uchar = cursor.out
     keep_padding: cython.bint = cursor.keep_padding
     i: cython.int
-    size: cython.int
-    zeros: cython.int
     value: cython.ulonglong = 0
     second: cython.ulonglong = 0
-    digits: cython.p_const_uchar
-    done: cython.p_const_uchar
-    piece: cython.p_const_uchar
     for i in range(count):
-        piece = pieces + c.PIECE * i
-        size = sizes[i]
-        zeros = 0
-        done = cython.NULL
+        piece: cython.p_const_uchar = pieces + c.PIECE * i
+        size: cython.int = sizes[i]
+        zeros: cython.int = 0
+        done: cython.p_const_uchar = cython.NULL
         if i == 0:
             piece += skip - 1
             size -= skip - 1
         if stop - pos > size and memcmp(pos, piece, size) == 0:
-            digits = pos + size
+            digits: cython.p_const_uchar = pos + size
             done = read_decimal(digits, stop, cython.address(value))
             if done != cython.NULL and done < stop and done[0] != ord(" "):
                 done = cython.NULL
@@ -771,23 +742,20 @@ def read_arguments(
 @cython.inline
 def read_name(cursor: cython.pointer(Cursor), layout: EventLayout, name: cython.pointer(Token)) -> cython.int:
     """Return the type of the event that the line names, and set the name; 0 if the version has no such event."""
-    kind: cython.int
-    size: cython.Py_ssize_t
-    piece: cython.p_const_uchar
     name.start = cursor.line
     name.stop = cursor.line
     while name.stop < cursor.stop and ord("#") < name.stop[0] < ONE_BYTE_END:
         name.stop += 1
     if name.stop == name.start or (name.stop < cursor.stop and name.stop[0] != ord(" ")):
         name[0] = next_token(cursor.line, cursor.stop)
-    size = name.stop - name.start
+    size: cython.Py_ssize_t = name.stop - name.start
     if size < 4 or size >= c.PIECE:
         return 0
-    kind = layout.slots[name_slot(name.start, size)]
+    kind: cython.int = layout.slots[name_slot(name.start, size)]
     if kind == 0 or layout.counts[kind] == c.NO_EVENT:
         return 0
     # The first piece is the name, followed by the name of the first argument.
-    piece = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
+    piece: cython.p_const_uchar = cython.address(layout.pieces[kind * c.PIECES * c.PIECE])
     if memcmp(name.start, piece, size) != 0 or (layout.sizes[kind * c.PIECES] != size and piece[size] != ord(" ")):
         return 0
     return kind
@@ -818,7 +786,6 @@ def read_frames(cursor: cython.pointer(Cursor), layout: EventLayout, count: cyth
 def read_event(cursor: cython.pointer(Cursor), layout: EventLayout) -> cython.void:
     """Write the event that starts in the current line."""
     name: Token
-    second: cython.ulonglong
     kind: cython.int = read_name(cursor, layout, cython.address(name))
     skip: cython.int = cython.cast(cython.int, name.stop - name.start) + 1
     cursor.kind = kind
@@ -828,7 +795,7 @@ def read_event(cursor: cython.pointer(Cursor), layout: EventLayout) -> cython.vo
         return
     cursor.out[0] = cython.cast(cython.uchar, kind)
     cursor.out += 1
-    second = read_arguments(cursor, layout, kind, name.stop, skip, layout.counts[kind])
+    second: cython.ulonglong = read_arguments(cursor, layout, kind, name.stop, skip, layout.counts[kind])
     if cursor.fault != c.FINE:
         return
     if layout.flags[kind] & c.IS_STACK:
@@ -863,8 +830,6 @@ def to_wire(
     base: cython.p_const_uchar = cython.address(data[0])
     out_start: cython.p_uchar = cython.address(out[0])
     event_out: cython.p_uchar = out_start
-    mark: cython.p_const_uchar
-    mark_lines: cython.Py_ssize_t
     cursor: Cursor
     cursor.pos = cursor.line = cursor.stop = cursor.where = base + start
     cursor.end = base + stop
@@ -876,8 +841,8 @@ def to_wire(
     cursor.fault = c.FINE
     with cython.nogil:
         while True:
-            mark = cursor.pos
-            mark_lines = cursor.lines
+            mark: cython.p_const_uchar = cursor.pos
+            mark_lines: cython.Py_ssize_t = cursor.lines
             event_out = cursor.out
             cursor.kind = 0
             if not take_full_line(cython.address(cursor)):

@@ -25,13 +25,9 @@ def runs(
     frames: cython.Py_ssize_t = line.shape[0]
     count: cython.Py_ssize_t = starts.shape[0] - 1
     address: cython.Py_ssize_t
-    size: cython.Py_ssize_t
     first: cython.Py_ssize_t = 0  # of the run's frames
-    level: cython.Py_ssize_t
-    row: cython.Py_ssize_t
     frame: cython.Py_ssize_t = 0
     run_size: cython.Py_ssize_t = -1  # frames of the run's chain
-    same: cython.bint
     reserved: cython.bint = run_of.reserve(count + 1) and run_starts.reserve(count + 3) and rows.reserve(frames + 1)
     belong(
         count >= 0
@@ -49,13 +45,13 @@ def runs(
         run_starts.push_u32(0)
         for address in range(count):
             handle_signals(cython.address(work), 4)
-            row = starts[address]
-            size = starts[address + 1] - row
+            row: cython.Py_ssize_t = starts[address]
+            size: cython.Py_ssize_t = starts[address + 1] - row
             if size == 0:
                 run_of.push_u32(0)
                 continue
-            same = size == run_size
-            level = 0
+            same: cython.bint = size == run_size
+            level: cython.Py_ssize_t = 0
             while same and level < size:
                 same = (
                     range_index[row + level] == range_index[first + level]

@@ -55,7 +55,6 @@ class Survey:
         offset: cython.const[cython.uint][::1] = columns.line_offset
         number: cython.const[cython.uint][::1] = columns.line_number
         index: cython.Py_ssize_t
-        row: cython.ulonglong
         rows: cython.ulonglong = offset.shape[0]
         until: cython.ulonglong = 0
         belong(
@@ -85,7 +84,7 @@ class Survey:
                 elif self.functions == 0 or vaddr[index] + length[index] > until:
                     self.tidy = False
                 if lines:
-                    row = first[index]
+                    row: cython.ulonglong = first[index]
                     if count[index] and row + count[index] > rows:
                         self.fault = index
                         break
@@ -221,12 +220,11 @@ class LineTables:
     @cython.exceptval(check=False)
     def _find_run(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the first entry of an equal run, or `first` after storing this run; -1 without memory."""
-        run: cython.Py_ssize_t
         hash: cython.ulonglong = self._hash(first, count)
         probe: Probe = first_match(cython.address(self._runs), hash)
         entries: cython.p_uchar = self._out.items + first * self._entry
         while next_match(cython.address(self._runs), cython.address(probe)):
-            run = self._run_first.items[probe.item]
+            run: cython.Py_ssize_t = self._run_first.items[probe.item]
             if (
                 self._run_count.items[probe.item] == count
                 and memcmp(self._out.items + run * self._entry, entries, count * self._entry) == 0
@@ -250,42 +248,36 @@ class LineTables:
         offset: cython.const[cython.uint][::1] = columns.line_offset
         number: cython.const[cython.uint][::1] = columns.line_number
         begins = Column("I")
-        out: cython.p_uint
         belong(count.shape[0] >= first.shape[0] and number.shape[0] == offset.shape[0])
         ok: cython.bint = begins.reserve(first.shape[0])
         if not ok:
             raise MemoryError
         begins.vector.count = first.shape[0]
-        out = cython.cast(cython.p_uint, begins.vector.items)
+        out: cython.p_uint = cython.cast(cython.p_uint, begins.vector.items)
         index: cython.Py_ssize_t
-        row: cython.Py_ssize_t
-        size: cython.Py_ssize_t
-        to: cython.p_uchar
-        entry: cython.Py_ssize_t
-        single: cython.bint
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             for index in range(first.shape[0]):
                 handle_signals(cython.address(work), 4 + count[index])
-                size = count[index]
+                size: cython.Py_ssize_t = count[index]
                 if size == 0 and share:
                     out[index] = 0
                     continue
-                row = first[index]
+                row: cython.Py_ssize_t = first[index]
                 if row + size > offset.shape[0]:
                     out[index] = 0
                     continue
-                single = size > 0 and share and offset[row] == 0 and number[row] < SINGLES
+                single: cython.bint = size > 0 and share and offset[row] == 0 and number[row] < SINGLES
                 if single and size == 1 and self._single[number[row]]:
                     out[index] = self._single[number[row]] - 1
                     continue
                 if not reserve(cython.address(self._out), size * self._entry, 1):
                     ok = False
                     break
-                to = self._out.items + self.entries * self._entry
+                to: cython.p_uchar = self._out.items + self.entries * self._entry
                 for row in range(first[index], first[index] + size):
                     to = store(store(to, offset[row], self._width), number[row], self._width)
-                entry = self.entries
+                entry: cython.Py_ssize_t = self.entries
                 if share and not (single and size == 1):
                     entry = self._find_run(self.entries, size)
                     if entry < 0:
@@ -327,13 +319,11 @@ class SourceRuns:
         row: cython.Py_ssize_t
         runs: cython.Py_ssize_t = 0
         most: cython.Py_ssize_t = source.shape[0] // 5
-        first: cython.p_uint
-        value: cython.p_uchar
         self.first, self.value, self.few = Column("I", True), Column("B", True), True
         if not self.first.reserve(most) or not self.value.reserve(most):
             raise MemoryError
-        first = cython.cast(cython.p_uint, self.first.vector.items)
-        value = cython.cast(cython.p_uchar, self.value.vector.items)
+        first: cython.p_uint = cython.cast(cython.p_uint, self.first.vector.items)
+        value: cython.p_uchar = cython.cast(cython.p_uchar, self.value.vector.items)
         with cython.nogil:
             for row in range(source.shape[0]):
                 if row and source[row] == source[row - 1]:
@@ -385,13 +375,10 @@ def start_rows(
     """
     strings: cython.Py_ssize_t = string.shape[0]
     index: cython.Py_ssize_t
-    low: cython.Py_ssize_t
     high: cython.Py_ssize_t = 0
     count: cython.Py_ssize_t = 0
     total: cython.Py_ssize_t = 0
-    row: cython.Py_ssize_t
     column = Column("I")
-    out: cython.p_uint
     belong(min(function.shape[0], file.shape[0]) >= line.shape[0])
     # by function: the end of its rows so far
     end: cython.pointer(cython.Py_ssize_t) = cython.cast(
@@ -402,13 +389,13 @@ def start_rows(
         free(end)
         free(rows)
         raise MemoryError
-    out = cython.cast(cython.p_uint, column.vector.items)
+    out: cython.p_uint = cython.cast(cython.p_uint, column.vector.items)
     with cython.nogil:
         for index in range(line.shape[0]):
             if is_stored(function[index], file[index], line[index], strings):
                 end[function[index]] += 1
         for index in range(strings):
-            row = end[index]
+            row: cython.Py_ssize_t = end[index]
             end[index] = total
             total += row
         for index in range(line.shape[0]):
@@ -416,7 +403,7 @@ def start_rows(
                 rows[end[function[index]]] = cython.cast(cython.ulonglong, file[index]) << 32 | line[index]
                 end[function[index]] += 1
         for index in range(strings):
-            low = high
+            low: cython.Py_ssize_t = high
             high = end[index]
             if high - low > 1:
                 qsort(rows + low, high - low, 8, ascending)

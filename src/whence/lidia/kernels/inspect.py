@@ -151,13 +151,6 @@ class Inspection:
     def _walk(self, view: cython.pointer(View)) -> cython.int:
         index: cython.Py_ssize_t
         number: cython.int
-        first: cython.ulonglong
-        count: cython.ulonglong
-        depth: cython.ulonglong
-        length: cython.ulonglong
-        vaddr: cython.ulonglong
-        name: cython.ulonglong
-        missing: cython.bint
         closed: cython.ulonglong = view.string_size  # NUL-terminated names begin before the last NUL
         until: cython.ulonglong = 0
         work: cython.Py_ssize_t = 0
@@ -165,9 +158,9 @@ class Inspection:
             closed -= 1
         for index in range(view.count):
             handle_signals(cython.address(work), 4)
-            vaddr = vaddr_of(view, index)
-            length = field(view, index, LENGTH)
-            depth = field(view, index, DEPTH)
+            vaddr: cython.ulonglong = vaddr_of(view, index)
+            length: cython.ulonglong = field(view, index, LENGTH)
+            depth: cython.ulonglong = field(view, index, DEPTH)
             if view.source != cython.NULL or view.runs:
                 self._counts[source_of(view, index)] += 1
             if depth == 0:
@@ -181,8 +174,8 @@ class Inspection:
                 self.deepest = depth
             if field(view, index, FILE):
                 self.with_file += 1
-            first = field(view, index, LINE_INDEX)
-            count = field(view, index, LINE_COUNT)
+            first: cython.ulonglong = field(view, index, LINE_INDEX)
+            count: cython.ulonglong = field(view, index, LINE_COUNT)
             if count:
                 self.with_lines += 1
                 if self.lines_outside < 0 and (first > view.lines or count > view.lines - first):
@@ -200,9 +193,9 @@ class Inspection:
                 for number in range(RANGE_FIELDS):
                     if number != FUNCTION and number != FILE and number != CALL_FILE:
                         continue
-                    name = field(view, index, number)
+                    name: cython.ulonglong = field(view, index, number)
                     if view.nul:
-                        missing = name >= closed and (name > 0 or view.string_size > 0)
+                        missing: cython.bint = name >= closed and (name > 0 or view.string_size > 0)
                     else:
                         missing = size_of(view, name) < 0
                     if missing:
@@ -214,13 +207,12 @@ def count_strings(data: cython.const[cython.uchar][::1]):
     """Return the number of strings of a length-prefixed table, and the offset where parsing stops."""
     offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]
-    length: cython.ulonglong
     count: cython.Py_ssize_t = 0
     work: cython.Py_ssize_t = 0
     with cython.nogil:
         while size - offset >= LENGTH_PREFIX:
             handle_signals(cython.address(work), 1)
-            length = load(cython.address(data[offset]), 4)
+            length: cython.ulonglong = load(cython.address(data[offset]), 4)
             if length > size - offset - LENGTH_PREFIX:
                 break
             offset += LENGTH_PREFIX + length

@@ -104,7 +104,6 @@ class LocatedLines:
         discriminator: cython.const[cython.uint][::1] = ranges.columns.line_discriminator
         number: cython.Py_ssize_t
         row: cython.Py_ssize_t
-        start: cython.Py_ssize_t
         first: cython.Py_ssize_t = 0
         run: Run
         belong(count.shape[0] >= index.shape[0])
@@ -129,7 +128,7 @@ class LocatedLines:
                     first = -1
                     break
                 entries = cython.cast(cython.pointer[Entry], self._entries.items)
-                start = index[number]
+                start: cython.Py_ssize_t = index[number]
                 for row in range(start, start + run.count):
                     entry = entries + self._entries.count
                     memset(entry, 0, cython.sizeof(Entry))

@@ -110,11 +110,10 @@ class ObjectCache:
     @cython.exceptval(-1, check=False)
     def put(self, key: cython.ulonglong, more: cython.ulonglong, value: object) -> cython.int:
         """Cache the object of a new key, unless the set is full."""
-        slot: cython.pointer(Slot)
         way: cython.int
         if cython.cast(cython.ulonglong, self._count) > self._mask >> 1 and self._mask + 1 < self._most:
             self._grow()
-        slot = self._slots + slots_of(key, more, self._mask)
+        slot: cython.pointer(Slot) = self._slots + slots_of(key, more, self._mask)
         for way in range(WAYS):
             if slot[way].value == cython.NULL:
                 self._count += 1
@@ -137,7 +136,6 @@ class ObjectCache:
         """Make eight times as many slots, at most the limit. Sets are split, so every object still has a slot."""
         memory: cython.p_void = self._memory
         slots: cython.pointer(Slot) = self._slots
-        to: cython.pointer(Slot)
         count: cython.ulonglong = self._mask + 1
         slot: cython.ulonglong
         if not self._make_slots(8 * count if 8 * count < self._most else self._most):
@@ -145,7 +143,7 @@ class ObjectCache:
         for slot in range(count):
             if slots[slot].value == cython.NULL:
                 continue
-            to = self._slots + slots_of(slots[slot].key, slots[slot].more, self._mask)
+            to: cython.pointer(Slot) = self._slots + slots_of(slots[slot].key, slots[slot].more, self._mask)
             while to.value != cython.NULL:
                 to += 1
             to[0] = slots[slot]
@@ -196,11 +194,9 @@ def find_links(v: cython.pointer(View), ends: cython.pointer(U64s)) -> cython.bi
     vaddrs: cython.ulonglong[SAMPLED]
     lengths: cython.ulonglong[SAMPLED]
     block: cython.Py_ssize_t
-    first: cython.Py_ssize_t
-    count: cython.Py_ssize_t
     for block in range(v.samples):
-        first = block * SAMPLED
-        count = v.count - first if v.count - first < SAMPLED else SAMPLED
+        first: cython.Py_ssize_t = block * SAMPLED
+        count: cython.Py_ssize_t = v.count - first if v.count - first < SAMPLED else SAMPLED
         read_extents(v, first, count, vaddrs, lengths)
         v.sample[block] = vaddrs[0]
         if not reserve(ends, count, 8):
@@ -283,13 +279,12 @@ class Archive:
         """Find the up links of all ranges and sample the VAs, once. Raises MemoryError."""
         linked: View = self._view
         ends: U64s = U64s(cython.NULL, 0, 0)
-        ok: cython.bint
         if self.view != cython.address(self._view):
             return
         linked.samples = (self.count + SAMPLED - 1) // SAMPLED
         linked.up = cython.cast(cython.p_uint, malloc((self.count + 1) * 4))
         linked.sample = cython.cast(cython.p_ulonglong, malloc((linked.samples + 1) * 8))
-        ok = linked.up != cython.NULL and linked.sample != cython.NULL
+        ok: cython.bint = linked.up != cython.NULL and linked.sample != cython.NULL
         with cython.nogil:
             ok = ok and find_links(cython.address(linked), cython.address(ends))
         release(cython.address(ends))
@@ -380,13 +375,11 @@ class Archive:
 
         `chain` has memory for MOST_FRAMES.
         """
-        count: cython.int
-        index: cython.Py_ssize_t
         self._lookups += 1
         if self._lookups == self._few:
             self.link()
-        index = last_range(self.view, vaddr)
-        count = chain_at(self.view, index, vaddr, chain)
+        index: cython.Py_ssize_t = last_range(self.view, vaddr)
+        count: cython.int = chain_at(self.view, index, vaddr, chain)
         if count < 0:
             self.link()
             count = chain_at(self.view, index, vaddr, chain)
@@ -416,27 +409,23 @@ class Archive:
     def _lookup(self, vaddr: cython.ulonglong):
         chain: cython.uint[MOST_FRAMES]
         contents: Content[MOST_FRAMES]
-        content: cython.pointer(Content)
-        around: cython.pointer(Content)
         count: cython.int = self.find_chain(vaddr, chain)
         view: cython.pointer(View) = self.view
-        index: cython.uint
         level: cython.int
-        entry: cython.longlong
         if count == 0:
             return ()
         for level in range(count):
-            index = chain[level]
-            content = contents + level
+            index: cython.uint = chain[level]
+            content: cython.pointer(Content) = contents + level
             if level == 0:
-                entry = entry_of(view, index, vaddr - vaddr_of(view, index))
+                entry: cython.longlong = entry_of(view, index, vaddr - vaddr_of(view, index))
                 if entry == ENTRY_OUTSIDE:
                     self.fault, self.fault_index = LINES_OUTSIDE, index
                     return None
                 content.file, content.line = field(view, index, FILE), line_of(view, entry)
                 content.column, content.discriminator = line_column(view, entry), line_discriminator(view, entry)
             if level + 1 < count:  # the next frame is at the call
-                around = content + 1
+                around: cython.pointer(Content) = content + 1
                 around.file = field(view, index, CALL_FILE)
                 around.line = cython.cast(cython.uint, field(view, index, CALL_LINE))
                 around.column, around.discriminator = call_column(view, index), call_discriminator(view, index)
@@ -474,24 +463,22 @@ class Archive:
     @cython.cfunc
     def _find_chains(self, frames: FrameColumns, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
         """Find the ranges of each address: `starts`, `range_index` and `unknown`."""
-        view: cython.pointer(View)
         ranges: Column = frames.range_index
         starts: cython.p_uint = cython.cast(cython.p_uint, sized(frames.starts, vaddrs.shape[0] + 1))
         index: cython.Py_ssize_t = 0
         count: cython.int = 0
         unknown: cython.Py_ssize_t = 0
-        vaddr: cython.ulonglong
         ok: cython.bint = ranges.reserve(2 * vaddrs.shape[0] + MOST_FRAMES)
         starts[0] = 0
         while ok and index < vaddrs.shape[0]:
             if count < 0:
                 self.link()
-            view = self.view
+            view: cython.pointer(View) = self.view
             work: cython.Py_ssize_t = 0
             with cython.nogil:
                 while index < vaddrs.shape[0]:
                     handle_signals(cython.address(work), 16)
-                    vaddr = vaddrs[index]
+                    vaddr: cython.ulonglong = vaddrs[index]
                     count = 0
                     if vaddr >= back:
                         ok = ranges.reserve(MOST_FRAMES) and ranges.vector.count <= MOST_ROWS
@@ -531,8 +518,6 @@ class Archive:
         faulty: Column = frames.faulty
         row: cython.Py_ssize_t
         frame: cython.Py_ssize_t
-        index: cython.uint
-        entry: cython.longlong
         call_line: cython.uint = 0  # of the previous frame
         call_file: cython.ulonglong = 0
         ok: cython.bint = True
@@ -547,9 +532,9 @@ class Archive:
             for row in range(vaddrs.shape[0]):
                 handle_signals(cython.address(work), 16)
                 for frame in range(starts[row], starts[row + 1]):
-                    index = ranges[frame]
+                    index: cython.uint = ranges[frame]
                     if frame == starts[row]:
-                        entry = entry_of(view, index, vaddrs[row] - back - vaddr_of(view, index))
+                        entry: cython.longlong = entry_of(view, index, vaddrs[row] - back - vaddr_of(view, index))
                         if entry == ENTRY_OUTSIDE:
                             ok = faulty.push_u32(cython.cast(cython.uint, row)) and ok
                         lines[frame] = line_of(view, entry)
@@ -597,24 +582,22 @@ class Archive:
         """
         count: cython.Py_ssize_t = offsets.shape[0]
         row: cython.Py_ssize_t
-        number: cython.Py_ssize_t
         index: HashIndex = HashIndex(cython.NULL, 0, 0)
         distinct: list = []
         out: list = []
         plain: cython.bint = not function or self._demangle is None
-        size: cython.longlong
         keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, malloc((count + 1) * 8))
         try:
             if keys == cython.NULL:
                 raise MemoryError
             for row in range(count):
-                number = find_u64(cython.address(index), keys, 8, offsets[row], self.seed)
+                number: cython.Py_ssize_t = find_u64(cython.address(index), keys, 8, offsets[row], self.seed)
                 if number < 0:
                     number = index.count
                     keys[number] = offsets[row]
                     if not insert(cython.address(index), mix(offsets[row], self.seed), number):
                         raise MemoryError
-                    size = size_of(self.view, offsets[row])
+                    size: cython.longlong = size_of(self.view, offsets[row])
                     if size > 0:
                         most -= size
                     if most < 0:
@@ -701,17 +684,11 @@ def parse_lines(
 ) -> cython.void:
     """Fill the columns of `count` lines; `start` and `size` are those of a line stripped of blanks."""
     cursor: cython.Py_ssize_t = 0
-    end: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
     row: cython.Py_ssize_t
-    value: cython.ulonglong
-    digit: cython.int
-    digits: cython.int
-    newline: cython.p_void
     for row in range(count):
-        newline = memchr(data + cursor, ord("\n"), length - cursor)
-        end = length if newline == cython.NULL else cython.cast(cython.p_uchar, newline) - data
-        stop = end
+        newline: cython.p_void = memchr(data + cursor, ord("\n"), length - cursor)
+        end: cython.Py_ssize_t = length if newline == cython.NULL else cython.cast(cython.p_uchar, newline) - data
+        stop: cython.Py_ssize_t = end
         while cursor < stop and data[cursor] <= ord(" "):
             cursor += 1
         while stop > cursor and data[stop - 1] <= ord(" "):
@@ -720,10 +697,10 @@ def parse_lines(
         size[row] = cython.cast(cython.uint, stop - cursor)
         if stop - cursor > 2 and data[cursor] == ord("0") and data[cursor + 1] in (ord("x"), ord("X")):
             cursor += 2
-        value = 0
-        digits = 0
+        value: cython.ulonglong = 0
+        digits: cython.int = 0
         while cursor < stop:
-            digit = hex_digit(data[cursor])
+            digit: cython.int = hex_digit(data[cursor])
             if digit < 0 or value >> 60:
                 break
             value = value << 4 | cython.cast(cython.ulonglong, digit)
@@ -766,18 +743,16 @@ class Texts:
         first: cython.Py_ssize_t = self.offset.vector.count
         offset: cython.p_ulonglong = cython.cast(cython.p_ulonglong, offsets.vector.items)
         out: cython.p_uint = cython.cast(cython.p_uint, sized(rows, count))
-        distinct: cython.p_ulonglong
         frame: cython.Py_ssize_t
-        row: cython.Py_ssize_t
         index: HashIndex = HashIndex(cython.NULL, 0, 0)
         ok: cython.bint = self.offset.reserve(count)
-        distinct = cython.cast(cython.p_ulonglong, self.offset.vector.items) + first
+        distinct: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.offset.vector.items) + first
         with cython.nogil:
             for frame in range(count if ok else 0):
                 if frame and offset[frame] == offset[frame - 1]:
                     out[frame] = out[frame - 1]
                     continue
-                row = find_u64(cython.address(index), distinct, 8, offset[frame], self.archive.seed)
+                row: cython.Py_ssize_t = find_u64(cython.address(index), distinct, 8, offset[frame], self.archive.seed)
                 if row < 0:
                     row = index.count
                     distinct[row] = offset[frame]
@@ -801,9 +776,8 @@ class Texts:
         linkage: cython.p_uint = cython.cast(cython.p_uint, sized(self.linkage, self.functions))
         row: cython.Py_ssize_t
         names: cython.Py_ssize_t = 0
-        length: cython.longlong
         for row in range(count):
-            length = size_of(view, offset[row])
+            length: cython.longlong = size_of(view, offset[row])
             if length < 0 or (row >= self.functions and offset[row] == 0):
                 length = 0  # outside; or no file, even if the strings begin with another text
             start[row] = offset[row] + (0 if view.nul else LENGTH_PREFIX)
@@ -920,19 +894,15 @@ class ReadableNames:
         Not safe for use from several threads at a time. Exceptions of `readable` are raised.
         """
         index: cython.Py_ssize_t
-        row: cython.Py_ssize_t
-        cached: cython.Py_ssize_t
-        begin: cython.ulonglong
         size: cython.ulonglong = 0
         rows: cython.p_uint = cython.cast(cython.p_uint, texts.linkage.vector.items)
         keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, texts.offset.vector.items)
-        ends: cython.p_ulonglong
         for index in range(texts.linkage.vector.count):
-            row = rows[index]
-            cached = self.index_of(keys[row])
+            row: cython.Py_ssize_t = rows[index]
+            cached: cython.Py_ssize_t = self.index_of(keys[row])
             if cached >= 0:
-                ends = cython.cast(cython.p_ulonglong, self.end.vector.items)
-                begin = ends[cached - 1] if cached else 0
+                ends: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.end.vector.items)
+                begin: cython.ulonglong = ends[cached - 1] if cached else 0
                 texts.show(row, self.text.items + begin, cython.cast(cython.uint, ends[cached] - begin))
                 continue
             stored = cython.cast(cython.p_char, texts.text_at(row, cython.address(size)))

@@ -190,10 +190,9 @@ class FrameWriter:
         """Append 0x and at least `width` digits."""
         digits: cython.char[16]
         index: cython.int = HEX_DIGITS
-        digit: cython.int
         while value or HEX_DIGITS - index < width:
             index -= 1
-            digit = cython.cast(cython.int, value & 15)
+            digit: cython.int = cython.cast(cython.int, value & 15)
             digits[index] = hex_digit(digit)
             value >>= 4
         self._literal(b"0x")
@@ -205,20 +204,16 @@ class FrameWriter:
     def _quoted(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
         """Append a JSON string. Bytes that are not UTF-8 become lone surrogates, as by Python's surrogateescape."""
         offset: cython.Py_ssize_t = 0
-        more: cython.int
         step: cython.int = 0
-        letter: cython.uchar
         escape: cython.char[6]
-        digit: cython.int
-        code: cython.int
         character: cython.uint = 0
         if not self._need(6 * size + 2):
             return
         self._literal(b'"')
         while offset < size:
-            letter = text[offset]
-            more = 0
-            code = _active(text + offset, size - offset, cython.address(step))
+            letter: cython.uchar = text[offset]
+            more: cython.int = 0
+            code: cython.int = _active(text + offset, size - offset, cython.address(step))
             if code == DEL or (code > DEL and step > 1):  # valid in JSON, but a terminal acts on them
                 self._escape(ord("u"), code, 4)
                 offset += step
@@ -230,7 +225,7 @@ class FrameWriter:
             if letter < ord(" ") or (letter > DEL and more == 0):
                 memcpy(escape, b"\\u00" if letter < ord(" ") else b"\\udc", 4)
                 for step in range(2):
-                    digit = letter >> 4 if step == 0 else letter & 15
+                    digit: cython.int = letter >> 4 if step == 0 else letter & 15
                     escape[4 + step] = hex_digit(digit)
                 self._put(escape, 6)
                 offset += 1
@@ -248,12 +243,11 @@ class FrameWriter:
         """Append a backslash, a letter and the code in hex."""
         out: cython.char[6]
         offset: cython.int = digits + 2
-        digit: cython.int
         out[0] = ord("\\")
         out[1] = letter
         while offset > 2:
             offset -= 1
-            digit = code & 15
+            digit: cython.int = code & 15
             out[offset] = hex_digit(digit)
             code >>= 4
         self._put(out, digits + 2)
@@ -265,7 +259,6 @@ class FrameWriter:
         """Append a text with escapes for what a terminal acts on; _base.errors.plain escapes these and more."""
         offset: cython.Py_ssize_t = 0
         begin: cython.Py_ssize_t = 0
-        code: cython.int
         step: cython.int
         word: cython.ulonglong = 0
         while offset < size:
@@ -274,7 +267,7 @@ class FrameWriter:
                 if ((word - EIGHT_SPACES) | (word + EIGHT_ONES) | word) & EIGHT_TOP_BITS == 0:
                     offset += 8  # printable ASCII, as in nearly every name
                     continue
-            code = _active(text + offset, size - offset, cython.address(step))
+            code: cython.int = _active(text + offset, size - offset, cython.address(step))
             if code >= 0:
                 self._put(cython.cast(cython.p_char, text + begin), offset - begin)
                 self._escape(ord("x") if code < 256 else ord("u"), code, 2 if code < 256 else 4)
@@ -509,7 +502,6 @@ class Replies:
     def _address(self, text: cython.p_uchar, left: cython.Py_ssize_t) -> cython.ulonglong:
         """Return the address of a usual question; NO_ADDRESS for other questions."""
         vaddr: cython.ulonglong = 0
-        digit: cython.int
         index: cython.Py_ssize_t
         size: cython.Py_ssize_t = len(self._module)
         name: cython.p_char = self._module
@@ -529,7 +521,7 @@ class Replies:
         if not 2 < left <= 2 + HEX_DIGITS or text[0] != ord("0") or text[1] != ord("x"):
             return NO_ADDRESS
         for index in range(2, left):
-            digit = value_of_hex_digit(text[index])
+            digit: cython.int = value_of_hex_digit(text[index])
             if digit < 0:
                 return NO_ADDRESS
             vaddr = vaddr << 4 | digit
@@ -598,7 +590,6 @@ class Replies:
         view: cython.pointer(View) = self._archive.view
         writer: FrameWriter = self._writer
         level: cython.int
-        inner: cython.uint
         entry: cython.longlong = 0
         vaddr: cython.ulonglong = self._address(cython.cast(cython.p_uchar, question), len(question))
         if vaddr == NO_ADDRESS:
@@ -626,7 +617,7 @@ class Replies:
             if level:
                 writer._put(self._between, len(self._between))
             self._put_name(name)
-            inner = chain[level - 1 if level else 0]
+            inner: cython.uint = chain[level - 1 if level else 0]
             if not self._file(field(view, inner, CALL_FILE if level else FILE), file):
                 return None
             writer._literal(b":")

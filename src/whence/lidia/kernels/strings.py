@@ -64,7 +64,6 @@ class Interner:
 
     def __cinit__(self, sources: list, nul: cython.bint, seed: cython.ulonglong, most: cython.longlong):
         """Prepare to number names in the buffers `sources`. Names after the first `most` bytes of text are left out."""
-        view: cython.const[cython.uchar][::1]
         number: cython.Py_ssize_t
         self._nul = nul
         self._seed = seed
@@ -82,7 +81,7 @@ class Interner:
             raise MemoryError
         for number in range(len(sources)):
             if len(sources[number]):
-                view = sources[number]
+                view: cython.const[cython.uchar][::1] = sources[number]
                 self._views.append(view)
                 self._source[number] = cython.address(view[0])
                 self._source_size[number] = view.shape[0]
@@ -112,13 +111,12 @@ class Interner:
     @cython.exceptval(check=False)
     def _append(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong) -> cython.bint:
         """Append a string to the table; return False without memory."""
-        out: cython.p_uchar
         byte: cython.int
         if not reserve(cython.address(self._out), cython.cast(cython.Py_ssize_t, size) + LENGTH_PREFIX, 1):
             return False
         if not self.offset.push_u64(self._out.count):
             return False
-        out = self._out.items + self._out.count
+        out: cython.p_uchar = self._out.items + self._out.count
         if not self._nul:
             for byte in range(LENGTH_PREFIX):
                 out[byte] = cython.cast(cython.uchar, size >> (8 * byte))
@@ -204,12 +202,10 @@ class Interner:
     @cython.exceptval(check=False)
     def _text(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong) -> cython.uint:
         """Return the number of a text, adding it if it is new."""
-        hash: cython.ulonglong
-        number: cython.Py_ssize_t
         if size >= TOO_LONG and not self._nul:
             return 1
-        hash = mix_bytes(text, size, self._seed)
-        number = self._string(text, size, hash)
+        hash: cython.ulonglong = mix_bytes(text, size, self._seed)
+        number: cython.Py_ssize_t = self._string(text, size, hash)
         if number >= 0:
             return cython.cast(cython.uint, number)
         number = self.offset.vector.count
@@ -223,15 +219,13 @@ class Interner:
     @cython.exceptval(check=False)
     def _number(self, ref: cython.ulonglong) -> cython.uint:
         """Return the number of a reference's string, adding it if it is new."""
-        row: cython.Py_ssize_t
-        size: cython.longlong
         number: cython.uint = 0
         if ref == 0:
             return 0
-        row = find_u64(cython.address(self._refs), self._ref.items, 8, ref, self._seed)
+        row: cython.Py_ssize_t = find_u64(cython.address(self._refs), self._ref.items, 8, ref, self._seed)
         if row >= 0:
             return self._ref_number.items[row]
-        size = self._size(ref)
+        size: cython.longlong = self._size(ref)
         if size > self._left:
             self._left = 0
             self.dropped += 1
@@ -283,19 +277,16 @@ class Interner:
     @cython.exceptval(check=False)
     def _find_number(self, ref: cython.ulonglong) -> cython.uint:
         """Return the number of a reference's string; NO_STRING if it is not in the table."""
-        row: cython.Py_ssize_t
-        number: cython.Py_ssize_t
-        size: cython.longlong
         if ref == 0:
             return 0
-        row = find_u64(cython.address(self._refs), self._ref.items, 8, ref, self._seed)
+        row: cython.Py_ssize_t = find_u64(cython.address(self._refs), self._ref.items, 8, ref, self._seed)
         if row >= 0:
             return self._ref_number.items[row]
-        size = self._size(ref)
+        size: cython.longlong = self._size(ref)
         if size < 0:
             return NO_STRING
         text = self._source[ref >> 48] + (ref & OFFSET_MASK)
-        number = self._string(text, size, mix_bytes(text, size, self._seed))
+        number: cython.Py_ssize_t = self._string(text, size, mix_bytes(text, size, self._seed))
         return cython.cast(cython.uint, number) if number >= 0 else NO_STRING
 
     def find(self, refs: cython.const[cython.ulonglong][::1]):
@@ -313,12 +304,10 @@ class Interner:
     def absolute_paths(self) -> list:
         """Return (number, text) of every string that begins with a slash."""
         number: cython.Py_ssize_t
-        start: cython.ulonglong
-        end: cython.ulonglong
         out: list = []
         for number in range(self.offset.vector.count):
-            start = self._start(number)
-            end = self._end(number)
+            start: cython.ulonglong = self._start(number)
+            end: cython.ulonglong = self._end(number)
             if start < end and self._out.items[start] == ord("/"):
                 out.append((number, cython.cast(cython.p_char, self._out.items)[start:end]))
         return out

@@ -127,10 +127,6 @@ def add_stacks(
     row: cython.Py_ssize_t
     frame: cython.ulonglong
     begin: cython.ulonglong = 0
-    pc: cython.ulonglong
-    source: cython.p_ulonglong
-    out: cython.p_ulonglong
-    base: cython.Py_ssize_t
     belong(pcs is not None and pcs.typecode == "Q" and addresses is not None and addresses.takes(8))
     belong(pcs is not addresses and ends.shape[0] == samples.shape[0] and first.shape[0] == count.shape[0])
     for row in range(samples.shape[0]):
@@ -140,13 +136,13 @@ def add_stacks(
     if not addresses.reserve(pcs.vector.count):
         raise MemoryError
     begin = 0
-    base = addresses.vector.count
-    source = u64s(pcs)
-    out = u64s(addresses) + base
+    base: cython.Py_ssize_t = addresses.vector.count
+    source: cython.p_ulonglong = u64s(pcs)
+    out: cython.p_ulonglong = u64s(addresses) + base
     with cython.nogil:
         for row in range(samples.shape[0]):
             for frame in range(begin, ends[row]):
-                pc = source[frame]
+                pc: cython.ulonglong = source[frame]
                 out[frame] = pc if frame == begin or pc == 0 else pc - 1
             first[samples[row]] = base + begin
             count[samples[row]] = cython.cast(cython.uint, ends[row] - begin)
@@ -185,24 +181,21 @@ def read_state(
     user: cython.ulonglong = u64s(records.sample_user)[sample]
     offset: cython.ulonglong = user & ((cython.cast(cython.ulonglong, 1) << c.SOURCE_SHIFT) - 1)
     total: cython.ulonglong = data.shape[0]
-    cursor: cython.p_const_uchar
-    size: cython.ulonglong
-    left: cython.ulonglong
     big: cython.bint = records.big
     memset(state, 0, cython.sizeof(UserState))
     state.abi = c.ABI_NONE
     if user == NO_USER or offset > total or total - offset < cython.cast(cython.ulonglong, 8 * (register_count + 1)):
         return
-    cursor = cython.address(data[offset])
+    cursor: cython.p_const_uchar = cython.address(data[offset])
     state.abi = u64(cursor, big)
     if state.abi != c.ABI_NONE and state.abi != c.ABI_32:
         state.abi = c.ABI_64
     state.registers = cursor + 8
-    left = total - offset - 8 * (register_count + 1)
+    left: cython.ulonglong = total - offset - 8 * (register_count + 1)
     cursor += 8 * (register_count + 1)
     if left < 8:
         return
-    size = u64(cursor, big)
+    size: cython.ulonglong = u64(cursor, big)
     if size == 0 or size > stack_limit or left < 16 or size > left - 16:
         return
     state.offset = offset + 8 * (register_count + 2)

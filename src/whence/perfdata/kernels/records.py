@@ -111,9 +111,7 @@ class Records:
         """
         count: cython.Py_ssize_t = rows.shape[0] // FIELDS
         number: cython.Py_ssize_t
-        event: cython.pointer[Event]
         kind: cython.ulonglong
-        size: cython.int
         belong(rows.shape[0] == FIELDS * count and -1 <= id_offset <= 48 and 0 <= id_from_end <= 48)
         free(self.events)
         self.event_count = 0
@@ -121,7 +119,7 @@ class Records:
         if self.events == cython.NULL:
             raise MemoryError
         for number in range(count):
-            event = cython.address(self.events[number])
+            event: cython.pointer[Event] = cython.address(self.events[number])
             kind = event.sample_type = rows[FIELDS * number]
             event.read_format = rows[FIELDS * number + 1]
             event.branch_type = rows[FIELDS * number + 2]
@@ -130,7 +128,7 @@ class Records:
             event.has_trailer = rows[FIELDS * number + 5] & 1
             event.period = rows[FIELDS * number + 5] >> 1
             # TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER: 8 bytes each
-            size = 8 * (
+            size: cython.int = 8 * (
                 (kind & c.HAS_ID != 0)
                 + (kind & c.HAS_STREAM_ID != 0)
                 + (kind & c.HAS_CPU != 0)
@@ -223,9 +221,6 @@ class Records:
         Returns the offset of the first record that was not read, and the reason: FINE, CUT, OWN or BROKEN.
         """
         reason: cython.int = c.FINE
-        kind: cython.uint
-        misc: cython.int
-        size: cython.Py_ssize_t
         offset: cython.Py_ssize_t = begin
         belong(0 <= begin <= end <= data.shape[0])
         if begin == end:
@@ -238,9 +233,9 @@ class Records:
                 if end - offset < c.RECORD_HEADER:
                     reason = c.CUT
                     break
-                kind = u32(first + offset, big)
-                misc = u16(first + offset + 4, big)
-                size = u16(first + offset + 6, big)
+                kind: cython.uint = u32(first + offset, big)
+                misc: cython.int = u16(first + offset + 4, big)
+                size: cython.Py_ssize_t = u16(first + offset + 6, big)
                 if size < c.RECORD_HEADER:
                     reason = c.BROKEN
                     break
@@ -289,7 +284,6 @@ class Records:
         cookie: cython.ulonglong = self.waiting_cookie.items[waiting]
         thread: cython.ulonglong = self.waiting_thread.items[waiting]
         tid: cython.uint = cython.cast(cython.uint, thread)
-        number: cython.Py_ssize_t
         probe: Probe = first_match(index, mix(cookie, self.seed))
         while next_match(index, cython.address(probe)):
             other: cython.ulonglong = self.later_thread.items[probe.item]
@@ -297,7 +291,7 @@ class Records:
                 self.depth = 0
                 self._append_places(stack[0])
                 self._append_places(self.later_stack.items[probe.item])
-                number = self._add_stack(cython.cast(cython.uint, thread >> 32))
+                number: cython.Py_ssize_t = self._add_stack(cython.cast(cython.uint, thread >> 32))
                 if number >= 0:
                     stack[0] = cython.cast(cython.uint, number)
                 return number >= 0
@@ -345,9 +339,8 @@ class Records:
 
     def _event_in(self, data, end):
         """Return the event of a sample by the id in it; the first event where the id is missing or unknown."""
-        row: cython.int
         if self.id_offset >= 0 and end - data >= self.id_offset + 8:
-            row = self._id_row(u64(data + self.id_offset, self.big))
+            row: cython.int = self._id_row(u64(data + self.id_offset, self.big))
             if row >= 0 and self.id_event.items[row] < self.event_count:
                 return self.id_event.items[row]
             if self.event_count > 1:
@@ -425,7 +418,6 @@ class Records:
         big: cython.bint = self.big
         kind: cython.ulonglong = sample.described.sample_type
         branches: cython.ulonglong = sample.described.branch_type
-        count: cython.ulonglong
         self.depth = 0
         self.user_index = -1
         self.exact = True
@@ -433,7 +425,7 @@ class Records:
         if kind & c.HAS_CALLCHAIN:
             if end - data < 8:
                 return cython.NULL
-            count = u64(data, big)
+            count: cython.ulonglong = u64(data, big)
             data += 8
             if count > cython.cast(cython.ulonglong, end - data) >> 3:
                 return cython.NULL
@@ -471,13 +463,12 @@ class Records:
         Return the next field; NULL if the sample is truncated.
         """
         kind: cython.ulonglong = sample.described.sample_type
-        count: cython.ulonglong
         if kind & (c.HAS_REGS_USER | c.HAS_STACK_USER) and data <= end:
             sample.user = position + cython.cast(cython.ulonglong, data - body)
         if kind & c.HAS_REGS_USER:
             data = self._skip_registers(data, end, sample.described.user_registers)
         if kind & c.HAS_STACK_USER and end - data >= 8:
-            count = u64(data, self.big)
+            count: cython.ulonglong = u64(data, self.big)
             data += 8
             if count > cython.cast(cython.ulonglong, end - data):
                 return cython.NULL
@@ -510,14 +501,13 @@ class Records:
 
     def _keep_sample(self, sample):
         """Add a sample, or a sample for each counter that it read. False if there is no memory."""
-        stack: cython.Py_ssize_t
         if self.timeless:
             self.clock += 1
         if not sample.described.sample_type & c.HAS_TIME:
             sample.time = self.clock
         elif sample.time != ALL_ONES:
             self.clock = sample.time
-        stack = self._add_stack(cython.cast(cython.uint, sample.thread >> 32))
+        stack: cython.Py_ssize_t = self._add_stack(cython.cast(cython.uint, sample.thread >> 32))
         if stack < 0:
             return False
         if sample.cookie and not (
@@ -535,11 +525,9 @@ class Records:
         described: cython.pointer[Event] = sample.described
         id_offset: cython.int = 8 + (0 if described.read_format & c.READ_GROUP else self._between(described))
         index: cython.ulonglong
-        value: cython.ulonglong
-        row: cython.int
         for index in range(sample.value_count):
-            value = u64(sample.values, self.big)
-            row = self._id_row(u64(sample.values + id_offset, self.big))
+            value: cython.ulonglong = u64(sample.values, self.big)
+            row: cython.int = self._id_row(u64(sample.values + id_offset, self.big))
             sample.values += sample.value_size
             if row < 0:
                 self.unknown_ids += 1
@@ -586,17 +574,14 @@ class Records:
 
     def _walk(self, data, count):
         """Append the entries of a call chain to `chain`."""
-        address: cython.ulonglong
-        below: cython.ulonglong
         big: cython.bint = self.big
         chain: cython.p_ulonglong = self.chain
         modes: cython.p_uchar = self.modes
-        depth: cython.Py_ssize_t
         while count:
-            depth = self.depth  # fast path: most entries
+            depth: cython.Py_ssize_t = self.depth  # fast path: most entries
             while count and depth < MAX_DEPTH and not self.exact and (depth == 0 or self.user_index >= 0):
-                address = u64(data, big)
-                below = 0 - address
+                address: cython.ulonglong = u64(data, big)
+                below: cython.ulonglong = 0 - address
                 if 0 < below <= c.CONTEXT_MOST:
                     break
                 chain[depth] = address if address < FIRST_PAGE else address - 1
@@ -692,7 +677,6 @@ class Records:
         hash: cython.ulonglong = self._chain_hash() ^ pid
         hash = mix(hash ^ (cython.cast(cython.ulonglong, self.depth) << 40), self.seed)
         number: cython.Py_ssize_t = self.stack_pid.vector.count
-        place: cython.Py_ssize_t
         row: cython.Py_ssize_t
         probe: Probe = first_match(index, hash)
         while next_match(index, cython.address(probe)):
@@ -701,7 +685,7 @@ class Records:
         if not (self.stack_item.reserve(self.depth) and self.stack_first.reserve(1) and self.stack_pid.reserve(1)):
             return -1
         for row in range(self.depth):
-            place = self._add_place(self.chain[row], self.modes[row])
+            place: cython.Py_ssize_t = self._add_place(self.chain[row], self.modes[row])
             if place < 0:
                 return -1
             append_u32(self.stack_item, cython.cast(cython.uint, place))
@@ -716,10 +700,9 @@ class Records:
         index: cython.pointer[HashIndex] = cython.address(self.texts.index)
         hash: cython.ulonglong = mix_bytes(data, size, self.seed)
         number: cython.Py_ssize_t = self.texts.end.count - 1
-        end: cython.p_ulonglong
         probe: Probe = first_match(index, hash)
         while next_match(index, cython.address(probe)):
-            end = self.texts.end.items + probe.item
+            end: cython.p_ulonglong = self.texts.end.items + probe.item
             if end[1] - end[0] == size and (size == 0 or memcmp(self.texts.data.items + end[0], data, size) == 0):
                 return probe.item
         if size and not push_bytes(cython.address(self.texts.data), data, size):
@@ -773,9 +756,8 @@ class Records:
         """Read time and thread of a record that is not a sample, from its trailer if it has one."""
         big: cython.bint = self.big
         event: cython.uint = 0
-        row: cython.int
         if self.id_from_end and end - data >= self.id_from_end:
-            row = self._id_row(u64(end - self.id_from_end, big))
+            row: cython.int = self._id_row(u64(end - self.id_from_end, big))
             if row >= 0 and self.id_event.items[row] < self.event_count:
                 event = self.id_event.items[row]
         described: cython.pointer[Event] = cython.address(self.events[event])
@@ -856,7 +838,6 @@ class Records:
     def _read_deferred(self, data, end, thread):
         """Read the user part of a call chain: u64 cookie, u64 count, entries. False if there is no memory."""
         count: cython.ulonglong = u64(data + 8, self.big)
-        number: cython.Py_ssize_t
         if count > cython.cast(cython.ulonglong, end - data - 16) >> 3:
             self.damaged += 1
             return True
@@ -865,7 +846,7 @@ class Records:
         self.exact = True
         self.mode = c.IN_USER
         self._walk(data + 16, count)
-        number = self._add_stack(cython.cast(cython.uint, thread >> 32))
+        number: cython.Py_ssize_t = self._add_stack(cython.cast(cython.uint, thread >> 32))
         return (
             number >= 0
             and push_u64(cython.address(self.later_cookie), u64(data, self.big))
@@ -879,15 +860,12 @@ class Records:
         fixed: cython.Py_ssize_t = 32 if kind == c.MMAP else 32 + c.MMAP2_ABOUT + 8
         mode: cython.int = misc & c.MODE
         flags: cython.uint = 0
-        name: cython.Py_ssize_t
         about: cython.Py_ssize_t = 0
-        number: cython.Py_ssize_t
-        thread: cython.ulonglong
         if end - data < fixed:
             self.damaged += 1
             return True
-        name = self._add_text(data + fixed, text_size(data + fixed, end))
-        thread = thread_at(data, big)
+        name: cython.Py_ssize_t = self._add_text(data + fixed, text_size(data + fixed, end))
+        thread: cython.ulonglong = thread_at(data, big)
         if kind == c.MMAP:
             if misc & c.MAP_IS_DATA:
                 flags |= c.MAP_DATA
@@ -905,7 +883,7 @@ class Records:
             thread = KERNEL_THREAD
         elif mode == c.IN_GUEST_KERNEL or mode == c.IN_GUEST_USER or mode == c.IN_HYPERVISOR:
             return True
-        number = self._add_map(
+        number: cython.Py_ssize_t = self._add_map(
             u64(data + 8, big),
             u64(data + 16, big),
             u64(data + 24, big),

@@ -115,18 +115,16 @@ class Replay:
         """Replay all samples."""
         samples: cython.Py_ssize_t = self.sample_order.count
         raw: cython.p_uint = u32s(self.records.sample_stack)
-        sample: cython.uint
-        stack: cython.Py_ssize_t
         process: cython.Py_ssize_t = NO_PROCESS
         belong(self.records.stack_pid.vector.count < self.memo_epoch.count)  # no records were read since
         work: cython.Py_ssize_t = 0
         with cython.nogil:
             while self.next_sample < samples and not self.failed:
                 handle_signals(cython.address(work), 64)
-                sample = self.sample_order.items[self.next_sample]
+                sample: cython.uint = self.sample_order.items[self.next_sample]
                 process = self._advance(sample, process)
                 if process < 0:
-                    stack = -1
+                    stack: cython.Py_ssize_t = -1
                 elif self.has_unwound and self.unwound_count[sample]:
                     stack = self._resolve_unwound(sample, process)
                 else:
@@ -149,11 +147,8 @@ class Replay:
         """
         count: cython.Py_ssize_t = self.sample_order.count
         user: cython.p_ulonglong = u64s(self.records.sample_user)
-        sample: cython.uint
         process: cython.Py_ssize_t = NO_PROCESS
         event: cython.p_uint = u32s(self.records.sample_event)
-        row: cython.pointer[Process]
-        key: cython.ulonglong
         result: cython.longlong = c.END
         belong(samples is not None and samples.takes(4) and keys is not None and keys.takes(8))
         belong(samples is not keys and samples.vector.count == keys.vector.count)
@@ -162,7 +157,7 @@ class Replay:
         with cython.nogil:
             while self.next_sample < count and not self.failed:
                 handle_signals(cython.address(work), 64)
-                sample = self.sample_order.items[self.next_sample]
+                sample: cython.uint = self.sample_order.items[self.next_sample]
                 process = self._advance(sample, process)
                 if process < 0 or self.failed:
                     self.failed = True
@@ -171,14 +166,14 @@ class Replay:
                     if samples.vector.count >= limit:
                         result = c.FULL
                         break
-                    row = self._row(process)
+                    row: cython.pointer[Process] = self._row(process)
                     if row.setting == 0 or row.setting_epoch != row.changed:
                         self.setting_count += 1
                         row.setting = self.setting_count
                         row.setting_epoch = row.changed
                         result = sample
                         break
-                    key = (cython.cast(cython.ulonglong, row.setting) << c.SETTING_SHIFT) | (
+                    key: cython.ulonglong = (cython.cast(cython.ulonglong, row.setting) << c.SETTING_SHIFT) | (
                         user[sample] >> c.SOURCE_SHIFT << c.SOURCE_BITS
                     )
                     key |= event[sample] & (1 << c.SOURCE_BITS) - 1
@@ -231,19 +226,18 @@ class Replay:
         modes: cython.p_uchar = u8s(self.records.place_mode)
         pid: cython.uint = self._row(process).pid
         now: cython.ulonglong = self._row(process).epoch  # unique to the process
-        address: cython.ulonglong
-        cached: cython.pointer[CachedLocation]
-        location: cython.Py_ssize_t
         index: cython.ulonglong
         self.scratch.count = 0
         for index in range(first[stack], first[stack + 1]):
             if modes[items[index]] != c.IN_USER and not self._push(self._locate(items[index], pid, process)):
                 return -1
         for index in range(self.unwound_first[sample], self.unwound_first[sample] + self.unwound_count[sample]):
-            address = self.unwound[index]
-            cached = cython.address(self.cache[((address ^ now) * WHENCE_GOLDEN) >> (64 - CACHE_BITS)])
+            address: cython.ulonglong = self.unwound[index]
+            cached: cython.pointer[CachedLocation] = cython.address(
+                self.cache[((address ^ now) * WHENCE_GOLDEN) >> (64 - CACHE_BITS)]
+            )
             if cached.epoch != now or cached.address != address:
-                location = self._locate_user(address, pid, process)
+                location: cython.Py_ssize_t = self._locate_user(address, pid, process)
                 if location < 0:
                     return -1
                 cached.epoch = now
@@ -344,33 +338,30 @@ class Replay:
         a: cython.ulonglong = u64s(self.records.step_a)[step]
         b: cython.ulonglong = u64s(self.records.step_b)[step]
         pid: cython.uint = cython.cast(cython.uint, a >> 32)
-        process: cython.Py_ssize_t
-        parent: cython.Py_ssize_t
-        thread: cython.Py_ssize_t
-        comm: cython.uint
-        root: cython.uint
         if kind == c.STEP_COMM:
-            thread = self._thread(a)
+            thread: cython.Py_ssize_t = self._thread(a)
             if thread < 0:
                 self.failed = True
                 return
             cython.cast(cython.pointer[Thread], self.threads.items)[thread].comm = cython.cast(cython.uint, b)
             return
-        process = self._process(pid)
+        process: cython.Py_ssize_t = self._process(pid)
         if process < 0:
             self.failed = True
             return
         if kind == c.STEP_MAP or kind == c.STEP_UNMAP:
             self._map(process, cython.cast(cython.uint, b), kind == c.STEP_MAP)
         elif kind == c.STEP_EXEC:
-            root = self._row(process).root
+            root: cython.uint = self._row(process).root
             self._forget(process)
             self._row(process).old_root = root
         elif kind == c.STEP_FORK_EMPTY and pid != b >> 32:
             self._forget(process)
         elif kind == c.STEP_FORK:
-            parent = self._thread(b)
-            comm = 0 if parent < 0 else cython.cast(cython.pointer[Thread], self.threads.items)[parent].comm
+            parent: cython.Py_ssize_t = self._thread(b)
+            comm: cython.uint = (
+                0 if parent < 0 else cython.cast(cython.pointer[Thread], self.threads.items)[parent].comm
+            )
             thread = self._thread(a)
             if thread < 0:
                 self.failed = True
@@ -418,15 +409,12 @@ class Replay:
         start: cython.ulonglong = u64s(self.records.map_start)[map]
         end: cython.ulonglong = start + u64s(self.records.map_size)[map]
         owner: cython.uint = self._row(process).owner
-        left: cython.uint
         right: cython.uint = 0
-        node: cython.uint
-        is_code: cython.bint
         if end < start:
             end = NO_USER  # up to the last address
         if end == start:
             return
-        is_code = process != self.kernel and u32s(self.records.map_flags)[map] & c.MAP_CODE
+        is_code: cython.bint = process != self.kernel and u32s(self.records.map_flags)[map] & c.MAP_CODE
         root: cython.uint = self._row(process).code if is_code else self._row(process).root
         budget: cython.int = MAX_MAPS_SEARCHED
         is_quiet: cython.bint  # the change does not affect unwinding
@@ -436,9 +424,9 @@ class Replay:
             is_quiet = self._is_data(process, map) and not self._has_code(
                 process, root, start, end, cython.address(budget)
             )
-        left = self._cleared(root, start, end, owner, cython.address(right))
+        left: cython.uint = self._cleared(root, start, end, owner, cython.address(right))
         if is_mapped:
-            node = self._new_node(start, end, map, owner)
+            node: cython.uint = self._new_node(start, end, map, owner)
             left = self._merge(left, node, owner)
         left = self._merge(left, right, owner)
         if is_code:
@@ -501,10 +489,9 @@ class Replay:
 
     def _owned(self, node, owner):
         """Return the node, or a copy if another version owns it; 0 for node 0."""
-        copy: cython.uint
         if node == 0 or self._node(node).owner == owner:
             return node
-        copy = self._new_node(self._node(node).start, self._node(node).end, self._node(node).map, owner)
+        copy: cython.uint = self._new_node(self._node(node).start, self._node(node).end, self._node(node).map, owner)
         if copy:
             self._node(copy).priority = self._node(node).priority
             self._node(copy).left = self._node(node).left
@@ -513,7 +500,6 @@ class Replay:
 
     def _merge(self, left, right, owner):
         """Join two trees; the left tree is before the right tree."""
-        child: cython.uint
         if left == 0:
             return right
         if right == 0:
@@ -521,7 +507,7 @@ class Replay:
         if self._node(left).priority > self._node(right).priority:
             left = self._owned(left, owner)
             if left:
-                child = self._merge(self._node(left).right, right, owner)
+                child: cython.uint = self._merge(self._node(left).right, right, owner)
                 self._node(left).right = child
             return left
         right = self._owned(right, owner)
@@ -551,12 +537,11 @@ class Replay:
 
     def _cut_last(self, node, address, owner, end, map):
         """End the last range of a tree at an address. If it was longer, set `end` and `map` to what it had."""
-        child: cython.uint
         node = self._owned(node, owner)
         if node == 0:
             return 0
         if self._node(node).right:
-            child = self._cut_last(self._node(node).right, address, owner, end, map)
+            child: cython.uint = self._cut_last(self._node(node).right, address, owner, end, map)
             self._node(node).right = child
         elif self._node(node).end > address:
             end[0] = self._node(node).end
@@ -584,9 +569,8 @@ class Replay:
 
     def _find(self, root, address):
         """Return the node that contains an address; 0 if no node does."""
-        node: cython.pointer[Node]
         while root:
-            node = self._node(root)
+            node: cython.pointer[Node] = self._node(root)
             if address < node.start:
                 root = node.left
             elif address >= node.end:
@@ -601,24 +585,21 @@ class Replay:
         """Return the present location of a place; -1 if there is no memory."""
         address: cython.ulonglong = u64s(self.records.place_address)[place]
         mode: cython.uint = u8s(self.records.place_mode)[place]
-        node: cython.uint
         if mode == c.IN_USER:
             return self._locate_user(address, pid, process)
         if mode == c.IN_KERNEL:
-            node = self._find(self._row(self.kernel).root, address)
+            node: cython.uint = self._find(self._row(self.kernel).root, address)
             return self._location(self._node(node).map if node else c.NO_NUMBER, KERNEL_PID, address)
         return self._location(c.NO_NUMBER, OTHER_MODES | mode, address)
 
     def _locate_user(self, address, pid, process):
         """Return the present location of an address in user code; -1 if there is no memory."""
-        code: cython.uint
-        flags: cython.uint
         node: cython.uint = self._find(self._row(process).root, address)
         if node == 0 and self._row(process).old_root:
             node = self._find(self._row(process).old_root, address)
-        flags = c.MAP_GENERATED if node == 0 else self._flags_of(node)
+        flags: cython.uint = c.MAP_GENERATED if node == 0 else self._flags_of(node)
         if flags & c.MAP_GENERATED and self._row(process).code:
-            code = self._find(self._row(process).code, address)
+            code: cython.uint = self._find(self._row(process).code, address)
             if code:
                 return self._location(self._node(code).map, 0, address)
         if node == 0:
@@ -657,10 +638,9 @@ class Replay:
         hash: cython.ulonglong = mix_bytes(cython.cast(cython.p_uchar, self.scratch.items), size, self.seed)
         number: cython.Py_ssize_t = self.stack_first.vector.count - 1
         row: cython.Py_ssize_t
-        first: cython.p_ulonglong
         probe: Probe = first_match(index, hash)
         while next_match(index, cython.address(probe)):
-            first = u64s(self.stack_first) + probe.item
+            first: cython.p_ulonglong = u64s(self.stack_first) + probe.item
             if 4 * (first[1] - first[0]) == size and (
                 size == 0 or memcmp(u32s(self.stack_item) + first[0], self.scratch.items, size) == 0
             ):
@@ -679,14 +659,13 @@ class Replay:
         items: cython.p_uint = u32s(self.records.stack_item)
         pid: cython.uint = self._row(process).pid
         index: cython.ulonglong
-        number: cython.Py_ssize_t
         if self.memo_epoch.items[stack] == now:
             return self.memo_stack.items[stack]
         self.scratch.count = 0
         for index in range(first[stack], first[stack + 1]):
             if not self._push(self._locate(items[index], pid, process)):
                 return -1
-        number = self._stack()
+        number: cython.Py_ssize_t = self._stack()
         if number >= 0:
             self.memo_epoch.items[stack] = now
             self.memo_stack.items[stack] = cython.cast(cython.uint, number)
@@ -696,17 +675,14 @@ class Replay:
         """Return the number of a label set: thread, its present name, CPU. -1 if there is no memory."""
         index: cython.pointer[HashIndex] = cython.address(self.set_index)
         row: cython.Py_ssize_t = self._thread(thread)
-        number: cython.Py_ssize_t
-        comm: cython.uint
-        hash: cython.ulonglong
         if row < 0:
             return -1
         state: cython.pointer[Thread] = cython.cast(cython.pointer[Thread], self.threads.items) + row
-        comm = state.comm
-        number = cython.cast(cython.Py_ssize_t, state.label_set) - 1
+        comm: cython.uint = state.comm
+        number: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, state.label_set) - 1
         if number >= 0 and u32s(self.set_comm)[number] == comm and u32s(self.set_cpu)[number] == cpu:
             return number
-        hash = self._triple_hash(thread, comm, cpu)
+        hash: cython.ulonglong = self._triple_hash(thread, comm, cpu)
         probe: Probe = first_match(index, hash)
         while next_match(index, cython.address(probe)):
             if (
@@ -765,7 +741,6 @@ def grouped(samples: Column, keys: Column) -> tuple:
     ends: Column = Column("Q")
     row: cython.Py_ssize_t
     good: cython.bint = True
-    key: cython.ulonglong
     belong(samples is not None and samples.typecode == "I" and keys is not None and keys.typecode == "Q")
     belong(samples.vector.count == keys.vector.count)
     memset(cython.address(order), 0, cython.sizeof(U32s))
@@ -773,7 +748,7 @@ def grouped(samples: Column, keys: Column) -> tuple:
         raise MemoryError
     with cython.nogil:
         for row in range(samples.vector.count):
-            key = u64s(keys)[order.items[row]]
+            key: cython.ulonglong = u64s(keys)[order.items[row]]
             if row == 0 or key != u64s(groups)[groups.vector.count - 1]:
                 good = good and groups.push_u64(key) and ends.push_u64(row)
             good = good and out.push_u32(u32s(samples)[order.items[row]])
@@ -792,7 +767,6 @@ def ordered(keys: Column, out: cython.pointer[U32s]) -> cython.bint:
     """Sort the rows of a column of numbers, keeping the order of equal numbers. False if there is no memory."""
     count: cython.Py_ssize_t = keys.vector.count
     row: cython.Py_ssize_t
-    moved: cython.bint
     other: cython.p_uint = cython.cast(cython.p_uint, malloc(4 * (count + 1)))
     if other == cython.NULL or not reserve(out, count + 1, 4):
         free(other)
@@ -800,7 +774,7 @@ def ordered(keys: Column, out: cython.pointer[U32s]) -> cython.bint:
     with cython.nogil:
         for row in range(count):
             out.items[row] = cython.cast(cython.uint, row)
-        moved = sort_indexes(u64s(keys), out.items, other, count)
+        moved: cython.bint = sort_indexes(u64s(keys), out.items, other, count)
     out.count = count
     if moved:
         free(out.items)

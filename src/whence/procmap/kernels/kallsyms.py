@@ -26,7 +26,6 @@ class FunctionLines:
         names: Column = Column("Q")
         size: cython.Py_ssize_t = data.shape[0]
         pos: cython.Py_ssize_t = 0
-        name: cython.Py_ssize_t
         address: cython.ulonglong = 0
         good: cython.bint = True
         self.start, self.name_offset, self.first_symbols = Column("Q"), Column("Q"), Column("Q")
@@ -35,7 +34,7 @@ class FunctionLines:
         text: cython.p_const_uchar = cython.address(data[0])
         with cython.nogil:
             while pos < size and good:
-                name = function_name(text, pos, size, cython.address(address))
+                name: cython.Py_ssize_t = function_name(text, pos, size, cython.address(address))
                 if name >= 0 and address != 0:
                     good = starts.push_u64(address) and names.push_u64(name)
                     if is_first_symbol(text + name, size - name):
@@ -86,11 +85,9 @@ def function_name(text, pos, size, address):
     """Return the offset of the name in the line at `pos`, -1 if the line is not a function."""
     total: cython.ulonglong = 0
     first: cython.Py_ssize_t = pos
-    name: cython.Py_ssize_t
-    digit: cython.int
     while pos < size and pos - first <= MOST_DIGITS:
         if b"0" <= text[pos] <= b"9":
-            digit = text[pos] - 48
+            digit: cython.int = text[pos] - 48
         elif b"a" <= text[pos] | 32 <= b"f":
             digit = (text[pos] | 32) - 87
         else:
@@ -103,7 +100,7 @@ def function_name(text, pos, size, address):
         return -1
     address[0] = total
     pos += 3
-    name = pos
+    name: cython.Py_ssize_t = pos
     while pos < size and not is_space(text[pos]):
         pos += 1
     if pos == name:

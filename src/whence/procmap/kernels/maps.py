@@ -22,9 +22,8 @@ def hex_number(
     """Read 1 to 16 hexadecimal digits at `offset`; return the offset after them, or -1."""
     total: cython.ulonglong = 0
     first: cython.Py_ssize_t = offset
-    digit: cython.int
     while offset < end:
-        digit = hex_digit(data[offset])
+        digit: cython.int = hex_digit(data[offset])
         if digit < 0:
             break
         total = (total << 4) | cython.cast(cython.ulonglong, digit)
@@ -92,18 +91,15 @@ def parse_maps(
     rows: cython.Py_ssize_t = 0
     wrong: cython.Py_ssize_t = 0
     line: cython.Py_ssize_t = 0
-    position: cython.Py_ssize_t
-    line_end: cython.Py_ssize_t
     start: cython.ulonglong = 0
     end: cython.ulonglong = 0
     offset: cython.ulonglong = 0
     major: cython.ulonglong = 0
     minor: cython.ulonglong = 0
     inode: cython.ulonglong = 0
-    bits: cython.uint
     with cython.nogil:
         while line < size:
-            line_end = line
+            line_end: cython.Py_ssize_t = line
             while line_end < size and data[line_end] != b"\n":
                 line_end += 1
             if line_end == line:
@@ -111,8 +107,8 @@ def parse_maps(
                 continue
             if rows >= capacity:
                 break
-            bits = 0
-            position = hex_number(data, line, line_end, cython.address(start))
+            bits: cython.uint = 0
+            position: cython.Py_ssize_t = hex_number(data, line, line_end, cython.address(start))
             position = separator(data, position, line_end, b"-")
             if position >= 0:
                 position = hex_number(data, position, line_end, cython.address(end))

@@ -16,20 +16,19 @@ def texts(tag: bytes, values: list) -> Column:
     out: Column = Column("B")
     key: cython.p_char = tag
     key_size: cython.Py_ssize_t = len(tag)
-    cursor: cython.p_uchar
-    raw: cython.pointer(cython.const[cython.char])
     size: cython.Py_ssize_t = 0
-    encoded: bytes
     for value in values:
         belong(isinstance(value, str))
-        raw = PyUnicode_AsUTF8AndSize(value, cython.address(size)) if value.isascii() else cython.NULL
+        raw: cython.pointer(cython.const[cython.char]) = (
+            PyUnicode_AsUTF8AndSize(value, cython.address(size)) if value.isascii() else cython.NULL
+        )
         if raw == cython.NULL:
-            encoded = value.encode("utf-8", "surrogateescape")
+            encoded: bytes = value.encode("utf-8", "surrogateescape")
             raw = PyBytes_AsString(encoded)
             size = len(encoded)
         if not out.reserve(key_size + 10 + size):
             raise MemoryError
-        cursor = u8s(out) + out.vector.count
+        cursor: cython.p_uchar = u8s(out) + out.vector.count
         memcpy(cursor, key, key_size)
         cursor = put_uleb(cursor + key_size, size)
         memcpy(cursor, raw, size)
@@ -68,10 +67,6 @@ def samples(
     item: cython.ulonglong
     ids_size: cython.Py_ssize_t
     values_size: cython.Py_ssize_t
-    size: cython.Py_ssize_t
-    cursor: cython.p_uchar
-    begin: cython.ulonglong
-    end: cython.ulonglong
     good: cython.bint = True
     belong(
         values.shape[0] == kinds * count
@@ -88,15 +83,15 @@ def samples(
             ] + cython.cast(cython.ulonglong, 1) >= cython.cast(cython.ulonglong, label_first.shape[0]):
                 good = False
                 break
-            begin = first[of[row]]
-            end = first[of[row] + 1]
+            begin: cython.ulonglong = first[of[row]]
+            end: cython.ulonglong = first[of[row] + 1]
             ids_size = values_size = 0
             for item in range(begin, end):
                 good = good and stack[item] < location_count
                 ids_size += varint_size(stack[item] + cython.cast(cython.ulonglong, 1))
             for kind in range(kinds):
                 values_size += varint_size(cython.cast(cython.ulonglong, values[kind * count + row]))
-            size = 0
+            size: cython.Py_ssize_t = 0
             if kinds:
                 size = varint_size(value_key) + varint_size(values_size) + values_size
             if begin < end:
@@ -106,7 +101,7 @@ def samples(
             if not good or not out.reserve(size + 20):
                 good = False
                 break
-            cursor = u8s(out) + out.vector.count
+            cursor: cython.p_uchar = u8s(out) + out.vector.count
             cursor = put_uleb(put_uleb(cursor, sample_key), size)
             if begin < end:
                 cursor = put_uleb(put_uleb(cursor, location_key), ids_size)
@@ -149,9 +144,6 @@ def locations(
     out: Column = Column("B")
     row: cython.Py_ssize_t
     item: cython.ulonglong
-    size: cython.Py_ssize_t
-    line_size: cython.Py_ssize_t
-    cursor: cython.p_uchar
     good: cython.bint = True
     belong(
         mapping.shape[0] == address.shape[0]
@@ -163,15 +155,17 @@ def locations(
     with cython.nogil:
         for row in range(address.shape[0]):
             handle_signals(cython.address(work), 16)
-            size = field_size(id_key, row + 1) + field_size(mapping_key, mapping[row] + 1)
+            size: cython.Py_ssize_t = field_size(id_key, row + 1) + field_size(mapping_key, mapping[row] + 1)
             size += field_size(address_key, address[row])
             for item in range(first[row], first[row + 1]):
-                line_size = field_size(function_key, function[item]) + field_size(line_key, line[item])
+                line_size: cython.Py_ssize_t = field_size(function_key, function[item]) + field_size(
+                    line_key, line[item]
+                )
                 size += varint_size(lines_key) + varint_size(line_size) + line_size
             if not out.reserve(size + 20):
                 good = False
                 break
-            cursor = u8s(out) + out.vector.count
+            cursor: cython.p_uchar = u8s(out) + out.vector.count
             cursor = put_uleb(put_uleb(cursor, key), size)
             cursor = put_field(put_field(cursor, id_key, row + 1), mapping_key, mapping[row] + 1)
             cursor = put_field(cursor, address_key, address[row])

@@ -92,13 +92,9 @@ def functions_of(
     numbers: Column = Column("I")
     samples: Column = Column("I")
     index: HashIndex = HashIndex(cython.NULL, 0, 0)
-    probe: Probe
     location: cython.Py_ssize_t
     row: cython.uint
-    other: cython.uint
-    hash: cython.ulonglong
     function_count: cython.uint = 0
-    matched: cython.bint
     belong(file.shape[0] == frames and start_line.shape[0] == frames and are_chains(chain, first, frames))
     seen: cython.p_uchar = cython.cast(cython.p_uchar, calloc(first.shape[0] + 1, 1))
     good: cython.bint = (
@@ -118,12 +114,12 @@ def functions_of(
                     continue
                 seen[chain[location]] = 1
                 for row in range(first[chain[location]], first[chain[location] + 1]):
-                    hash = mix(cython.cast(cython.ulonglong, name[row]) << 32 | file[row], seed)
+                    hash: cython.ulonglong = mix(cython.cast(cython.ulonglong, name[row]) << 32 | file[row], seed)
                     hash = mix(hash ^ start_line[row], seed)
-                    probe = first_match(cython.address(index), hash)
-                    matched = False
+                    probe: Probe = first_match(cython.address(index), hash)
+                    matched: cython.bint = False
                     while not matched and next_match(cython.address(index), cython.address(probe)):
-                        other = row_of[probe.item]
+                        other: cython.uint = row_of[probe.item]
                         matched = (
                             name[other] == name[row]
                             and file[other] == file[row]
@@ -212,13 +208,11 @@ def census(
     """
     location: cython.Py_ssize_t
     with_lines: cython.Py_ssize_t = 0
-    begin: cython.uint
-    end: cython.uint
     belong(line.shape[0] == source.shape[0] and counts.shape[0] == 256 and are_chains(chain, first, line.shape[0]))
     with cython.nogil:
         for location in range(chain.shape[0]):
-            begin = first[chain[location]]
-            end = first[chain[location] + 1]
+            begin: cython.uint = first[chain[location]]
+            end: cython.uint = first[chain[location] + 1]
             if begin < end:
                 with_lines += line[begin] != 0
                 counts[source[end - 1]] += 1

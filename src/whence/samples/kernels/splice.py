@@ -157,7 +157,6 @@ def splice(
     state: Splice
     field: Field
     offset: cython.Py_ssize_t = start
-    stopped: cython.Py_ssize_t
     pending: cython.Py_ssize_t = start  # first byte that is not copied yet
     location: cython.Py_ssize_t = -1
     mapping: cython.Py_ssize_t = -1
@@ -195,7 +194,7 @@ def splice(
             read_field(state.data, offset, stop, cython.address(field))
             if field.fault:
                 break
-            stopped = field.end
+            stopped: cython.Py_ssize_t = field.end
             if field.number == state.location and field.wire == LENGTH:
                 location += 1
                 if location + 1 < first.shape[0] and first[location] < first[location + 1]:
@@ -231,12 +230,10 @@ def emit(
     """
     i: cython.Py_ssize_t
     k: cython.Py_ssize_t
-    size: cython.Py_ssize_t
     to: cython.Py_ssize_t = 0
-    count: cython.Py_ssize_t
     if width <= 0 or rows.shape[0] == 0:
         return 0, 0, 0
-    count = rows.shape[0] // width
+    count: cython.Py_ssize_t = rows.shape[0] // width
     if out.shape[0] < count * (24 + 12 * width):
         return 0, NO_ROOM, 0
     target: cython.p_uchar = cython.address(out[0])
@@ -244,7 +241,7 @@ def emit(
     with cython.nogil:
         for i in range(count):
             handle_signals(cython.address(work), 4)
-            size = 0
+            size: cython.Py_ssize_t = 0
             for k in range(width):
                 if rows[i * width + k]:
                     size += varint_size((k + 1) << 3) + varint_size(rows[i * width + k])

@@ -54,7 +54,6 @@ def add_up(
     """Set out[i] to the sum of values[first[i]:first[i + 1]], or to the number of times if it has no values."""
     i: cython.Py_ssize_t = 0
     k: cython.ulonglong
-    total: cython.ulonglong
     samples: cython.Py_ssize_t = out.shape[0]
     if first.shape[0] != samples + 1 or times.shape[0] != samples + 1:
         return 0, 1, 0
@@ -63,7 +62,7 @@ def add_up(
     with cython.nogil:
         for i in range(samples):
             handle_signals(cython.address(work), 4)
-            total = 0
+            total: cython.ulonglong = 0
             if first[i] == first[i + 1]:
                 total = times[i + 1] - times[i]
             for k in range(first[i], first[i + 1]):

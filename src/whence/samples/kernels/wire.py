@@ -39,12 +39,9 @@ def messages(
     """
     field: Field
     count: cython.Py_ssize_t = 0
-    row: cython.ulonglong
     capacity: cython.Py_ssize_t = out_start.shape[0]
     offset: cython.Py_ssize_t = 0
-    end: cython.Py_ssize_t
     i: cython.Py_ssize_t
-    k: cython.int
     fields: cython.ulonglong = kind.shape[0]
     field.fault = 0
     belong(are_inside(starts, ends, data.shape[0]) and min(out_end.shape[0], out_parent.shape[0]) >= capacity)
@@ -58,17 +55,17 @@ def messages(
         for i in range(starts.shape[0]):
             handle_signals(cython.address(work), 8 + ends[i] - starts[i])
             offset = starts[i]
-            end = ends[i]
+            end: cython.Py_ssize_t = ends[i]
             while offset < end:
                 read_field(base, offset, end, cython.address(field))
                 if field.fault:
                     break
-                k = kind[field.number] if field.number < fields else 0
+                k: cython.int = kind[field.number] if field.number < fields else 0
                 if k:
                     if field.wire != LENGTH:
                         field.fault = WRONG_TYPE
                         break
-                    row = rows[k - 1]
+                    row: cython.ulonglong = rows[k - 1]
                     if capacity:
                         if row >= cython.cast(cython.ulonglong, capacity):
                             field.fault = NO_ROOM
@@ -97,7 +94,6 @@ def scalars(
     """
     field: Field
     offset: cython.Py_ssize_t = 0
-    end: cython.Py_ssize_t
     i: cython.Py_ssize_t = 0
     field.fault = 0
     belong(are_inside(starts, ends, data.shape[0]) and width >= 0)
@@ -109,7 +105,7 @@ def scalars(
         for i in range(starts.shape[0]):
             handle_signals(cython.address(work), 8 + ends[i] - starts[i])
             offset = starts[i]
-            end = ends[i]
+            end: cython.Py_ssize_t = ends[i]
             while offset < end:
                 read_field(base, offset, end, cython.address(field))
                 if field.fault:
@@ -141,9 +137,7 @@ def repeated(
     rows: cython.Py_ssize_t = 0
     capacity: cython.Py_ssize_t = out.shape[0]
     offset: cython.Py_ssize_t = 0
-    end: cython.Py_ssize_t
     i: cython.Py_ssize_t
-    more: cython.Py_ssize_t
     field.fault = 0
     inner.fault = 0
     belong(are_inside(starts, ends, data.shape[0]))
@@ -163,13 +157,13 @@ def repeated(
         for i in range(starts.shape[0]):
             handle_signals(cython.address(work), 8 + ends[i] - starts[i])
             offset = starts[i]
-            end = ends[i]
+            end: cython.Py_ssize_t = ends[i]
             while offset < end:
                 read_field(base, offset, end, cython.address(field))
                 if field.fault:
                     break
                 if field.number == number:
-                    more = 1
+                    more: cython.Py_ssize_t = 1
                     if field.wire == LENGTH:
                         offset = field.start
                         if fixed64:
@@ -227,11 +221,10 @@ def index_of(
     n: cython.Py_ssize_t = ids.shape[0]
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = n
-    middle: cython.Py_ssize_t
     if 0 < value <= cython.cast(cython.ulonglong, n) and ids[cython.cast(cython.Py_ssize_t, value) - 1] == value:
         return cython.cast(cython.Py_ssize_t, value) - 1
     while low < high:
-        middle = (low + high) >> 1
+        middle: cython.Py_ssize_t = (low + high) >> 1
         if ids[order[middle]] < value:
             low = middle + 1
         else:
@@ -359,12 +352,8 @@ class IdLists:
     def _ids(self, base: cython.p_uchar, offset: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         """Read the ids of a packed field. Ids of up to three bytes, as most are, are read without branches."""
         field: Field
-        value: cython.ulonglong
-        second: cython.ulonglong  # 1 if there is a second byte; likewise `third`
-        third: cython.ulonglong
         rows: cython.Py_ssize_t = self.rows
         capacity: cython.Py_ssize_t = rows + end - offset  # an id has a byte or more
-        index: cython.Py_ssize_t
         target: cython.pointer(cython.uint) = self.stack
         limit: cython.ulonglong = self.ids.shape[0]
         in_order: cython.bint = self.in_order
@@ -372,10 +361,10 @@ class IdLists:
         if self.filling:
             capacity = self.capacity
         while offset < end:
-            second = base[offset] >> 7
+            second: cython.ulonglong = base[offset] >> 7  # 1 if there is a second byte; likewise `third`
             if offset + 3 <= end and not (second and base[offset + 1] & base[offset + 2] >= MORE):
-                third = second & base[offset + 1] >> 7
-                value = base[offset] & 0x7F | (base[offset + 1] & 0x7F & -second) << 7
+                third: cython.ulonglong = second & base[offset + 1] >> 7
+                value: cython.ulonglong = base[offset] & 0x7F | (base[offset + 1] & 0x7F & -second) << 7
                 value |= (base[offset + 2] & 0x7F & -third) << 14
                 offset += 1 + second + third
             else:
@@ -388,7 +377,7 @@ class IdLists:
                 if value >= limit:
                     return False
             else:
-                index = index_of(value, self.ids, self.order)
+                index: cython.Py_ssize_t = index_of(value, self.ids, self.order)
                 if index < 0:
                     return False
                 value = index
@@ -434,7 +423,6 @@ def positions(
 ) -> tuple[int, int, int]:
     """Write the index in `ids` of each of `values`; `order` has the indices of ids in ascending order of id."""
     i: cython.Py_ssize_t = 0
-    index: cython.Py_ssize_t
     fault: cython.int = 0
     if order.shape[0] != ids.shape[0] or out.shape[0] < values.shape[0]:
         return 0, NO_ROOM, 0
@@ -443,7 +431,7 @@ def positions(
     with cython.nogil:
         for i in range(values.shape[0]):
             handle_signals(cython.address(work), 4)
-            index = index_of(values[i], ids, order)
+            index: cython.Py_ssize_t = index_of(values[i], ids, order)
             if index < 0:
                 fault = UNKNOWN
                 break

@@ -122,7 +122,6 @@ class CfiTable:
     def set_header(self, data, vaddr):
         """Use .eh_frame_hdr for searches if it has the usual form; its results are verified."""
         header: cython.const[cython.uchar][::1] = memoryview(data).cast("B")
-        count: cython.ulonglong
         self.header_vaddr = cython.cast(cython.ulonglong, vaddr) & self.mask
         self.header_count = 0
         if header.shape[0] < c.EH_FRAME_HDR_SIZE or header[0] != c.EH_FRAME_HDR_VERSION:
@@ -133,7 +132,7 @@ class CfiTable:
             or header[3] != c.EH_FRAME_HDR_TABLE
         ):
             return
-        count = number(cython.address(header[8]), 4, self.big)
+        count: cython.ulonglong = number(cython.address(header[8]), 4, self.big)
         if (
             count == 0
             or count > cython.cast(cython.ulonglong, header.shape[0] - c.EH_FRAME_HDR_SIZE) // c.EH_FRAME_HDR_ENTRY
@@ -174,13 +173,12 @@ class CfiTable:
 
     def read(self, size):
         """Return the next number of `size` bytes; 0 and a fault if it is cut off."""
-        value: cython.ulonglong
         if self.position > self.end or self.end - self.position < cython.cast(cython.ulonglong, size):
             self.fail(
                 c.FAULT_CUT_OFF, self.position, cython.cast(cython.ulonglong, size) << 32 | (self.end - self.position)
             )
             return 0
-        value = number(self.data + self.position, size, self.big)
+        value: cython.ulonglong = number(self.data + self.position, size, self.big)
         self.position += size
         return value
 
@@ -205,14 +203,11 @@ class CfiTable:
         """Read a pointer with a DW_EH_PE_* encoding as a vaddr."""
         form: cython.uint = encoding & c.EH_PE_FORMAT_BITS
         base: cython.uint = encoding & c.EH_PE_BASE_BITS
-        size: cython.int
-        field: cython.ulonglong
-        value: cython.ulonglong
         omitted[0] = encoding == c.DW_EH_PE_omit
         if omitted[0]:
             return 0
         if base == c.DW_EH_PE_aligned:
-            field = (address_size - (self.vaddr + self.position) % address_size) % address_size
+            field: cython.ulonglong = (address_size - (self.vaddr + self.position) % address_size) % address_size
             if self.end - self.position < field:
                 self.fail(c.FAULT_CUT_OFF, self.position, field << 32 | (self.end - self.position))
                 return 0
@@ -220,7 +215,7 @@ class CfiTable:
             return self.read(address_size)
         field = self.vaddr + self.position
         if form == c.DW_EH_PE_absptr:
-            value = self.read(address_size)
+            value: cython.ulonglong = self.read(address_size)
         elif form == c.DW_EH_PE_uleb128:
             value = self.read_uleb()
         elif form == c.DW_EH_PE_sleb128:
@@ -228,7 +223,7 @@ class CfiTable:
         elif c.DW_EH_PE_udata2 <= form <= c.DW_EH_PE_udata8:
             value = self.read(2 << (form - c.DW_EH_PE_udata2))
         elif c.DW_EH_PE_sdata2 <= form <= c.DW_EH_PE_sdata8:
-            size = 2 << (form - c.DW_EH_PE_sdata2)
+            size: cython.int = 2 << (form - c.DW_EH_PE_sdata2)
             value = self.read(size)
             if size < 8 and value >> (8 * size - 1):
                 value |= _ALL << (8 * size)
@@ -250,11 +245,10 @@ class CfiTable:
 
     def open_record(self, offset, start, end, size):
         """Find the content of the record at an offset, and the size of its offsets."""
-        length: cython.ulonglong
         self.position = offset
         self.end = self.size
         size[0] = 4
-        length = self.read(4)
+        length: cython.ulonglong = self.read(4)
         if length == c.LENGTH_ESCAPE:
             length = self.read(8)
             size[0] = 8
@@ -268,16 +262,13 @@ class CfiTable:
 
     def cie_of(self, offset):
         """Return the CIE at an offset, read once; NONE and a fault if it is malformed."""
-        index: cython.Py_ssize_t
         cies: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], self.cies.items)
-        new: cython.pointer[Cie]
-        fault: cython.pointer[Fault]
         before: cython.ulonglong = self.position
         end: cython.ulonglong = self.end
         if offset >= self.size:
             return self.reject(c.FAULT_CIE_OUTSIDE, offset, 0)
         if self.cies.count:  # usually the last one
-            index = self.cies.count - 1
+            index: cython.Py_ssize_t = self.cies.count - 1
             if cies[index].offset == offset and cies[index].fault == 0:
                 return index
             index = find_u32(
@@ -285,10 +276,12 @@ class CfiTable:
             )
             if index >= 0:
                 if cies[index].fault:
-                    fault = cython.cast(cython.pointer[Fault], self.faults.items) + (cies[index].fault - 1)
+                    fault: cython.pointer[Fault] = cython.cast(cython.pointer[Fault], self.faults.items) + (
+                        cies[index].fault - 1
+                    )
                     return self.reject(fault.code, fault.offset, fault.value)
                 return index
-        new = cython.cast(cython.pointer[Cie], push(cython.address(self.cies), cython.sizeof(Cie)))
+        new: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], push(cython.address(self.cies), cython.sizeof(Cie)))
         index = self.cies.count - 1
         if new == cython.NULL or not insert(cython.address(self.cie_by_offset), mix(offset, self.seed), index):
             return self.reject(c.FAULT_NO_MEMORY, 0, 0)
@@ -316,35 +309,28 @@ class CfiTable:
         start: cython.ulonglong = 0
         end: cython.ulonglong = 0
         size: cython.int = 4
-        id_size: cython.int
-        id: cython.ulonglong
-        version: cython.ulonglong
-        augmentation: cython.ulonglong
-        letters: cython.ulonglong
-        letter: cython.uchar
-        data_end: cython.ulonglong
         omitted: cython.bint = False
         if not self.open_record(offset, cython.address(start), cython.address(end), cython.address(size)):
             return False
         self.position = start
         self.end = end
-        id_size = size if self.is_debug else 4
-        id = self.read(id_size)
+        id_size: cython.int = size if self.is_debug else 4
+        id: cython.ulonglong = self.read(id_size)
         if self.fault.code:
             return False
         if id != ((_ALL if id_size == 8 else c.LENGTH_ESCAPE) if self.is_debug else 0):
             return self.fail(c.FAULT_NOT_CIE, offset, 0)
-        version = self.read(1)
+        version: cython.ulonglong = self.read(1)
         if self.fault.code:
             return False
         if version != c.CIE_GNU and version != c.CIE_DWARF3 and not (version == c.CIE_DWARF4 and self.is_debug):
             return self.fail(c.FAULT_VERSION, self.position - 1, version)
-        augmentation = self.position
+        augmentation: cython.ulonglong = self.position
         while self.read(1):
             pass
         if self.fault.code:
             return False
-        letters = self.position - 1
+        letters: cython.ulonglong = self.position - 1
         cie.address_size = self.bits // 8
         if version == c.CIE_DWARF4:
             cie.address_size = cython.cast(cython.uint, self.read(1))
@@ -369,10 +355,10 @@ class CfiTable:
                 return False
             if id > end - self.position:
                 return self.fail(c.FAULT_AUGMENTATION_END, offset, id)
-            data_end = self.position + id
+            data_end: cython.ulonglong = self.position + id
             self.end = data_end
             for augmentation in range(augmentation + 1, letters):
-                letter = self.data[augmentation]
+                letter: cython.uchar = self.data[augmentation]
                 if letter == ord("R"):
                     cie.encoding = cython.cast(cython.uchar, self.read(1))
                 elif letter == ord("L"):
@@ -407,16 +393,8 @@ class CfiTable:
         start: cython.ulonglong = 0
         end: cython.ulonglong = 0
         size: cython.int = 4
-        id_size: cython.int
-        id: cython.ulonglong
-        index: cython.uint
-        first: cython.ulonglong
-        covered: cython.ulonglong
-        length: cython.ulonglong
         omitted: cython.bint = False
         omitted_size: cython.bint = False
-        cie: cython.pointer[Cie]
-        entry: cython.pointer[Entry]
         if offset >= self.size:
             return self.reject(c.FAULT_RECORD_OUTSIDE, offset, 0)
         if not self.open_record(offset, cython.address(start), cython.address(end), cython.address(size)):
@@ -426,18 +404,18 @@ class CfiTable:
             return NONE
         self.position = start
         self.end = end
-        id_size = size if self.is_debug else 4
-        id = self.read(id_size)
+        id_size: cython.int = size if self.is_debug else 4
+        id: cython.ulonglong = self.read(id_size)
         if self.fault.code:
             return NONE
         if id == ((_ALL if id_size == 8 else c.LENGTH_ESCAPE) if self.is_debug else 0):
             return NONE
-        index = self.cie_of(id if self.is_debug else start - id)
+        index: cython.uint = self.cie_of(id if self.is_debug else start - id)
         if index == NONE:
             return NONE
-        cie = cython.cast(cython.pointer[Cie], self.cies.items) + index
-        first = self.read_pointer(cie.encoding, cie.address_size, cython.address(omitted))
-        covered = self.read_pointer(
+        cie: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], self.cies.items) + index
+        first: cython.ulonglong = self.read_pointer(cie.encoding, cie.address_size, cython.address(omitted))
+        covered: cython.ulonglong = self.read_pointer(
             cie.encoding & c.EH_PE_FORMAT_BITS if cie.encoding != c.DW_EH_PE_omit else c.DW_EH_PE_omit,
             cie.address_size, cython.address(omitted_size),
         )  # fmt: skip
@@ -450,13 +428,15 @@ class CfiTable:
         if covered > NONE:
             return self.reject(c.FAULT_LONG_RANGE, offset, covered)
         if cie.is_augmented:
-            length = self.read_uleb()
+            length: cython.ulonglong = self.read_uleb()
             if self.fault.code == 0 and length > self.end - self.position:
                 self.fail(c.FAULT_CUT_OFF, self.position, length << 32 | (self.end - self.position))
             if self.fault.code:
                 return NONE
             self.position += length
-        entry = cython.cast(cython.pointer[Entry], push(cython.address(self.entries), cython.sizeof(Entry)))
+        entry: cython.pointer[Entry] = cython.cast(
+            cython.pointer[Entry], push(cython.address(self.entries), cython.sizeof(Entry))
+        )
         if entry == cython.NULL:
             return self.reject(c.FAULT_NO_MEMORY, 0, 0)
         entry.start = first
@@ -473,15 +453,13 @@ class CfiTable:
     def covers_code(self, entry):
         """Return True if an FDE is about code. Linkers leave FDEs of removed functions at 0, 1 or -1."""
         low: cython.Py_ssize_t = 0
-        high: cython.Py_ssize_t
-        middle: cython.Py_ssize_t
         if entry.start >= entry.end:
             return False
         if not self.has_code:
             return True
-        high = self.code_start.shape[0]
+        high: cython.Py_ssize_t = self.code_start.shape[0]
         while low < high:
-            middle = (low + high) >> 1
+            middle: cython.Py_ssize_t = (low + high) >> 1
             if self.code_start[middle] <= entry.start:
                 low = middle + 1
             else:
@@ -491,28 +469,24 @@ class CfiTable:
     def scan(self):
         """Read the heads of all records, once. False if there is no memory."""
         offset: cython.ulonglong = 0
-        next_offset: cython.ulonglong
-        index: cython.uint
-        count: cython.Py_ssize_t
         item: cython.Py_ssize_t
         first: cython.Py_ssize_t = self.entries.count
-        entries: cython.pointer[Entry]
         keys: U64s
         target: U32s
-        problem: cython.pointer[Fault]
-        done: cython.bint
         if self.is_scanned:
             return True
         while self.size >= 4 and offset <= self.size - 4:
             if self.open_end and number(self.data + offset, 4, False) == 0:
                 break
             self.fault.code = c.FAULT_NONE
-            next_offset = offset
-            index = self.read_entry(offset, cython.address(next_offset))
+            next_offset: cython.ulonglong = offset
+            index: cython.uint = self.read_entry(offset, cython.address(next_offset))
             if self.fault.code == c.FAULT_NO_MEMORY:
                 return False
             if self.fault.code and self.problems.count < _PROBLEMS:
-                problem = cython.cast(cython.pointer[Fault], push(cython.address(self.problems), cython.sizeof(Fault)))
+                problem: cython.pointer[Fault] = cython.cast(
+                    cython.pointer[Fault], push(cython.address(self.problems), cython.sizeof(Fault))
+                )
                 if problem == cython.NULL:
                     return False
                 problem[0] = self.fault
@@ -522,11 +496,11 @@ class CfiTable:
                 break
             offset = next_offset
         self.fault.code = c.FAULT_NONE
-        count = self.entries.count - first
-        entries = cython.cast(cython.pointer[Entry], self.entries.items) + first
+        count: cython.Py_ssize_t = self.entries.count - first
+        entries: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + first
         memset(cython.address(keys), 0, cython.sizeof(U64s))
         memset(cython.address(target), 0, cython.sizeof(U32s))
-        done = (
+        done: cython.bint = (
             reserve(cython.address(keys), count, 8)
             and reserve(cython.address(target), count, 4)
             and reserve(cython.address(self.order), count, 4)
@@ -550,16 +524,12 @@ class CfiTable:
     def find_by_header(self, vaddr):
         low: cython.ulonglong = 0
         high: cython.ulonglong = self.header_count
-        middle: cython.ulonglong
         distance: cython.longlong = cython.cast(cython.longlong, vaddr - self.header_vaddr)
-        offset: cython.ulonglong
         next_offset: cython.ulonglong = 0
-        index: cython.Py_ssize_t
-        entries: cython.pointer[Entry]
         if self.bits == 32:
             distance = cython.cast(cython.int, vaddr - self.header_vaddr)
         while low < high:
-            middle = (low + high) >> 1
+            middle: cython.ulonglong = (low + high) >> 1
             if (
                 cython.cast(
                     cython.longlong,
@@ -572,14 +542,14 @@ class CfiTable:
                 high = middle
         if low == 0:
             return NONE
-        offset = number(self.header + c.EH_FRAME_HDR_ENTRY * (low - 1) + 4, 4, self.big)
+        offset: cython.ulonglong = number(self.header + c.EH_FRAME_HDR_ENTRY * (low - 1) + 4, 4, self.big)
         if offset >> 31:
             offset |= _ALL << 32
         offset = (offset + self.header_vaddr - self.vaddr) & self.mask
         if offset >= self.size:
             return NONE
-        entries = cython.cast(cython.pointer[Entry], self.entries.items)
-        index = find_u32(
+        entries: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items)
+        index: cython.Py_ssize_t = find_u32(
             cython.address(self.entry_by_offset),
             cython.address(entries.offset),
             cython.sizeof(Entry),
@@ -598,13 +568,11 @@ class CfiTable:
     def find_by_scan(self, vaddr):
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.order.count
-        middle: cython.Py_ssize_t
         tries: cython.int
         best: cython.uint = NONE
-        entry: cython.pointer[Entry]
         entries: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items)
         while low < high:
-            middle = (low + high) >> 1
+            middle: cython.Py_ssize_t = (low + high) >> 1
             if entries[self.order.items[middle]].start <= vaddr:
                 low = middle + 1
             else:
@@ -612,7 +580,7 @@ class CfiTable:
         for tries in range(_OVERLAPS):  # the latest start wins, then the shortest
             if low - 1 - tries < 0:
                 break
-            entry = entries + self.order.items[low - 1 - tries]
+            entry: cython.pointer[Entry] = entries + self.order.items[low - 1 - tries]
             if best != NONE and entry.start != entries[best].start:
                 break
             if vaddr < entry.end and (best == NONE or entry.end < entries[best].end):
@@ -633,17 +601,13 @@ class CfiTable:
     def state_of_row(self, index, vaddr):
         """Return the state at a vaddr of an entry, NONE if its FDE is malformed."""
         low: cython.uint = 0
-        high: cython.uint
-        middle: cython.uint
-        entry: cython.pointer[Entry]
-        rows: cython.pointer[Row]
         if not self.compile_entry(index):
             return NONE
-        entry = cython.cast(cython.pointer[Entry], self.entries.items) + index
-        rows = cython.cast(cython.pointer[Row], self.rows.items) + entry.first_row
-        high = entry.rows
+        entry: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + index
+        rows: cython.pointer[Row] = cython.cast(cython.pointer[Row], self.rows.items) + entry.first_row
+        high: cython.uint = entry.rows
         while low < high:
-            middle = (low + high) >> 1
+            middle: cython.uint = (low + high) >> 1
             if rows[middle].offset <= vaddr - entry.start:
                 low = middle + 1
             else:
@@ -657,7 +621,6 @@ class CfiTable:
         entry: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + index
         cie: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], self.cies.items) + entry.cie
         first: cython.Py_ssize_t = self.rows.count
-        state: cython.uint
         if entry.is_compiled:
             return entry.fault == 0
         entry.is_compiled = True
@@ -675,7 +638,7 @@ class CfiTable:
                 | cython.cast(cython.ulonglong, cie.is_signal) << SIGNAL_SHIFT
                 | cython.cast(cython.ulonglong, c.CFA_NONE) << HOW_SHIFT
             )
-            state = self.intern_scratch(STATE_HEAD)
+            state: cython.uint = self.intern_scratch(STATE_HEAD)
             if state != NONE:
                 self.initial = state  # a CIE's own restores remove rules
                 self.position = cie.program_start
@@ -729,8 +692,6 @@ class CfiTable:
         first: cython.Py_ssize_t = self.rows.count
         location: cython.ulonglong = 0
         distance: cython.ulonglong = 0
-        code: cython.uint
-        low: cython.uint
         states: cython.uint[64]
         depth: cython.int = 0
         code_align: cython.ulonglong = cie.code_align
@@ -743,9 +704,9 @@ class CfiTable:
             return self.reject(c.FAULT_COSTLY_RUN, position, 0)
         while position < end:
             # fast path: most instructions, with operands of one byte
-            code = data[position]
+            code: cython.uint = data[position]
             position += 1
-            low = code & c.CFA_LOW_BITS
+            low: cython.uint = code & c.CFA_LOW_BITS
             if code & c.CFA_HIGH_BITS == c.DW_CFA_advance_loc:
                 if entry != NONE:
                     if not self.push_row(first, location, state):
@@ -801,7 +762,6 @@ class CfiTable:
 
     def is_advance(self, cie, code, location, distance):
         """Return True, and the distance, if an instruction moves the location. May record a fault."""
-        address: cython.ulonglong
         omitted: cython.bint = False
         if code == c.DW_CFA_advance_loc1:
             distance[0] = self.read(1)
@@ -812,7 +772,7 @@ class CfiTable:
         elif code == c.DW_CFA_MIPS_advance_loc8:
             distance[0] = self.read(8)
         elif code == c.DW_CFA_set_loc:
-            address = self.read_pointer(cie.encoding, cie.address_size, cython.address(omitted))
+            address: cython.ulonglong = self.read_pointer(cie.encoding, cie.address_size, cython.address(omitted))
             distance[0] = address - location  # the caller rejects negative distances
             return True
         else:
@@ -906,20 +866,16 @@ class CfiTable:
         """Read an expression and store it once. The result is its offset in `expressions` and its size << 32."""
         size: cython.ulonglong = self.read_uleb()
         spans: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.expression_spans.items)
-        span: cython.ulonglong
-        data: cython.pointer[cython.const[cython.uchar]]
-        hash: cython.ulonglong
-        probe: Probe
         if self.fault.code:
             return False
         if size > self.end - self.position:
             return self.fail(c.FAULT_CUT_OFF, self.position, size << 32 | (self.end - self.position))
-        data = self.data + self.position
+        data: cython.pointer[cython.const[cython.uchar]] = self.data + self.position
         self.position += size
-        hash = mix_bytes(data, size, self.seed)
-        probe = first_match(cython.address(self.expression_by_bytes), hash)
+        hash: cython.ulonglong = mix_bytes(data, size, self.seed)
+        probe: Probe = first_match(cython.address(self.expression_by_bytes), hash)
         while next_match(cython.address(self.expression_by_bytes), cython.address(probe)):
-            span = spans[probe.item]
+            span: cython.ulonglong = spans[probe.item]
             if span >> 32 == size and (
                 size == 0 or memcmp(self.expressions.items + (span & c.LENGTH_ESCAPE), data, size) == 0
             ):
@@ -980,17 +936,15 @@ class CfiTable:
         count: cython.ulonglong = words[0] & 0xFFFF
         kind: cython.uint = operation & 0xFF
         register: cython.ulonglong = operation >> RULE_SHIFT
-        how: cython.ulonglong
         index: cython.ulonglong = 0
         other: cython.ulonglong
         is_set: cython.bint = kind >= SET
-        initial: cython.p_ulonglong
         self.work_left -= STATE_HEAD + 2 * count
         if self.work_left < 0:
             return self.reject(c.FAULT_COSTLY_RULES, self.position, 0)
         memcpy(cython.address(self.scratch[0]), words, 8 * (STATE_HEAD + 2 * count))
         if kind < RESTORE:
-            how = words[0] >> HOW_SHIFT & 0xFF
+            how: cython.ulonglong = words[0] >> HOW_SHIFT & 0xFF
             # gcc's CIEs of riscv64 begin with a register alone: its offset is 0
             if (kind == TO_CFA_OFFSET and how != c.CFA_REGISTER) or (
                 kind == TO_CFA_REGISTER and how == c.CFA_EXPRESSION
@@ -1005,7 +959,7 @@ class CfiTable:
             return self.intern_scratch(cython.cast(cython.Py_ssize_t, STATE_HEAD + 2 * count))
         how = kind - SET
         if kind == RESTORE:
-            initial = self.words.items + self.state_offset.items[operand]
+            initial: cython.p_ulonglong = self.words.items + self.state_offset.items[operand]
             for other in range(initial[0] & 0xFFFF):
                 if initial[STATE_HEAD + 2 * other] >> RULE_SHIFT == register:
                     is_set = True
@@ -1037,18 +991,15 @@ class CfiTable:
 
     def intern_scratch(self, size):
         """Return the state with the words in `scratch`, stored once; NONE and a fault without memory."""
-        words: cython.p_ulonglong
         index: cython.Py_ssize_t
-        hash: cython.ulonglong
-        probe: Probe
         bytes_: cython.size_t = 8 * cython.cast(cython.size_t, size)
         scratch: cython.pointer[cython.const[cython.uchar]] = cython.cast(
             cython.pointer[cython.const[cython.uchar]], cython.address(self.scratch[0])
         )
-        hash = mix_bytes(scratch, bytes_, self.seed)
-        probe = first_match(cython.address(self.state_by_words), hash)
+        hash: cython.ulonglong = mix_bytes(scratch, bytes_, self.seed)
+        probe: Probe = first_match(cython.address(self.state_by_words), hash)
         while next_match(cython.address(self.state_by_words), cython.address(probe)):
-            words = self.words.items + self.state_offset.items[probe.item]
+            words: cython.p_ulonglong = self.words.items + self.state_offset.items[probe.item]
             # the first word includes the number of rules
             if words[0] == self.scratch[0] and memcmp(words, scratch, bytes_) == 0:
                 return probe.item
@@ -1109,13 +1060,11 @@ class CfiTable:
     def compile(self, index: cython.Py_ssize_t):
         """Make an FDE's rows. Returns None, or (FAULT_*, offset, value) if the FDE is malformed."""
         belong(0 <= index < self.entries.count)
-        fault: cython.pointer[Fault]
-        entry: cython.pointer[Entry]
         if self.compile_entry(cython.cast(cython.uint, index)):
             return None
-        entry = cython.cast(cython.pointer[Entry], self.entries.items) + index
+        entry: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], self.entries.items) + index
         belong(0 < entry.fault <= self.faults.count)
-        fault = cython.cast(cython.pointer[Fault], self.faults.items) + (entry.fault - 1)
+        fault: cython.pointer[Fault] = cython.cast(cython.pointer[Fault], self.faults.items) + (entry.fault - 1)
         if fault.code == c.FAULT_NO_MEMORY:
             raise MemoryError
         return fault.code, fault.offset, fault.value
@@ -1133,12 +1082,10 @@ class CfiTable:
         words: cython.p_ulonglong = self.words.items + self.state_offset.items[index]
         how: cython.int = words[0] >> HOW_SHIFT & 0xFF
         rule: cython.ulonglong
-        kind: cython.int
-        pair: cython.p_ulonglong
         rules = []
         for rule in range(words[0] & 0xFFFF):
-            pair = words + STATE_HEAD + 2 * rule
-            kind = pair[0] & 0xFF
+            pair: cython.p_ulonglong = words + STATE_HEAD + 2 * rule
+            kind: cython.int = pair[0] & 0xFF
             rules.append(
                 (
                     pair[0] >> RULE_SHIFT, kind,

@@ -96,10 +96,9 @@ class ThreadGroup:
         """Ask all threads to stop. Returns how many will."""
         index: cython.Py_ssize_t
         pending: cython.Py_ssize_t = 0
-        fault: cython.uint
         for index in range(self.count):
             self.durations[index] = whence_now()
-            fault = cython.cast(cython.uint, whence_seize(cython.cast(cython.int, self.tids[index])))
+            fault: cython.uint = cython.cast(cython.uint, whence_seize(cython.cast(cython.int, self.tids[index])))
             self.codes[index] = fault
             self.states[index] = WAITING if fault == 0 else GONE if fault == ESRCH else DENIED
             pending += fault == 0
@@ -112,13 +111,11 @@ class ThreadGroup:
         """Update the states. Returns how many threads have stopped or ended since the last call."""
         index: cython.Py_ssize_t
         changed: cython.Py_ssize_t = 0
-        tid: cython.int
-        status: cython.int
         deliver: cython.int = 0
         for index in range(self.count):
             if self.states[index] == WAITING:
-                tid = cython.cast(cython.int, self.tids[index])
-                status = whence_stopped(tid, tid == self.pid, cython.address(deliver))
+                tid: cython.int = cython.cast(cython.int, self.tids[index])
+                status: cython.int = whence_stopped(tid, tid == self.pid, cython.address(deliver))
                 if status:
                     changed += 1
                     self.codes[index] = deliver if status > 0 else ESRCH
@@ -131,10 +128,9 @@ class ThreadGroup:
     def copy_stopped(self) -> cython.void:
         """Copy registers and stack of each stopped thread, and release it."""
         index: cython.Py_ssize_t
-        size: cython.long
         for index in range(self.count):
             if self.states[index] == STOPPED:
-                size = whence_registers(
+                size: cython.long = whence_registers(
                     self.tids[index], cython.address(self.registers[REGISTER_BYTES * index]), REGISTER_BYTES
                 )
                 self.sizes[index] = size if size > 0 else 0
@@ -149,16 +145,14 @@ class ThreadGroup:
     def copy_stack(self, index: cython.Py_ssize_t) -> cython.void:
         """Copy a thread's stack, from the red zone below its stack pointer."""
         sp: cython.ulonglong = self.stack_pointer(index)
-        size: cython.ulonglong
-        copied: cython.long
         self.stack_starts[index] = self.stack_offsets[index] = self.stack_sizes[index] = 0
         if sp <= RED_ZONE or self.used >= self.memory.shape[0]:
             return
-        size = self.region_end(sp)
+        size: cython.ulonglong = self.region_end(sp)
         sp -= RED_ZONE
         size = size - sp if size else UNKNOWN_STACK
         size = min(size, self.stack_limit, cython.cast(cython.ulonglong, self.memory.shape[0] - self.used))
-        copied = whence_read(self.pid, sp, cython.address(self.memory[self.used]), size)
+        copied: cython.long = whence_read(self.pid, sp, cython.address(self.memory[self.used]), size)
         if copied > 0:
             self.stack_starts[index] = sp
             self.stack_offsets[index] = self.used
@@ -173,10 +167,9 @@ class ThreadGroup:
         size: cython.ulonglong = self.sizes[index]
         first: cython.Py_ssize_t = REGISTER_BYTES * index
         row: cython.Py_ssize_t
-        byte: cython.ulonglong
         value: cython.ulonglong = 0
         for row in range(0, self.layouts.shape[0] - 2, 3):
-            byte = self.layouts[row + 2]
+            byte: cython.ulonglong = self.layouts[row + 2]
             if self.layouts[row] == size and self.layouts[row + 1] + byte <= size and byte <= 8:
                 while byte:  # the host is little-endian, and so are its processes
                     byte -= 1
@@ -191,9 +184,8 @@ class ThreadGroup:
         """Return the end of the region that contains an address, 0 if none does."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.region_starts.shape[0]
-        middle: cython.Py_ssize_t
         while low < high:
-            middle = (low + high) // 2
+            middle: cython.Py_ssize_t = (low + high) // 2
             if self.region_starts[middle] <= address:
                 low = middle + 1
             else:
@@ -236,17 +228,14 @@ def copy_threads(
         How many bytes of `memory` are used.
     """
     group: ThreadGroup = ThreadGroup(pid, rows, regions, layouts, memory, used, stack_limit)
-    pending: cython.Py_ssize_t
-    began: cython.ulonglong
-    waited: cython.ulonglong
     stops: whence_stops
     with cython.nogil:
         whence_hold_stops(cython.address(stops))
-        pending = group.seize()
-        began = whence_now()
+        pending: cython.Py_ssize_t = group.seize()
+        began: cython.ulonglong = whence_now()
         while pending:
             pending -= group.poll()
-            waited = whence_now() - began
+            waited: cython.ulonglong = whence_now() - began
             if pending == 0 or waited > TOGETHER:
                 group.copy_stopped()
             if pending and waited > timeout:

@@ -62,9 +62,10 @@ class Walker:
     def add_mapping(self, start: cython.ulonglong, end: cython.ulonglong):
         """Add executable memory, in order of address."""
         mappings: cython.pointer[CodeMapping] = cython.cast(cython.pointer[CodeMapping], self.mappings.items)
-        new: cython.pointer[CodeMapping]
         belong(start <= end and (self.mappings.count == 0 or mappings[self.mappings.count - 1].end <= start))
-        new = cython.cast(cython.pointer[CodeMapping], push(cython.address(self.mappings), cython.sizeof(CodeMapping)))
+        new: cython.pointer[CodeMapping] = cython.cast(
+            cython.pointer[CodeMapping], push(cython.address(self.mappings), cython.sizeof(CodeMapping))
+        )
         if new == cython.NULL:
             raise MemoryError
         memset(new, 0, cython.sizeof(CodeMapping))
@@ -76,20 +77,18 @@ class Walker:
 
         Code of a mapping without tables is left to Python.
         """
-        entry: cython.pointer[CodeMapping]
-        pointer: cython.pp_void
         table: CfiTable
         belong(0 <= mapping < self.mappings.count)
         tables = list(tables)
         for table in tables:
             belong(table is not None)
-        entry = cython.cast(cython.pointer[CodeMapping], self.mappings.items) + mapping
+        entry: cython.pointer[CodeMapping] = cython.cast(cython.pointer[CodeMapping], self.mappings.items) + mapping
         entry.bias = cython.cast(cython.ulonglong, bias & 0xFFFFFFFFFFFFFFFF)
         entry.is_loaded = True
         entry.tables = 0
         entry.first_table = cython.cast(cython.uint, self.table_pointers.count)
         for table in tables:
-            pointer = cython.cast(
+            pointer: cython.pp_void = cython.cast(
                 cython.pp_void, push(cython.address(self.table_pointers), cython.sizeof(cython.p_void))
             )
             if pointer == cython.NULL:
@@ -102,13 +101,12 @@ class Walker:
         """Add memory, in order of address; segments must not overlap."""
         view: cython.const[cython.uchar][::1] = memoryview(data).cast("B")
         segments: cython.pointer[MemorySegment] = cython.cast(cython.pointer[MemorySegment], self.segments.items)
-        new: cython.pointer[MemorySegment]
         size: cython.ulonglong = view.shape[0]
         belong(start + size >= start)
         belong(self.segments.count == 0 or segments[self.segments.count - 1].end <= start)
         if size == 0:
             return
-        new = cython.cast(
+        new: cython.pointer[MemorySegment] = cython.cast(
             cython.pointer[MemorySegment], push(cython.address(self.segments), cython.sizeof(MemorySegment))
         )
         if new == cython.NULL:
@@ -133,14 +131,11 @@ class Walker:
     def load(self, address, value):
         """Load a word of memory. False if it is not available."""
         low: cython.Py_ssize_t = 0
-        high: cython.Py_ssize_t
-        middle: cython.Py_ssize_t
-        segments: cython.pointer[MemorySegment]
         if address - self.last_segment.start >= self.last_segment.end - self.last_segment.start:
-            segments = cython.cast(cython.pointer[MemorySegment], self.segments.items)
-            high = self.segments.count
+            segments: cython.pointer[MemorySegment] = cython.cast(cython.pointer[MemorySegment], self.segments.items)
+            high: cython.Py_ssize_t = self.segments.count
             while low < high:
-                middle = (low + high) >> 1
+                middle: cython.Py_ssize_t = (low + high) >> 1
                 if segments[middle].start <= address:
                     low = middle + 1
                 else:
@@ -158,10 +153,9 @@ class Walker:
     def mapping_of(self, address):
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.mappings.count
-        middle: cython.Py_ssize_t
         mappings: cython.pointer[CodeMapping] = cython.cast(cython.pointer[CodeMapping], self.mappings.items)
         while low < high:
-            middle = (low + high) >> 1
+            middle: cython.Py_ssize_t = (low + high) >> 1
             if mappings[middle].start <= address:
                 low = middle + 1
             else:
@@ -170,16 +164,14 @@ class Walker:
 
     def is_code(self, address):
         """Return True if an address, or the one before, is in a mapping; usually that of the last call."""
-        index: cython.longlong
-        mapping: cython.pointer[CodeMapping]
         if address - 1 - self.code_start < self.code_size:
             return True
-        index = self.mapping_of(address - 1)
+        index: cython.longlong = self.mapping_of(address - 1)
         if index < 0:
             index = self.mapping_of(address)
         if index < 0:
             return False
-        mapping = cython.cast(cython.pointer[CodeMapping], self.mappings.items) + index
+        mapping: cython.pointer[CodeMapping] = cython.cast(cython.pointer[CodeMapping], self.mappings.items) + index
         self.code_start = mapping.start
         self.code_size = mapping.end - mapping.start
         return True
@@ -189,11 +181,10 @@ class Walker:
     def row_of(self, walk, row):
         """Find the row of a frame: WALK_CONTINUES, WALK_SPECIAL or WALK_MODULE."""
         cached: cython.pointer[CachedRow] = self.cache + self.slot_of(walk)
-        how: cython.int
         if cached.pc == walk.pc and cached.table != 0 and cached.is_exact == walk.is_exact:
             row[0] = cached[0]
             return WALK_CONTINUES
-        how = self.find_row(walk, row)
+        how: cython.int = self.find_row(walk, row)
         if how == WALK_CONTINUES:
             cached[0] = row[0]
         return how
@@ -201,27 +192,21 @@ class Walker:
     def find_row(self, walk, row):
         address: cython.ulonglong = walk.pc if walk.is_exact else walk.pc - 1
         mapping: cython.longlong = self.mapping_of(address)
-        code: cython.pointer[CodeMapping]
         index: cython.uint
-        vaddr: cython.ulonglong
-        entry: cython.uint
-        fde: cython.pointer[Entry]
-        cie: cython.pointer[Cie]
-        table: CfiTable
         if mapping < 0:
             return WALK_SPECIAL
-        code = cython.cast(cython.pointer[CodeMapping], self.mappings.items) + mapping
+        code: cython.pointer[CodeMapping] = cython.cast(cython.pointer[CodeMapping], self.mappings.items) + mapping
         if not code.is_loaded:
             self.mapping = mapping
             return WALK_MODULE
         for index in range(code.first_table, code.first_table + code.tables):
-            table = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[index])
-            vaddr = address - code.bias & table.mask
-            entry = table.find_entry(vaddr)
+            table: CfiTable = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[index])
+            vaddr: cython.ulonglong = address - code.bias & table.mask
+            entry: cython.uint = table.find_entry(vaddr)
             if entry == NONE:
                 continue
-            fde = cython.cast(cython.pointer[Entry], table.entries.items) + entry
-            cie = cython.cast(cython.pointer[Cie], table.cies.items) + fde.cie
+            fde: cython.pointer[Entry] = cython.cast(cython.pointer[Entry], table.entries.items) + entry
+            cie: cython.pointer[Cie] = cython.cast(cython.pointer[Cie], table.cies.items) + fde.cie
             if cie.is_signal:
                 return WALK_SPECIAL
             # signal trampolines start before or at an FDE's start: Python inspects such code first
@@ -244,14 +229,12 @@ class Walker:
         0 if unknown.
         """
         walk: cython.pointer[Walk] = cython.address(self.walk)
-        cached: cython.pointer[CachedRow]
-        row: CachedRow
         walk.pc = pc & self.mask
         walk.is_exact = bool(is_exact)
         self.is_learning = True
-        cached = self.cache + self.slot_of(walk)
+        cached: cython.pointer[CachedRow] = self.cache + self.slot_of(walk)
         if cached.pc == walk.pc and cached.is_exact == walk.is_exact and cached.table != 0:
-            row = cached[0]
+            row: CachedRow = cached[0]
         elif self.find_row(walk, cython.address(row)) != WALK_CONTINUES:
             row.table = 0
         self.is_learning = False
@@ -281,13 +264,11 @@ class Walker:
         data: cython.p_uchar = table.expressions.items
         stack: cython.ulonglong[4]
         depth: cython.int = 0
-        code: cython.int
-        register: cython.ulonglong
         half: cython.ulonglong = _ONE << (self.bits - 1)
         if end > cython.cast(cython.ulonglong, table.expressions.count):
             return False
         while offset < end:
-            code = data[offset]
+            code: cython.int = data[offset]
             offset += 1
             if c.OP_LIT0 <= code <= c.OP_LIT31 or c.OP_BREG0 <= code <= c.OP_BREG31:
                 if depth >= VALUES_LIMIT:
@@ -295,7 +276,7 @@ class Walker:
                 if code <= c.OP_LIT31:
                     stack[depth] = cython.cast(cython.ulonglong, code - c.OP_LIT0)
                 else:
-                    register = cython.cast(cython.ulonglong, code - c.OP_BREG0)
+                    register: cython.ulonglong = cython.cast(cython.ulonglong, code - c.OP_BREG0)
                     if self.pushes_pc and register == column:
                         stack[depth] = walk.pc
                     elif walk.valid[0] >> register & 1:
@@ -333,17 +314,10 @@ class Walker:
         """Replace the walk's frame by its caller. The frame is unchanged unless the result is WALK_CONTINUES."""
         row: CachedRow
         how: cython.int = self.row_of(walk, cython.address(row))
-        table: CfiTable
-        words: cython.p_ulonglong
-        count: cython.ulonglong
         rule: cython.ulonglong
-        register: cython.ulonglong
-        column: cython.ulonglong
-        other: cython.ulonglong
         cfa: cython.ulonglong = 0
         value: cython.ulonglong = 0
         pc: cython.ulonglong = 0
-        has_pc: cython.bint
         valid: cython.ulonglong[2]
         changed: cython.ulonglong[64]
         values: cython.ulonglong[64]
@@ -354,14 +328,14 @@ class Walker:
             return how
         if row.table == END_OF_STACK:
             return WALK_COMPLETE
-        table = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[row.table - 1])
-        words = table.words.items + table.state_offset.items[row.state]
-        count = words[0] & 0xFFFF
-        column = words[0] >> 32
+        table: CfiTable = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[row.table - 1])
+        words: cython.p_ulonglong = table.words.items + table.state_offset.items[row.state]
+        count: cython.ulonglong = words[0] & 0xFFFF
+        column: cython.ulonglong = words[0] >> 32
         if count > RULES_LIMIT or column >= REGISTERS:
             return WALK_SPECIAL
         if words[0] >> 16 & 0xFF == c.CFA_REGISTER:
-            register = words[1]
+            register: cython.ulonglong = words[1]
             if register >= REGISTERS or not walk.valid[register >> 6] >> (register & 63) & 1:
                 return WALK_SPECIAL
             cfa = walk.values[register] + words[2] & self.mask
@@ -369,7 +343,7 @@ class Walker:
             table, walk, words[2], column, cython.address(cfa)
         ):
             return WALK_SPECIAL
-        has_pc = walk.valid[column >> 6] >> (column & 63) & 1
+        has_pc: cython.bint = walk.valid[column >> 6] >> (column & 63) & 1
         pc = walk.values[column]
         valid[0] = walk.valid[0] & self.callee_saved[0]
         valid[1] = walk.valid[1] & self.callee_saved[1]
@@ -402,7 +376,7 @@ class Walker:
             elif how == c.HOW_VAL_OFFSET:
                 value = cfa + words[2 * rule + 1] & self.mask
             elif how == c.HOW_SAME or how == c.HOW_REGISTER:
-                other = register if how == c.HOW_SAME else words[2 * rule + 1]
+                other: cython.ulonglong = register if how == c.HOW_SAME else words[2 * rule + 1]
                 if other >= REGISTERS or not walk.valid[other >> 6] >> (other & 63) & 1:
                     return WALK_SPECIAL
                 value = walk.values[other]
@@ -456,12 +430,10 @@ class Walker:
     def resume(self, most: cython.Py_ssize_t):
         """Walk at most `most` frames. Returns WALK_* and the (pc, sp) of each frame that was left."""
         how: cython.int = WALK_FULL
-        pc: cython.ulonglong
-        sp: cython.ulonglong
         self.pcs.count = self.sps.count = 0
         while self.pcs.count < most:
-            pc = self.walk.pc
-            sp = self.walk.values[self.sp]
+            pc: cython.ulonglong = self.walk.pc
+            sp: cython.ulonglong = self.walk.values[self.sp]
             how = self.step(cython.address(self.walk))
             if how != WALK_CONTINUES and how != WALK_COMPLETE:
                 break
@@ -504,11 +476,8 @@ class Walker:
         registers: cython.Py_ssize_t = numbers.shape[0]
         stack_bytes: cython.ulonglong = stack.shape[0]
         sample: cython.Py_ssize_t
-        begin: cython.Py_ssize_t
         index: cython.Py_ssize_t
         frames: cython.Py_ssize_t
-        how: cython.int
-        pc: cython.ulonglong
         walk: Walk
         belong(out is not None and out.typecode == "Q" and 0 <= first <= count and most >= 0)
         belong(registers <= REGISTERS and values.shape[0] == count * registers)
@@ -526,8 +495,8 @@ class Walker:
             walk.pc = pcs[sample] & self.mask
             walk.is_exact = True
             walk.after_signal = True
-            begin = out.vector.count
-            how = WALK_SPECIAL
+            begin: cython.Py_ssize_t = out.vector.count
+            how: cython.int = WALK_SPECIAL
             if walk.valid[self.sp >> 6] >> (self.sp & 63) & 1:
                 walk.cfa_before = walk.values[self.sp]
                 self.last_segment.start = self.last_segment.end = 0
@@ -538,7 +507,7 @@ class Walker:
                     self.last_segment.bytes = cython.address(stack[stack_at[sample]])
                 how = WALK_CONTINUES
                 for frames in range(most):
-                    pc = walk.pc
+                    pc: cython.ulonglong = walk.pc
                     how = self.step(cython.address(walk))
                     if how != WALK_SPECIAL and how != WALK_MODULE and not out.push_u64(pc):
                         self.last_segment.start = self.last_segment.end = 0
