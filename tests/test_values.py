@@ -76,7 +76,9 @@ from whence.ranges.overlay import overlay_groups
 from whence.samples.kernels.wire import IdLists
 from whence.unwind.kernels import cfi as cfi_kernel
 from whence.unwind.kernels import walk as walk_kernel
+from whence.unwind.kernels.ptrace import ThreadGroup
 from whence.unwind.registers import X86_64
+from whence.unwind.stopping import StoppedRows
 
 REFUSED = (WhenceError, ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError, BufferError)
 EXAMPLES = int(os.environ.get("WHENCE_EXAMPLES", "60"))
@@ -361,7 +363,7 @@ OBJECTS = {
         "name_offset": "I", "value": "Q", "size": "Q", "info": "B", "other": "B", "section": "I"
     },
     "elf.kernels.relocate.apply.rules": {"section_vaddr": "Q", "kinds": "B"},
-    "profiles.kernels.splice.splice.new": {"first": "Q", "functions": "Q", "lines": "Q", "flags": "B"},
+    "samples.kernels.splice.splice.new": {"first": "Q", "functions": "Q", "lines": "Q", "flags": "B"},
     "gopclntab.kernels.functions.read.columns": GO_FUNCTIONS,
     "gopclntab.kernels.functions.rows_holding.columns": GO_FUNCTIONS,
     "RangeBuilder.functions": GO_FUNCTIONS,
@@ -640,6 +642,14 @@ def stream_of(draw: Any) -> event_kernel.Stream:
     return event_kernel.Stream(feed, Version.GO1_23, layout(Version.GO1_23), draw(st.booleans()))
 
 
+def thread_group(draw: Any) -> ThreadGroup:
+    """Return threads that are about to be stopped; nothing that can be called from Python stops them."""
+    rows = StoppedRows(draw(st.lists(st.integers(0, 9), max_size=3)))
+    regions = SimpleNamespace(start=array("Q", [0x1000]), end=array("Q", [0x2000]))
+    memory = bytearray(draw(st.integers(0, 64)))
+    return ThreadGroup(7, rows, regions, array("Q", bytes(8 * 3)), memory, draw(st.integers(0, 64)), 1 << 16)
+
+
 def sections_of_archive(draw: Any, data: bytes) -> Any:
     """Where the parts of an archive lie, one of them perhaps elsewhere."""
     with lidia.from_bytes(data) as table:
@@ -710,6 +720,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "Sweep": lambda _: Sweep(),
     "SymbolQueries": lambda draw: symbols_kernel.SymbolQueries(array("Q", [0x1000, 5]), array("Q", [0, 0])),
     "Texts": lambda draw: frames_of(draw)[2],
+    "ThreadGroup": thread_group,
     "UnitRangeColumns": lambda draw: UnitRangeColumns(some := sections_of(draw), units_of(some), b""),
     "VariableReader": lambda draw: VariableReader(some := sections_of(draw), some),
     "Walker": lambda draw: walk_kernel.Walker(X86_64, draw(st.sampled_from(["little", "big"]))),

@@ -37,59 +37,21 @@ MIN_REFERENCE = cython.declare(cython.longlong, 32)  # characters
 MAX_DIGITS = cython.declare(cython.Py_ssize_t, 9)  # of a length
 BASE_36 = cython.declare(cython.longlong, 36)
 
-Group = cython.struct(  # an open bracket
-    start=cython.longlong,  # its offset in the text
-    repeated=cython.longlong,  # how often a pack repeats it
-    members=cython.longlong,  # so far
-    kind=cython.int,  # its letter; 0 if it has two
-)
 
-Walk = cython.struct(  # an estimate in progress; the arrays have an entry for each byte of the name
-    groups=cython.pointer(Group),  # open brackets
-    scopes=cython.p_longlong,  # starts of open nested names
-    ends=cython.p_longlong,  # of each part that can be referred to: the longest part when it ended
-    open_groups=cython.Py_ssize_t,
-    open_scopes=cython.Py_ssize_t,
-    parts=cython.Py_ssize_t,
-    uncounted=cython.Py_ssize_t,  # open groups whose parts cannot be referred to
-    lists=cython.Py_ssize_t,  # open groups that are lists of arguments
-    size=cython.longlong,  # of the text so far
-    item=cython.longlong,  # start of the last item
-    longest=cython.longlong,  # part
-    argument=cython.longlong,  # longest argument
-    members=cython.longlong,  # of the longest pack
-)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def digits_end(name: cython.p_uchar, offset: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def digits_end(name, offset, size):
     """Return the end of the digits at `offset`, if any."""
     while offset < size and is_digit(name[offset]):
         offset += 1
     return offset
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def number_end(
-    name: cython.p_uchar, offset: cython.Py_ssize_t, size: cython.Py_ssize_t, end: cython.uchar
-) -> cython.Py_ssize_t:
+def number_end(name, offset, size, end):
     """Return the end of [0-9]* and the letter `end`; 0 if they are not at `offset`."""
     offset = digits_end(name, offset, size)
     return offset + 1 if offset < size and name[offset] == end else 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def token_at(
-    name: cython.p_uchar, offset: cython.Py_ssize_t, size: cython.Py_ssize_t, end: cython.pointer(cython.Py_ssize_t)
-) -> cython.int:
+def token_at(name, offset, size, end):
     """Return the kind of the token at `offset`, and set `end`."""
     letter: cython.uchar = name[offset]
     second: cython.uchar = name[offset + 1] if offset + 1 < size else 0
@@ -143,13 +105,7 @@ def token_at(
     return TAG if letter == ord("B") and is_digit(second) else PLAIN
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def number_of(
-    name: cython.p_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t, base: cython.longlong
-) -> cython.longlong:
+def number_of(name, start, end, base):
     """Return the number of digits and capital letters, at most about MAX_NUMBER."""
     value: cython.longlong = 0
     while start < end and value < MAX_NUMBER:
@@ -158,29 +114,18 @@ def number_of(
     return min(value, MAX_NUMBER)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_counted(kind: cython.int) -> cython.bint:
+def is_counted(kind):
     """Return True if every part that ends in this bracket can be referred to."""
     return kind == ord("I") or kind == ord("N") or kind == ord("F") or kind == ord("J")
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def add_part(walk: cython.pointer(Walk), longest: cython.longlong) -> cython.void:
+def add_part(walk, longest):
     """Append a part that can be referred to."""
     walk.ends[walk.parts] = longest
     walk.parts += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def add_name(walk: cython.pointer(Walk), length: cython.longlong, ends_part: cython.bint) -> cython.void:
+def add_name(walk, length, ends_part):
     """Add a name; `ends_part`: it follows another one of a nested name, which is a part."""
     group: cython.pointer(Group) = walk.groups + (walk.open_groups - 1)
     if ends_part and walk.open_groups and walk.uncounted == 0 and group.kind == ord("N"):
@@ -191,19 +136,12 @@ def add_name(walk: cython.pointer(Walk), length: cython.longlong, ends_part: cyt
     walk.argument = max(walk.argument, length)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def add_reference(walk: cython.pointer(Walk), length: cython.longlong) -> cython.void:
+def add_reference(walk, length):
     walk.item = walk.size
     walk.size += max(length, MIN_REFERENCE)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def repeat(walk: cython.pointer(Walk)) -> cython.void:
+def repeat(walk):
     """Repeat the innermost group, or all of the text, as often as the longest pack has members."""
     group: cython.pointer(Group) = walk.groups + (walk.open_groups - 1)
     if walk.open_groups:
@@ -212,10 +150,7 @@ def repeat(walk: cython.pointer(Walk)) -> cython.void:
         walk.size = min(walk.size * walk.members, MAX_NUMBER)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def open_group(walk: cython.pointer(Walk), letter: cython.int, after_name: cython.bint) -> cython.void:
+def open_group(walk, letter, after_name):
     """Open a bracket; `letter` is 0 for those of two letters."""
     group: cython.pointer(Group) = walk.groups + walk.open_groups
     if letter == ord("I"):
@@ -233,10 +168,7 @@ def open_group(walk: cython.pointer(Walk), letter: cython.int, after_name: cytho
     group.repeated, group.members, group.kind = 1, 0, letter
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def close_group(walk: cython.pointer(Walk)) -> cython.void:
+def close_group(walk):
     """Close the innermost bracket, if one is open."""
     if not walk.open_groups:
         return
@@ -256,12 +188,7 @@ def close_group(walk: cython.pointer(Walk)) -> cython.void:
         walk.members = max(walk.members, group.members)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def estimate(
-    name: cython.p_uchar, size: cython.Py_ssize_t, walk: cython.pointer(Walk), limit: cython.longlong
-) -> cython.longlong:
+def estimate(name, size, walk, limit):
     """Return the estimated length of a name's text, or a number above `limit`."""
     offset: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = 0

@@ -1,4 +1,6 @@
-# Numbers of needles.py, as C constants.
+# Declarations of needles.py.
+
+from whence.kernels.columns cimport Column
 
 cdef enum:
     MOST = 64  # needles, one bit each
@@ -42,3 +44,65 @@ cdef enum:  # of ASCII
     CLOSING_BRACKET = 0x5D
     LETTER_M = 0x6D
     BAR = 0x7C
+
+# The state of a line: its start; the offsets after prefixes (`prefixes` of them, -1: not searched yet); the end of the
+# text read by `path_ends`, and True if its last word has a slash. And of the last needle with the current literal: the
+# number of parts that were found, the end of each (`ends[0]`: the literal), and True if the next part was not found.
+cdef struct LineState:
+    Py_ssize_t line
+    int prefixes
+    Py_ssize_t after_prefix[3]
+    Py_ssize_t seen
+    bint path
+    int parts
+    bint failed
+    Py_ssize_t ends[16]
+
+cdef class Needles:
+    cdef Py_ssize_t size[64]  # of the literal that is searched for
+    cdef Py_ssize_t anchor[64]
+    cdef int position[64]
+    cdef const unsigned char* text[64]
+    cdef const unsigned char* program[64]  # the parts after the literal; for AT_LINE, all parts
+    cdef unsigned char step[1024]  # 16 for each needle: the offsets of its parts in the program
+    cdef bint root[64]  # True if the previous needle has another literal
+    cdef int shared[64]  # number of parts that the previous needle starts with, too
+    cdef int following[64]  # the next needle with the same anchor byte, -1 at the end
+    cdef int other[64]  # of a root, the next root, -1 at the end
+    cdef short first[256]  # by byte: NO_NEEDLE, LINE_BREAK, or 1 + the first needle anchored there
+    cdef unsigned char pairs[65536]  # by an anchor byte and the next byte: 1 if a needle has both
+    cdef unsigned char kinds[256]  # by byte: a bit for each class that has it
+    cdef tuple texts
+    cdef list programs
+
+    cdef tuple take(self, int index, bytes needle)
+    cdef object chain(self, int byte, list needles)
+    cdef bint scan(
+        self, const unsigned char* data, Py_ssize_t size, unsigned long long active, Column out
+    ) noexcept nogil
+    cdef bint has_literal(
+        self, const unsigned char* data, Py_ssize_t size, Py_ssize_t begin, int needle, Py_ssize_t line
+    ) noexcept nogil
+    cdef bint is_positioned(
+        self, const unsigned char* data, Py_ssize_t begin, int needle, LineState* state
+    ) noexcept nogil
+    cdef void keep_shared(self, int needle, LineState* state) noexcept nogil
+    cdef bint parts_follow(
+        self, const unsigned char* data, Py_ssize_t size, int needle, LineState* state
+    ) noexcept nogil
+    cdef bint starts_line(
+        self, const unsigned char* data, Py_ssize_t size, const unsigned char* program, LineState* state
+    ) noexcept nogil
+    cdef bint matches(
+        self, const unsigned char* data, Py_ssize_t size, Py_ssize_t pos, const unsigned char* program
+    ) noexcept nogil
+    cdef Py_ssize_t part_end(
+        self, const unsigned char* data, Py_ssize_t size, Py_ssize_t start, const unsigned char* part
+    ) noexcept nogil
+
+cdef unsigned char kind_of(unsigned char instruction) noexcept nogil
+cdef unsigned char classes_of(unsigned char byte) noexcept
+cdef bint path_ends(const unsigned char* data, Py_ssize_t pos, LineState* state) noexcept nogil
+cdef void find_prefixes(const unsigned char* data, Py_ssize_t size, LineState* state) noexcept nogil
+cdef bint ends_prefix(const unsigned char* data, Py_ssize_t line, Py_ssize_t pos) noexcept nogil
+cdef Py_ssize_t skip_escapes(const unsigned char* data, Py_ssize_t size, Py_ssize_t pos) noexcept nogil

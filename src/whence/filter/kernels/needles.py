@@ -72,21 +72,6 @@ def compiled(text: bytes, instruction: int) -> bytes:
     return bytes((instruction, len(text))) + text if instruction == LITERAL else bytes((instruction,))
 
 
-# The state of a line: its start; the offsets after prefixes (`prefixes` of them, -1: not searched yet); the end of the
-# text read by `path_ends`, and True if its last word has a slash. And of the last needle with the current literal: the
-# number of parts that were found, the end of each (`ends[0]`: the literal), and True if the next part was not found.
-LineState = cython.struct(
-    line=cython.Py_ssize_t,
-    prefixes=cython.int,
-    after_prefix=cython.Py_ssize_t[3],
-    seen=cython.Py_ssize_t,
-    path=cython.bint,
-    parts=cython.int,
-    failed=cython.bint,
-    ends=cython.Py_ssize_t[16],
-)
-
-
 @cython.final
 @cython.cclass
 class Needles:
@@ -94,22 +79,6 @@ class Needles:
 
     Needles with the same literal are consecutive and sorted, so that their common parts are compared once.
     """
-
-    texts: tuple
-    programs: list
-    size: cython.Py_ssize_t[64]  # of the literal that is searched for
-    anchor: cython.Py_ssize_t[64]
-    position: cython.int[64]
-    text: cython.p_const_uchar[64]
-    program: cython.p_const_uchar[64]  # the parts after the literal; for AT_LINE, all parts
-    step: cython.uchar[1024]  # 16 for each needle: the offsets of its parts in the program
-    root: cython.bint[64]  # True if the previous needle has another literal
-    shared: cython.int[64]  # number of parts that the previous needle starts with, too
-    following: cython.int[64]  # the next needle with the same anchor byte, -1 at the end
-    other: cython.int[64]  # of a root, the next root, -1 at the end
-    first: cython.short[256]  # by byte: NO_NEEDLE, LINE_BREAK, or 1 + the first needle anchored there
-    pairs: cython.uchar[65536]  # by an anchor byte and the next byte: 1 if a needle has both
-    kinds: cython.uchar[256]  # by byte: a bit for each class that has it
 
     def __cinit__(self, needles: tuple):
         if len(needles) > MOST:
@@ -134,8 +103,7 @@ class Needles:
         for byte in range(256):
             self.kinds[byte] = classes_of(byte)
 
-    @cython.cfunc
-    def take(self, index: cython.int, needle: bytes) -> tuple:
+    def take(self, index, needle):
         """Store a needle; return the literal to search for and the parts after it, compiled."""
         parts = parts_of(needle)
         literals = [text for text, instruction in parts if instruction == LITERAL]
@@ -170,8 +138,7 @@ class Needles:
         self.step[16 * index + len(steps)] = pos
         return literal, steps
 
-    @cython.cfunc
-    def chain(self, byte: cython.int, needles: list) -> object:
+    def chain(self, byte, needles):
         """Link the needles of an anchor byte."""
         before: tuple = (False, b"", [], 0)
         index: cython.int
@@ -214,12 +181,7 @@ class Needles:
             raise MemoryError
         return out
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def scan(
-        self, data: cython.p_const_uchar, size: cython.Py_ssize_t, active: cython.ulonglong, out: Column
-    ) -> cython.bint:
+    def scan(self, data, size, active, out):
         offset: cython.Py_ssize_t = -1
         begin: cython.Py_ssize_t = 0
         bits: cython.ulonglong = 0
@@ -270,18 +232,7 @@ class Needles:
                 needle = self.following[needle]
         return not bits or (out.push_u64(state.line) and out.push_u64(size) and out.push_u64(bits))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.inline
-    @cython.exceptval(check=False)
-    def has_literal(
-        self,
-        data: cython.p_const_uchar,
-        size: cython.Py_ssize_t,
-        begin: cython.Py_ssize_t,
-        needle: cython.int,
-        line: cython.Py_ssize_t,
-    ) -> cython.bint:
+    def has_literal(self, data, size, begin, needle, line):
         """Return True if the literal of a needle is at `begin`, in the current line."""
         text: cython.p_const_uchar = self.text[needle]
         length: cython.Py_ssize_t = self.size[needle]
@@ -289,17 +240,7 @@ class Needles:
             return False
         return length == 1 or memcmp(data + begin + 1, text + 1, length - 1) == 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.inline
-    @cython.exceptval(check=False)
-    def is_positioned(
-        self,
-        data: cython.p_const_uchar,
-        begin: cython.Py_ssize_t,
-        needle: cython.int,
-        state: cython.pointer(LineState),
-    ) -> cython.bint:
+    def is_positioned(self, data, begin, needle, state):
         """Return True if the text before a needle is what its position requires."""
         position: cython.int = self.position[needle]
         if position == AFTER_PATH:
@@ -308,26 +249,13 @@ class Needles:
             return begin > state.line and data[begin - 1] != BLANK and data[begin - 1] != TAB
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.inline
-    @cython.exceptval(check=False)
-    def keep_shared(self, needle: cython.int, state: cython.pointer(LineState)) -> cython.void:
+    def keep_shared(self, needle, state):
         """Keep the parts of the previous needle that this needle has, too."""
         if state.parts >= self.shared[needle]:
             state.parts = self.shared[needle]
             state.failed = False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def parts_follow(
-        self,
-        data: cython.p_const_uchar,
-        size: cython.Py_ssize_t,
-        needle: cython.int,
-        state: cython.pointer(LineState),
-    ) -> cython.bint:
+    def parts_follow(self, data, size, needle, state):
         """Return True if the parts of a needle follow its literal; parts shared with the previous needle are known."""
         program: cython.p_const_uchar = self.program[needle]
         self.keep_shared(needle, state)
@@ -344,16 +272,7 @@ class Needles:
             state.ends[state.parts] = pos
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def starts_line(
-        self,
-        data: cython.p_const_uchar,
-        size: cython.Py_ssize_t,
-        program: cython.p_const_uchar,
-        state: cython.pointer(LineState),
-    ) -> cython.bint:
+    def starts_line(self, data, size, program, state):
         """Return True if a needle is at the start of a line, or after one of its prefixes."""
         pos: cython.int
         if self.matches(data, size, skip_escapes(data, size, state.line), program):
@@ -365,16 +284,7 @@ class Needles:
                 return True
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def matches(
-        self,
-        data: cython.p_const_uchar,
-        size: cython.Py_ssize_t,
-        pos: cython.Py_ssize_t,
-        program: cython.p_const_uchar,
-    ) -> cython.bint:
+    def matches(self, data, size, pos, program):
         """Return True if all parts of a needle are at `pos`."""
         while program[0] != END:
             pos = self.part_end(data, size, pos, program)
@@ -383,17 +293,7 @@ class Needles:
             program += 2 + program[1] if program[0] == LITERAL else 1
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.inline
-    @cython.exceptval(check=False)
-    def part_end(
-        self,
-        data: cython.p_const_uchar,
-        size: cython.Py_ssize_t,
-        start: cython.Py_ssize_t,
-        part: cython.p_const_uchar,
-    ) -> cython.Py_ssize_t:
+    def part_end(self, data, size, start, part):
         """Return the end of a part of a needle at `start`, -1 if it does not match."""
         pos: cython.Py_ssize_t = start
         if part[0] == LITERAL:
@@ -410,18 +310,12 @@ class Needles:
         return pos if pos > start or part[0] == MAYBE_BLANKS else -1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def kind_of(instruction: cython.uchar) -> cython.uchar:
+def kind_of(instruction):
     """Return the bit of a class of bytes."""
     return 1 << (BLANKS if instruction == MAYBE_BLANKS else instruction)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def classes_of(byte: cython.uchar) -> cython.uchar:
+def classes_of(byte):
     """Return a bit for each class that a byte is in."""
     blank: cython.bint = byte == BLANK or byte == TAB
     kinds: cython.uchar = 0
@@ -436,10 +330,7 @@ def classes_of(byte: cython.uchar) -> cython.uchar:
     return kinds
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def path_ends(data: cython.p_const_uchar, pos: cython.Py_ssize_t, state: cython.pointer(LineState)) -> cython.bint:
+def path_ends(data, pos, state):
     """Return True if the word that ends at `pos` has a slash.
 
     Text that was read for the last call is not read again.
@@ -457,10 +348,7 @@ def path_ends(data: cython.p_const_uchar, pos: cython.Py_ssize_t, state: cython.
     return path
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def find_prefixes(data: cython.p_const_uchar, size: cython.Py_ssize_t, state: cython.pointer(LineState)) -> cython.void:
+def find_prefixes(data, size, state):
     """Find the offsets after the prefixes of a line."""
     pos: cython.Py_ssize_t = state.line
     end: cython.Py_ssize_t = min(size, state.line + PREFIX_MAX)
@@ -477,11 +365,7 @@ def find_prefixes(data: cython.p_const_uchar, size: cython.Py_ssize_t, state: cy
         pos += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def ends_prefix(data: cython.p_const_uchar, line: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.bint:
+def ends_prefix(data, line, pos):
     """Return True if the byte at `pos` is the last of one of PREFIXES."""
     before: cython.Py_ssize_t = pos - line
     if data[pos] == QUOTE:
@@ -498,10 +382,7 @@ def ends_prefix(data: cython.p_const_uchar, line: cython.Py_ssize_t, pos: cython
     )
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def skip_escapes(data: cython.p_const_uchar, size: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def skip_escapes(data, size, pos):
     """Return the end of the colors (ESC [ numbers m) that a line starts with."""
     while pos + 1 < size and data[pos] == ESCAPE and data[pos + 1] == BRACKET:
         end: cython.Py_ssize_t = pos + 2

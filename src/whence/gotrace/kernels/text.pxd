@@ -51,3 +51,18 @@ cdef const unsigned char* read_argument(
     int* zeros,
 ) noexcept nogil
 cdef void read_data(Cursor* cursor) noexcept nogil
+
+cdef unsigned char* put_decimal(unsigned char* out, unsigned long long value) noexcept nogil
+cdef unsigned char* put_zeros(unsigned char* out, unsigned long long value, int size) noexcept nogil
+cdef unsigned char* put_number(
+    unsigned char* to, const unsigned char** pos, const unsigned char* end, unsigned long long* value,
+    bint keep_padding, int* fault,
+) noexcept nogil
+cdef bint take_line(Cursor* cursor) noexcept nogil
+cdef bint take_full_line(Cursor* cursor) noexcept nogil
+cdef unsigned long long read_arguments(
+    Cursor* cursor, EventLayout layout, int kind, const unsigned char* pos, int skip, int count
+) noexcept nogil
+cdef int read_name(Cursor* cursor, EventLayout layout, Token* name) noexcept nogil
+cdef void read_frames(Cursor* cursor, EventLayout layout, unsigned long long count) noexcept nogil
+cdef void read_event(Cursor* cursor, EventLayout layout) noexcept nogil

@@ -333,11 +333,7 @@ def leading_zeros(pos, end):
 # Wire to text
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
+def put_decimal(out, value):
     """Write a number in decimal; return the end."""
     digits: cython.p_const_char = (
         b"00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
@@ -384,11 +380,7 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
     return out + (20 - offset)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def put_zeros(out: cython.p_uchar, value: cython.ulonglong, size: cython.int) -> cython.p_uchar:
+def put_zeros(out, value, size):
     """Write a zero for each byte of padding of a uvarint of `size` bytes; return the end."""
     extra: cython.int = size - whence_uvarint_size(value)
     while extra > 0:
@@ -398,18 +390,7 @@ def put_zeros(out: cython.p_uchar, value: cython.ulonglong, size: cython.int) ->
     return out
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def put_number(
-    to: cython.p_uchar,
-    pos: cython.pointer(cython.p_const_uchar),
-    end: cython.p_const_uchar,
-    value: cython.pointer(cython.ulonglong),
-    keep_padding: cython.bint,
-    fault: cython.p_int,
-) -> cython.p_uchar:
+def put_number(to, pos, end, value, keep_padding, fault):
     """Read a number from pos[0] and write it in decimal; return the end. Faults: CUT, BAD_UVARINT."""
     width: cython.int = uvarint(pos[0], end, value)
     if width <= 0:
@@ -550,11 +531,7 @@ def from_wire(
 # Text to wire
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def take_line(cursor: cython.pointer(Cursor)) -> cython.bint:
+def take_line(cursor):
     """Make the next line the current one; return False if it is not complete."""
     if cursor.pos >= cursor.end:
         return False
@@ -574,11 +551,7 @@ def take_line(cursor: cython.pointer(Cursor)) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def take_full_line(cursor: cython.pointer(Cursor)) -> cython.bint:
+def take_full_line(cursor):
     """Make the next line that is neither empty nor a comment the current one; return False if all were read."""
     while take_line(cursor):
         if cursor.line < cursor.stop and ord("#") < cursor.line[0] < ONE_BYTE_END:
@@ -666,18 +639,7 @@ def read_data(cursor):
     cursor.out += length
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def read_arguments(
-    cursor: cython.pointer(Cursor),
-    layout: EventLayout,
-    kind: cython.int,
-    pos: cython.p_const_uchar,
-    skip: cython.int,
-    count: cython.int,
-) -> cython.ulonglong:
+def read_arguments(cursor, layout, kind, pos, skip, count):
     """Read all arguments of a type's line from `pos` and write them; return the second one.
 
     The pieces before arguments start with a space, except the first, in which the argument's name starts at `skip`.
@@ -736,11 +698,7 @@ def read_arguments(
     return second
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def read_name(cursor: cython.pointer(Cursor), layout: EventLayout, name: cython.pointer(Token)) -> cython.int:
+def read_name(cursor, layout, name):
     """Return the type of the event that the line names, and set the name; 0 if the version has no such event."""
     name.start = cursor.line
     name.stop = cursor.line
@@ -761,10 +719,7 @@ def read_name(cursor: cython.pointer(Cursor), layout: EventLayout, name: cython.
     return kind
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_frames(cursor: cython.pointer(Cursor), layout: EventLayout, count: cython.ulonglong) -> cython.void:
+def read_frames(cursor, layout, count):
     """Read the lines of a stack's frames."""
     while count:
         if cursor.out_end - cursor.out < LINE_SIZE:
@@ -780,10 +735,7 @@ def read_frames(cursor: cython.pointer(Cursor), layout: EventLayout, count: cyth
         count -= 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_event(cursor: cython.pointer(Cursor), layout: EventLayout) -> cython.void:
+def read_event(cursor, layout):
     """Write the event that starts in the current line."""
     name: Token
     kind: cython.int = read_name(cursor, layout, cython.address(name))

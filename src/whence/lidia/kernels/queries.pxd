@@ -9,7 +9,7 @@ from libc.string cimport memchr
 from whence.kernels.bytes cimport u16, u32, u64
 from whence.kernels.columns cimport Column
 from whence.kernels.hashtable cimport HashIndex
-from whence.kernels.vector cimport Bytes
+from whence.kernels.vector cimport Bytes, U64s
 
 cpdef enum:  # fields of a range
     LENGTH = 0
@@ -585,3 +585,15 @@ cdef inline void untrack(object made) noexcept:
     """Hide a tuple from the garbage collector, which would visit hundreds of thousands of answers again and again. Texts
     and numbers make no cycles."""
     PyObject_GC_UnTrack(<PyObject *>made)
+
+cdef unsigned long long slots_of(
+    unsigned long long key, unsigned long long more, unsigned long long mask
+) noexcept nogil
+cdef bint find_links(View* v, U64s* ends) noexcept nogil
+cdef void forget(View* v) noexcept nogil
+cdef void set_key(Content* content) noexcept nogil
+cdef void parse_lines(
+    unsigned char* data, Py_ssize_t length, Py_ssize_t count, unsigned long long* vaddr, unsigned char* bad,
+    unsigned int* start, unsigned int* size,
+) noexcept nogil
+cdef bint is_linkage_name(const unsigned char* text) noexcept nogil

@@ -44,11 +44,7 @@ FRAME_FIELDS = cython.declare(cython.Py_ssize_t, 8)  # of whence._base.model.Fra
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def slots_of(key: cython.ulonglong, more: cython.ulonglong, mask: cython.ulonglong) -> cython.ulonglong:
+def slots_of(key, more, mask):
     """Return the first slot of a key's set."""
     key = (key ^ more * GOLDEN) * GOLDEN
     return (key ^ key >> 32) & mask & ~cython.cast(cython.ulonglong, WAYS - 1)
@@ -180,10 +176,7 @@ def sized(column: Column, count: cython.Py_ssize_t) -> cython.p_char:
     return column.vector.items
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def find_links(v: cython.pointer(View), ends: cython.pointer(U64s)) -> cython.bint:
+def find_links(v, ends):
     """Fill `up` and `sample`; return False without memory.
 
     `ends` is a stack of the ends of the last range and its enclosing ranges, along the links.
@@ -215,20 +208,13 @@ def find_links(v: cython.pointer(View), ends: cython.pointer(U64s)) -> cython.bi
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def forget(v: cython.pointer(View)) -> cython.void:
+def forget(v):
     """Free the links and samples of `Archive.link`."""
     free(v.up)
     free(v.sample)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def set_key(content: cython.pointer(Content)) -> cython.void:
+def set_key(content):
     """Set the cache key of a frame's content, if its numbers fit."""
     content.key = content.function << 32 | content.file
     content.more = content.column
@@ -670,18 +656,7 @@ class Queries:
         return f"<Queries: {len(self)} addresses>"
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def parse_lines(
-    data: cython.p_uchar,
-    length: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    vaddr: cython.p_ulonglong,
-    bad: cython.p_uchar,
-    start: cython.p_uint,
-    size: cython.p_uint,
-) -> cython.void:
+def parse_lines(data, length, count, vaddr, bad, start, size):
     """Fill the columns of `count` lines; `start` and `size` are those of a line stripped of blanks."""
     cursor: cython.Py_ssize_t = 0
     row: cython.Py_ssize_t
@@ -913,11 +888,7 @@ class ReadableNames:
             self.add(keys[row], text, len(encoded))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_linkage_name(text: cython.pointer(cython.const[cython.uchar])) -> cython.bint:
+def is_linkage_name(text):
     """Return True if a text of at least three bytes begins with _Z _R _D _T _$ $s $S or ?.
 
     Up to two more underscores may precede the Z or R.

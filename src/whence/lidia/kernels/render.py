@@ -12,7 +12,7 @@ from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.signals import handle_signals
 from cython.cimports.whence.kernels.utf8 import ONE_BYTE_END, utf8_character
-from cython.cimports.whence.kernels.vector import Bytes, grow, release
+from cython.cimports.whence.kernels.vector import grow, release
 from cython.cimports.whence.lidia.kernels.queries import (
     CALL_FILE,
     CALL_LINE,
@@ -62,31 +62,8 @@ EIGHT_SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
 EIGHT_ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
 EIGHT_TOP_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
 
-Answers = cython.struct(  # the columns of queries, frames and texts, as the writers read them
-    queries=cython.Py_ssize_t,
-    text=cython.p_uchar,
-    vaddr=cython.p_ulonglong,
-    bad=cython.p_uchar,
-    text_start=cython.p_uint,
-    text_size=cython.p_uint,
-    starts=cython.p_uint,
-    function_at=cython.p_ulonglong,
-    file_at=cython.p_ulonglong,
-    line=cython.p_uint,
-    column=cython.p_uint,  # NULL in archives without columns
-    inlined=cython.p_uchar,
-    source=cython.p_uchar,
-    function=cython.p_uint,
-    file=cython.p_uint,
-    start=cython.p_ulonglong,
-    size=cython.p_uint,
-    view=cython.pointer(View),
-    readable=cython.p_uchar,
-)
 
-
-@cython.cfunc
-def answers_of(queries: Queries, frames: FrameColumns, texts: Texts) -> Answers:
+def answers_of(queries, frames, texts):
     """Return the columns. The three objects must outlive the result."""
     data: cython.p_char = queries.text
     if frames.starts.vector.count != queries.vaddr.vector.count + 1:
@@ -121,12 +98,6 @@ def answers_of(queries: Queries, frames: FrameColumns, texts: Texts) -> Answers:
 class FrameWriter:
     """Writes answers as text into a buffer."""
 
-    _out: Bytes
-    _failed: cython.bint
-    _sources: tuple  # bytes of each source's name
-    _no_frames: bytes
-    _no_address: bytes
-
     def __cinit__(self, sources: tuple = (), no_frames: bytes = b"", no_address: bytes = b""):
         """Start empty. JSON needs the names of sources by number, and the two reasons as JSON values."""
         self._sources, self._no_frames, self._no_address = sources, no_frames, no_address
@@ -134,11 +105,7 @@ class FrameWriter:
     def __dealloc__(self):
         release(cython.address(self._out))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _need(self, more: cython.Py_ssize_t) -> cython.bint:
+    def _need(self, more):
         """Reserve `more` bytes; return False and note the failure without memory."""
         if self._out.count + more <= self._out.capacity:
             return True
@@ -152,27 +119,16 @@ class FrameWriter:
         self._failed = True
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _put(self, text: cython.pointer(cython.const[cython.char]), size: cython.Py_ssize_t) -> cython.void:
+    def _put(self, text, size):
         if size and self._need(size):
             memcpy(self._out.items + self._out.count, text, size)
             self._out.count += size
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _literal(self, text: cython.pointer(cython.const[cython.char])) -> cython.void:
+    def _literal(self, text):
         """Append a literal, whose length the compiler knows."""
         self._put(text, strlen(text))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _decimal(self, value: cython.ulonglong) -> cython.void:
+    def _decimal(self, value):
         digits: cython.char[24]
         index: cython.int = 24
         while True:
@@ -183,10 +139,7 @@ class FrameWriter:
                 break
         self._put(cython.address(digits[index]), 24 - index)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _hex(self, value: cython.ulonglong, width: cython.int) -> cython.void:
+    def _hex(self, value, width):
         """Append 0x and at least `width` digits."""
         digits: cython.char[16]
         index: cython.int = HEX_DIGITS
@@ -198,10 +151,7 @@ class FrameWriter:
         self._literal(b"0x")
         self._put(cython.address(digits[index]), HEX_DIGITS - index)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _quoted(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
+    def _quoted(self, text, size):
         """Append a JSON string. Bytes that are not UTF-8 become lone surrogates, as by Python's surrogateescape."""
         offset: cython.Py_ssize_t = 0
         step: cython.int = 0
@@ -236,10 +186,7 @@ class FrameWriter:
                 offset += 1
         self._literal(b'"')
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _escape(self, letter: cython.char, code: cython.int, digits: cython.int) -> cython.void:
+    def _escape(self, letter, code, digits):
         """Append a backslash, a letter and the code in hex."""
         out: cython.char[6]
         offset: cython.int = digits + 2
@@ -252,10 +199,7 @@ class FrameWriter:
             code >>= 4
         self._put(out, digits + 2)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _plain(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
+    def _plain(self, text, size):
         """Append a text with escapes for what a terminal acts on; _base.errors.plain escapes these and more."""
         offset: cython.Py_ssize_t = 0
         begin: cython.Py_ssize_t = 0
@@ -275,22 +219,14 @@ class FrameWriter:
             offset += step
         self._put(cython.cast(cython.p_char, text + begin), size - begin)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _name(self, answers: cython.pointer(Answers), text: cython.uint) -> cython.void:
+    def _name(self, answers, text):
         """Append a text, or ?? for an empty text."""
         if answers.size[text]:
             self._plain(text_at(answers, text), answers.size[text])
         else:
             self._literal(b"??")
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _function_and_file(self, answers: cython.pointer(Answers), frame: cython.Py_ssize_t) -> cython.void:
+    def _function_and_file(self, answers, frame):
         """Append the function and, on the next line, the file and a colon."""
         self._name(answers, answers.function[frame])
         self._literal(b"\n")
@@ -391,10 +327,7 @@ class FrameWriter:
                 self._literal(b"}\n")
         self._check()
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _frame(self, answers: cython.pointer(Answers), frame: cython.Py_ssize_t, source: cython.p_char) -> cython.void:
+    def _frame(self, answers, frame, source):
         """Append a frame as a JSON object."""
         function: cython.uint = answers.function[frame]
         file: cython.uint = answers.file[frame]
@@ -415,7 +348,6 @@ class FrameWriter:
         self._literal(source)
         self._literal(b'"}')
 
-    @cython.cfunc
     def _check(self):
         if self._failed:
             raise MemoryError
@@ -440,21 +372,6 @@ class Replies:
     A usual question is `0x1234`, after `FILE ` or `"FILE" ` if questions name their file, optionally after `CODE `.
     Other questions, and questions that the archive alone can't answer, are left to the caller.
     """
-
-    _archive: Archive
-    _writer: FrameWriter
-    _module: bytes
-    _bare: cython.bint  # the name needs no quotes
-    _symbol_starts: cython.const[cython.ulonglong][::1]
-    _symbol_ends: Column
-    _symbol_at: object
-    _readable: object
-    _gap: bytes
-    _between: bytes
-    _dwarf: cython.int
-    _names: ObjectCache  # of functions, by offset
-    _symbols: ObjectCache  # by index
-    _cached: cython.Py_ssize_t  # bytes of names in both caches
 
     def __cinit__(
         self, archive: Archive, module: bytes, symbol_starts: cython.const[cython.ulonglong][::1], symbol_at: object,
@@ -483,13 +400,10 @@ class Replies:
         memset(self._symbol_ends.vector.items, 0, 8 * symbol_starts.shape[0])
         self._forget()
 
-    @cython.cfunc
     def _forget(self):
         self._names, self._symbols, self._cached = ObjectCache(CACHED_NAMES), ObjectCache(CACHED_NAMES), 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _cache(self, cache: ObjectCache, key: cython.ulonglong, value: object, size: cython.Py_ssize_t) -> cython.int:
+    def _cache(self, cache, key, value, size):
         if self._cached + size > CACHED_NAME_BYTES:
             self._forget()
         elif size <= CACHED_NAME_BYTES:
@@ -497,9 +411,7 @@ class Replies:
             cache.put(key, 0, value)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _address(self, text: cython.p_uchar, left: cython.Py_ssize_t) -> cython.ulonglong:
+    def _address(self, text, left):
         """Return the address of a usual question; NO_ADDRESS for other questions."""
         vaddr: cython.ulonglong = 0
         index: cython.Py_ssize_t
@@ -527,8 +439,7 @@ class Replies:
             vaddr = vaddr << 4 | digit
         return vaddr
 
-    @cython.cfunc
-    def _symbol(self, vaddr: cython.ulonglong):
+    def _symbol(self, vaddr):
         """Return the name and file of the symbol at an address; None without a symbol."""
         ends: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self._symbol_ends.vector.items)
         count: cython.Py_ssize_t = self._symbol_starts.shape[0]
@@ -551,8 +462,7 @@ class Replies:
                 return None
         return symbol
 
-    @cython.cfunc
-    def _function(self, offset: cython.ulonglong):
+    def _function(self, offset):
         """Return the shown name of a function; None for an offset outside the strings."""
         view: cython.pointer(View) = self._archive.view
         shown = self._names.get(offset, 0)
@@ -567,9 +477,7 @@ class Replies:
         self._cache(self._names, offset, name, len(name))
         return name
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _file(self, offset: cython.ulonglong, instead: bytes) -> cython.bint:
+    def _file(self, offset, instead):
         """Write the file whose name is at an offset, or `instead` if unknown; return False for an offset outside."""
         view: cython.pointer(View) = self._archive.view
         size: cython.longlong = size_of(view, offset) if offset else 0
@@ -628,43 +536,27 @@ class Replies:
         writer._literal(b"\n")
         return self._finish()
 
-    @cython.cfunc
-    def _put_name(self, name: bytes):
+    def _put_name(self, name):
         """Write a function's name and the text after it."""
         self._writer._put(name, len(name))
         self._writer._put(self._gap, len(self._gap))
 
-    @cython.cfunc
     def _finish(self):
         self._writer._check()
         return self._writer.take()
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def hex_digit(value: cython.int) -> cython.char:
+def hex_digit(value):
     return cython.cast(cython.char, value + ord("0") if value < 10 else value + (ord("a") - 10))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def text_at(answers: cython.pointer(Answers), text: cython.uint) -> cython.pointer(cython.const[cython.uchar]):
+def text_at(answers, text):
     if answers.start[text] & WHENCE_READABLE:
         return answers.readable + (answers.start[text] ^ WHENCE_READABLE)
     return answers.view.string + answers.start[text]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def _active(
-    text: cython.pointer(cython.const[cython.uchar]), left: cython.Py_ssize_t, step: cython.p_int
-) -> cython.int:
+def _active(text, left, step):
     """Return the code of the first character if a terminal acts on it, else -1; set `step` to its size in bytes.
 
     These are C0 and C1 controls (C1 even as a byte that is not UTF-8), line and paragraph separators, and characters

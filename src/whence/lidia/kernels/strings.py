@@ -12,7 +12,6 @@ from cython.cimports.libc.string import memchr, memcmp, memcpy, strlen
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
-    HashIndex,
     Probe,
     find_u64,
     first_match,
@@ -23,7 +22,7 @@ from cython.cimports.whence.kernels.hashtable import (
     release_index,
 )
 from cython.cimports.whence.kernels.signals import handle_signals
-from cython.cimports.whence.kernels.vector import Bytes, U32s, U64s, push_u32, push_u64, release, reserve
+from cython.cimports.whence.kernels.vector import push_u32, push_u64, release, reserve
 from cython.cimports.whence.lidia.kernels.queries import LENGTH_PREFIX
 
 ABSENT = 0xFFFFFFFF  # the number of a name that is not in the table
@@ -41,26 +40,6 @@ class Interner:
     `number` fills `function`, `file` and `call_file` with the numbers of the names of each range; `offset` has the
     offset of each string in the table.
     """
-
-    size = cython.declare(cython.Py_ssize_t, visibility="readonly")  # bytes of the table
-    dropped = cython.declare(cython.Py_ssize_t, visibility="readonly")  # names left out because of the limit
-    offset = cython.declare(Column, visibility="readonly")
-    function = cython.declare(Column, visibility="readonly")
-    file = cython.declare(Column, visibility="readonly")
-    call_file = cython.declare(Column, visibility="readonly")
-    _left: cython.longlong  # bytes of names that may still be read
-    _views: list
-    _nul: cython.bint
-    _failed: cython.bint
-    _seed: cython.ulonglong
-    _source: cython.pointer(cython.pointer(cython.const[cython.uchar]))
-    _source_size: cython.p_ulonglong
-    _sources: cython.ulonglong
-    _out: Bytes
-    _strings: HashIndex
-    _refs: HashIndex
-    _ref: U64s  # known references
-    _ref_number: U32s
 
     def __cinit__(self, sources: list, nul: cython.bint, seed: cython.ulonglong, most: cython.longlong):
         """Prepare to number names in the buffers `sources`. Names after the first `most` bytes of text are left out."""
@@ -106,10 +85,7 @@ class Interner:
         """The number of strings."""
         return self.offset.vector.count
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _append(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong) -> cython.bint:
+    def _append(self, text, size):
         """Append a string to the table; return False without memory."""
         byte: cython.int
         if not reserve(cython.address(self._out), cython.cast(cython.Py_ssize_t, size) + LENGTH_PREFIX, 1):
@@ -130,46 +106,23 @@ class Interner:
         self._out.count = self.size = out - self._out.items
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _offset(self, number: cython.Py_ssize_t) -> cython.ulonglong:
+    def _offset(self, number):
         return cython.cast(cython.p_ulonglong, self.offset.vector.items)[number]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _start(self, number: cython.Py_ssize_t) -> cython.ulonglong:
+    def _start(self, number):
         """Return the start of a string's text in the table, after its length."""
         return self._offset(number) if self._nul else self._offset(number) + LENGTH_PREFIX
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _end(self, number: cython.Py_ssize_t) -> cython.ulonglong:
+    def _end(self, number):
         """Return the end of a string's text, before its NUL."""
         end: cython.ulonglong = self._offset(number + 1) if number + 1 < self.offset.vector.count else self.size
         return end - 1 if self._nul else end
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _same(
-        self, number: cython.uint, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong
-    ) -> cython.bint:
+    def _same(self, number, text, size):
         start: cython.ulonglong = self._start(number)
         return self._end(number) - start == size and (size == 0 or memcmp(self._out.items + start, text, size) == 0)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _string(
-        self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong, hash: cython.ulonglong
-    ) -> cython.Py_ssize_t:
+    def _string(self, text, size, hash):
         """Return the number of a text with this hash; -1 if it is not in the table."""
         probe: Probe = first_match(cython.address(self._strings), hash)
         while next_match(cython.address(self._strings), cython.address(probe)):
@@ -177,11 +130,7 @@ class Interner:
                 return probe.item
         return -1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _size(self, ref: cython.ulonglong) -> cython.longlong:
+    def _size(self, ref):
         """Return the length of a reference's text, up to its NUL; -1 for an invalid reference.
 
         Reads at most one byte more than the limit has left.
@@ -197,10 +146,7 @@ class Interner:
         end = cython.cast(cython.pointer(cython.const[cython.uchar]), memchr(text, 0, offset))
         return end - text if end != cython.NULL else offset
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _text(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong) -> cython.uint:
+    def _text(self, text, size):
         """Return the number of a text, adding it if it is new."""
         if size >= TOO_LONG and not self._nul:
             return 1
@@ -214,10 +160,7 @@ class Interner:
             return 0
         return cython.cast(cython.uint, number)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _number(self, ref: cython.ulonglong) -> cython.uint:
+    def _number(self, ref):
         """Return the number of a reference's string, adding it if it is new."""
         number: cython.uint = 0
         if ref == 0:
@@ -272,10 +215,7 @@ class Interner:
         if self._failed:
             raise MemoryError
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _find_number(self, ref: cython.ulonglong) -> cython.uint:
+    def _find_number(self, ref):
         """Return the number of a reference's string; NO_STRING if it is not in the table."""
         if ref == 0:
             return 0
