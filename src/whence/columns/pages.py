@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from whence._base.window import uleb
 from whence.columns.checks import broken
 
 MAX_ROWS = 1 << 20  # of a batch
@@ -27,7 +28,6 @@ STOP, TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UU
 FIXED_SIZES = {I8: 1, DOUBLE: 8, UUID: 16}
 MAX_DEPTH = 16
 LONG_LIST = 15
-MORE = 0x80  # in a byte of a varint: another byte follows
 # Fields, by number and type: one of another type counts as absent, as in Thrift
 ROW_GROUPS = 4, LIST
 CHUNKS, ROWS = (1, LIST), (3, I64)
@@ -277,15 +277,11 @@ def read_value(data: bytes, offset: int, type: int, depth: int, *, is_item: bool
 
 
 def read_varint(data: bytes, offset: int) -> tuple[int, int]:
-    number = shift = 0
-    while shift < 70:
-        byte = data[offset]
-        offset += 1
-        number |= (byte & ~MORE) << shift
-        if not byte & MORE:
-            return number, offset
-        shift += 7
-    raise IndexError
+    """Return the varint at an offset, and its end. Raises IndexError."""
+    try:
+        return uleb(data, offset, len(data))
+    except (EOFError, OverflowError):
+        raise IndexError from None
 
 
 def read_zigzag(data: bytes, offset: int) -> tuple[int, int]:
