@@ -143,7 +143,7 @@ $(VENV)/.released: $(VENV)/.tested
 	@$(UV) --group release 2>/dev/null || { $(PIP) --upgrade pip && $(PIP) --group release; }
 	@touch $@
 
-shell-files: $(VENV)/.tested  ## share/: completion for bash, zsh and fish, man pages, from the parsers (Python 3.11)
+shell-files: $(VENV)/.tested  ## completion for bash, zsh and fish, and man pages, from the parsers (Python 3.11)
 	@$(BIN)/python -m tools.shell_files
 
 checked:  ## make fuzz with kernels that check every bound, in an environment of their own

@@ -2,8 +2,9 @@
 
     python -m tools.shell_files [FOLDER]
 
-writes them into FOLDER (share/), laid out as below a prefix: share/man/man1/whence.1 and so on. The wheel installs them
-(`data-files` in pyproject.toml). tests/test_shell_files.py compares share/ with the parsers.
+writes them into FOLDER (the clone): completion into src/whence/cli/shell, which `whence completion` prints, man pages
+into share/man/man1. The wheel installs both (`data-files` in pyproject.toml). tests/test_shell_files.py compares the
+files with the parsers.
 """
 
 from __future__ import annotations
@@ -19,19 +20,15 @@ import shtab
 from argparse_manpage.manpage import Manpage
 
 from whence._version import __version__
+from whence.cli.completion import FILES
 from whence.cli.main import COMMANDS, parser_of
 from whence.cli.parser import Parser
 
 ROOT = Path(__file__).parent.parent
-SHARE = ROOT / "share"
-COMPLETION = {
-    "bash": "bash-completion/completions/whence",
-    "zsh": "zsh/site-functions/_whence",
-    "fish": "fish/vendor_completions.d/whence.fish",
-}
-MANUAL = "man/man1"
+COMPLETION = {shell: f"src/whence/cli/shell/{name}" for shell, name in FILES.items()}
+MANUAL = "share/man/man1"
 # metavars, or the words of them, whose values are paths
-FILES = {
+PATHS = {
     "FILE",
     "PATH",
     "IN",
@@ -84,8 +81,8 @@ def whole_parser() -> Parser:
     asked.add_argument("about", nargs="?", choices=list(COMMANDS), metavar="COMMAND", help="a command")
     for action in actions(whole):
         words = set(re.findall(r"[A-Z]+", action.metavar)) if isinstance(action.metavar, str) else set()
-        if action.choices is None and words & (FILES | FOLDERS):
-            action.complete = shtab.FILE if words & FILES else shtab.DIRECTORY  # type: ignore[attr-defined]
+        if action.choices is None and words & (PATHS | FOLDERS):
+            action.complete = shtab.FILE if words & PATHS else shtab.DIRECTORY  # type: ignore[attr-defined]
     return whole
 
 
@@ -129,7 +126,7 @@ def manual(name: str) -> str:
 
 
 def contents() -> dict[str, str]:
-    """Every file by its path below share/."""
+    """Return every file by its path in the clone."""
     os.environ["COLUMNS"] = "80"  # what argparse wraps lines for
     found = {path: completion(shell) for shell, path in COMPLETION.items()}
     for name in ("", *COMMANDS):
@@ -137,7 +134,7 @@ def contents() -> dict[str, str]:
     return found
 
 
-def main(folder: Path = SHARE) -> None:
+def main(folder: Path = ROOT) -> None:
     for path, text in contents().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

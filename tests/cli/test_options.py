@@ -13,14 +13,15 @@ from whence.cli.main import COMMANDS, main, parser_of
 from whence.cli.options import LOCATOR_DEFAULTS
 from whence.cli.parser import Parser
 
-LOCATE = {"addr", "columns", "core", "dwarf", "explain", "filter", "lidia create", "pid", "profile"}
+LOCATE = {"addr", "columns", "core", "dwarf", "explain", "filter", "lidia create", "pid", "profile", "record"}
 """The commands that look for files, and so take every option that says where."""
-NAME = {"addr", "columns", "core", "filter", "lidia dump", "pid", "profile", "symbols"}
+NAME = {"addr", "columns", "core", "filter", "lidia dump", "pid", "profile", "record", "symbols"}
 """The commands that print names as people read them, unless --no-demangle is given."""
 SERVE = {"serve"}
 """The command that answers over HTTP."""
 WRITE = {f"trace {name}" for name in ("text", "wire", "filter", "anonymize", "salvage", "pprof", "events")}
-"""The commands that write a file of some form: JSON, where it is one, is a form."""
+WRITE |= {"record", "demo", "completion"}
+"""The commands that write files, JSON if that is a format of the file."""
 ONE_MEANING = {"--return-addresses": {"addr", "columns", "core", "pid"}, "--save-snapshot": {"core", "pid"}}
 LOCATOR_OPTIONS = {
     "--binary", "--archive-dir", "--store", "--debug-dir", "--sysroot", "--record-missing", "--debuginfod",

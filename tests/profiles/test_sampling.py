@@ -118,7 +118,7 @@ def test_samples_until_the_process_ends(program: Path) -> None:
 
 def test_always_takes_the_first_sample(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count()
-    clock = SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _: None, time_ns=time.time_ns)
+    clock = SimpleNamespace(monotonic=lambda: next(seconds), time_ns=time.time_ns)
     with running([program, "1000000"]) as (pid, _):
         monkeypatch.setattr("whence.profiles.sampling.time", clock)
         profile = profiles.sample(pid, every=0.02, seconds=0.1)

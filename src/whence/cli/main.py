@@ -37,6 +37,7 @@ GROUPS = {
         "maps": ("maps", "list the executable mappings of a process with their build-ids"),
     },
     "Profiles, logs, traces and tables": {
+        "record": ("record", "run a command or watch a process, and draw its flame graph"),
         "profile": ("profile", "name, convert, merge, compare and draw profiles of any format"),
         "filter": ("filter", "insert names into logs and crash reports"),
         "trace": ("trace", "convert, check and summarize Go execution traces"),
@@ -46,6 +47,10 @@ GROUPS = {
         "lidia": ("lidia", "create, print and verify lidia archives"),
         "store": ("store", "keep debug files and archives by build-id, in a folder or a bucket"),
         "serve": ("serve", "serve a store over HTTP: debuginfod, symbolication, uploads"),
+    },
+    "Getting started": {
+        "demo": ("demo_files", "write the files that the documentation uses"),
+        "completion": ("completion", "print the completion script of bash, zsh or fish"),
     },
 }
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}

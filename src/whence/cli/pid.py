@@ -21,6 +21,7 @@ from whence.cli.profile_output import (
     add_profile_output,
     choose_type,
     format_asked,
+    prepare_page,
     refuse_binary_on_terminal,
     write_profile,
 )
@@ -54,7 +55,7 @@ def configure(parser: Parser) -> None:
         dest="duration",
         type=seconds,
         metavar="SECONDS",
-        help="duration of the profile (default: until the process ends)",
+        help="duration of the profile (default: until the process ends, or Ctrl-C)",
     )
     add_profile_output(parser, "pprof")
     add_json_option(parser)
@@ -79,8 +80,8 @@ def run(options: Namespace) -> int:
         if options.goroutines:
             raise WrongUse("--goroutines can't be used with --every or --for: a profile samples threads")
         return sample_profile(options)
-    if options.output is not None or options.flamegraph or options.format or options.top is not None:
-        raise WrongUse("-o, --flamegraph, --format and --top need a profile: add --every or --for")
+    if options.output is not None or options.flamegraph or options.open or options.format or options.top is not None:
+        raise WrongUse("-o, --flamegraph, --open, --format and --top need a profile: add --every or --for")
     if options.goroutines and not options.stop:
         raise WrongUse("--goroutines needs --stop: the threads are stopped while they are copied")
     with symbolizer_of(options) as symbolizer:
@@ -125,17 +126,19 @@ SHORTEST = 0.0001
 
 def sample_profile(options: Namespace) -> int:
     """Sample the stacks and write the profile. Return the exit code."""
+    from whence.cli.record import interruptible
     from whence.profiles import Profile, sample
 
+    prepare_page(options)
     format = format_asked(options) or "pprof"
     if options.output is None and not options.flamegraph:
         options.output = "-"
     refuse_binary_on_terminal(options, format, Profile())
-    with symbolizer_of(options) as symbolizer:
+    with symbolizer_of(options) as symbolizer, interruptible() as stop:
         process = Process(options.pid, resolver=symbolizer.resolver)
         executable_mappings(process)
         every = DEFAULT_EVERY if options.every is None else options.every
-        profile = sample(process, every=every, seconds=options.duration, symbolizer=symbolizer)
+        profile = sample(process, every=every, seconds=options.duration, symbolizer=symbolizer, stop=stop)
     choose_type(profile, options.sample_type)
     write_profile(profile, options, format, f"process {options.pid}")
     samples = sum(profile.samples.values[0]) if profile.samples.values else 0

@@ -16,6 +16,7 @@ from whence.cli.profile_output import (
     add_profile_output,
     choose_type,
     format_asked,
+    prepare_page,
     refuse_binary_on_terminal,
     report_notes,
     report_shortfall,
@@ -75,7 +76,7 @@ def configure(parser: Parser) -> None:
     parser.examples(
         "whence profile perf.data --top 20",
         "whence profile cpu.pb.gz -o named.pb.gz --store /srv/symbols",
-        "whence profile perf.data --flamegraph cpu.html",
+        "whence profile perf.data --flamegraph cpu.html --open",
         "whence profile new.pb.gz --base old.pb.gz --top 20",
         "whence profile *.pb.gz -o named/",
     )
@@ -95,6 +96,7 @@ share.__name__ = "percentage"  # in argparse's messages
 def run(options: Namespace) -> int:
     """Run the command. Return 1 if fewer frames have names than --fail-under. Raises errors of readers and writers."""
     check_use(options)
+    prepare_page(options)
     if not options.merge and (len(options.profiles) > 1 or os.path.isdir(options.output or "")):
         from whence.cli.profile_files import run_files
 
@@ -130,6 +132,8 @@ def check_use(options: Namespace) -> None:
         raise WrongUse("--normalize compares two profiles: give the older one with --base")
     if options.base and len(options.profiles) > 1 and not options.merge:
         raise WrongUse("--base compares one profile: give one, or merge several with --merge")
+    if options.open and len(options.profiles) > 1 and not options.merge:
+        raise WrongUse("--open shows one profile: give one, or merge several with --merge")
     if options.profiles.count("-") + (options.base == "-") > 1:
         raise WrongUse('"-" can be given only once: stdin has one profile')
 

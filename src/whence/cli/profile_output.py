@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, TextIO
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
-    """Add -o, --format, --sample-type, --top and --flamegraph. `otherwise` names the default format."""
+    """Add -o, --format, --sample-type, --top, --flamegraph and --open. `otherwise` names the default format."""
     from whence.profiles.formats.registry import WRITTEN
 
     parser.add_argument("-o", "--output", metavar="OUT", help='the profile to write; "-" is stdout')
@@ -32,6 +33,22 @@ def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
     )
     parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the table (self)")
     parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph: one file that needs no network")
+    parser.add_argument(
+        "--open",
+        action="store_true",
+        help="open the flame graph in the browser (without --flamegraph: from a temporary file)",
+    )
+
+
+def prepare_page(options: Namespace) -> None:
+    """With --open alone, draw the flame graph into a temporary file, which stays for the browser."""
+    if options.open and options.flamegraph == "-":
+        raise WrongUse("--open needs a file: give --flamegraph HTML, or leave it out")
+    if options.open and not options.flamegraph:
+        import tempfile
+
+        descriptor, options.flamegraph = tempfile.mkstemp(prefix="whence-", suffix=".html")
+        os.close(descriptor)
 
 
 def rows(word: str) -> int:
@@ -98,6 +115,10 @@ def write_profile(profile: ProfileData, options: Namespace, format: str, title: 
         with Progress("drawing", quiet=quiet):
             page = to_bytes(profile, PAGE, title)
         put(options.flamegraph, page)
+        if options.open:
+            from whence.cli.browser import open_page
+
+            open_page(options.flamegraph)
 
 
 def put(path: str, data: bytes) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from threading import Event
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WhenceError
@@ -36,7 +37,12 @@ MIN_INTERVAL = 0.0001  # seconds between samples: stopping threads needs that lo
 
 
 def sample(
-    process: int | Process, *, every: float = 0.01, seconds: float | None = None, symbolizer: Symbolizer | None = None
+    process: int | Process,
+    *,
+    every: float = 0.01,
+    seconds: float | None = None,
+    symbolizer: Symbolizer | None = None,
+    stop: Event | None = None,
 ) -> Profile:
     """Sample the stacks of all threads of a process.
 
@@ -48,6 +54,7 @@ def sample(
         every: seconds between samples, at least 0.0001.
         seconds: duration; None until the process ends.
         symbolizer: names the frames at the end (default: a new one).
+        stop: ends sampling when it is set, by another thread or a signal handler.
 
     Raises:
         ProcessLookupError: the process does not exist.
@@ -61,11 +68,11 @@ def sample(
         raise ValueError(f"seconds={seconds} is not positive")
     if symbolizer is None:
         with Symbolizer() as own:
-            return sample(process, every=every, seconds=seconds, symbolizer=own)
+            return sample(process, every=every, seconds=seconds, symbolizer=own, stop=stop)
     target = process if isinstance(process, Process) else Process(process)
     with target.live_stacks(symbolizer) as live:
         sampler = Sampler(live, target.pid, symbolizer)
-        sampler.run(every, seconds)
+        sampler.run(every, seconds, stop or Event())
         return sampler.profile()
 
 
@@ -82,13 +89,14 @@ class Sampler:
         self._events: list[tuple[int, int, bool]] = []  # sample, time, whether the thread was running
         self.rounds = 0
 
-    def run(self, every: float, seconds: float | None) -> None:
+    def run(self, every: float, seconds: float | None, stop: Event) -> None:
         """Take samples. Raises OSError if the first sample fails."""
         start = time.monotonic()
         self._profile.time_ns = time.time_ns()
         tick = 0
         while seconds is None or tick * every < seconds:
-            time.sleep(max(0.0, start + tick * every - time.monotonic()))
+            if stop.wait(max(0.0, start + tick * every - time.monotonic())):
+                break
             now = time.monotonic()
             if seconds is not None and now - start >= seconds and self.rounds:
                 break
