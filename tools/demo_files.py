@@ -8,7 +8,6 @@ update the output that README.md, docs/five-minutes.md and docs/howto/ show.
 
 from __future__ import annotations
 
-import gzip
 import subprocess
 import tempfile
 import zipfile
@@ -66,7 +65,7 @@ def profile(app: Path, values: list[int]) -> bytes:
     locations = [made.location(0, BASE + vaddr - start) for vaddr in (square, plain, caller)]
     for stack, value in zip(([0, 2], [1, 2], [2]), values, strict=True):
         made.samples.add([locations[index] for index in stack], [value])
-    return gzip.compress(pprof.write(made), mtime=0)
+    return pprof.write(made)
 
 
 def body(function: Range) -> range:
@@ -91,8 +90,8 @@ def contents() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         app = Path(folder, "app")
         Path(folder, "app.c").write_text(SOURCE)
-        command = ["gcc", "-g", "-O2", f"-ffile-prefix-map={folder}=/src", f"{folder}/app.c", "-o", str(app)]
-        subprocess.run(command, check=True)
+        command = ["gcc", "-g", "-O2", f"-ffile-prefix-map={folder}=/src", "app.c", "-o", "app"]
+        subprocess.run(command, cwd=folder, check=True)
         with whence.open(app) as binary:
             (function,) = binary.find("sum")
             address, build_id = function.vaddr, binary.build_id

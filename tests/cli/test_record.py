@@ -180,7 +180,9 @@ def test_ctrl_c_ends_the_profile_of_a_process(busy: Path, tmp_path: Path) -> Non
     with running([busy, "60"]) as (pid, _):
         words = [*WHENCE, "pid", str(pid), "--every", "0.01", "-o", str(tmp_path / "x.pb")]
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as sampling:
-            time.sleep(2)
+            assert sampling.stderr is not None
+            assert "Ctrl-C ends it" in sampling.stderr.readline()
+            time.sleep(0.5)
             sampling.send_signal(signal.SIGINT)
             _, err = sampling.communicate(timeout=60)
     assert sampling.returncode == 0, err

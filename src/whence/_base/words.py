@@ -11,6 +11,15 @@ HEX = frozenset("0123456789abcdefABCDEF")
 ADDRESS_DIGITS = 16
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def is_address(word: str) -> bool:
     """Return True if a word is an address in hex, with or without 0x.
 

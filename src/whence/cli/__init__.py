@@ -8,11 +8,14 @@ its hint; --debug prints the traceback.
 
 addr              `whence addr`: functions, files and lines of addresses
 answers           answers of the symbolizer as text and JSON
+browser           the browser, for --open
 build_id          `whence build-id`: build-ids of files
 colour            colours and links on a terminal
 columns           `whence columns`: names for the addresses of a table
+completion        `whence completion`: completion scripts of the shells, in shell/
 core              `whence core`: frames and stacks of a core file
 demo              `make demo`: the main jobs on real input
+demo_files        `whence demo`: the files that the documentation uses, in demo.zip
 dispatch          the command for a file's content: `whence FILE`, `whence PID`
 dwarf             `whence dwarf`: the units of debug info
 explain           `whence explain`: each step from an address to its frames
@@ -25,10 +28,12 @@ options           options that several commands share
 overview          `whence explain FILE`: what a file has
 parser            command lines by argparse, with a suggestion for unknown words
 pid               `whence pid`: frames and stacks of a live process
+process_names     a process by pid or by the name of its command
 profile           `whence profile`: names, merges, compares and draws profiles
 profile_files     `whence profile A B C -o DIR`: many profiles by several processes
 profile_output    output options of the commands that write a profile
 progress          a progress line on a terminal after one second
+record            `whence record`: a profile and its flame graph, by perf or by sampling
 serve             `whence serve`: the server
 snapshot          `whence addr --snapshot`: addresses of a process that has ended
 stacks            stacks as gdb prints them, and as JSON

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 INTERMIXED = True
 # options of a command line without options, for which argparse is not imported
-PLAIN = {"style": "llvm", "no_demangle": False, "return_addresses": False, "snapshot": None, **LOCATOR_DEFAULTS}
+PLAIN = {"executable": None, "style": "llvm", "no_demangle": False, "return_addresses": False, "snapshot": None, **LOCATOR_DEFAULTS}
 ELF_MAGIC = b"\x7fELF"  # also in whence.objects.elf.layout, which archives do not need
 BLOCK = 1 << 16
 PIECE = 1 << 13  # bytes of lines answered at once, so that the text stays in the processor's caches
@@ -50,6 +50,7 @@ def configure(parser: Parser) -> None:
         help='an ELF file or an archive, then addresses in hex or function names; "-" or none: addresses from stdin, '
         "one per line",
     )
+    parser.add_argument("-e", dest="executable", metavar="FILE", help="the FILE, given as for addr2line")
     parser.add_argument(
         "--style",
         choices=("llvm", "gnu", "json"),
@@ -85,6 +86,8 @@ def run(options: Namespace) -> int:
         from whence.cli.snapshot import answer_snapshot
 
         return answer_snapshot(options)
+    if options.executable is not None:
+        options.words.insert(0, options.executable)
     if not options.words:
         complain("a FILE is needed (see whence help addr)", "whence addr")
         return WRONG_USE

@@ -36,6 +36,8 @@ def run(options: Namespace) -> int:
         shown = go_build_id if options.go else build_id
         if not shown:
             status = max(status, SOME_UNKNOWN)
+            if go_build_id and not options.json:
+                complain(f"{path}: a Go program without a GNU build-id; --go prints its Go build ID")
         if options.json:
             print(json.dumps({"path": path, "build_id": build_id, "go_build_id": go_build_id}))
         else:

@@ -9,7 +9,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from whence._base.errors import WrongUse
-from whence._base.words import plain
+from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
 from whence.cli.progress import Progress
@@ -99,7 +99,7 @@ def run(options: Namespace) -> int:
             reader.look_ahead(lambda batch: setattr(namer, "decimal", looks_decimal(batch, options.address)))
 
         def show(rows: int) -> None:
-            progress.what = f"naming the addresses of {plain(reader.name)}: {rows:,} rows"
+            progress.what = f"naming the addresses of {plain(reader.name)}: {counted(rows, 'row')}"
 
         rows = name_table(reader, namer, options.output, out_kind, show)
         report(namer.coverage, rows, options.json)
@@ -109,7 +109,7 @@ def run(options: Namespace) -> int:
 def describe(reader: TableReader, options: Namespace) -> int:
     """Print which columns of a table would be used, and what to run. Returns 1 if a column is missing."""
     names = list(reader.schema.names)
-    rows = f", {reader.rows:,} rows" if reader.rows else ""
+    rows = f", {counted(reader.rows, 'row')}" if reader.rows else ""
     print(f"{plain(reader.name)}: {reader.kind.word}{rows}")
     roles = {
         "build-ids": ("--build-id", (options.build_id,)),
@@ -165,13 +165,6 @@ def report(coverage: list[Coverage], rows: int, as_json: bool) -> None:
         for missing, count in each.missing.most_common(3):
             print(f"    {count:,}: {plain(str(missing))}{os.linesep}      {plain(missing.remedy)}", file=sys.stderr)
     if len(coverage) > 20:
-        print(f"  and {len(coverage) - 20:,} more build-ids (--json prints all)", file=sys.stderr)
+        print(f"  and {counted(len(coverage) - 20, 'more build-id')} (--json prints all)", file=sys.stderr)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "row"), counted(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

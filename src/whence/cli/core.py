@@ -6,6 +6,7 @@ Files are found by the build-ids in the core: at their recorded paths, or those 
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from whence._base.streams import complain
 from whence._base.words import plain
 from whence.cli.answers import addresses_from, show
+from whence.cli.dispatch import CORE, kind_of
 from whence.cli.goroutines import add_goroutine_options, check_goroutine_options, show_goroutines
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
@@ -45,14 +47,27 @@ def configure(parser: Parser) -> None:
     parser.examples(
         "whence core core.4711",
         "whence core core.4711 --binary app --style gdb",
+        "whence core app core.4711                        the same program, in gdb's order",
         "whence core core.4711 --sysroot image            files of a container or another machine",
         "whence core core.4711 0x55d0c0de1170             name an address",
         "whence core core.4711 --maps",
     )
 
 
+def take_program(options: Namespace) -> None:
+    """Accept a program before the core, as gdb does, or after it: both are --binary."""
+    if not options.addresses or not os.path.isfile(options.addresses[0]):
+        return
+    program = options.addresses.pop(0)
+    if kind_of(program) is CORE and kind_of(options.core) is not CORE:
+        program, options.core = options.core, program
+    if program not in options.binary:
+        options.binary = [*options.binary, program]
+
+
 def run(options: Namespace) -> int:
     check_goroutine_options(options)
+    take_program(options)
     core = Core(options.core, programs=options.binary, sysroot=options.sysroot)
     for problem in core.problems:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)

@@ -94,7 +94,7 @@ def kind_of(path: str) -> Kind:
         kind = ARCHIVE
     if kind is None and is_text(content):
         return text_kind(content.decode("utf-8", "replace"))
-    if kind is None and is_profile(path):
+    if kind is None and (is_protobuf(content) or word_form(content) is not None):  # pprof, OTLP, gperftools' CPU profile
         kind = PROFILE
     if kind is None:
         raise WrongUse(f"{path}: no command reads this kind of file (see whence help)")
@@ -137,16 +137,35 @@ def is_text(head: bytes) -> bool:
     return BINARY_BYTE.search(head) is None
 
 
-def is_profile(path: str) -> bool:
-    """Return True if a binary file is a profile that can be read."""
-    from whence._base.errors import ProfileError
-    from whence.profiles.formats.registry import open_profile
+def word_form(head: bytes) -> object:
+    """Return how a CPU profile of gperftools has its numbers, None if the file is not one."""
+    from whence.profiles.formats import legacy
 
-    try:
-        open_profile(path)
-    except ProfileError:
-        return False
-    return True
+    return legacy.word_form(head)
+
+
+def is_protobuf(head: bytes) -> bool:
+    """Return True if the head of a file is fields of pprof's or OTLP's message: numbers and texts, numbered 1 to 15."""
+    offset = 0
+    while offset < len(head):
+        number, wire_type = head[offset] >> 3, head[offset] & 7
+        if not 1 <= number <= 15 or wire_type not in (0, 2):
+            return False
+        value, offset = varint(head, offset + 1)
+        offset += value if wire_type == 2 else 0
+    return offset > 0
+
+
+def varint(data: bytes, offset: int) -> tuple[int, int]:
+    """Return the varint at an offset and the offset after it; a cut-off one ends where the data does."""
+    value = shift = 0
+    while offset < len(data):
+        byte = data[offset]
+        value |= (byte & 0x7F) << shift
+        offset, shift = offset + 1, shift + 7
+        if byte < 0x80:
+            break
+    return value, offset
 
 
 def text_kind(text: str) -> Kind:

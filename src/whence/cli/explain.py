@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from whence._base.errors import WrongUse
 from whence._base.options import ReadOptions
 from whence._base.streams import complain
-from whence._base.words import address
+from whence._base.words import address, counted
 from whence.binary import Binary, is_archive, open_archive, open_elf
 from whence.cli.answers import executable_mappings, frame_text
 from whence.cli.answers import where as where_text
@@ -121,7 +121,7 @@ def of_stack(
             yield Step("function", frame_text(function))
         yield Step("caller by", rule)
         if stack.skipped and number == INNER_KEPT - 1:
-            yield Step("", f"{stack.skipped:,} frames not shown")
+            yield Step("", f"{counted(stack.skipped, 'frame')} not shown")
     yield Step("answer", ending(stack), stack.end is End.COMPLETE)
     if stack.missing is not None:
         yield Step("to do", stack.missing.remedy)

@@ -105,8 +105,7 @@ def parsed(words: list[str], debug: bool, command: Any) -> Namespace:
     """Parse the words of a command line, the first of which is the command."""
     parser = parser_of(words[0], debug, command)
     # argparse accepts options between FILE and the addresses only in its intermixed mode
-    parse = parser.parse_intermixed_args if getattr(command, "INTERMIXED", False) else parser.parse_args
-    return parse(words[1:])
+    return parser.parse_intermixed(words[1:]) if getattr(command, "INTERMIXED", False) else parser.parse_args(words[1:])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -157,9 +156,9 @@ def guarded(words: list[str]) -> int:
     try:
         status = answer(words, debug)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader has seen enough
         streams.give_up()
-        return SOME_UNKNOWN
+        return ANSWERED
     except (WhenceError, OSError, MemoryError, RuntimeError) as error:
         if isinstance(error.__cause__, KeyboardInterrupt):  # raised while a class was created, before Python 3.12
             return interrupted()

@@ -12,12 +12,13 @@ from whence._base.words import plain
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_json_option
+from whence.cli.process_names import pid_of
 from whence.procmap import Mapping, maps
 from whence.symbolize import Process
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("pid", type=int, metavar="PID", help="a live process")
+    parser.add_argument("pid", type=pid_of, metavar="PID", help="a live process: its pid, or its command's name")
     parser.add_argument("--all", action="store_true", help="print every mapping, not only executable ones")
     add_json_option(parser)
 

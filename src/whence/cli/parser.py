@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from argparse import ArgumentParser, HelpFormatter, RawDescriptionHelpFormatter, _SubParsersAction
+from argparse import ArgumentParser, HelpFormatter, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import NoReturn
@@ -61,6 +61,17 @@ class Parser(ArgumentParser):
         if match := CHOICE.search(message):
             return did_you_mean(match[1], re.findall(r"[\w.+-]+", match[2]))
         return ""
+
+    def parse_intermixed(self, words: list[str]) -> Namespace:
+        """Parse words that have options between arguments, which argparse does for parsers without subcommands."""
+        for action in self._actions:
+            if isinstance(action, _SubParsersAction):
+                if not words or words[0] not in action.choices:
+                    return self.parse_args(words)
+                options: Namespace = action.choices[words[0]].parse_intermixed_args(words[1:])
+                setattr(options, action.dest, words[0])
+                return options
+        return self.parse_intermixed_args(words)
 
     def subparsers(self) -> Iterator[Parser]:
         """Yield the parsers of the subcommands."""

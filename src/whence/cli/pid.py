@@ -17,6 +17,7 @@ from whence.cli.answers import ThreadPlace, addresses_from, executable_mappings,
 from whence.cli.goroutines import add_goroutine_options, check_goroutine_options, show_goroutines
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
+from whence.cli.process_names import pid_of
 from whence.cli.profile_output import (
     add_profile_output,
     choose_type,
@@ -38,7 +39,7 @@ DEFAULT_EVERY = 0.01
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("pid", type=int, metavar="PID", help="a live process")
+    parser.add_argument("pid", type=pid_of, metavar="PID", help="a live process: its pid, or its command's name")
     parser.add_argument(
         "addresses", nargs="*", default=[], metavar="ADDRESS", help='runtime addresses in hex; "-" reads stdin'
     )
@@ -63,6 +64,7 @@ def configure(parser: Parser) -> None:
     add_locator_options(parser)
     parser.examples(
         "whence pid 4711 --stop                                       the stack of every thread",
+        "whence pid redis-server --stop                               the only process of that name",
         "whence pid 4711 0x55d0c0de1170                               name an address",
         "whence pid 4711 --every 0.01 --for 10 --flamegraph cpu.html  a profile",
         "whence pid 4711 --stop --goroutines",
@@ -137,6 +139,8 @@ def sample_profile(options: Namespace) -> int:
     with symbolizer_of(options) as symbolizer, interruptible() as stop:
         process = Process(options.pid, resolver=symbolizer.resolver)
         executable_mappings(process)
+        if options.duration is None:
+            complain(f"sampling process {options.pid} until it ends (Ctrl-C ends it)")
         every = DEFAULT_EVERY if options.every is None else options.every
         profile = sample(process, every=every, seconds=options.duration, symbolizer=symbolizer, stop=stop)
     choose_type(profile, options.sample_type)

@@ -29,7 +29,7 @@ from whence._base.child import Child, receive, send
 from whence._base.errors import WhenceError, WrongUse
 from whence._base.files import NotRegularError
 from whence._base.records import NamedTuple
-from whence._base.words import plain
+from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, message_of
 from whence.cli.options import locator_of
 from whence.cli.profile_output import choose_type, format_asked, report_notes, report_shortfall, reports, skipped_lines
@@ -91,7 +91,7 @@ def run_files(options: Namespace) -> int:
             sys.stderr.write(outcome.errors)
     if not options.json:
         failed = f", {broken:,} of them failed" if broken else ""
-        print(f"whence profile: {done:,} files{failed}, {time.monotonic() - began:.1f} s", file=sys.stderr)
+        print(f"whence profile: {counted(done, 'file')}{failed}, {time.monotonic() - began:.1f} s", file=sys.stderr)
     return BROKEN_INPUT if broken else SOME_UNKNOWN if under else ANSWERED
 
 

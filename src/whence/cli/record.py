@@ -22,6 +22,7 @@ from whence._base.streams import complain
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_locator_options, add_name_options, locator_of, symbolizer_of
+from whence.cli.process_names import pid_of
 from whence.cli.profile_output import format_asked, put, report_notes, rows, write_profile
 from whence.cli.progress import Progress
 from whence.symbolize import Process
@@ -42,7 +43,7 @@ GRACE_SECONDS = 5.0  # for a command to end after SIGTERM
 def configure(parser: Parser) -> None:
     parser.usage = "whence record [options] -- COMMAND...\n       whence record [options] --pid PID"
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command to run and record, with its arguments")
-    parser.add_argument("-p", "--pid", type=int, metavar="PID", help="record a live process instead")
+    parser.add_argument("-p", "--pid", type=pid_of, metavar="PID", help="record a live process: its pid, or its name")
     parser.add_argument(
         "-o", "--output", default=OUTPUT, metavar="OUT", help=f"the profile; its page is OUT's .html ({OUTPUT})"
     )

@@ -12,7 +12,7 @@ from time import localtime, strftime
 from typing import NamedTuple
 
 from whence._base.streams import complain
-from whence._base.words import plain
+from whence._base.words import counted, plain
 from whence.cli import colour
 from whence.cli.answers import as_lines, as_object, report_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
@@ -121,7 +121,7 @@ def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:
     """Yield the frames, and one line for frames that were not kept."""
     for index, frame in enumerate(stack.frames):
         if stack.skipped and index == INNER_KEPT:
-            yield f"... {stack.skipped:,} frames"
+            yield f"... {counted(stack.skipped, 'frame')}"
         yield frame
 
 
@@ -178,7 +178,7 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
             names[-1] = names[-1][0], f" from {plain(answer.mapping.path)}"
         address = f"0x{frame.pc:016x} in "
         for function, where in names:
-            yield f"#{number:<2} {address}{function} (){where}{guess}"
+            yield f"#{number:<2} {address}{function}{'' if function.endswith(')') else ' ()'}{where}{guess}"
             address = ""
             number += 1
     if stack.end is not End.COMPLETE:

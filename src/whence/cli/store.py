@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence._base.errors import WrongUse
 from whence._base.streams import complain
-from whence._base.words import plain
+from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import FROM_ENVIRONMENT, add_json_option, existing_store, gibibytes
 from whence.store.names import is_id
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 UNITS = "KMGT"
 DAY_SECONDS = 86400
+INTERMIXED = True
 OWN = "-"
 STORE_HELP = "a folder, s3://, gs://, az:// or http(s)://; - or nothing: your own"
 
@@ -61,7 +62,7 @@ def configure(parser: Parser) -> None:
     ls.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
     add_json_option(ls, "print one JSON object per build-id")
     show = action("show", "print everything known about build-ids", "[STORE] ID... [options]")
-    show.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id or a debug id")
+    show.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id, a debug id or a name of store ls")
     add_json_option(show, "print one JSON object per build-id")
     remove = action("rm", "remove build-ids", "[STORE] ID... [options]")
     remove.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id")
@@ -154,7 +155,7 @@ def add(options: Namespace) -> int:
 
     def report(added: Added) -> None:
         counts[added.outcome] += 1
-        progress.what = f"adding: {sum(counts.values())} files"
+        progress.what = f"adding: {counted(sum(counts.values()), 'file')}"
         if options.json:
             print(json.dumps(added.as_json()), flush=True)
         else:
@@ -241,24 +242,28 @@ def show(options: Namespace) -> int:
     with store:
         for word in words:
             known = described(store, word)
-            if known is None:
+            if not known:
                 complain(f"{word}: not in the store {store.url}")
                 status = SOME_UNKNOWN
-            elif options.json:
-                print(json.dumps(known.as_json()))
-            else:
-                show_one(known)
+            for one in known:
+                if options.json:
+                    print(json.dumps(one.as_json()))
+                else:
+                    show_one(one)
     return status
 
 
-def described(store: Store, word: str) -> Meta | None:
-    """Return what is known about a build-id or a debug id."""
+def described(store: Store, word: str) -> list[Meta]:
+    """Return what is known about a build-id, a debug id, or all build-ids with a name."""
     from whence.store.names import DEBUG_ID
 
     build_id = word.lower()
     if DEBUG_ID.fullmatch(word.upper()):
         build_id = store.build_id_of(word.upper()) or build_id
-    return store.find(build_id) if is_id(build_id) else None
+    known = [store.find(build_id)] if is_id(build_id) else []
+    if not any(known):
+        known = [store.find(row.build_id) for row in store.list() if row.name == word]
+    return [meta for meta in known if meta is not None]
 
 
 def show_one(known: Meta) -> None:
@@ -302,7 +307,7 @@ def wanted(options: Namespace) -> int:
             print(json.dumps(one.as_json()))
         else:
             who = ", ".join(f"{count:,} by {plain(who)}" for who, count in one.asked.items())
-            print(f"{one.build_id}  {one.count:>6,} times ({who})  last {day(one.last)}  {one.path}")
+            print(f"{one.build_id}  {one.count:>6,} {'time ' if one.count == 1 else 'times'} ({who})  last {day(one.last)}  {one.path}")
     return ANSWERED
 
 
@@ -317,7 +322,7 @@ def verify(options: Namespace) -> int:
 
         def report(build_id: str) -> None:
             read.append(build_id)
-            progress.what = f"verifying: {len(read):,} build-ids"
+            progress.what = f"verifying: {counted(len(read), 'build-id')}"
 
         for one in problems_in(store, report):
             count += 1
@@ -328,7 +333,7 @@ def verify(options: Namespace) -> int:
         if not store.objects.read_only:
             store.index.rebuild()
     if not options.json:
-        print(f"{len(read):,} build-ids read, {count:,} problems", file=sys.stderr)
+        print(f"{counted(len(read), 'build-id')} read, {counted(count, 'problem')}", file=sys.stderr)
     return BROKEN_INPUT if count else ANSWERED
 
 
@@ -350,7 +355,7 @@ def gc(options: Namespace) -> int:
         gone = collect(store, keep_days=options.keep_days, max_size=most, dry_run=options.dry_run, report=report)
     if not options.json:
         what = "would be removed" if options.dry_run else "removed"
-        print(f"{len(gone):,} build-ids, {sum(one.size for one in gone):,} bytes {what}", file=sys.stderr)
+        print(f"{counted(len(gone), 'build-id')}, {counted(sum(one.size for one in gone), 'byte')} {what}", file=sys.stderr)
     return ANSWERED
 
 

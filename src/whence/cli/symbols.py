@@ -1,4 +1,7 @@
-"""`whence symbols FILE`: the functions of the symbol tables, in order of address, without overlaps."""
+"""`whence symbols FILE`: the functions of the symbol tables, in order of address, without overlaps.
+
+Those of .gopclntab if a Go program has no symbol tables.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from itertools import islice
 
 from whence._base.errors import WhenceError
 from whence._base.model import SOURCES
+from whence._base.streams import complain
 from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import add_json_option, add_name_options
 from whence.objects.elf import ElfFile, functions
-from whence.ranges import Ranges
+from whence.ranges import Ranges, StringSpace
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -28,6 +32,8 @@ def run(options: Namespace) -> int:
     problems: list[WhenceError] = []
     with ElfFile.open(options.file) as elf:
         ranges = functions(elf, problems=problems)
+        if not len(ranges):
+            ranges = go_functions(elf, problems)
         digits = elf.bits // 4
         lines = as_json(ranges, options) if options.json else as_text(ranges, options, digits)
         while chunk := list(islice(lines, 4096)):
@@ -38,7 +44,24 @@ def run(options: Namespace) -> int:
         print(f"whence: {plain(problem)}", file=sys.stderr)
     if problems:
         return BROKEN_INPUT
+    if not len(ranges):
+        remedy = f"its debug file may have one: whence explain {options.file}"
+        complain(f"{options.file}: no symbol table with functions and no .gopclntab; {remedy}")
     return ANSWERED if len(ranges) else SOME_UNKNOWN
+
+
+def go_functions(elf: ElfFile, problems: list[WhenceError]) -> Ranges:
+    """Return the functions of .gopclntab, without lines. A fault is added to `problems`."""
+    from whence.gopclntab import Pclntab
+
+    strings = StringSpace()
+    try:
+        table = Pclntab.find(elf)
+        if table is not None:
+            return table.ranges(strings, lines=False, files=False, inlines=False)
+    except WhenceError as error:
+        problems.append(error)
+    return Ranges(strings)
 
 
 def rows(ranges: Ranges, options: Namespace) -> Iterator[tuple[int, int, str, str]]:

@@ -76,7 +76,8 @@ def version_of(minor: int, part: str, offset: int) -> Version:
 def usable(version: Version) -> Version:
     """Return the version if its events can be read; raise Unsupported if not."""
     if version < Version.GO1_22:
-        raise Unsupported(f"traces of {version.label} are not supported, only the format of Go 1.22 and later")
+        problem = f"traces of {version.label} are not supported, only the format of Go 1.22 and later"
+        raise Unsupported(problem).with_hint("record it with Go 1.22 or later, or use go tool trace")
     return version
 
 

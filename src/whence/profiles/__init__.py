@@ -5,6 +5,7 @@
     naming              names for each location, or the reason why it has none
     binaries            opens the file that answers for a mapping
     fallback_names      locations that other tools named by file and address
+    fixed_program       mappings for a profile without any, from its program
     non_elf_names       names of generated code and of the kernel, from lists
     symbol_lists        lists of symbols: perf maps, kallsyms
     coverage            how much has names, from where, and what would name the rest

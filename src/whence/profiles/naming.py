@@ -21,6 +21,7 @@ from whence.locate.segments import has_nobits
 from whence.locator.locator import Locator
 from whence.profiles.binaries import VDSO, Binaries, CachedChains, MappingSearch, OpenedMapping
 from whence.profiles.fallback_names import Fallbacks
+from whence.profiles.fixed_program import map_fixed_program
 from whence.profiles.non_elf_names import ListedName, Processes, generated_names, kernel_names
 from whence.samples.addresses import NOWHERE
 from whence.samples.kernel import HALF
@@ -84,6 +85,7 @@ def name(
     if profile.unwinding is not None:
         unwinding, profile.unwinding = profile.unwinding, None
         unwinding.unwind(profile, binaries.locator)
+    map_fixed_program(profile, binaries.locator.files)
     fallbacks = Fallbacks(profile, binaries.locator.files)
     try:
         return _name(profile, binaries, overwrite=overwrite, demangle=demangle, progress=progress)
