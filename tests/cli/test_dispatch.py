@@ -90,6 +90,11 @@ def test_a_recording_and_the_text_of_perf_script_give_their_top_functions(path: 
     assert command_for([str(path)]) == ["profile", str(path), "--top", "20"]
 
 
+@pytest.mark.parametrize("path", sorted((DATA / "profiles").iterdir()), ids=lambda path: path.name)
+def test_profiles_of_other_tools_give_their_top_functions(path: Path) -> None:
+    assert command_for([str(path)]) == ["profile", str(path), "--top", "20"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

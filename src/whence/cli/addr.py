@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
 INTERMIXED = True
 # options of a command line without options, for which argparse is not imported
-PLAIN = {"executable": None, "style": "llvm", "no_demangle": False, "return_addresses": False, "snapshot": None, **LOCATOR_DEFAULTS}
+PLAIN = {
+    "executable": None,
+    "style": "llvm",
+    "no_demangle": False,
+    "return_addresses": False,
+    "snapshot": None,
+    **LOCATOR_DEFAULTS,
+}
 ELF_MAGIC = b"\x7fELF"  # also in whence.objects.elf.layout, which archives do not need
 BLOCK = 1 << 16
 PIECE = 1 << 13  # bytes of lines answered at once, so that the text stays in the processor's caches

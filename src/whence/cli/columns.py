@@ -166,5 +166,3 @@ def report(coverage: list[Coverage], rows: int, as_json: bool) -> None:
             print(f"    {count:,}: {plain(str(missing))}{os.linesep}      {plain(missing.remedy)}", file=sys.stderr)
     if len(coverage) > 20:
         print(f"  and {counted(len(coverage) - 20, 'more build-id')} (--json prints all)", file=sys.stderr)
-
-

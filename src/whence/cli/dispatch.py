@@ -32,6 +32,7 @@ E_TYPE, ET_CORE = slice(16, 18), 4
 TABLE_MAGICS = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
 BINARY_BYTE = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
 FOLDED_LINE = re.compile(r"[^\s;][^;]*(?:;[^;]+)* \d+(?:\.\d+)?")
+CONTINUES = 0x80  # bit of a byte of a varint that another one follows
 FOLDED_LINES = 20  # that are compared with the pattern
 
 
@@ -94,7 +95,7 @@ def kind_of(path: str) -> Kind:
         kind = ARCHIVE
     if kind is None and is_text(content):
         return text_kind(content.decode("utf-8", "replace"))
-    if kind is None and (is_protobuf(content) or word_form(content) is not None):  # pprof, OTLP, gperftools' CPU profile
+    if kind is None and (is_protobuf(content) or is_cpu_profile(content)):  # protobuf: pprof and OTLP
         kind = PROFILE
     if kind is None:
         raise WrongUse(f"{path}: no command reads this kind of file (see whence help)")
@@ -137,11 +138,11 @@ def is_text(head: bytes) -> bool:
     return BINARY_BYTE.search(head) is None
 
 
-def word_form(head: bytes) -> object:
-    """Return how a CPU profile of gperftools has its numbers, None if the file is not one."""
-    from whence.profiles.formats import legacy
+def is_cpu_profile(head: bytes) -> bool:
+    """Return True if the head of a file is that of a CPU profile of gperftools."""
+    from whence.profiles.formats.others import word_form
 
-    return legacy.word_form(head)
+    return word_form(head) is not None
 
 
 def is_protobuf(head: bytes) -> bool:
@@ -161,9 +162,9 @@ def varint(data: bytes, offset: int) -> tuple[int, int]:
     value = shift = 0
     while offset < len(data):
         byte = data[offset]
-        value |= (byte & 0x7F) << shift
+        value |= (byte & ~CONTINUES) << shift
         offset, shift = offset + 1, shift + 7
-        if byte < 0x80:
+        if not byte & CONTINUES:
             break
     return value, offset
 

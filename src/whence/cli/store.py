@@ -307,7 +307,8 @@ def wanted(options: Namespace) -> int:
             print(json.dumps(one.as_json()))
         else:
             who = ", ".join(f"{count:,} by {plain(who)}" for who, count in one.asked.items())
-            print(f"{one.build_id}  {one.count:>6,} {'time ' if one.count == 1 else 'times'} ({who})  last {day(one.last)}  {one.path}")
+            times = "time " if one.count == 1 else "times"
+            print(f"{one.build_id}  {one.count:>6,} {times} ({who})  last {day(one.last)}  {one.path}")
     return ANSWERED
 
 
@@ -355,7 +356,10 @@ def gc(options: Namespace) -> int:
         gone = collect(store, keep_days=options.keep_days, max_size=most, dry_run=options.dry_run, report=report)
     if not options.json:
         what = "would be removed" if options.dry_run else "removed"
-        print(f"{counted(len(gone), 'build-id')}, {counted(sum(one.size for one in gone), 'byte')} {what}", file=sys.stderr)
+        print(
+            f"{counted(len(gone), 'build-id')}, {counted(sum(one.size for one in gone), 'byte')} {what}",
+            file=sys.stderr,
+        )
     return ANSWERED
 
 

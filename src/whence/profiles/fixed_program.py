@@ -1,4 +1,4 @@
-"""Profiles without mappings (heap profiles of Go) of a program with fixed addresses, which is given as the only file."""
+"""Mappings for a profile without any (a heap profile of Go), from its program, if that has fixed addresses."""
 
 from __future__ import annotations
 

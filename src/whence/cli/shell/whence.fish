@@ -51,7 +51,7 @@ function _shtab_whence_using
 end
 
 set -g _shtab_whence_commands addr explain symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --make-token --mapping-offset --mapping-start --maps --max-size --output --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --snapshot --sort --sources --stack --store --strings --style --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -o -p
+set -g _shtab_whence_opts_with_value --address --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --make-token --mapping-offset --mapping-start --maps --max-size --output --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --snapshot --sort --sources --stack --store --strings --style --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -61,6 +61,7 @@ complete -c whence -n _shtab_whence_using -s V -l version -d 'show program'"'"'s
 complete -c whence -n _shtab_whence_using -l debug -d 'show tracebacks of errors'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a addr -d 'name addresses of an ELF file or an archive'
 complete -c whence -n '_shtab_whence_using addr' -s h -l help -d 'show this help message and exit'
+complete -c whence -n '_shtab_whence_using addr' -s e -xka "(__fish_complete_path (commandline -ct))" -d 'the FILE, given as for addr2line'
 complete -c whence -n '_shtab_whence_using addr' -l style -xka "llvm gnu json" -d 'print as llvm-symbolizer (the default), as addr2line -a -f -i, or one JSON object per line'
 complete -c whence -n '_shtab_whence_using addr' -l json -d 'short for --style json'
 complete -c whence -n '_shtab_whence_using addr' -l return-addresses -d 'addresses are return addresses: look up the byte before each'
@@ -195,7 +196,7 @@ complete -c whence -n '_shtab_whence_using maps' -l all -d 'print every mapping,
 complete -c whence -n '_shtab_whence_using maps' -l json -d 'print one JSON object per line'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a record -d 'run a command or watch a process, and draw its flame graph'
 complete -c whence -n '_shtab_whence_using record' -s h -l help -d 'show this help message and exit'
-complete -c whence -n '_shtab_whence_using record' -s p -l pid -x -d 'record a live process instead'
+complete -c whence -n '_shtab_whence_using record' -s p -l pid -x -d 'record a live process: its pid, or its name'
 complete -c whence -n '_shtab_whence_using record' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'the profile; its page is OUT'"'"'s .html (record.pb.gz)'
 complete -c whence -n '_shtab_whence_using record' -l for -x -d 'record for at most this long; a COMMAND is then ended (default: until the process ends)'
 complete -c whence -n '_shtab_whence_using record' -l rate -x -d 'samples per second (997 by perf, else 100)'
