@@ -161,6 +161,28 @@ def test_other_text_is_filtered_as_a_log(text: str, tmp_path: Path) -> None:
     assert command_for([str(path)]) == ["filter", str(path)]
 
 
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [("core.4711", "core"), ("cpu.pb.gz", "profile"), ("crash.log", "filter"), ("samples.csv", "columns")],
+)
+def test_a_program_may_be_given_before_or_after_the_file_that_needs_it(
+    file: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["demo", str(tmp_path / "demo")]) == 0
+    monkeypatch.chdir(tmp_path / "demo")
+    for words in (["app", file], [file, "app"]):
+        line = command_for([*words, "-v"])
+        assert line[:5] == [command, file, "--binary", "app", "-v"]
+
+
+def test_a_profile_gives_a_table_unless_another_output_is_requested(program: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "p.folded")
+    Path(path).write_text("main;work 3\n")
+    assert command_for([path, "--sort", "total"]) == ["profile", path, "--sort", "total", "--top", "20"]
+    for words in (["-o", "x.otlp"], ["--format", "folded"], ["--top", "3"], ["--coverage"], ["--fail-under=90"]):
+        assert command_for([path, *words]) == ["profile", path, *words]
+
+
 def test_a_pid_gives_stacks_or_names() -> None:
     with running(["sleep", "60"], speaks=False) as (pid, _):
         assert command_for([str(pid)]) == ["pid", str(pid), "--stop"]

@@ -1,4 +1,4 @@
-"""What a person at a terminal meets: help, guesses, progress, and no bytes that are no text."""
+"""Help, suggestions and progress on a terminal, which gets text only."""
 
 import io
 import os
@@ -55,7 +55,7 @@ def exit_code(words: list[str]) -> object:
 
 
 def at_a_terminal(arguments: list[str], stream: str = "stdout") -> tuple[int, bytes, bytes]:
-    """The exit code of a command with one stream on a terminal, what came there, and what came on the other."""
+    """Return the exit code of a command with one stream on a terminal, and the bytes of that stream and the other."""
     master, slave = pty.openpty()
     out, err = (slave if stream == name else subprocess.PIPE for name in ("stdout", "stderr"))
     with subprocess.Popen([*WHENCE, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=err) as process:
@@ -156,7 +156,7 @@ def test_a_word_that_is_nearly_right_is_answered_with_what_was_meant(
 def test_ctrl_c_while_a_class_is_being_made_is_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before Python 3.12 what a descriptor's __set_name__ raises comes as the cause of a RuntimeError."""
+    """Before Python 3.12, an error of a descriptor's __set_name__ is the cause of a RuntimeError."""
 
     def make(options: object) -> int:
         try:

@@ -86,7 +86,7 @@ def test_a_process_is_recorded_for_the_given_time_and_lives_on(
 ) -> None:
     out = tmp_path / "cpu.html"
     with running([busy, "60"]) as (pid, _):
-        assert main(["record", "--by", by, "--pid", str(pid), "--for", "0.4", "-o", str(out)]) == 0
+        assert main(["record", "--by", by, "--pid", str(pid), "--for", "1", "-o", str(out)]) == 0
         assert Path(f"/proc/{pid}").exists()
     assert share_of(tmp_path / "cpu.pb.gz", "spin") > 0.5
     assert "spin" in out.read_text()
@@ -95,7 +95,7 @@ def test_a_process_is_recorded_for_the_given_time_and_lives_on(
 @pytest.mark.parametrize("by", BY)
 def test_a_command_is_ended_after_the_given_time(by: str, busy: Path, tmp_path: Path) -> None:
     start = time.monotonic()
-    assert main(["record", "--by", by, "--for", "0.4", "-o", str(tmp_path / "x.pb"), "--", str(busy), "60"]) == 0
+    assert main(["record", "--by", by, "--for", "1", "-o", str(tmp_path / "x.pb"), "--", str(busy), "60"]) == 0
     assert time.monotonic() - start < 30
     assert share_of(tmp_path / "x.pb", "spin") > 0.5
 
@@ -137,6 +137,16 @@ def test_the_sampler_replaces_a_missing_or_forbidden_perf(
     assert reason in said
     assert main(["record", "--by", "perf", "-o", out, "--", str(busy), "0.1"]) == 3
     assert "leave out --by perf" in capfd.readouterr().err
+
+
+def test_options_after_the_command_are_its_own(busy: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "x.pb")
+    script = tmp_path / "script"
+    script.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments; exec {busy} 0.3\n')
+    script.chmod(0o755)
+    for words in ([str(script), "--top", "-x"], ["--", str(script), "--top", "-x"]):
+        assert main(["record", "--by", "whence", "-o", out, *words]) == 0
+        assert (tmp_path / "arguments").read_text() == "--top -x\n"
 
 
 def test_wrong_use_says_what_to_type(

@@ -10,6 +10,8 @@
 | Parquet, Arrow, CSV or JSON lines with addresses | columns | |
 | profile of any format | profile --top 20 | |
 | other text | filter | |
+
+A program and a file that needs it may be given in either order: `whence app core.4711`, `whence cpu.pb.gz app`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import NamedTuple
 from whence._base.errors import ElfError, WrongUse, plain
 from whence._base.files import open_regular
 from whence._base.streams import complain, shortened
+from whence._base.words import is_address
 from whence.cli.parser import did_you_mean
 
 HEAD = 1 << 16  # bytes that decide
@@ -42,17 +45,20 @@ class Kind(NamedTuple):
     what: str
     command: tuple[str, ...]
     with_addresses: tuple[str, ...] = ()
+    takes_binary: bool = False
 
 
 FILE = "FILE"
-CORE = Kind("a core dump", ("core", FILE), ("core", FILE))
+CORE = Kind("a core dump", ("core", FILE), ("core", FILE), takes_binary=True)
 ELF = Kind("an ELF file", ("explain", FILE), ("addr", FILE))
 ARCHIVE = Kind("a lidia archive", ("lidia", "info", FILE), ("addr", FILE))
 SNAPSHOT = Kind("a snapshot of a process", (), ("addr", "--snapshot", FILE))
 TRACE = Kind("a Go execution trace", ("trace", "info", FILE))
-TABLE = Kind("a table", ("columns", FILE))
-PROFILE = Kind("a profile", ("profile", FILE, "--top", "20"))
-LOG = Kind("text", ("filter", FILE))
+TABLE = Kind("a table", ("columns", FILE), takes_binary=True)
+PROFILE = Kind("a profile", ("profile", FILE), takes_binary=True)
+PROFILE_OUTPUTS = {"-o", "--output", "--format", "--top", "--coverage", "--json", "--fail-under"}  # instead of a table
+PROGRAMS = (ELF, ARCHIVE)
+LOG = Kind("text", ("filter", FILE), takes_binary=True)
 
 
 def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]:
@@ -67,11 +73,19 @@ def command_for(words: Sequence[str], commands: Iterable[str] = ()) -> list[str]
         guess = did_you_mean(path, [*commands, "help", "--help", "--version", "--debug"])
         raise WrongUse(f"no command or file is named {shortened(path)!r}{guess} (see whence help)")
     kind = kind_of(path)
-    addresses = any(not word.startswith("-") for word in rest)
+    if rest and not rest[0].startswith("-") and os.path.isfile(rest[0]):  # a program and a file that needs it
+        other = kind_of(rest[0])
+        if kind in PROGRAMS and other.takes_binary:
+            path, kind, rest = rest[0], other, ["--binary", path, *rest[1:]]
+        elif other in PROGRAMS and kind.takes_binary:
+            rest = ["--binary", *rest]
+    addresses = (rest and not rest[0].startswith("-")) or any(map(is_address, rest))
     line = (kind.with_addresses or kind.command) if addresses else kind.command
     if not line:
         raise WrongUse(f"{path}: {kind.what}: give addresses to name: whence {plain(path)} ADDRESS...")
     command = [path if word == FILE else word for word in line] + rest
+    if kind is PROFILE and not any(word.partition("=")[0] in PROFILE_OUTPUTS for word in rest):
+        command += ["--top", "20"]
     complain(f"{path} is {kind.what}: whence {shlex.join(command)}")
     return command
 

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from argparse import Namespace
+import time
+from argparse import REMAINDER, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,12 +38,15 @@ OUTPUT = "record.pb.gz"
 PERF_RATE, SAMPLER_RATE = 997, 100  # samples per second
 MAX_RATE = 10_000  # the sampler's limit, and more than perf is permitted by default
 TOP = 10
+START_SECONDS, POLL_SECONDS = 30.0, 0.01  # for perf to start a command
 GRACE_SECONDS = 5.0  # for a command to end after SIGTERM
 
 
 def configure(parser: Parser) -> None:
     parser.usage = "whence record [options] -- COMMAND...\n       whence record [options] --pid PID"
-    parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command to run and record, with its arguments")
+    parser.add_argument(
+        "words", nargs=REMAINDER, metavar="COMMAND", help="the command to run and record, with its arguments"
+    )
     parser.add_argument("-p", "--pid", type=pid_of, metavar="PID", help="record a live process: its pid, or its name")
     parser.add_argument(
         "-o", "--output", default=OUTPUT, metavar="OUT", help=f"the profile; its page is OUT's .html ({OUTPUT})"
@@ -80,10 +84,10 @@ def configure(parser: Parser) -> None:
 
 def duration(word: str) -> float:
     """Parse a time in seconds. argparse reports a ValueError."""
-    time = float(word)
-    if not 0 < time < 1e9:
+    length = float(word)
+    if not 0 < length < 1e9:
         raise ValueError(word)
-    return time
+    return length
 
 
 def rate(word: str) -> float:
@@ -132,7 +136,7 @@ def run(options: Namespace) -> int:
 
 def target_of(options: Namespace) -> Target:
     """Return what to record. Raises WrongUse."""
-    command = tuple(options.words)
+    command = tuple(options.words[1:] if options.words[:1] == ["--"] else options.words)
     if bool(command) == (options.pid is not None):
         raise WrongUse("record: give either -- COMMAND... or --pid PID")
     if command and shutil.which(command[0]) is None:
@@ -226,11 +230,27 @@ def wait_interrupted(process: subprocess.Popen[bytes], limit: float | None) -> i
     stopped = False
     while True:
         try:
+            if limit and not stopped:
+                wait_started(process)
             status = process.wait(None if stopped else limit)
             return 0 if stopped else status
         except (KeyboardInterrupt, subprocess.TimeoutExpired):
             stopped = True
             process.send_signal(signal.SIGINT)
+
+
+def wait_started(perf: subprocess.Popen[bytes]) -> None:
+    """Wait until perf has started its command, which is when the time of --for begins."""
+    end = time.monotonic() + START_SECONDS
+    try:
+        executable = os.readlink(f"/proc/{perf.pid}/exe")
+        while perf.poll() is None and time.monotonic() < end:
+            with open(f"/proc/{perf.pid}/task/{perf.pid}/children") as children:
+                if any(os.readlink(f"/proc/{child}/exe") != executable for child in children.read().split()):
+                    return
+            time.sleep(POLL_SECONDS)
+    except OSError:  # the command has ended, or the kernel does not list children
+        return
 
 
 def by_sampler(target: Target, options: Namespace) -> Profile:

@@ -32,6 +32,7 @@ def configure(parser: Parser) -> None:
         "--by", choices=("granian", "uvicorn"), default="", help="HTTP server (default: the installed one)"
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="number of worker processes (1)")
+    parser.add_argument("--open", action="store_true", help="open the server's page in the browser")
     who = parser.add_argument_group("access")
     who.add_argument(
         "--token-file", metavar="FILE", default="", help="file of tokens: each line has a SHA-256, scopes and a name"
@@ -71,7 +72,7 @@ def configure(parser: Parser) -> None:
     )
 
     parser.examples(
-        "whence serve                                   your own store, at http://127.0.0.1:8002/",
+        "whence serve --open                            your own store, at http://127.0.0.1:8002/",
         "whence serve /srv/symbols --port 8080 --workers 4",
         "whence serve --make-token read,upload          print a token",
         "whence serve s3://symbols/prod --host 0.0.0.0 --token-file tokens --tls-cert cert.pem --tls-key key.pem",
@@ -110,6 +111,12 @@ def run(options: Namespace) -> int:
 
     def announce(url: str) -> None:
         print(f"whence serve: {plain(settings.store)} at {url}", file=sys.stderr)
+        if options.open:
+            from threading import Thread
+
+            from whence.cli.browser import open_when_listening
+
+            Thread(target=open_when_listening, args=(url,), daemon=True).start()
 
     tls = (options.tls_cert, options.tls_key) if options.tls_cert else None
     serve(
