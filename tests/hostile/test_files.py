@@ -78,19 +78,19 @@ def cases() -> Iterator[Case]:
 
     # DWARF: one damaged part costs no other unit
     for pack, says in ((False, FOUND), (True, UNPACKED)):
-        rule = () if pack else ("no more attributes",)
-        yield Case(partial(dwarf.attributes_of_units, pack=pack), dwarf.ask, 2, 150, (0,), (says, *rule))
-        rule = () if pack else ("names are not looked for",)
+        fault = () if pack else ("takes more work than the size of the unit allows",)
+        yield Case(partial(dwarf.attributes_of_units, pack=pack), dwarf.ask, 2, 150, (0,), (says, *fault))
+        fault = () if pack else ("finding names takes more work",)
         for shape in (dwarf.attributes_of_functions, dwarf.attribute_again_and_again):
-            yield Case(partial(shape, pack=pack), dwarf.ask, 2, 150, (0,), (says, *rule))
-    yield Case(dwarf.tables_in_each_other, dwarf.ask, 3, 150, (0,), (FOUND, "abbreviation tables are not read"))
+            yield Case(partial(shape, pack=pack), dwarf.ask, 2, 150, (0,), (says, *fault))
+    yield Case(dwarf.tables_in_each_other, dwarf.ask, 3, 150, (0,), (FOUND, "abbreviation tables are read more often"))
     yield Case(partial(dwarf.line_rows, 100_000_000), dwarf.ask, 2, 120, (0,), (FOUND, UNPACKED))
     yield Case(partial(dwarf.line_rows, 1_100_000), dwarf.ask, 3, 250, (0,), (FOUND + "0 problems",))
     yield Case(dwarf.packed_zeros, dwarf.ask, 2, 120, (0,), (UNPACKED,))
-    yield Case(dwarf.zeros, dwarf.ask, 3, 80, (0,), (FOUND + "1 problems", "a unit's header fits in the unit"))
-    told = (FOUND + "1001 problems", "at most 1000 problems are listed")
-    yield Case(dwarf.bad_units, dwarf.ask, 2, 100, (0,), told)
-    yield Case(dwarf.too_many_units, dwarf.ask, 3, 150, (0,), (FOUND, "a file has at most 65,536 units"))
+    yield Case(dwarf.zeros, dwarf.ask, 3, 80, (0,), (FOUND + "1 problems", "the unit is shorter than its header"))
+    says = (FOUND + "1001 problems", "more than 1000 problems")
+    yield Case(dwarf.bad_units, dwarf.ask, 2, 100, (0,), says)
+    yield Case(dwarf.too_many_units, dwarf.ask, 3, 150, (0,), (FOUND, "more units than 65,536"))
     yield Case(dwarf.overlapping_units, dwarf.ask_many, 4, 250, (0,), ("[('found',), ",))
     yield Case(dwarf.random_sections, dwarf.contents, 3, 60, (0,), (f"{4 << 20} bytes, 1 in memory",))
     yield Case(dwarf.zero_sections, dwarf.contents, 3, 60, (3,), (UNPACKED,))
