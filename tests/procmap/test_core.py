@@ -174,7 +174,7 @@ def test_a_file_whose_first_page_is_missing_is_accepted_as_unproved_if_it_fits(
     assert read(cut_core(path, memory=b"\x90" * 0x1000)).unproved == (str(path),)
     (tmp_path / "core").write_bytes(cut_core(path))
     main(["core", str(tmp_path / "core"), "--save-snapshot", str(tmp_path / "snapshot")])
-    assert f"{path}: the core lacks its first page; the file under that path fits" in capsys.readouterr().err
+    assert f"{path}: its first page is missing in the core: the file at this path fits" in capsys.readouterr().err
     (kept,) = SnapshotMappings.from_json((tmp_path / "snapshot").read_text()).file_of
     assert kept is not None
     assert kept.unproved
@@ -219,7 +219,7 @@ def test_a_file_that_is_not_a_core_is_an_error(tmp_path: Path, capsys: pytest.Ca
         read(core(program(), type=constants.ET_DYN))
     (tmp_path / "empty").write_bytes(core([]))
     assert main(["core", str(tmp_path / "empty")]) == 1
-    assert capsys.readouterr().err == f"whence: {tmp_path}/empty has no thread\n"
+    assert capsys.readouterr().err == f"whence: {tmp_path}/empty: the core has no threads\n"
     assert main(["core", str(tmp_path / "empty"), "zz"]) == 2
     assert main(["core", str(tmp_path / "none")]) == 3
 

@@ -135,7 +135,7 @@ def test_a_thread_is_printed_with_its_signal_registers_and_inlined_calls(
     assert any(line.endswith("<signal handler called>") for line in lines)
 
     assert main(["core", str(core), "--thread", "1"]) == 2
-    assert f"has no thread 1 (it has {tid}, " in capsys.readouterr().err
+    assert f"has no thread 1 (threads: {tid}, " in capsys.readouterr().err
 
 
 def test_a_stack_without_its_files_says_which_build_id_is_missing(
