@@ -85,5 +85,6 @@ def test_profiles_are_named_and_written_without_threads(program: Path, tmp_path:
 
 def test_commands_that_need_threads_say_so(program: Path, tmp_path: Path) -> None:
     assert run(0, "store", "add", tmp_path / "store", program) == (
-        3, "", "whence: the system refuses a thread (ulimit -u and a container's pids.max say how many there may be)\n",
+        3, "", f"whence: new store {tmp_path}/store\n"
+        "whence: the system refused to start a thread: check ulimit -u and the container's pids.max\n",
     )  # fmt: skip

@@ -138,8 +138,9 @@ class Child:
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
 
-    def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send a signal, unless the process was reaped."""
+    def kill(self, number: int | None = None) -> None:
+        """Send a signal (SIGKILL by default), unless the process was reaped."""
+        number = signal.SIGKILL if number is None else number
         with suppress(ProcessLookupError):
             if self._process is not None:
                 self._process.send_signal(number)

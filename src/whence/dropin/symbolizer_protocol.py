@@ -194,7 +194,7 @@ def token_of(text: bytes) -> bytes:
 def question_of(line: bytes, settings: SymbolizerSettings) -> Question:
     """Parse a line as llvm-symbolizer does: `[CODE |DATA |FRAME ]MODULE NUMBER`, without MODULE if one is set.
 
-    >>> question_of(b'CODE "/a b" 0x1a', Settings())
+    >>> question_of(b'CODE "/a b" 0x1a', SymbolizerSettings())
     Question(kind='CODE', module='/a b', address=26, line=b'CODE "/a b" 0x1a', symbol='', offset=0)
     """
     line = line.partition(b"\0")[0].rstrip(b"\r\n")
