@@ -15,11 +15,12 @@ from _operator import index
 from array import array
 
 from whence._base.closing import Closing
-from whence._base.errors import WRONG_KIND, ElfError, Unsupported, naming
+from whence._base.errors import WRONG_KIND, ElfError, Mismatch, Unsupported, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock
 from whence._base.lru import Lru
 from whence._base.options import DEFAULTS, ReadOptions
+from whence._base.records import Record
 from whence.kernels.rows import ascending
 from whence.lidia.compressed import codec_of
 from whence.lidia.compressed import is_archive as is_archive_file
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from whence.explanation import Explanation
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
+    from whence.listing import Listing, SourceOptions
     from whence.locate.debug_files import Completion, DebugFiles
     from whence.objects.elf import ElfFile
     from whence.planner import Plan, Planner
@@ -45,6 +47,16 @@ if TYPE_CHECKING:
 
 ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
+NAMESAKES = 10  # functions of the same name that a listing mentions
+
+
+class ListingOptions(Record, frozen=True):
+    """The options of `Binary.listing`."""
+
+    sources: SourceOptions | None
+    code: str | PathLike[str] | None
+    syntax: str
+    lines: bool
 
 
 class Binary(Closing):
@@ -302,6 +314,94 @@ class Binary(Closing):
         from whence.reverse import spans_of_line
 
         return spans_of_line(self.table(), file, line)
+
+    def listing(
+        self,
+        function: str | int,
+        end: int | None = None,
+        *,
+        sources: SourceOptions | None = None,
+        code: str | PathLike[str] | None = None,
+        syntax: str = "intel",
+        lines: bool = False,
+    ) -> Listing:
+        """Return the instructions and source lines of a function, or of the code from a vaddr.
+
+        An archive has no code, and a debug file neither: give the executable, or the listing has lines only.
+
+        Args:
+            function: a name as for `find`, or a vaddr: the function there.
+            end: with a vaddr, the end of the listed code.
+            sources: where source files are looked for (default: the debug info, and the paths in it).
+            code: the executable or library, if that is another file.
+            syntax: "intel" or "att", for x86.
+            lines: only lines, which needs neither capstone nor code.
+
+        Raises:
+            LookupError: there is no such function.
+            ImportError: capstone is not installed.
+            Unsupported: there is no disassembler for the machine.
+            WhenceError, OSError: the code cannot be read.
+        """
+        about = ListingOptions(sources, code, syntax, lines)
+        if end is not None and isinstance(function, int):
+            return self._listing(None, [(function, end)], about)
+        found = self.parts(function)
+        if not found:
+            what = (
+                f"vaddr {function:#x} is in no function" if isinstance(function, int) else f"no function {function!r}"
+            )
+            raise LookupError(f"{self.path}: {what}")
+        first, *others = found
+        listing = self._listing(first[0], [(part.vaddr, part.end) for part in first], about)
+        if others:
+            vaddrs = ", ".join(f"{parts[0].vaddr:#x}" for parts in others[:NAMESAKES])
+            listing.notes.append(f"{len(others)} more functions have this name, at {vaddrs}")
+        return listing
+
+    def parts(self, function: str | int) -> list[list[Range]]:
+        """Return the functions with a name, or at a vaddr, each with all its parts: split functions have several.
+
+        Reads only the unit of debug info with the function if a symbol has the name.
+        """
+        from whence.reverse import parts_of
+
+        if isinstance(function, int):
+            vaddrs = [function]
+        else:
+            vaddrs = self.producers.symbol_vaddrs(function) if self.producers is not None else []
+            vaddrs = vaddrs or [found.vaddr for found in self.find(function)]
+        functions: dict[int, list[Range]] = {}
+        for vaddr in vaddrs:
+            parts = parts_of(self.table_for((vaddr,)), vaddr)
+            if parts:
+                functions.setdefault(parts[0].vaddr, parts)
+        return list(functions.values())
+
+    def _listing(self, function: Range | None, spans: list[tuple[int, int]], options: ListingOptions) -> Listing:
+        from whence.listing.build import CodeReader, has_code, listing
+        from whence.listing.sources import Sources
+
+        own = self.producers.elf if self.producers is not None else None
+        debug = self.producers.debug_elf if self.producers is not None else None
+        other = None if options.code is None or options.lines else open_elf(options.code)
+        elf = own if other is None else other
+        try:
+            if other is not None and self.build_id and other.build_id not in ("", self.build_id):
+                raise Mismatch(f"the build-id is {other.build_id}, expected {self.build_id}").in_file(other.path)
+            reader = None
+            if elf is not None and not options.lines and has_code(elf):
+                reader = CodeReader(elf, debug, demangle=self._demangle, syntax=options.syntax)
+            table = self.table_for([start for start, _ in spans])
+            out = listing(
+                spans, table, reader, function=function, sources=Sources(options.sources, self.build_id, debug)
+            )
+        finally:
+            if other is not None:
+                other.close()
+        if reader is None and not options.lines:
+            out.notes.append("no instructions: the file has no code, give the executable")
+        return out
 
     def explain(self, vaddr: int, *, mapped: str = "") -> Explanation:
         """Return each step from a vaddr to its frames, or what is missing and may help. Prints one step per line.

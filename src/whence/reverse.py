@@ -48,6 +48,28 @@ def functions_named(table: Table, name: str, aliases: Iterable[int] = ()) -> lis
     return [table[index] for index in sorted(outermost)]
 
 
+def declaration(part: Range) -> tuple[str, str, int]:
+    """Return what all parts of a function have in common."""
+    return part.function, part.file, part.start_line
+
+
+def parts_of(table: Table, vaddr: int) -> list[Range]:
+    """Return the parts of the function at a vaddr, the one with the vaddr first; [] if there is no function."""
+    answer = table.lookup_many([vaddr])
+    if not len(answer.range_index):
+        return []
+    first = table[answer.range_index[-1]]
+    parts = [first]
+    if first.file and first.start_line:
+        found = at_starts(table)
+        rows = compress(range(len(found.range_index)), map(first.function.__eq__, found.function))
+        for index in sorted({found.range_index[row] for row in rows} - {answer.range_index[-1]}):
+            part = table[index]
+            if not part.depth and declaration(part) == declaration(first):
+                parts.append(part)
+    return parts
+
+
 def readable_forms(name: str) -> tuple[str, str]:
     """Return a readable name with and without its parameters.
 

@@ -1,5 +1,6 @@
 """What every package may import: errors, files, budgets, locks, records, reasons. Knows no formats.
 
+amounts    values of profiles with their units
 budget     how much a reader may do: a constant times the stored bytes plus an allowance
 child      child processes that are handed work over a socket
 closing    objects that are closed at the end of a `with` block

@@ -24,7 +24,7 @@ from whence._base.errors import naming, not_regular, what_it_is
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from typing import BinaryIO
 
@@ -198,6 +198,42 @@ def open_regular(
             yield descriptor, os.fstat(descriptor).st_size
         finally:
             os.close(descriptor)
+
+
+def read_regular(path: str | os.PathLike[str], size: int, *, follow: bool = True) -> bytes | None:
+    """Return the content of a regular file of at most `size` bytes; None for any other file, or a missing one."""
+    name = os.fspath(path)
+    if "\0" in name:
+        return None
+    try:
+        with open(open_looked_at(name, follow=follow), "rb") as file:
+            if os.fstat(file.fileno()).st_size > size:
+                return None
+            return file.read(size)
+    except OSError:
+        return None
+
+
+def read_below(path: str, folders: Sequence[str], size: int) -> bytes | None:
+    """Return the content of a file below one of some folders, after all links are followed; otherwise None.
+
+    The file must be regular and have at most `size` bytes.
+    """
+    if "\0" in path:
+        return None
+    real = os.path.realpath(path)
+    roots = map(os.path.realpath, folders)
+    if not any(os.path.commonpath([real, root]) == root for root in roots):
+        return None
+    try:
+        with open(open_looked_at(real, follow=False), "rb") as file:
+            if os.fstat(file.fileno()).st_size > size:
+                return None
+            if O_PATH and os.path.realpath(f"/proc/self/fd/{file.fileno()}") != real:  # a folder became a link
+                return None
+            return file.read(size)
+    except OSError:
+        return None
 
 
 def open_input(path: str | os.PathLike[str], error: type[FormatError], *, buffering: int = -1) -> BinaryIO:

@@ -22,6 +22,7 @@ explain           `whence explain`: each step from an address to its frames
 filter            `whence filter`: logs with the frames in them named
 goroutines        goroutines as Go's traceback prints them, and as JSON
 lidia             `whence lidia`: create, inspect and verify archives
+listing           `whence listing`: source lines and instructions of functions
 main              finds and runs the command; turns errors into one line and an exit code
 maps              `whence maps`: the executable mappings of a process
 options           options that several commands share
@@ -36,6 +37,7 @@ progress          a progress line on a terminal after one second
 record            `whence record`: a profile and its flame graph, by perf or by sampling
 serve             `whence serve`: the server
 snapshot          `whence addr --snapshot`: addresses of a process that has ended
+source_options    options that say where source files are
 stacks            stacks as gdb prints them, and as JSON
 store             `whence store`: add to, list and verify a store
 symbols           `whence symbols`: the functions of symbol tables

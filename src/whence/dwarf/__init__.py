@@ -10,6 +10,7 @@ addresses.
     functions.py       one thread's share: from units to scopes with names and declarations, lines, ranges
     lines.py           line programs (.debug_line) as rows, of many units at once or of one
       line_files.py    paths of files by number
+    source_files.py    checksums and embedded text of source files
     split.py           split units: .dwo files, .dwp packages
     ahead.py           decompression of debug info that starts before it is read
     streaming.py       units that are read while .debug_info is being decompressed

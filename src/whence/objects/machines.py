@@ -22,6 +22,7 @@ __all__ = [
     "EM_386",
     "EM_AARCH64",
     "EM_ARM",
+    "EM_MIPS",
     "EM_PPC64",
     "EM_RISCV",
     "EM_S390",

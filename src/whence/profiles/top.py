@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from whence._base.amounts import amount
 from whence._base.errors import plain
 from whence.samples import bounds
 from whence.samples.model import NO_TYPE, ProfileData, SampleType
@@ -21,14 +22,6 @@ ROWS = 30  # by default
 SORTS = ("self", "total")
 NAME_WIDTH, FILE_WIDTH = 90, 60  # columns of a terminal
 HEAD = ("self", "", "total", "", "function", "file", "binary", "reason")
-
-SCALES: dict[str, tuple[tuple[float, str], ...]] = {
-    "nanoseconds": ((60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns")),
-    "microseconds": ((60e6, "min"), (1e6, "s"), (1e3, "ms"), (1, "us")),
-    "milliseconds": ((60e3, "min"), (1e3, "s"), (1, "ms")),
-    "seconds": ((60, "min"), (1, "s")),
-    "bytes": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")),
-}
 
 
 class TopRow(NamedTuple):
@@ -137,20 +130,6 @@ def functions(profile: ProfileData, kind: int | None = None) -> tuple[list[TopRo
         for frame in [rows[number]]
     ]
     return out, sum(column)
-
-
-def amount(value: int, unit: str) -> str:
-    """Return a value with its unit, as people read it.
-
-    >>> amount(1_500_000, "nanoseconds"), amount(-2048, "bytes"), amount(12345, "count"), amount(7, "widgets")
-    ('1.50 ms', '-2.00 KiB', '12,345', '7 widgets')
-    """
-    for size, label in SCALES.get(unit, ()):
-        if abs(value) >= size > 1:
-            return f"{value / size:.2f} {label}"
-    if unit in SCALES:
-        return f"{value:,} {SCALES[unit][-1][1]}"
-    return f"{value:,}" if unit in ("", "count", "samples") else f"{value:,} {unit}"
 
 
 def share(value: int, total: int) -> str:

@@ -9,12 +9,11 @@ resolved, are opened. A bundle has at most BUNDLE_BYTES, and each file FILE_BYTE
 from __future__ import annotations
 
 import os
-import stat
 import zipfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, BinaryIO
 
-from whence._base.files import open_looked_at
+from whence._base.files import read_below
 from whence._base.records import Record
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def bundle(paths: Iterable[str], folders: Iterable[str | os.PathLike[str]], outp
             name = os.path.normpath(path).lstrip("/")
             if count >= BUNDLE_FILES or name in seen:
                 continue
-            content = read_allowed(path, allowed)
+            content = read_below(path, allowed, FILE_BYTES)
             if content is None or size + len(content) > BUNDLE_BYTES:
                 continue
             seen.add(name)
@@ -61,26 +60,6 @@ def bundle(paths: Iterable[str], folders: Iterable[str | os.PathLike[str]], outp
             count += 1
             size += len(content)
     return Bundled(count, size, named)
-
-
-def read_allowed(path: str, allowed: list[str]) -> bytes | None:
-    """Return the content of a source file; None if it is missing, too large, or outside the allowed folders."""
-    if "\0" in path:
-        return None
-    real = os.path.realpath(path)
-    if not any(os.path.commonpath([real, folder]) == folder for folder in allowed):
-        return None
-    try:
-        descriptor = open_looked_at(real, follow=False)
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_BYTES:
-                return None
-            if os.path.realpath(f"/proc/self/fd/{descriptor}") != real:  # a folder became a link meanwhile
-                return None
-            return file.read(FILE_BYTES + 1)[:FILE_BYTES]
-    except OSError:
-        return None
 
 
 def read(file: BinaryIO, path: str) -> bytes | None:

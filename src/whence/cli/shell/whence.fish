@@ -50,8 +50,8 @@ function _shtab_whence_using
   test "$_shtab_whence_cmdpath" = "$argv"
 end
 
-set -g _shtab_whence_commands addr explain symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --make-token --mapping-offset --mapping-start --maps --max-size --output --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --snapshot --sort --sources --stack --store --strings --style --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
+set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
+set -g _shtab_whence_opts_with_value --address --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --make-token --mapping-offset --mapping-start --maps --max-size --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --snapshot --sort --source-dir --sources --stack --store --strings --style --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -100,6 +100,31 @@ complete -c whence -n '_shtab_whence_using explain' -l no-cache -d 'neither read
 complete -c whence -n '_shtab_whence_using explain' -l jobs -x -d 'number of threads (default: one per core)'
 complete -c whence -n '_shtab_whence_using explain' -s v -l verbose -d 'print every file tried and every request made'
 complete -c whence -n '_shtab_whence_using explain; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, an archive, a core dump, or a live process'
+complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a listing -d 'print source lines and instructions of functions'
+complete -c whence -n '_shtab_whence_using listing' -s h -l help -d 'show this help message and exit'
+complete -c whence -n '_shtab_whence_using listing' -l lines -d 'print the source lines that have code, without instructions'
+complete -c whence -n '_shtab_whence_using listing' -l json -d 'print one JSON object per function'
+complete -c whence -n '_shtab_whence_using listing' -l intel -d 'Intel syntax (the default)'
+complete -c whence -n '_shtab_whence_using listing' -l att -d 'AT&T syntax, as objdump prints'
+complete -c whence -n '_shtab_whence_using listing' -l raw-bytes -d 'also print the bytes of instructions'
+complete -c whence -n '_shtab_whence_using listing' -l source-dir -xka "(__fish_complete_directories)" -d 'look for source files below DIR by their paths or the last parts of these (repeatable)'
+complete -c whence -n '_shtab_whence_using listing' -l path-prefix -xka "(__fish_complete_path (commandline -ct))" -d 'read paths in the debug info that start with OLD below NEW (repeatable)'
+complete -c whence -n '_shtab_whence_using listing' -l git -x -d 'read source files of a revision of a git repository, which may be bare (repeatable)'
+complete -c whence -n '_shtab_whence_using listing' -l no-demangle -d 'print linkage names'
+complete -c whence -n '_shtab_whence_using listing' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, or a folder of such files, used if its build-id (or without one its name) matches (repeatable)'
+complete -c whence -n '_shtab_whence_using listing' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'
+complete -c whence -n '_shtab_whence_using listing' -l debug-dir -xka "(__fish_complete_directories)" -d 'a folder of debug files, perf'"'"'s cache or a package of perf archive, instead of /usr/lib/debug and ~/.debug (repeatable)'
+complete -c whence -n '_shtab_whence_using listing' -l sysroot -xka "(__fish_complete_directories)" -d 'look up paths of programs and libraries below this folder: an unpacked image, another machine'"'"'s disk; this machine'"'"'s debug files are used by build-id only'
+complete -c whence -n '_shtab_whence_using listing' -l store -x -d 'a store of debug files and archives: a folder, s3://, gs://, az:// or http(s)://; without STORE your own (repeatable)'
+complete -c whence -n '_shtab_whence_using listing' -l record-missing -d 'record build-ids that the stores lack, for whence store wanted'
+complete -c whence -n '_shtab_whence_using listing' -l debuginfod -x -d 'download missing files from this server; without URL from those in DEBUGINFOD_URLS (repeatable)'
+complete -c whence -n '_shtab_whence_using listing' -l debuginfod-allow -x -d 'download only for build-ids or paths that match (default: all)'
+complete -c whence -n '_shtab_whence_using listing' -l cache-dir -xka "(__fish_complete_directories)" -d 'folder of the cache of archives and downloads'
+complete -c whence -n '_shtab_whence_using listing' -l cache-size -x -d 'size limit of the cache (4)'
+complete -c whence -n '_shtab_whence_using listing' -l no-cache -d 'neither read nor write the cache'
+complete -c whence -n '_shtab_whence_using listing' -l jobs -x -d 'number of threads (default: one per core)'
+complete -c whence -n '_shtab_whence_using listing' -s v -l verbose -d 'print every file tried and every request made'
+complete -c whence -n '_shtab_whence_using listing; and test $_shtab_whence_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a symbols -d 'list the functions of an ELF file'
 complete -c whence -n '_shtab_whence_using symbols' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using symbols' -l no-demangle -d 'print linkage names'
@@ -480,4 +505,4 @@ complete -c whence -n '_shtab_whence_using completion' -s h -l help -d 'show thi
 complete -c whence -n '_shtab_whence_using completion; and test $_shtab_whence_npos -eq 0' -ka "bash zsh fish" -d 'the shell'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a help -d 'every command, or a command'"'"'s options'
 complete -c whence -n '_shtab_whence_using help' -s h -l help -d 'show this help message and exit'
-complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain symbols build-id dwarf pid core maps record profile filter trace columns lidia store serve demo completion" -d 'a command'
+complete -c whence -n '_shtab_whence_using help; and test $_shtab_whence_npos -eq 0' -ka "addr explain listing symbols build-id dwarf pid core maps record profile filter trace columns lidia store serve demo completion" -d 'a command'

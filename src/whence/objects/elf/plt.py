@@ -81,6 +81,28 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
     return found
 
 
+def slot_names(elf: ElfFile) -> dict[int, bytes]:
+    """Return the name of the symbol whose address the loader puts into each slot of the GOT, by the slot's vaddr."""
+    if elf.bits != ELF64 or elf.machine not in JUMP_SLOT:
+        return {}
+    table = elf.symbol_table(".dynsym")
+    if table is None:
+        return {}
+    slots = _relocations(elf, ".rela.plt", JUMP_SLOT[elf.machine])
+    slots |= _relocations(elf, ".rela.dyn", GLOB_DAT[elf.machine])
+    names = Budget(
+        table.names_part, "names of slots", len(table.names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
+        error=ElfError,
+    )  # fmt: skip
+    found = {}
+    for slot, symbol in slots.items():
+        name = _name(elf, table, symbol) if symbol else b""
+        if name:
+            names.charge(len(name))
+            found[slot] = name
+    return found
+
+
 def _x86_64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:
     """Yield (vaddr, size, slot) of every stub; ~index as the slot of a stub that pushes the index of its relocation."""
     code = bytes(elf.content(section))

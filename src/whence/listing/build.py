@@ -1,0 +1,188 @@
+"""Build listings: instructions and lines of spans of an executable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whence._base.errors import ElfError, Unsupported
+from whence.listing.disassembly import Disassembler
+from whence.listing.listing import Listing
+from whence.listing.model import Instruction, LineCosts
+from whence.listing.targets import Targets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from whence._base.model import Frames
+    from whence.lidia.results import Range
+    from whence.lidia.table import Table
+    from whence.listing.sources import SourceFile, Sources
+    from whence.objects.elf import ElfFile
+
+CODE_BYTES = 1 << 20  # of one listing: a function of more is cut
+LINES_LISTED = 1 << 16  # of a function without code
+
+
+class CodeReader:
+    """Disassembles code of one executable, with names for operands.
+
+    Args:
+        code: the executable, or a library.
+        debug: its debug file, if that has the symbols.
+        demangle: makes names of targets readable.
+        syntax: "intel" or "att".
+
+    Raises Unsupported if there is no disassembler for the machine, or the file is relocatable; ImportError without
+    capstone.
+    """
+
+    def __init__(
+        self, code: ElfFile, debug: ElfFile | None = None, *, demangle: Callable[[str], str] | None = None,
+        syntax: str = "intel",
+    ) -> None:  # fmt: skip
+        if code.is_relocatable:
+            raise Unsupported("code of relocatable files cannot be listed: link it first").in_file(code.path)
+        self._code = code
+        self._disassembler = Disassembler(code.machine, code.bits, code.order, syntax)
+        self.targets = Targets(code, debug, demangle)
+
+    def instructions(self, start: int, end: int) -> list[Instruction]:
+        """Return the instructions of [start, end) without frames. Raises ElfError if the file has no code there."""
+        code = code_bytes(self._code, start, end - start)
+        decoded = [
+            instruction
+            for low, high, kind in self.targets.kinds(start, end)
+            for instruction in self._disassembler.decode(code[low - start : high - start], low, kind)
+        ]
+        name = self.targets.name
+        return [
+            Instruction(
+                each.vaddr, code[each.vaddr - start : each.vaddr - start + each.size], each.mnemonic, each.operands,
+                reference, name(reference) if reference else "", bool(each.target) and not each.is_call, each.is_call,
+            )
+            for each, reference in zip(decoded, self.targets.references(decoded), strict=True)
+        ]  # fmt: skip
+
+
+def has_code(elf: ElfFile) -> bool:
+    """Return True if the file has the bytes of code: debug files have none."""
+    return any(section.executable and section.in_file for section in elf.sections) or not elf.sections
+
+
+def code_bytes(elf: ElfFile, vaddr: int, size: int) -> bytes:
+    """Return code as it is in the file. Raises ElfError, with a hint for debug files."""
+    for section in elf.sections:
+        if section.executable and section.vaddr <= vaddr and vaddr + size <= section.vaddr + section.size:
+            if not section.in_file:
+                fault = f"the code at {vaddr:#x} is not in the file"
+                error = ElfError(section.part, None, fault, path=elf.path)
+                raise error.with_hint("it is a debug file: give the executable")
+            offset = vaddr - section.vaddr
+            content = bytes(elf.content(section)[offset : offset + size])
+            elf.check()
+            return content
+    return elf.read_vaddr(vaddr, size)
+
+
+def listing(
+    spans: Sequence[tuple[int, int]],
+    table: Table,
+    reader: CodeReader | None = None,
+    *,
+    function: Range | None = None,
+    sources: Sources | None = None,
+    costs: Mapping[int, int] | None = None,
+) -> Listing:
+    """Return the listing of some code.
+
+    Args:
+        spans: [start, end) in vaddrs.
+        table: names the addresses.
+        reader: disassembles them; without it, the listing has lines only.
+        function: the listed function, for the heading.
+        sources: finds source files.
+        costs: cost of samples by vaddr.
+    """
+    out = Listing(function.function if function is not None else "", spans=list(spans))
+    if function is not None:
+        out.file, out.line = function.file, function.start_line
+    costs = costs or {}
+    tree = LineCosts()
+    left = CODE_BYTES
+    for start, end in spans:
+        if end - start > left:
+            out.notes.append(f"only the first {left:,} of {end - start:,} bytes from {start:#x} are listed")
+            end = start + left
+        left -= end - start
+        if reader is None:
+            for chain in table.lookup_many(row_starts(table, start, end)).chains():
+                tree.nodes(chain)
+            continue
+        decoded = reader.instructions(start, end)
+        chains = table.lookup_many([one.vaddr for one in decoded]).chains()
+        for instruction, chain in zip(decoded, chains, strict=True):
+            cost = cost_of(instruction, costs)
+            out.instructions.append(instruction._replace(frames=chain, self=cost))
+            charge(tree, chain, cost)
+    out.self = out.cost = sum(one.self for one in out.instructions)
+    if sources is not None:
+        out.sources = found_sources(tree, sources, out.notes)
+    out.lines = list(tree.lines(out.sources))
+    return out
+
+
+def cost_of(instruction: Instruction, costs: Mapping[int, int]) -> int:
+    """Return the cost of every address in an instruction: a sample may be in the middle of a badly decoded one."""
+    return sum(costs.get(vaddr, 0) for vaddr in range(instruction.vaddr, instruction.end)) if costs else 0
+
+
+def charge(tree: LineCosts, chain: Frames, cost: int) -> None:
+    """Add an instruction and its cost to the lines of its chain."""
+    path = tree.nodes(chain)
+    for node in path:
+        node.total += cost
+    if path:
+        path[-1].self += cost
+        path[-1].instructions += 1
+
+
+def row_starts(table: Table, start: int, end: int) -> list[int]:
+    """Return the vaddrs in [start, end) where a range or a line begins, at most LINES_LISTED."""
+    from bisect import bisect_left, bisect_right
+
+    vaddrs = table.vaddrs()
+    starts = {start}
+    for index in range(bisect_left(vaddrs, start), bisect_right(vaddrs, end - 1)):
+        each = table[index]
+        starts.update(each.vaddr + offset for offset, _ in each.line_table)
+        starts.add(each.end)
+        if len(starts) > LINES_LISTED:
+            break
+    return sorted(vaddr for vaddr in starts if start <= vaddr < end)[:LINES_LISTED]
+
+
+def files_of(tree: LineCosts) -> Iterable[str]:
+    """Return the files of all lines, each once."""
+    found: dict[str, None] = {}
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        found.update((file, None) for _, file, _ in node.children if file)
+        stack.extend(node.children.values())
+    return found
+
+
+def found_sources(tree: LineCosts, sources: Sources, notes: list[str]) -> dict[str, SourceFile]:
+    """Return the source files of the lines, and note the missing ones."""
+    found = {}
+    missing = []
+    for file in sorted(files_of(tree)):
+        source = sources.find(file)
+        if source is not None:
+            found[file] = source
+        else:
+            missing.append(file)
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        notes.append(f"no source of {missing[0]}{others}: {sources.remedy(missing[0])}")
+    return found
