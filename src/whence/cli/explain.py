@@ -97,8 +97,8 @@ def of_stack(
     where: str, live: bool, tid: int, locator: Locator, scan: bool, programs: Sequence[str] = ()
 ) -> Iterator[Step]:
     """Yield each frame of a thread of a process or core, and the rule that found its caller."""
-    from whence.cli.stacks import ending
     from whence.symbolize import Core, Process, Symbolizer
+    from whence.symbolize.stacks import ending
 
     with Symbolizer(locator=locator, demangle=True) as symbolizer:
         process: Process | Core

@@ -12,14 +12,14 @@ from time import localtime, strftime
 from typing import NamedTuple
 
 from whence._base.streams import complain
-from whence._base.words import counted, plain
+from whence._base.words import plain
 from whence.cli import colour
 from whence.cli.answers import as_lines, as_object, report_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.procmap import process as proc
 from whence.symbolize import Core, NamedFrame, Reason, Stack
+from whence.symbolize.stacks import ending, gdb_lines, with_gap
 from whence.unwind import End, FoundBy
-from whence.unwind.unwinder import INNER_KEPT
 
 REGISTERS_A_LINE = 3
 
@@ -117,14 +117,6 @@ def title(stack: Stack) -> str:
     return " ".join(filter(None, words))
 
 
-def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:
-    """Yield the frames, and one line for frames that were not kept."""
-    for index, frame in enumerate(stack.frames):
-        if stack.skipped and index == INNER_KEPT:
-            yield f"... {counted(stack.skipped, 'frame')}"
-        yield frame
-
-
 class StackLines:
     """Stacks as text. Lines of equal frames are made once for all threads."""
 
@@ -148,41 +140,6 @@ def frame_lines(frame: NamedFrame) -> list[str]:
     head, *functions = as_lines(frame.place)
     guess = ", a guess" if frame.found_by is FoundBy.SCAN else ""
     return [f"  {head} [{frame.found_by}{guess}]", *(f"  {line}" for line in functions)]
-
-
-def ending(stack: Stack) -> str:
-    """Return why the stack ends as text."""
-    detail = f" ({plain(stack.detail)})" if stack.detail else ""
-    return f"{stack.end}: {stack.end.sentence}{detail}"
-
-
-def gdb_lines(stack: Stack) -> Iterator[str]:
-    """Yield lines like gdb's backtrace: numbered, inlined calls without an address, and why the stack ends early."""
-    number = 0
-    for frame in with_gap(stack):
-        if isinstance(frame, str):
-            yield f"({frame})"
-            number += stack.skipped
-            continue
-        if frame.is_trampoline:
-            yield f"#{number:<2} <signal handler called>"
-            number += 1
-            continue
-        answer = frame.place
-        guess = " (a guess)" if frame.found_by is FoundBy.SCAN else ""
-        names = [
-            (plain(function.function) or "??", f" at {plain(function.file)}:{function.line}" if function.file else "")
-            for function in answer.frames
-        ] or [("??", "")]
-        if answer.mapping is not None and answer.mapping.path and not names[-1][1]:
-            names[-1] = names[-1][0], f" from {plain(answer.mapping.path)}"
-        address = f"0x{frame.pc:016x} in "
-        for function, where in names:
-            yield f"#{number:<2} {address}{function}{'' if function.endswith(')') else ' ()'}{where}{guess}"
-            address = ""
-            number += 1
-    if stack.end is not End.COMPLETE:
-        yield f"Backtrace stopped: {ending(stack)}"
 
 
 def register_lines(stack: Stack) -> Iterator[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.records import Record
+from whence._base.words import counted, plain
+from whence.unwind import End, FoundBy
+from whence.unwind.unwinder import INNER_KEPT
 
 if TYPE_CHECKING:
     from whence._base.reasons import Missing
     from whence.symbolize.process import ProcessView
     from whence.symbolize.symbolized import Symbolized
     from whence.symbolize.symbolizer import Symbolizer
-    from whence.unwind import End, FoundBy, Signal, Unwound
+    from whence.unwind import Signal, Unwound
 
 
 class NamedFrame(NamedTuple):
@@ -32,7 +36,7 @@ class Stack(Record, frozen=True):
     """The stack of a thread, innermost frame first, and why it ends: a word, and details.
 
     `signal` is the signal of the thread, if any; `registers` are the innermost frame's by name. `skipped` is the number
-    of frames between the innermost 4,096 and the outermost ones that were not kept.
+    of frames that were dropped, after the innermost 4,096.
 
     A thread of a live process has a `name` and a `state` (proc_pid_stat(5)), `held` is the number of seconds for which
     it was stopped, at most, and `missing` says why it was not stopped, if so.
@@ -49,6 +53,18 @@ class Stack(Record, frozen=True):
     state: str = ""
     held: float = 0.0
     missing: Missing | None = None
+
+    def __str__(self) -> str:
+        """Return the thread and its backtrace in gdb's form, a line for each function."""
+        words = [f"thread {self.tid}", plain(self.name), str(self.signal or "")]
+        return "\n".join([" ".join(filter(None, words)), *gdb_lines(self)])
+
+    def __repr__(self) -> str:
+        return f"<whence.Stack of thread {self.tid}: {len(self.frames):,} frames, {self.end}>"
+
+    def _repr_html_(self) -> str:
+        """Return the backtrace as HTML, for notebooks."""
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def named(
@@ -67,3 +83,47 @@ def named(
             frames.append(NamedFrame(frame.pc, frame.sp, frame.found_by, frame.is_trampoline, place))
         found.append(tuple(frames))
     return found
+
+
+def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:
+    """Yield the frames, and one line for frames that were not kept."""
+    for index, frame in enumerate(stack.frames):
+        if stack.skipped and index == INNER_KEPT:
+            yield f"... {counted(stack.skipped, 'frame')}"
+        yield frame
+
+
+def ending(stack: Stack) -> str:
+    """Return why the stack ends as text."""
+    detail = f" ({plain(stack.detail)})" if stack.detail else ""
+    return f"{stack.end}: {stack.end.sentence}{detail}"
+
+
+def gdb_lines(stack: Stack) -> Iterator[str]:
+    """Yield lines like gdb's backtrace: numbered, inlined calls without an address, and why the stack ends early."""
+    number = 0
+    for frame in with_gap(stack):
+        if isinstance(frame, str):
+            yield f"({frame})"
+            number += stack.skipped
+            continue
+        if frame.is_trampoline:
+            yield f"#{number:<2} <signal handler called>"
+            number += 1
+            continue
+        answer = frame.place
+        guess = " (a guess)" if frame.found_by is FoundBy.SCAN else ""
+        names = [
+            (plain(function.function) or "??", f" at {plain(function.file)}:{function.line}" if function.file else "")
+            for function in answer.frames
+        ] or [("??", "")]
+        if answer.mapping is not None and answer.mapping.path and not names[-1][1]:
+            names[-1] = names[-1][0], f" from {plain(answer.mapping.path)}"
+        address = f"0x{frame.pc:016x} in "
+        for function, where in names:
+            arguments = "" if function.endswith(")") else " ()"
+            yield f"#{number:<2} {address}{function}{arguments}{where}{guess}"
+            address = ""
+            number += 1
+    if stack.end is not End.COMPLETE:
+        yield f"Backtrace stopped: {ending(stack)}"
