@@ -14,7 +14,7 @@ version are listed in Go's internal/trace/tracev2; docs/formats/gotrace.md descr
     filtering.py      writes a part of a trace as a trace
     header.py         the start of a trace, binary or text
     quoting.py        Go's rules for quoted strings, white space and tokens
-    reader.py         reads events one by one, from binary or text
+    reader.py         opens a trace and reads events one by one, from binary or text
     rows.py           events as rows: names resolved, times in nanoseconds
     salvaging.py      the intact generations of a damaged trace
     sizes.py          corrects batch sizes after a text form was edited
@@ -49,12 +49,14 @@ from whence.gotrace.faults import TextError
 from whence.gotrace.kernels.event import Event
 from whence.gotrace.quoting import quote, unquote
 from whence.gotrace.reader import Reader, TextReader
+from whence.gotrace.reader import open_trace as open
 from whence.gotrace.specs import CURRENT, EventSpec, SpecTable, Version
 from whence.gotrace.writer import TextWriter, Writer
 
 if TYPE_CHECKING:
     from whence.gotrace.anonymizing import anonymize
     from whence.gotrace.columnar import ColumnReader, Columns, columns
+    from whence.gotrace.columnar import columns as read
     from whence.gotrace.filtering import Filter, FilterResult, filter
     from whence.gotrace.salvaging import Piece, salvage
     from whence.gotrace.sizes import fix_sizes
@@ -85,7 +87,9 @@ __all__ = [
     "filter",
     "fix_sizes",
     "info",
+    "open",
     "quote",
+    "read",
     "salvage",
     "text_to_wire",
     "to_text",
@@ -103,6 +107,7 @@ if not TYPE_CHECKING:
             "ColumnReader": "whence.gotrace.columnar",
             "Columns": "whence.gotrace.columnar",
             "columns": "whence.gotrace.columnar",
+            "read": "whence.gotrace.columnar:columns",
             "Filter": "whence.gotrace.filtering",
             "FilterResult": "whence.gotrace.filtering",
             "filter": "whence.gotrace.filtering",

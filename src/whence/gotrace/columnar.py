@@ -79,6 +79,11 @@ class Columns(Record, frozen=True):
     def __len__(self) -> int:
         return len(self.type)
 
+    def __repr__(self) -> str:
+        generations = ", ".join(str(table.generation) for table in self.tables[:SHOWN_GENERATIONS])
+        more = ", ..." if len(self.tables) > SHOWN_GENERATIONS else ""
+        return f"<gotrace.Columns: {len(self):,} events of {self.version} in generations {generations or 'none'}{more}>"
+
     def _spread(self, values: array[int]) -> memoryview:
         out = memoryview(columns_kernel.fresh(8 * len(self))).cast("Q")
         columns_kernel.spread(self.batch_row, values, out)
@@ -145,7 +150,18 @@ class Columns(Record, frozen=True):
         split = {f"arg{i + 1}": numpy.ascontiguousarray(args[:, i]) for i in range(ARGS)}
         return pyarrow.table({"event": event, **columns, **split})
 
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame; the columns are those of `to_arrow`. Raises ImportError without pandas."""
+        import pandas
 
+        columns = self.to_numpy()
+        names = {spec.type: spec.name for spec in spec_table(self.version)}
+        args = columns.pop("args")
+        events = pandas.Categorical([names[number] for number in columns.pop("type").tolist()])
+        return pandas.DataFrame({"event": events, **columns, **{f"arg{i + 1}": args[:, i] for i in range(ARGS)}})
+
+
+SHOWN_GENERATIONS = 4  # in a repr
 NAMES = ("type", "generation", "thread", "time", "stack", "string", "second_string")
 
 

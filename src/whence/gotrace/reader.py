@@ -10,7 +10,7 @@ from whence._base.errors import naming
 from whence.gotrace.convert import WireBlocks
 from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed
-from whence.gotrace.header import read_text_header, read_wire_header
+from whence.gotrace.header import read_text_header, read_wire_header, recognize
 from whence.gotrace.kernels.event import Event, Stream
 from whence.gotrace.specs import Version, layout, usable
 
@@ -54,8 +54,8 @@ class Reader(_Events):
         Unsupported: the trace is older than Go 1.22.
     """
 
-    def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
-        self._feed = Feed(source)
+    def __init__(self, source: Source | Feed, *, keep_padding: bool = False) -> None:
+        self._feed = Feed.of(source)
         try:
             with naming(self._feed.name):
                 self.version = usable(read_wire_header(self._feed))
@@ -95,8 +95,8 @@ class TextReader(_Events):
         Unsupported: the trace is older than Go 1.22.
     """
 
-    def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
-        self._feed = Feed(source)
+    def __init__(self, source: Source | Feed, *, keep_padding: bool = False) -> None:
+        self._feed = Feed.of(source)
         try:
             with naming(self._feed.name):
                 self.version, line = read_text_header(self._feed)
@@ -116,3 +116,30 @@ class TextReader(_Events):
     def fail(self, fault: int, position: int, kind: int) -> None:
         """Raise the error for a fault that the stream found; not expected in what the text kernel writes."""
         raise wire_fault(fault, position, self.version, kind)
+
+
+def open_trace(source: Source, *, keep_padding: bool = False) -> Reader | TextReader:
+    """Open a trace in either form, recognized by its first bytes, to read its events one by one.
+
+    `read` returns all events as columns; ColumnReader yields columns block by block.
+
+    >>> with open_trace(b"Trace Go1.22\\nGoStart dt=3 g=7 g_seq=1\\n") as events:
+    ...     print(next(events).name)
+    GoStart
+
+    Args:
+        source: a path, a file or pipe, or bytes.
+        keep_padding: keep the padding of numbers in events, so that a writer writes the same bytes.
+
+    Raises:
+        TraceError: the bytes are not a trace, or the trace is malformed.
+        Unsupported: the trace is older than Go 1.22.
+    """
+    feed = Feed(source)
+    try:
+        with naming(feed.name):
+            form = recognize(feed)
+    except BaseException:
+        feed.close()
+        raise
+    return (Reader if form == "wire" else TextReader)(feed, keep_padding=keep_padding)

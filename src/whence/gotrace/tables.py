@@ -56,6 +56,10 @@ class Tables(Record):
     frequency: int = 0  # clock units per second, 0 when not recorded
     clock: Clock | None = None
 
+    def __repr__(self) -> str:
+        tables = f"{len(self.strings):,} strings, {len(self.stacks):,} stacks, {len(self.samples):,} CPU samples"
+        return f"<gotrace.Tables of generation {self.generation}: {tables}>"
+
     def text(self, string: int) -> str:
         """Return a string by its id; "" for 0 and for an undefined id."""
         return self.strings.get(string, b"").decode("utf-8", "surrogateescape")
