@@ -18,6 +18,7 @@ from whence._base.closing import Closing
 from whence._base.errors import WRONG_KIND, ElfError, Mismatch, Unsupported, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock
+from whence._base.html import html_table
 from whence._base.lru import Lru
 from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.records import Record
@@ -32,6 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
+    from typing import NoReturn
 
     from whence._base.model import Frames
     from whence.explanation import Explanation
@@ -270,16 +272,17 @@ class Binary(Closing):
         """Return the frames of an address, innermost first; () if nothing covers it.
 
         Args:
-            vaddr: any integer; those outside [0, 2**64) have no frames.
+            vaddr: an integer; 2**64 and more have no frames.
             return_address: the address follows a call, so the byte before it is looked up.
 
-        Raises TypeError if `vaddr` is not an integer, and an error of the file's format if the file changed.
+        Raises TypeError if `vaddr` is not an integer, ValueError if it is negative, and an error of the file's format
+        if the file changed.
         """
         table = self._whole
-        if table is not None and not self._closed:
+        if table is not None and not self._closed and type(vaddr) is int and vaddr >= 0:
             return table.lookup(vaddr, return_address=return_address)
-        vaddr = index(vaddr)
-        if not 0 <= vaddr < ADDRESS_END:
+        vaddr = checked_vaddr(vaddr)
+        if vaddr >= ADDRESS_END:
             return ()
         table = self.table_for((vaddr,), return_address=return_address)
         return table.lookup(vaddr, return_address=return_address)
@@ -446,9 +449,40 @@ class Binary(Closing):
                 self.producers.close()
                 self.producers.elf.close()
 
+    def __getitem__(self, vaddr: object) -> NoReturn:
+        """Raise TypeError: a Binary is not a mapping, as an address may have several frames, or none."""
+        raise TypeError("a Binary has no items: use binary.lookup(vaddr), which returns the frames of an address")
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: open files and tables are not pickled."""
+        raise TypeError(f"a Binary can't be pickled: pickle its path ({self.path!r}) and open that with whence.open")
+
+    def _repr_html_(self) -> str:
+        """Return what the file is as a table in HTML, for notebooks."""
+        kind = "archive" if self.is_archive else "ELF file"
+        rows: list[tuple[str, object]] = [("path", self.path or "in memory"), ("kind", kind)]
+        if self._closed:
+            rows.append(("state", "closed"))
+        else:
+            rows.append(("build-id", self.build_id or "none"))
+            rows += [("problem", problem) for problem in self.problems]
+        return html_table(("whence.Binary", ""), rows)
+
     def __repr__(self) -> str:
         kind = "archive" if self.is_archive else "ELF file"
         return f"<whence.Binary {self.path or 'in memory'}: {kind}{', closed' if self._closed else ''}>"
+
+
+def checked_vaddr(vaddr: int) -> int:
+    """Return a vaddr as an int. Raises TypeError for other types, ValueError for a negative number."""
+    try:
+        number = index(vaddr)
+    except TypeError:
+        advice = f": give lookup(int({vaddr!r}, 16))" if isinstance(vaddr, str) else ""
+        raise TypeError(f"a vaddr is an integer, not {type(vaddr).__name__}{advice}") from None
+    if number < 0:
+        raise ValueError(f"vaddr {number} is negative: a signed 64-bit address is lookup({number} % 2**64)")
+    return number
 
 
 def in_order(vaddrs: Sequence[int]) -> Sequence[int]:

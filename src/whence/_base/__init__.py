@@ -9,6 +9,7 @@ deflate    the fastest zlib that is installed
 errors     the error tree: file, fault, rule, code
 files      opening regular files, writing files whole or not at all
 forks      locks that are free in a forked child
+html       tables for notebooks
 lru        a bounded cache
 mapped     mapped files that others may truncate or overwrite meanwhile
 model      Frame, Frames and the conventions of names and paths

@@ -10,7 +10,8 @@ They are written like dataclasses, and type checkers read them as such:
 Span(start=4096, end=4160, name='')
 
 `dataclasses` imports `inspect` and compiles methods for each class; records share theirs. docs/decisions/records.md has
-the figures. Fields are slots; a frozen record is hashable and immutable. A subclass has the fields of its base, too.
+the figures. Fields are slots; a class may have further `__slots__`, which are not copied. A frozen record is hashable
+and immutable. A subclass has the fields of its base, too.
 `NamedTuple` is typing's, without importing typing.
 """
 
@@ -77,7 +78,7 @@ class RecordMeta(type):
         for base in bases:
             if isinstance(base, RecordMeta):
                 fields, defaults = base._fields + fields, base._defaults | defaults
-        space |= {"__slots__": own, "__match_args__": fields}
+        space |= {"__slots__": (*own, *space.get("__slots__", ())), "__match_args__": fields}
         if frozen:
             space |= {"__setattr__": _refuse, "__delattr__": _refuse, "__hash__": _hash}
         made = super().__new__(mcs, name, bases, space)

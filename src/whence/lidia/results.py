@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Sequence
 from importlib import import_module
 
+from whence._base.html import html_table
 from whence._base.model import Frame, Frames, Source
 from whence._base.records import NamedTuple
 from whence.kernels.rows import numbered, taken
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
         line_table: Iterable[tuple[int, int]]
         source: Source | str
         start_line: int
+
+
+SHOWN_ADDRESSES = 50  # in a notebook
 
 
 class LineTableEntry(NamedTuple):
@@ -184,6 +188,18 @@ class FrameTable(Sequence[Frames]):
 
     def __repr__(self) -> str:
         return f"<lidia.FrameTable: {self.frames} frames of {len(self)} addresses, {self.unknown} unknown>"
+
+    def _repr_html_(self) -> str:
+        """Return the frames of the first addresses as HTML, for notebooks."""
+        rows: list[tuple[object, ...]] = []
+        for index in range(min(len(self), SHOWN_ADDRESSES)):
+            frames = self[index]
+            rows += [(index, frame.function, frame.file, frame.line or "", frame.inlined or "") for frame in frames]
+            if not frames:
+                rows.append((index, "??", "", "", ""))
+        more = f", the first {SHOWN_ADDRESSES} of them below" if len(self) > SHOWN_ADDRESSES else ""
+        caption = f"{self.frames:,} frames of {len(self):,} addresses{more}; {self.unknown:,} unknown"
+        return html_table(("address", "function", "file", "line", "inlined"), rows, caption)
 
     def __len__(self) -> int:
         """Return the number of addresses."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence import flamegraph
 from whence._base.records import as_dict
+from whence._base.streams import by_ending
+from whence.lidia.results import imported
 from whence.locator.coerce import check_no_fields, locator_from
 from whence.profiles.arrow import table
 from whence.profiles.binaries import Binaries
@@ -18,11 +20,13 @@ from whence.profiles.naming import name
 from whence.profiles.top import top
 from whence.samples import merging
 from whence.samples.difference import diff
-from whence.samples.model import ProfileData
+from whence.samples.model import ProfileData, Sample
 
 if TYPE_CHECKING:
     from typing import Unpack
 
+    import pandas
+    import polars
     import pyarrow
 
     from whence.locator.coerce import Places
@@ -36,6 +40,17 @@ class Profile(ProfileData):
     """A profile: sample types, mappings, locations with their frames, samples. Made by `read`, or field by field."""
 
     __slots__ = ()
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.samples)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Yield each sample: its functions, values and labels."""
+        return iter(self.samples)
 
     @classmethod
     def of(cls, data: ProfileData) -> Profile:
@@ -89,8 +104,11 @@ class Profile(ProfileData):
         Raises:
             OSError: the file can't be written.
             ProfileError: the output would be too large for what the profile was read from.
+            WrongUse: no format is given, and the path has an unknown ending.
             ValueError: unknown format.
         """
+        if not format:
+            by_ending(os.fspath(path), formats.ENDINGS + formats.PAGE_ENDINGS, "a profile", "; or give a format")
         formats.write(self, path, format, json=json)
 
     def merge(self, *others: ProfileData) -> Profile:
@@ -136,6 +154,36 @@ class Profile(ProfileData):
             ImportError: pyarrow is not installed.
         """
         return table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas DataFrame with a row for each sample; the columns are those of `to_arrow`.
+
+        Raises:
+            ImportError: pandas or pyarrow is not installed.
+        """
+        imported("pandas", "Profile.to_pandas", "pandas")
+        frame: pandas.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a Polars DataFrame with a row for each sample; the columns are those of `to_arrow`.
+
+        Raises:
+            ImportError: Polars or pyarrow is not installed.
+        """
+        pl = imported("polars", "Profile.to_polars", "polars")
+        frame: polars.DataFrame = pl.from_arrow(self.to_arrow())
+        return frame
+
+    def flamegraph(self, path: str | os.PathLike[str] = "") -> str:
+        """Return the flame graph as an HTML page; also write it to a file if `path` is given.
+
+        Symbolize the profile first. Raises OSError if the file can't be written.
+        """
+        page = flamegraph.page(self)
+        if path:
+            formats.save(os.fspath(path), page.encode())
+        return page
 
     def to_bytes(self, format: str, *, name: str = "", json: bool | None = None) -> bytes:
         """Return the bytes that `write` puts into a file; some formats store `name` as the profile's name."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from whence._base.amounts import amount
 from whence._base.errors import plain
+from whence._base.html import html_table
 from whence.samples import bounds
 from whence.samples.model import NO_TYPE, ProfileData, SampleType
 from whence.samples.stacks import DisplayFrame, ProfileStacks, shortened
@@ -51,6 +52,22 @@ class Top(NamedTuple):
     def __str__(self) -> str:
         """Return the table that `whence profile --format top` prints."""
         return text(self)
+
+    def __repr__(self) -> str:
+        return f"<profiles.Top: {len(self.rows):,} of {self.functions:,} functions by {self.type}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table as HTML, for notebooks."""
+        total = abs(self.total if self.base is None else self.base)
+        rows = [
+            (
+                amount(row.self, self.unit), share(row.self, total), amount(row.total, self.unit),
+                share(row.total, total), row.function, row.file, row.binary, row.reason,
+            )
+            for row in self.rows
+        ]  # fmt: skip
+        caption = f"{self.type}: {amount(self.total, self.unit)} in {self.functions:,} functions"
+        return html_table(("self", "self %", "total", "total %", "function", "file", "binary", "reason"), rows, caption)
 
 
 def top(profile: ProfileData, rows: int = ROWS, sort: str = "self", *, kind: int | None = None) -> Top:

@@ -16,9 +16,10 @@ use.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from weakref import ref
 
 from whence._base.errors import WRONG_KIND, ProfileError, shown
 from whence._base.model import Frames
@@ -136,8 +137,27 @@ class Samples(Record):
     timeline: Timeline | None = None
     base: list[array[int]] = field(default_factory=list)
 
+    __slots__ = ("_profile",)
+
     def __len__(self) -> int:
         return len(self.of)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: int) -> Sample:
+        """Return a sample of the profile. Raises IndexError, and ReferenceError if the profile was deleted."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sample {index} of a profile with {len(self):,} samples")
+        reference = getattr(self, "_profile", None)
+        profile = reference() if reference is not None else None
+        if profile is None:
+            raise ReferenceError("the profile of these samples was deleted: keep it in a variable")
+        return Sample(profile, index % len(self))
+
+    def belong_to(self, profile: ProfileData) -> None:
+        """Set the profile whose samples these are, without keeping it in memory."""
+        self._profile = ref(profile)
 
     def __repr__(self) -> str:
         return f"<Samples: {len(self):,} of {len(self.first) - 1:,} stacks, {len(self.values)} values each>"
@@ -279,6 +299,8 @@ class ProfileData(Record):
     _samples: Samples | None = None
     _read_samples: int = 0  # `added` of the samples that were read
 
+    __slots__ = ("__weakref__",)
+
     def __repr__(self) -> str:
         types = ", ".join(f"{kind.type} in {kind.unit}" for kind in self.sample_types[:SHOWN_TYPES])
         if len(self.sample_types) > SHOWN_TYPES:
@@ -309,6 +331,7 @@ class ProfileData(Record):
         if self._samples is None:
             self._samples = self.load() if self.load else Samples()
             self._read_samples = self._samples.added
+        self._samples.belong_to(self)
         return self._samples
 
     @samples.setter
@@ -329,6 +352,8 @@ class ProfileData(Record):
 
         `predicate` is called once for each sample.
         """
+        if not callable(predicate):
+            raise TypeError(f"filter() needs a function: filter(lambda sample: {predicate!r} in sample.functions)")
         samples = self.samples
         selected = [index for index in range(len(samples)) if predicate(Sample(self, index))]
         filtered = copy(self)

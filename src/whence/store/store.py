@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,10 @@ class Store(StoreWriter):
     ) -> None:
         super().__init__(place, jobs=jobs, compress=compress, parser=parser)
         self._cache = cache
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return the place and the settings, with which another process opens the store."""
+        return partial(type(self), self.url, cache=self._cache, jobs=self.jobs, compress=self.compress), ()
 
     def open(self, build_id: str, *, demangle: bool | Callable[[str], str] = False) -> Binary:
         """Open the archive of a build-id, or its ELF files if there is no archive.
