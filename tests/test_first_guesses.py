@@ -279,6 +279,7 @@ def test_a_stack_prints_as_a_backtrace() -> None:
     assert str(stack).startswith(f"thread {child.pid}")
     assert "\n#0  0x" in str(stack)
     assert len(repr(stack)) < 200
+    assert all(len(repr(frame)) < 400 and len(repr(frame.place)) < 300 for frame in stack.frames)
     assert stack._repr_html_().startswith("<pre>thread")
 
 
@@ -294,6 +295,10 @@ def test_a_trace_is_opened_and_read(tmp_path: Path) -> None:
         gotrace.open(b"nothing")
     columns = gotrace.read(wire)
     assert len(repr(columns)) < 200
+    info = gotrace.info(wire)
+    for shown in (info, *info.generations, gotrace.ColumnReader(wire), gotrace.open(wire)):
+        assert len(repr(shown)) < 200
+        assert " object at 0x" not in repr(shown)
     assert all(len(repr(table)) < 200 for table in columns.tables)
     assert list(columns.to_pandas()["event"]) == columns.to_arrow()["event"].to_pylist()
 

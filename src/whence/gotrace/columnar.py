@@ -82,7 +82,8 @@ class Columns(Record, frozen=True):
     def __repr__(self) -> str:
         generations = ", ".join(str(table.generation) for table in self.tables[:SHOWN_GENERATIONS])
         more = ", ..." if len(self.tables) > SHOWN_GENERATIONS else ""
-        return f"<gotrace.Columns: {len(self):,} events of {self.version} in generations {generations or 'none'}{more}>"
+        size = f"{len(self):,} events in generations {generations or 'none'}{more}"
+        return f"<gotrace.Columns of Go 1.{int(self.version)}: {size}>"
 
     def _spread(self, values: array[int]) -> memoryview:
         out = memoryview(columns_kernel.fresh(8 * len(self))).cast("Q")
@@ -257,6 +258,9 @@ class ColumnReader(Closing):
         self.tables = Tables(self.version, 0)  # of the generation being read
         self.structural: Counter[str] = Counter()  # events of its structural batches so far, by name
         self.watch: Callable[[Run, Tables], None] | None = None  # called with each run before its blocks
+
+    def __repr__(self) -> str:
+        return f"<gotrace.ColumnReader {self._batches.feed.name or 'of bytes'}: Go 1.{int(self.version)}>"
 
     @property
     def size(self) -> int:

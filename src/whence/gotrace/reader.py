@@ -25,6 +25,9 @@ class _Events(Closing):
     _feed: Feed
     _stream: Stream
 
+    def __repr__(self) -> str:
+        return f"<gotrace.{type(self).__name__} {self._feed.name or 'of bytes'}: Go 1.{int(self.version)}>"
+
     def read_event(self) -> Event | None:
         """Return the next event, None at the end."""
         return next(self._stream, None)

@@ -39,6 +39,10 @@ class GenerationInfo(Record):
     threads: set[int] = field(default_factory=set)
     goroutines: set[int] = field(default_factory=set)
 
+    def __repr__(self) -> str:
+        size = f"{self.events:,} events of {len(self.threads):,} threads and {len(self.goroutines):,} goroutines"
+        return f"<gotrace.GenerationInfo {self.number}: {size}, {self.seconds:.3f} s>"
+
     @property
     def seconds(self) -> float:
         """Duration of the generation; 0 if the frequency of its clock is unknown."""
@@ -52,6 +56,10 @@ class TraceInfo(Record):
     size: int = 0
     generations: list[GenerationInfo] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
+
+    def __repr__(self) -> str:
+        size = f"{self.events.total():,} events in {len(self.generations):,} generations"
+        return f"<gotrace.TraceInfo of Go 1.{int(self.version)}: {size}, {self.seconds:.3f} s>"
 
     @property
     def threads(self) -> set[int]:

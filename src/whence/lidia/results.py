@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 SHOWN_ADDRESSES = 50  # in a notebook
+SHOWN_ENTRIES = 8  # of a line table, in a repr
 
 
 class LineTableEntry(NamedTuple):
@@ -120,6 +121,14 @@ class Range(_RangeFields):
         return super().__new__(
             cls, start, length, function, file, call_file, call_line, depth, lines, Source(source), start_line
         )
+
+    def __repr__(self) -> str:
+        """Return the fields; of a long line table only the first entries."""
+        fields = [f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True)]
+        if len(self.line_table) > SHOWN_ENTRIES:
+            entries = ", ".join(map(repr, self.line_table[:SHOWN_ENTRIES]))
+            fields[self._fields.index("line_table")] = f"line_table=({entries}, ... {len(self.line_table):,} entries)"
+        return f"Range({', '.join(fields)})"
 
     @property
     def va(self) -> int:

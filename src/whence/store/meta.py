@@ -65,6 +65,11 @@ class Meta(Record):
     copies: tuple[str, ...] = ()
     note: str = ""
 
+    def __repr__(self) -> str:
+        return (
+            f"<store.Meta {self.build_id}: {', '.join(self.files) or 'no files'}{f' of {self.name}' * bool(self.name)}>"
+        )
+
     @property
     def archive(self) -> HeldFile | None:
         """The archive; None if it is missing."""

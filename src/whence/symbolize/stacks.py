@@ -31,6 +31,9 @@ class NamedFrame(NamedTuple):
     is_trampoline: bool
     place: Symbolized
 
+    def __repr__(self) -> str:
+        return f"<whence.NamedFrame {self.pc:#x} by {self.found_by}: {self.place!r}>"
+
 
 class Stack(Record, frozen=True):
     """The stack of a thread, innermost frame first, and why it ends: a word, and details.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from whence._base.errors import plain
 from whence._base.model import Frames
 from whence._base.reasons import Reason
 from whence.procmap.mapping import Mapping
@@ -32,6 +33,14 @@ class Symbolized(NamedTuple):
             file_offset=None if offset is None else offset + 1,
             vaddr=None if vaddr is None else vaddr + 1,
         )
+
+    def __repr__(self) -> str:
+        frame = self.frames[0] if self.frames else None
+        answer = self.reason.word if self.reason is not None else "no frames"
+        if frame is not None:
+            more = f" and {len(self.frames) - 1} more" if len(self.frames) > 1 else ""
+            answer = f"{frame.function or '??'} {frame.file or '??'}:{frame.line}{more}"
+        return f"<whence.Symbolized {self.address:#x}: {plain(answer)}>"
 
     def __bool__(self) -> bool:
         """Return True if there are frames."""
