@@ -23,6 +23,7 @@ from whence.samples.model import Mapping, ProfileData, SampleType
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 BASE = 0x55550000  # where app is mapped in the profile and the crash report
+CLONE = b"/home/user/whence"
 PROGRAMS = ("app", "server", "symbols/spin")
 SOURCE = r"""#include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +78,16 @@ def call_line(source: str) -> int:
     return next(number for number, line in enumerate(source.splitlines(), 1) if "sum(100000" in line)
 
 
+def moved_source(program: Path) -> bytes:
+    """Return a program of tests/data whose debug info names CLONE as the folder of the clone it was built in."""
+    data = program.read_bytes()
+    with whence.open(program) as binary:
+        source = next(function.file for function in binary.functions() if function.file)
+    clone = source.partition("/tests/")[0].encode()
+    assert len(clone) == len(CLONE), "sections keep their size"
+    return data.replace(clone, CLONE)
+
+
 def trace() -> bytes:
     """Return a Go execution trace with one event."""
     version = Version.GO1_26
@@ -105,7 +116,7 @@ def contents() -> dict[str, bytes]:
         "crash.log": log.encode(),
         "samples.csv": f"address,build_id\n{address},{build_id}\n".encode(),
         "perf.data": (DATA / "perf" / "plain.data").read_bytes(),
-        "symbols/spin": (DATA / "perf" / "spin").read_bytes(),
+        "symbols/spin": moved_source(DATA / "perf" / "spin"),
         "core.4711": (DATA / "cores" / "aarch64.core").read_bytes(),
         "server": (DATA / "cores" / "aarch64").read_bytes(),
         "trace.out": trace(),

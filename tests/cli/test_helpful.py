@@ -138,6 +138,19 @@ def test_a_heap_profile_without_mappings_is_named_by_the_only_program(
     assert "no mapping" not in out
 
 
+def test_the_style_of_gdb_has_one_pair_of_parentheses(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not on this machine")
+    source, program = tmp_path / "waits.cc", tmp_path / "waits"
+    source.write_text("#include <unistd.h>\nvoid wait_for(int n) { while (n) pause(); }\nint main() { wait_for(1); }\n")
+    subprocess.run(["g++", "-g", "-O0", source, "-o", program], check=True)
+    with running([program], speaks=False, rests=True) as (pid, _):
+        main(["pid", str(pid), "--stop", "--style", "gdb"])
+    out = capfd.readouterr().out
+    assert " in wait_for(int) at " in out
+    assert " in main () at " in out
+
+
 def test_a_reader_that_has_seen_enough_is_no_failure(demo: Path) -> None:
     words = " ".join(WHENCE)
     script = f"set -o pipefail; {words} dwarf {demo / 'app'} --json | head -c 1 >/dev/null"
