@@ -32,12 +32,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def environment(folder: Path) -> dict[str, str]:
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return the environment of a page's commands, with a cache that no other page has filled."""
     return {
         **{name: value for name, value in os.environ.items() if name not in ("DEBUGINFOD_URLS", "FORCE_COLOR")},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "XDG_CACHE_HOME": str(folder / "cache"),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
 
 

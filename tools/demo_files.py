@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
     time_t end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 0);
     long total = 0;
     do
-        total += sum(100000 + argc);
+        total += sum(100000 + total % 7);
     while (time(NULL) < end);
     printf("%ld\n", total);
 }
@@ -107,7 +107,7 @@ def contents() -> dict[str, bytes]:
             (function,) = binary.find("sum")
             address, build_id = function.vaddr, binary.build_id
         made = app.read_bytes()
-        profiles = [profile(app, values) for values in ([61, 30, 9], [40, 30, 9], [61, 30, 9])]
+        profiles = [profile(app, values) for values in ([21, 70, 9], [21, 50, 9], [21, 70, 9])]
     log = f"==1==ERROR: AddressSanitizer: SEGV on unknown address\n    #0 0x{BASE + address:x}  (app+0x{address:x})\n"
     return {
         "app.c": SOURCE.encode(),

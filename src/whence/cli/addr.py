@@ -77,10 +77,10 @@ def configure(parser: Parser) -> None:
     add_locator_options(parser)
     parser.set_defaults(**PLAIN)
     parser.examples(
-        "whence addr app 0x11d0",
+        "whence addr app 0x1200",
         "whence addr app main                             where a function is",
         "whence addr app.lidia --style gnu < addresses",
-        "whence addr app 0x11d0 --binary app.debug        with a separate debug file",
+        "whence addr app 0x1200 --binary app.debug        with a separate debug file",
         "whence addr --snapshot app.snapshot 0x55d0c0de1170",
     )
 

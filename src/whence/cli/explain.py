@@ -48,7 +48,7 @@ def configure(parser: Parser) -> None:
     add_locator_options(parser)
     parser.examples(
         "whence explain app                         what the file has, and what names its addresses",
-        "whence explain app 0x11d0                  each step from an address to its names",
+        "whence explain app 0x1200                  each step from an address to its names",
         "whence explain 4711 0x55d0c0de1170         of a runtime address of a process",
         "whence explain core.4711 --stack 4711      how each frame of a thread was found",
     )
