@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from whence._base.errors import WhenceError
 from whence._base.model import Frame
+from whence._base.reasons import Missing, Reason, remedy_for
 from whence._base.records import Record
 from whence._base.words import STDIN, address, plain
 from whence.cli import colour
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.procmap import Mapping
-from whence.symbolize import Reason, Symbolized
+from whence.symbolize import Symbolized
 
 if TYPE_CHECKING:
     from whence.symbolize import Process
@@ -149,7 +150,13 @@ def addresses_from(words: Sequence[str]) -> list[int]:
 
 
 def report_remedies(answers: Iterable[Symbolized]) -> None:
-    """Print the remedy for each reason on stderr."""
-    for reason, count in Counter(answer.reason for answer in answers if answer.reason is not None).items():
-        assert isinstance(reason, Reason)
-        print(f"whence: {count} x {reason.word}: {reason.remedy}", file=sys.stderr)
+    """Print the remedies for each reason on stderr."""
+    counts: Counter[tuple[Reason, str]] = Counter()
+    for (reason, path), count in Counter(
+        (answer.reason, answer.mapping.path if answer.mapping is not None else "")
+        for answer in answers
+        if answer.reason is not None
+    ).items():
+        counts[reason, remedy_for(Missing(reason), path, "")] += count
+    for (reason, remedy), count in counts.items():
+        print(f"whence: {count} x {reason.word}: {remedy}", file=sys.stderr)
