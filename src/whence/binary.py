@@ -18,7 +18,6 @@ from whence._base.closing import Closing
 from whence._base.errors import WRONG_KIND, ElfError, Mismatch, Unsupported, naming
 from whence._base.files import open_regular
 from whence._base.forks import Lock
-from whence._base.html import html_table
 from whence._base.lru import Lru
 from whence._base.options import DEFAULTS, ReadOptions
 from whence._base.records import Record
@@ -459,6 +458,8 @@ class Binary(Closing):
 
     def _repr_html_(self) -> str:
         """Return what the file is as a table in HTML, for notebooks."""
+        from whence._base.html import html_table
+
         kind = "archive" if self.is_archive else "ELF file"
         rows: list[tuple[str, object]] = [("path", self.path or "in memory"), ("kind", kind)]
         if self._closed:

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Sequence
 from importlib import import_module
 
-from whence._base.html import html_table
 from whence._base.model import Frame, Frames, Source
 from whence._base.records import NamedTuple
 from whence.kernels.rows import numbered, taken
@@ -200,6 +199,8 @@ class FrameTable(Sequence[Frames]):
 
     def _repr_html_(self) -> str:
         """Return the frames of the first addresses as HTML, for notebooks."""
+        from whence._base.html import html_table
+
         rows: list[tuple[object, ...]] = []
         for index in range(min(len(self), SHOWN_ADDRESSES)):
             frames = self[index]

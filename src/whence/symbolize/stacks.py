@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence._base.records import Record
@@ -67,6 +66,8 @@ class Stack(Record, frozen=True):
 
     def _repr_html_(self) -> str:
         """Return the backtrace as HTML, for notebooks."""
+        from html import escape
+
         return f"<pre>{escape(str(self))}</pre>"
 
 
