@@ -156,8 +156,8 @@ def test_an_archive_is_written_to_any_writable(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_neither_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("hello, this is neither an ELF file nor an archive")
-    with pytest.raises(WhenceError, match="neither an ELF file nor an archive"):
+    (tmp_path / "text").write_text("hello, this is neither an object file nor an archive")
+    with pytest.raises(WhenceError, match="neither an object file nor an archive"):
         whence.open(tmp_path / "text")
 
 

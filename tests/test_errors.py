@@ -76,7 +76,7 @@ def test_every_reader_says_of_an_empty_file_that_it_is_empty_and_which(reader: s
 @pytest.mark.parametrize(
     ("reader", "says"),
     [
-        ("whence.open", "neither an ELF file nor an archive"),
+        ("whence.open", "neither an object file nor an archive"),
         ("ElfFile.open", 'not an ELF file: the magic at 0x0 is 69 6e 74 20, expected 7f 45 4c 46 ("\\x7fELF")'),
         (
             "lidia.open",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from whence.lidia.results import FrameTable, Range
     from whence.listing import Listing, SourceOptions
     from whence.locate.debug_files import Completion, DebugFiles
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
     from whence.planner import Plan, Planner
     from whence.producers import Producers
     from whence.reverse import LineSpan
@@ -94,7 +94,7 @@ class Binary(Closing):
     @classmethod
     def from_elf(
         cls,
-        elf: ElfFile,
+        elf: ObjectFile,
         *,
         debug_files: DebugFiles | None = None,
         options: ReadOptions = DEFAULTS,
@@ -504,6 +504,10 @@ def is_archive(path: str | PathLike[str]) -> bool:
 
     Raises OSError, ElfError if it is not a regular file, and Unsupported for a zstd file without a zstd module.
     """
+    if not os.path.isfile(path):  # a slice or a bundle
+        from whence.objects.opening import split_architecture
+
+        path, _ = split_architecture(path)
     with open_regular(path, ElfError) as (descriptor, _):
         head = os.read(descriptor, 4)
         if not codec_of(head):
@@ -519,22 +523,22 @@ def open_archive(path: str | PathLike[str], *, demangle: bool | Callable[[str], 
     return Binary(table=open_table(name, demangle=demangle), path=name)
 
 
-def open_elf(path: str | PathLike[str]) -> ElfFile:
-    """Open an ELF file that may name addresses. Raises ElfError, Unsupported for a core file, OSError."""
-    from whence.objects.elf import ElfFile
+def open_elf(path: str | PathLike[str]) -> ObjectFile:
+    """Open an object file that may name addresses. Raises ObjectError, Unsupported for a core file, OSError."""
+    from whence.objects.opening import open_object
 
     try:
-        return not_a_core(ElfFile.open(path))
+        return not_a_core(open_object(path))
     except ElfError as error:
         raise as_opened(error) from None
 
 
-def elf_of_bytes(data: bytes, path: str) -> ElfFile:
-    """Return an ELF file of its bytes. Raises ElfError, Unsupported for a core file."""
-    from whence.objects.elf import ElfFile
+def elf_of_bytes(data: bytes, path: str) -> ObjectFile:
+    """Return an object file of its bytes. Raises ObjectError, Unsupported for a core file."""
+    from whence.objects.opening import object_of_bytes
 
     try:
-        return not_a_core(ElfFile.from_bytes(data, path))
+        return not_a_core(object_of_bytes(data, path))
     except ElfError as error:
         raise as_opened(error) from None
 
@@ -543,15 +547,13 @@ def as_opened(error: ElfError) -> ElfError:
     """Return an error; for a file of another kind, say which kinds are read."""
     if error.code != WRONG_KIND:
         return error
-    fault = "neither an ELF file nor an archive"
+    fault = "neither an object file nor an archive"
     return ElfError("", None, fault, found=error.found, code=WRONG_KIND, path=error.path)
 
 
-def not_a_core(elf: ElfFile) -> ElfFile:
+def not_a_core(elf: ObjectFile) -> ObjectFile:
     """Return the file; close it and raise Unsupported if it is a core file."""
-    from whence.objects.elf.kernels.constants import ET_CORE
-
-    if elf.type == ET_CORE:
+    if elf.is_core:
         elf.close()
         core = Unsupported("a core file, not a program").in_file(elf.path)
         raise core.with_hint("whence core reads it")

@@ -1,13 +1,14 @@
 """Why an address of a binary has its frames, or none: each step with its outcome.
 
-For an ELF file: segment and section, every search for a debug file, the frames by each source of names, what was read
-and why, other names at the address, the range and line row that answered; or what is missing and what to do.
+For an object file: segment and section, every search for a debug file, the frames by each source of names, what was
+read and why, other names at the address, the range and line row that answered; or what is missing and what to do.
 """
 
 from __future__ import annotations
 
 import io
 import os
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +24,7 @@ from whence.objects.elf.function_symbols import aliases
 if TYPE_CHECKING:
     from whence.lidia.table import Table
     from whence.locate.search import Search
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
     from whence.planner import Plan
     from whence.producers import Producers
 
@@ -84,7 +85,7 @@ def explain_elf(
     path that a process knows the file by, if that is another one.
     """
     elf = producers.elf
-    kind = f"ELF, {elf.bits}-bit, {elf.order}-endian"
+    kind = ", ".join([elf.format, f"{elf.bits}-bit", f"{elf.order}-endian", *elf.details.values()])
     steps = [Step("file", f"{elf.path}: {kind}, build-id {elf.build_id or elf.go_build_id or 'none'}")]
     in_code, found = where_in(elf, vaddr)
     steps += found
@@ -101,7 +102,7 @@ def explain_elf(
     return Explanation(vaddr, tuple(steps), frames, remedy, in_code)
 
 
-def where_in(elf: ElfFile, vaddr: int) -> tuple[bool, list[Step]]:
+def where_in(elf: ObjectFile, vaddr: int) -> tuple[bool, list[Step]]:
     """Return whether an address is in code, and the steps for its segment and section."""
     segment = next((one for one in elf.segments if one.is_loaded and one.vaddr <= vaddr < one.end), None)
     if segment is None:
@@ -114,6 +115,10 @@ def where_in(elf: ElfFile, vaddr: int) -> tuple[bool, list[Step]]:
     section = next((one for one in elf.sections if one.vaddr and one.vaddr <= vaddr < one.vaddr + one.size), None)
     if section is not None:
         steps.append(Step("section", f"{section.name} + {vaddr - section.vaddr:#x}"))
+    index = bisect_right(elf.function_starts, vaddr)
+    if index:
+        start = elf.function_starts[index - 1]
+        steps.append(Step("function start", f"{start:#x} + {vaddr - start:#x}"))
     return code, steps
 
 
@@ -141,7 +146,7 @@ def frames_by(producers: Producers, source: str, units: list[int], vaddr: int) -
         return table.lookup(vaddr)
 
 
-def other_names(elf: ElfFile, vaddr: int) -> Iterator[Step]:
+def other_names(elf: ObjectFile, vaddr: int) -> Iterator[Step]:
     try:
         names = aliases(elf, vaddr)
     except WhenceError:
@@ -184,4 +189,6 @@ def what_helps(producers: Producers, in_code: bool, path: str) -> str:
         return NOT_CODE
     if producers.dwarf is not None:
         return NAMELESS
+    if producers.elf.format == "Mach-O":
+        return f"put the dSYM of UUID {producers.elf.build_id or 'unknown'} beside the file, or give it with --binary"
     return remedy_for(Missing(Reason.NO_DEBUG_FILE), path, producers.elf.build_id)

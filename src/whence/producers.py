@@ -1,8 +1,8 @@
-"""Every source of names of one ELF file.
+"""Every source of names of one object file.
 
-In: an ELF file, and a callable that opens the files that complete it. Out: one table of ranges, in which each address
-is named by its best source: DWARF (of the file or of its debug file), .gopclntab, .symtab, .gnu_debugdata, .dynsym,
-PLT stubs. Damaged parts are skipped and reported as problems.
+In: an object file, and a callable that opens the files that complete it. Out: one table of ranges, in which each
+address is named by its best source: DWARF (of the file or of its debug file), .gopclntab, .symtab, .gnu_debugdata,
+.dynsym, PLT stubs. Damaged parts are skipped and reported as problems.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from whence._base.reasons import Reason
 from whence.dwarf.info import DebugInfo
 from whence.kernels.rows import ascending
 from whence.objects.companions import Companion, CompanionKind
-from whence.objects.elf.file import ElfFile
 from whence.objects.elf.function_symbols import functions
 from whence.objects.elf.kernels import symbols as symbols_kernel
+from whence.objects.interface import ObjectFile
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.holding import holding
 from whence.ranges.merge import merge
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Producers:
-    """The sources of names of one ELF file.
+    """The sources of names of one object file.
 
     Args:
         elf: the file; it stays the caller's.
@@ -48,16 +48,16 @@ class Producers:
         options: what to read.
     """
 
-    def __init__(self, elf: ElfFile, *, complete: Complete | None = None, options: ReadOptions = DEFAULTS) -> None:
+    def __init__(self, elf: ObjectFile, *, complete: Complete | None = None, options: ReadOptions = DEFAULTS) -> None:
         self.elf = elf
         self._complete = complete
         self.strings = StringSpace()
         self.options = options
         self.problems: list[WhenceError] = []
         self._problems_at_close: list[str] | None = None
-        self._opened: list[ElfFile] = []
+        self._opened: list[ObjectFile] = []
         self.debug_elf = elf
-        self.alt_elf: ElfFile | None = None
+        self.alt_elf: ObjectFile | None = None
         if options.dwarf or options.symtab:
             self.debug_elf = self._companion(CompanionKind.DEBUG_FILE) or elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if options.dwarf else None
@@ -68,7 +68,7 @@ class Producers:
         return f"<Producers of {self.elf.path or 'bytes in memory'}: {found or 'none'}>"
 
     def prepare(self) -> None:
-        """Import every module that reading the files imports (see ElfFile.prepare)."""
+        """Import every module that reading the files imports (see ObjectFile.prepare)."""
         self.find_companions()
         _ = self.pclntab
         for file in (self.elf, *self._opened):
@@ -80,10 +80,10 @@ class Producers:
             _ = self._package
 
     @cached_property
-    def _package(self) -> ElfFile | None:
+    def _package(self) -> ObjectFile | None:
         return self._companion(CompanionKind.PACKAGE) if self.debug_elf.path else None
 
-    def _companion(self, kind: CompanionKind, comp_dir: str = "", name: str = "") -> ElfFile | None:
+    def _companion(self, kind: CompanionKind, comp_dir: str = "", name: str = "") -> ObjectFile | None:
         """Open a file that completes the one with the debug info."""
         if self._complete is None:
             return None
@@ -98,13 +98,13 @@ class Producers:
             return None
         weak = ref(self)  # a cycle would keep the files mapped until garbage is collected
 
-        def split_unit(unit: Unit) -> ElfFile | None:
+        def split_unit(unit: Unit) -> ObjectFile | None:
             producers = weak()
             if producers is None:
                 return None
             return producers._companion(CompanionKind.SPLIT_UNIT, unit.comp_dir, unit.dwo_name)
 
-        def package() -> ElfFile | None:
+        def package() -> ObjectFile | None:
             producers = weak()
             return None if producers is None else producers._package
 
@@ -219,7 +219,7 @@ class Producers:
         """Return why an address in code has no frames: the file is stripped, or has no name for it."""
         if self.dwarf is not None or self.pclntab is not None:
             return Reason.NOT_IN_ARCHIVE
-        has_symbols = any(elf.section(".symtab") is not None for elf in (self.elf, self.debug_elf))
+        has_symbols = any(elf.has_symtab for elf in (self.elf, self.debug_elf))
         return Reason.NOT_IN_ARCHIVE if has_symbols else Reason.NO_DEBUG_FILE
 
     def again(self) -> Producers:
@@ -232,7 +232,7 @@ class Producers:
         if self.dwarf is not None or self.pclntab is not None:
             return False
         for file in dict.fromkeys((self.elf, self.debug_elf)):
-            if any(file.section(name) is not None for name in (".symtab", ".dynsym", ".gnu_debugdata")):
+            if file.has_symtab or any(file.section(name) is not None for name in (".dynsym", ".gnu_debugdata")):
                 return False
             if not file.sections and file.symbol_table(".dynsym") is not None:
                 return False
@@ -336,12 +336,12 @@ def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> N
 GO_SYMBOLS = b"\0runtime.pc"  # prefix of runtime.pclntab and runtime.pcheader
 
 
-def may_be_go(elf: ElfFile) -> bool:
+def may_be_go(elf: ObjectFile) -> bool:
     """Return False if a file has sections, but none of the Go linker, and no symbols of .gopclntab."""
     if not elf.sections or elf.is_go:
         return True
     try:
-        found: bool = symbols_kernel.holds(elf.content(".strtab"), GO_SYMBOLS)
+        found: bool = symbols_kernel.holds(elf.symbol_names(), GO_SYMBOLS)
         return found
     except WhenceError:
         return True

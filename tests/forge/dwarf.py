@@ -276,6 +276,15 @@ class Debug:
             self.ranges += self.number(start, self.address_size) + self.number(end, self.address_size)
         return at
 
+    def contents(self) -> dict[str, bytes]:
+        """The sections that have bytes, by their names after .debug_."""
+        named = {
+            "info": self.info, "abbrev": self.abbrev, "str": self.strings, "line_str": self.line_strings,
+            "ranges": self.ranges, "rnglists": self.rnglists, "addr": self.addr, "str_offsets": self.str_offsets,
+            "line": self.line,
+        }  # fmt: skip
+        return {name: bytes(data) for name, data in named.items() if data}
+
     def elf(
         self,
         *,
@@ -289,14 +298,9 @@ class Debug:
     ) -> bytes:
         """The sections (and more, and some before) in an ELF file whose code is at [start, start + size) of `text`;
         .debug_info is packed by the method `pack`."""
-        named = {
-            "info": self.info, "abbrev": self.abbrev, "str": self.strings, "line_str": self.line_strings,
-            "ranges": self.ranges, "rnglists": self.rnglists, "addr": self.addr, "str_offsets": self.str_offsets,
-            "line": self.line,
-        }  # fmt: skip
         sections = [Section(".text", b"", type=8, flags=6, vaddr=text[0], size=text[1])]
         sections += before
-        sections += [Section(f".debug_{name}{suffix}", bytes(data)) for name, data in named.items() if data]
+        sections += [Section(f".debug_{name}{suffix}", data) for name, data in self.contents().items()]
         if pack:
             sections[1 + len(before)] = packed(sections[1 + len(before)], pack, self.address_size * 8, self.order)
         return forge([*sections, *more], bits=self.address_size * 8, order=self.order, type=type, symbols=symbols)

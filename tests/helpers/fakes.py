@@ -14,7 +14,8 @@ from whence.binary import Binary
 from whence.locate.search import Wanted
 from whence.locator.answers import AnswerSearch, Opened
 from whence.locator.locator import Locator
-from whence.objects.elf import ElfFile, segments
+from whence.objects.elf import segments
+from whence.objects.interface import ObjectFile
 from whence.symbolize import ProcessView, Symbolized, Symbolizer
 
 ID, OTHER = "aa" * 20, "bb" * 20
@@ -66,7 +67,7 @@ class FakeLocator(Locator):
         self,
         wanted: Wanted,
         *,
-        own: ElfFile | None = None,
+        own: ObjectFile | None = None,
         addresses: int = 1,
         places: Callable[[Sequence[segments.Segment]], bool] = lambda _: True,
         demangle: bool | Callable[[str], str] = False,

@@ -131,7 +131,7 @@ def test_other_compressed_files_are_not_taken_for_archives(tmp_path: Path) -> No
     path.write_bytes(gzip.compress(compiled().read_bytes()))
     with pytest.raises(LidiaError, match="not an archive"):
         lidia.open(path)
-    with pytest.raises(whence.WhenceError, match="neither an ELF file nor an archive"):
+    with pytest.raises(whence.WhenceError, match="neither an object file nor an archive"):
         whence.open(path)
 
 

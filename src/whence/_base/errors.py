@@ -2,7 +2,8 @@ r"""The errors that whence raises.
 
     WhenceError
       FormatError          malformed input: what is wrong, and where
-        ObjectError: ElfError  DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError
+        ObjectError: ElfError  MachoError  PeError  WasmError
+        DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError
       ChecksumError        a stored checksum does not match the bytes (also a FormatError)
       Unsupported          a valid feature that this version does not read
       WrongUse             an argument or option makes no sense; the input is not at fault
@@ -11,7 +12,7 @@ r"""The errors that whence raises.
 A message has the file, the place in it, and the fault:
 
     empty.bin: the file is empty
-    app.cpp: neither an ELF file nor an archive
+    app.cpp: neither an object file nor an archive
     libc.debug: not an ELF file: the magic at 0x0 is 45 4c 46 21, expected 7f 45 4c 46 ("\\x7fELF")
     libc.debug: .debug_info+0x2f: unit length 0x4f2 extends past the end of the section
 
@@ -140,6 +141,18 @@ class ObjectError(FormatError):
 
 class ElfError(ObjectError):
     format = "elf"
+
+
+class MachoError(ObjectError):
+    format = "mach-o"
+
+
+class PeError(ObjectError):
+    format = "pe"
+
+
+class WasmError(ObjectError):
+    format = "wasm"
 
 
 class DwarfError(FormatError):

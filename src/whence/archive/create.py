@@ -1,6 +1,6 @@
 """Create an archive of a binary: gather every source of names, merge, write.
 
-`create` takes paths, `create_from_elf` an open ElfFile. With `compat="go"` the archive has the bytes that the Go
+`create` takes paths, `create_from_elf` an open object file. With `compat="go"` the archive has the bytes that the Go
 package
 writes: functions of the symbol table and of .gopclntab, including duplicates. The only other options that apply then
 are `symtab` and `gopclntab`.
@@ -28,9 +28,10 @@ from whence.lidia.layout import Extra
 from whence.lidia.unwind import NAMES, UnwindTable, pack_unwind
 from whence.lidia.writer import Written, names_budget, write
 from whence.locate.debug_files import DebugFiles
-from whence.objects.elf import ElfFile
 from whence.objects.elf.kernels.constants import STT_FUNC, STT_MASK
+from whence.objects.interface import ObjectFile
 from whence.objects.machines import machine_name
+from whence.objects.opening import open_object
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.caller_files import caller_files
@@ -123,12 +124,12 @@ def create(
 
     Nothing is written if an error is raised.
     """
-    with ElfFile.open(executable) as elf:
+    with open_object(executable) as elf:
         return create_from_elf(elf, fspath(output), debug_files=debug_files, options=options, **changes)
 
 
 def create_from_elf(
-    elf: ElfFile,
+    elf: ObjectFile,
     output: str | PathLike[str] | BinaryIO,
     *,
     debug_files: DebugFiles | None = None,
@@ -216,13 +217,13 @@ def _write(
         return write_to(out)
 
 
-def extra_of(elf: ElfFile) -> Extra:
+def extra_of(elf: ObjectFile) -> Extra:
     """Return the origin of an archive of this file."""
     segments = tuple((segment.file_offset, segment.vaddr, segment.file_size) for segment in elf.code_segments())
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 
-def unwind_of(elf: ElfFile, debug_elf: ElfFile) -> bytes:
+def unwind_of(elf: ObjectFile, debug_elf: ObjectFile) -> bytes:
     """Return the unwind tables of a file, with .debug_frame possibly of its debug file; b"" without any."""
     tables = []
     for name in NAMES.values():
@@ -236,7 +237,7 @@ def unwind_of(elf: ElfFile, debug_elf: ElfFile) -> bytes:
     return pack_unwind(elf.machine, elf.bits, elf.order == "big", text_vaddr, tables) if tables else b""
 
 
-def _has_content(elf: ElfFile, name: str) -> bool:
+def _has_content(elf: ObjectFile, name: str) -> bool:
     section = elf.section(name)
     return section is not None and section.in_file and section.size > 0
 
@@ -262,7 +263,7 @@ def _demangle(table: Ranges) -> None:
     table.function = array("Q", map(names.__getitem__, table.function))
 
 
-def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
+def go_table(elf: ObjectFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
     """Return the ranges that the Go package writes, in the order in which it numbers their names, before sorting.
 
     These are the functions of `.symtab` (STT_FUNC with a name, even undefined), or of `.dynsym` without `.symtab`, with
@@ -290,7 +291,7 @@ def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ra
     return table
 
 
-def _go_symbols(elf: ElfFile, name: str, source: Source, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
+def _go_symbols(elf: ObjectFile, name: str, source: Source, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
     symbols = elf.symbols(name)
     base, size = strings.add(symbols.names), len(symbols.names)
     return [
@@ -300,7 +301,7 @@ def _go_symbols(elf: ElfFile, name: str, source: Source, strings: StringSpace) -
     ]
 
 
-def _go_functions(elf: ElfFile, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
+def _go_functions(elf: ObjectFile, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
     # The Go package reads no other section. If the header has no text base (Go 1.26 and later), it uses the address of
     # .text, which shifts every function of a program with C code; only in this the result differs.
     table = Pclntab.find(elf) if elf.section(".gopclntab") is not None else None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from whence.cli.parser import Parser
     from whence.lidia.render import Queries, Renderer
     from whence.lidia.table import Table
-    from whence.objects.elf.file import ElfFile
+    from whence.objects.interface import ObjectFile
 
 INTERMIXED = True
 # options of a command line without options, for which argparse is not imported
@@ -54,8 +54,8 @@ def configure(parser: Parser) -> None:
         "words",
         nargs="*",
         metavar="FILE ADDRESS",
-        help='an ELF file or an archive, then addresses in hex or function names; "-" or none: addresses from stdin, '
-        "one per line",
+        help='an object file or an archive, then addresses in hex or function names; "-" or none: addresses from '
+        "stdin, one per line",
     )
     parser.add_argument("-e", dest="executable", metavar="FILE", help="the FILE, given as for addr2line")
     parser.add_argument(
@@ -107,11 +107,11 @@ def run(options: Namespace) -> int:
             complain(f"{names[0]!r} is not an address in hex; give either addresses or names", "whence addr")
             return WRONG_USE
         return print_functions(path, names, options)
-    if begins_as_elf(path):
-        return answer_elf(path, lines_of(words), options)
+    if not begins_as_archive(path):
+        return answer_object(path, lines_of(words), options)
     from whence.locator.opening import open_binary
 
-    with open_binary(path) as binary:  # an archive; raises if the file is anything else
+    with open_binary(path) as binary:
         responder = Responder(binary, options)
         lines = lines_of(words)
         responder.answer_lines(lines.read_ahead(), lines)
@@ -163,14 +163,32 @@ def begins_as_elf(path: str) -> bool:
         return os.read(descriptor, len(ELF_MAGIC)) == ELF_MAGIC
 
 
-def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
-    """Answer lines of addresses from an ELF file and return the exit code.
+def begins_as_archive(path: str) -> bool:
+    """Return True if a file is an archive. Raises OSError; ElfError if it is not a regular file."""
+    if os.path.isfile(path) and begins_as_elf(path):
+        return False
+    from whence.binary import is_archive
+
+    return is_archive(path)
+
+
+def opened(path: str) -> ObjectFile:
+    """Open an object file; without the modules that other formats need, if it is an ELF file."""
+    if os.path.isfile(path) and begins_as_elf(path):
+        from whence.objects.elf.file import ElfFile
+
+        return ElfFile.open(path)
+    from whence.binary import open_elf
+
+    return open_elf(path)
+
+
+def answer_object(path: str, lines: Lines, options: Namespace) -> int:
+    """Answer lines of addresses from an object file and return the exit code.
 
     Debug info is decompressed while modules are imported, up to the units of the addresses that are already known.
     """
-    from whence.objects.elf.file import ElfFile
-
-    elf = ElfFile.open(path)
+    elf = opened(path)
     try:
         queries = lines.read_ahead()
         vaddrs = all_vaddrs(queries or ())
@@ -197,8 +215,8 @@ def answer_elf(path: str, lines: Lines, options: Namespace) -> int:
 
 
 @contextmanager
-def completed(elf: ElfFile, options: Namespace) -> Iterator[Binary]:
-    """Open an ELF file as a Binary, with a Locator if it has no debug info or an option affects the search."""
+def completed(elf: ObjectFile, options: Namespace) -> Iterator[Binary]:
+    """Open an object file as a Binary, with a Locator if it has no debug info or an option affects the search."""
     from whence._base.options import ReadOptions
     from whence.cli.options import default_debug_files, locator_of, needs_locator
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from whence._base.errors import WhenceError
 from whence._base.streams import complain
 from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import add_json_option
-from whence.objects.elf import ElfFile
+from whence.objects.opening import architectures, open_object
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="an ELF file")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="an object file; a fat file has a line for each architecture"
+    )
     parser.add_argument("--go", action="store_true", help="print Go's build ID instead")
     add_json_option(parser, "print one JSON object per line, with both IDs")
 
@@ -22,9 +26,9 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the build-ids. Return 3 if a file is broken, else 1 if a file has no build-id."""
     status = ANSWERED
-    for path in options.files:
+    for path in each_file(options.files):
         try:
-            with ElfFile.open(path) as elf:
+            with open_object(path) as elf:
                 build_id, go_build_id = elf.build_id, elf.go_build_id
         except (WhenceError, OSError) as error:
             if options.debug:
@@ -43,3 +47,12 @@ def run(options: Namespace) -> int:
         else:
             print(f"{shown or '-'}  {plain(path)}")
     return status
+
+
+def each_file(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the paths, those of fat files once for each architecture."""
+    for path in paths:
+        names: tuple[str, ...] = ()
+        with suppress(WhenceError, OSError):  # opening the file reports that
+            names = architectures(path)
+        yield from [f"{path}:{name}" for name in names] or [path]

@@ -15,7 +15,7 @@ from whence.cli.options import add_json_option, add_locator_options, locator_of
 from whence.dwarf import DebugInfo
 from whence.dwarf.explore import UnitView
 from whence.dwarf.unit_set import Unit
-from whence.objects.elf import ElfFile
+from whence.objects.opening import open_object
 from whence.producers import Producers
 
 KINDS = {1: "compile", 2: "type", 3: "partial", 4: "skeleton", 5: "split", 6: "split type"}
@@ -29,7 +29,7 @@ LANGUAGES = {
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="an ELF file; a separate debug file is found as for addresses")
+    parser.add_argument("file", metavar="FILE", help="an object file; a separate debug file is found as for addresses")
     parser.add_argument("--unit", type=int, metavar="N", help="print the functions, inlined calls and lines of unit N")
     add_json_option(parser, "print one JSON object per unit, or per function, call and row")
     add_locator_options(parser)
@@ -39,7 +39,7 @@ def run(options: Namespace) -> int:
     """Print units. Return 1 without debug info, 3 if it is damaged beyond use, 2 if the unit does not exist."""
     with (
         locator_of(options) as locator,
-        ElfFile.open(options.file) as elf,
+        open_object(options.file) as elf,
         Producers(
             elf,
             complete=locator.debug_files.complete,

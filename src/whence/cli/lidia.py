@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from whence.lidia import Range
     from whence.lidia.results import SourceColumns
     from whence.locate.debug_files import DebugFiles
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
 
 
 MOST_INDENT = 64
@@ -114,10 +114,11 @@ def run(options: Namespace) -> int:
 def create(options: Namespace) -> int:
     from whence._base.streams import refuse_terminal
     from whence.kernels.memory import share_heap
-    from whence.objects.elf import ElfFile
+    from whence.objects.opening import open_object, split_architecture
 
     output = options.output or os.path.basename(options.file) + ".lidia"
-    if os.path.exists(output) and os.path.samefile(output, options.file):
+    source, _ = split_architecture(options.file)
+    if os.path.exists(output) and os.path.samefile(output, source):
         print(f"whence lidia create: {plain(output)} is the binary itself: give another -o", file=sys.stderr)
         return WRONG_USE
     if options.compat and (options.strings != "length" or options.demangle):
@@ -125,7 +126,7 @@ def create(options: Namespace) -> int:
         return WRONG_USE
     refuse_terminal(output, "an archive")
     share_heap()
-    with ElfFile.open(options.file) as elf:
+    with open_object(options.file) as elf:
         created = create_from(elf, output, options)
     for problem in created.problems[:20]:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
@@ -136,7 +137,7 @@ def create(options: Namespace) -> int:
         status = BROKEN_INPUT if created.problems else SOME_UNKNOWN
         print("whence: the file has no debug info, symbols or Go tables: the archive names no address", file=sys.stderr)
     counts = created.written
-    input_size, output_size = os.stat(options.file).st_size, stored_size(output, counts.size)
+    input_size, output_size = os.stat(source).st_size, stored_size(output, counts.size)
     if options.json:
         print(
             as_text(
@@ -173,7 +174,7 @@ def stored_size(output: str, size: int) -> int:
     return os.stat(output).st_size if codec_named(output) and os.path.isfile(output) else size
 
 
-def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
+def create_from(elf: ObjectFile, output: str, options: Namespace) -> Created:
     """Archive an open file."""
     if not needs_locator(elf, options):
         return create_with(default_debug_files(), elf, output, options)
@@ -181,7 +182,7 @@ def create_from(elf: ElfFile, output: str, options: Namespace) -> Created:
         return create_with(locator.debug_files, elf, output, options)
 
 
-def create_with(debug_files: DebugFiles, elf: ElfFile, output: str, options: Namespace) -> Created:
+def create_with(debug_files: DebugFiles, elf: ObjectFile, output: str, options: Namespace) -> Created:
     """Archive an open file with its debug files."""
     from whence.archive.create import create_from_elf
     from whence.cli.progress import Progress

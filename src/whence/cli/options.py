@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from whence.locate.debug_files import DebugFiles
     from whence.locate.debuginfod import Debuginfod
     from whence.locator.locator import Locator
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
     from whence.symbolize import Symbolizer
 
 FROM_ENVIRONMENT = ""
@@ -186,7 +186,7 @@ def user_dirs() -> tuple[str, ...] | None:
     return (*DEBUG_DIRS, cache) if os.path.isdir(os.path.join(cache, ".build-id")) else None
 
 
-def needs_locator(elf: ElfFile, options: Namespace) -> bool:
+def needs_locator(elf: ObjectFile, options: Namespace) -> bool:
     """Return True if a Locator completes the file: it has no debug info, or an option says where files are.
 
     A Locator takes longer to import than `default_debug_files`.

@@ -1,27 +1,26 @@
-"""`whence explain FILE` without an address: what an ELF file has, and what names its addresses."""
+"""`whence explain FILE` without an address: what an object file has, and what names its addresses."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 
-from whence._base.errors import ElfError, WhenceError
+from whence._base.errors import ObjectError, WhenceError
 from whence._base.words import plain
 from whence.binary import Binary
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.locate.search import FileKind
 from whence.locator.locator import Locator
-from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels.constants import ET_DYN, ET_EXEC, ET_REL
+from whence.objects.interface import ObjectFile
 from whence.objects.machines import machine_name
+from whence.objects.opening import open_object
 
-TYPES = {ET_REL: "relocatable", ET_EXEC: "executable", ET_DYN: "shared object or position-independent executable"}
 TRIED_SHOWN = 8
 
 
 def show_overview(path: str, locator: Locator, as_json: bool) -> int:
     """Print what a file has and return the exit code: 1 if nothing names its addresses."""
-    with ElfFile.open(path) as elf:
+    with open_object(path) as elf:
         facts = dict(file_facts(elf))
         link = debug_link(elf)
     if link:
@@ -52,19 +51,20 @@ def show_overview(path: str, locator: Locator, as_json: bool) -> int:
     return ANSWERED if sources else SOME_UNKNOWN
 
 
-def file_facts(elf: ElfFile) -> Iterator[tuple[str, str | list[str]]]:
+def file_facts(elf: ObjectFile) -> Iterator[tuple[str, str | list[str]]]:
     yield "file", elf.path
-    yield "type", f"{TYPES.get(elf.type, f'ELF type {elf.type}')}, {elf.bits}-bit, {machine_name(elf.machine)}"
+    yield "type", f"{elf.kind}, {elf.bits}-bit, {machine_name(elf.machine)}"
+    yield from elf.details.items()
     yield "build-id", elf.build_id
     if elf.go_build_id:
         yield "Go build ID", elf.go_build_id
 
 
-def debug_link(elf: ElfFile) -> str:
+def debug_link(elf: ObjectFile) -> str:
     """Return the name in .gnu_debuglink, "" if there is none; the error if the section is damaged."""
     try:
         link = elf.debug_link
-    except ElfError as error:
+    except ObjectError as error:
         return str(error)
     return link.name if link is not None else ""
 
@@ -84,8 +84,11 @@ def sources_of(binary: Binary) -> list[str]:
             sources.append(".gopclntab: functions, files, lines and inlined calls of Go")
     except WhenceError as error:
         sources.append(f".gopclntab: {error}")
+    elf = producers.elf
     for table in (".symtab", ".dynsym"):
-        section = producers.elf.section(table)
+        section = elf.section(table)
         if section is not None and section.in_file and section.size:
-            sources.append(f"{table}: {len(producers.elf.symbols(table).value):,} symbols")
+            sources.append(f"{table}: {len(elf.symbols(table).value):,} symbols")
+    if elf.format != "ELF" and elf.has_symtab and len(elf.symbols()) > 1:
+        sources.append(f"symbols: {len(elf.symbols()) - 1:,} with an address")
     return sources

@@ -17,12 +17,14 @@ from whence._base.streams import complain
 from whence._base.words import plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import add_json_option, add_name_options
-from whence.objects.elf import ElfFile, functions
+from whence.objects.elf import functions
+from whence.objects.interface import ObjectFile
+from whence.objects.opening import open_object
 from whence.ranges import Ranges, StringSpace
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="an ELF file")
+    parser.add_argument("file", metavar="FILE", help="an object file")
     add_name_options(parser)
     add_json_option(parser, "print one JSON object per line: address, size, source, name")
 
@@ -30,7 +32,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the functions. Return 1 if there are none, 3 if a table is damaged."""
     problems: list[WhenceError] = []
-    with ElfFile.open(options.file) as elf:
+    with open_object(options.file) as elf:
         ranges = functions(elf, problems=problems)
         if not len(ranges):
             ranges = go_functions(elf, problems)
@@ -50,7 +52,7 @@ def run(options: Namespace) -> int:
     return ANSWERED if len(ranges) else SOME_UNKNOWN
 
 
-def go_functions(elf: ElfFile, problems: list[WhenceError]) -> Ranges:
+def go_functions(elf: ObjectFile, problems: list[WhenceError]) -> Ranges:
     """Return the functions of .gopclntab, without lines. A fault is added to `problems`."""
     from whence.gopclntab import Pclntab
 

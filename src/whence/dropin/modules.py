@@ -25,6 +25,7 @@ from whence.dropin.nearest import SymbolIndex
 from whence.dwarf.variables import Variables
 from whence.locator.locator import Locator
 from whence.locator.opening import open_binary
+from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.members import open_member
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from whence.dropin.nearest import Symbol, SymbolIndex
     from whence.dwarf.variables import Local, Variables
     from whence.lidia.kernels.render import Replies
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
 
 MAX_MODULES = 64
 BLOCK = 1 << 20
@@ -72,8 +73,8 @@ class OpenModule:
         self.replies: Replies | None = None  # after `reply_by`, if the complete table is built
 
     @property
-    def elf(self) -> ElfFile | None:
-        """The ELF file; None for an archive."""
+    def elf(self) -> ObjectFile | None:
+        """The object file; None for an archive."""
         return self.binary.producers.elf if self.binary.producers is not None else None
 
     def frames(self, vaddr: int) -> Frames:
@@ -269,9 +270,9 @@ class OpenModule:
     def is_movable(self, vaddr: int) -> bool:
         """Return True if a vaddr is within the segments of a file that can be loaded at any address."""
         elf = self.elf
-        if elf is None or elf.type != constants.ET_DYN:
+        if not isinstance(elf, ElfFile) or elf.type != constants.ET_DYN:
             return False
-        loaded = [segment for segment in elf.segments if segment.type == constants.PT_LOAD]
+        loaded = [segment for segment in elf.segments if segment.is_loaded]
         first = min((segment.vaddr for segment in loaded), default=0)
         last = max((segment.vaddr + segment.memory_size for segment in loaded), default=0)
         return first // PAGE * PAGE <= vaddr < -(-last // PAGE) * PAGE
@@ -320,7 +321,7 @@ def identity_of(path: str) -> tuple[int, ...]:
         return ()
 
 
-def indexed(elf: ElfFile | None, *tables: str) -> SymbolIndex | None:
+def indexed(elf: ObjectFile | None, *tables: str) -> SymbolIndex | None:
     """Return the first of these symbol tables that is not empty, or None."""
     if elf is None:
         return None

@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from whence.objects.elf.file import ElfFile
+    from whence.objects.interface import ObjectFile
 
 MARKED_BY_BIT_0 = (constants.EM_ARM, constants.EM_MIPS)  # Thumb and microMIPS code
 FILE = constants.STB_LOCAL << 4 | constants.STT_FILE
@@ -54,7 +54,7 @@ NOTHING = Symbol("", 0, 0, "")
 class SymbolIndex:
     """The symbols of one table of a file, in order of address; `starts` are the addresses."""
 
-    def __init__(self, elf: ElfFile, table: str) -> None:
+    def __init__(self, elf: ObjectFile, table: str) -> None:
         self._symbols = symbols = elf.symbols(table)
         self._sections = elf.sections
         allocated = bytes(section.allocated for section in elf.sections)

@@ -20,6 +20,7 @@ from whence.filter.forms import Holds
 from whence.filter.functions import FunctionStarts
 from whence.locate.search import Wanted
 from whence.locator.coerce import locator_from
+from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels.constants import EM_X86_64, ET_EXEC
 from whence.objects.elf.segments import Translation
 from whence.procmap import maps
@@ -43,7 +44,6 @@ LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
 if TYPE_CHECKING:
     from whence.binary import Binary
     from whence.locator import coerce
-    from whence.objects.elf.file import ElfFile
 
 Runtime = Callable[[int], Symbolized]
 
@@ -396,8 +396,9 @@ def system_library(name: str) -> str:
 
 
 def elf_of(binary: Binary) -> ElfFile | None:
-    """Return the ELF file that names are from, None for an archive."""
-    return binary.producers.elf if binary.producers is not None else None
+    """Return the ELF file that names are from, None for an archive and other formats."""
+    file = binary.producers.elf if binary.producers is not None else None
+    return file if isinstance(file, ElfFile) else None
 
 
 def may_be_return_address(binary: Binary, vaddr: int) -> bool:

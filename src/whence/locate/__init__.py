@@ -4,6 +4,7 @@ In: identities. Out: files, or what was tried.
 
     sources.py      given files, archive folders, the archive cache, the own path, debug folders, servers
     search.py       what is wanted, what was tried with a code each, what was taken, what is missing
+    dsym.py         dSYM bundles of Mach-O files
     debug_files.py  the files that complete an ELF file: debug file, dwz's shared file, .dwo and .dwp
     identity.py     build-ids in the one form in which they are compared
     names.py        file names that stand for the same file, where a build-id is missing

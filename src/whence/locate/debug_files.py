@@ -30,7 +30,8 @@ from whence.locate.crc import stored_crc32
 from whence.locate.folder_index import files_of
 from whence.locate.search import FileKind, Outcome, Search
 from whence.objects.companions import Companion, CompanionKind
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
+from whence.objects.opening import open_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class DebugFiles:
         packages: Iterable[str] = (),
         debuginfod: Fetcher | None = None,
         stores: Iterable[Fetcher] = (),
-        open_elf: Callable[[str], ElfFile] = ElfFile.open,
+        open_elf: Callable[[str], ObjectFile] = open_object,
         mapped: str = "",
         sysroot: str = "",
         build_id_dirs: Iterable[str] = (),
@@ -93,7 +94,7 @@ class DebugFiles:
         self,
         mapped: str,
         given: Iterable[str | os.PathLike[str]] = (),
-        open_elf: Callable[[str], ElfFile] | None = None,
+        open_elf: Callable[[str], ObjectFile] | None = None,
     ) -> DebugFiles:
         """Return a copy for a file that a process mapped as `mapped`, with `given` debug files first."""
         return DebugFiles(
@@ -120,11 +121,11 @@ class DebugFiles:
             return self.dwp_for(elf.path, elf.build_id)
         return self.dwo(wanted.comp_dir, wanted.name, elf.path)
 
-    def complete(self, wanted: Companion) -> ElfFile | None:
+    def complete(self, wanted: Companion) -> ObjectFile | None:
         """Return a file that completes another, open; None if it is not found."""
         return self.find(wanted).elf
 
-    def debug_file(self, elf: ElfFile) -> Search:
+    def debug_file(self, elf: ObjectFile) -> Search:
         """Find the file with the DWARF of a file: `elf` itself if it has some."""
         search = Search(CompanionKind.DEBUG_FILE)
         if elf.has_debug_info:
@@ -135,6 +136,10 @@ class DebugFiles:
         crc = -1
         candidates = [(one, "given") for one in self.given]
         candidates += self._build_id_files(elf.build_id, ".debug", elf.path)
+        if elf.format == "Mach-O":
+            from whence.locate.dsym import bundled  # most files are ELF files
+
+            candidates += bundled(elf, self._folders(elf.path))
         try:
             link = elf.debug_link
         except WhenceError as error:
@@ -149,7 +154,7 @@ class DebugFiles:
             self._fetch(search, elf.build_id, elf.path)
         return self._ended(search, elf)
 
-    def alt_file(self, elf: ElfFile) -> Search:
+    def alt_file(self, elf: ObjectFile) -> Search:
         """Find the supplementary file of dwz for the DWARF in `elf`; an empty search if it needs none."""
         search = Search(CompanionKind.ALT_FILE)
         try:
@@ -171,7 +176,7 @@ class DebugFiles:
             self._fetch(search, link.build_id, elf.path)
         return self._ended(search, elf)
 
-    def _ended(self, search: Search, elf: ElfFile) -> Search:
+    def _ended(self, search: Search, elf: ObjectFile) -> Search:
         """Report the steps of a search to `log`, and return it."""
         if self._log is not None:
             for tried in search.tried:
@@ -253,7 +258,9 @@ class DebugFiles:
         for top in self._flat_folders():
             yield os.path.join(top, name), "debug link"
 
-    def _take(self, search: Search, candidates: Candidates, check: Callable[[ElfFile], str], itself: str = "") -> None:
+    def _take(
+        self, search: Search, candidates: Candidates, check: Callable[[ObjectFile], str], itself: str = ""
+    ) -> None:
         """Open candidates in turn until `check` finds no fault, and record each outcome."""
         seen = {rooted.real_path(itself, self._sysroot)} if itself else set()
         for path, how in candidates:
@@ -293,7 +300,7 @@ class Completion:
     def __repr__(self) -> str:
         return f"<Completion by {self._debug_files!r}: {len(self.searches)} searches>"
 
-    def __call__(self, wanted: Companion) -> ElfFile | None:
+    def __call__(self, wanted: Companion) -> ObjectFile | None:
         """Return a file that completes the ELF file, open; None if it is not found."""
         search = self._debug_files.find(wanted)
         self.searches.append(search)
@@ -331,14 +338,14 @@ def _spelled(named: str, real: str) -> list[str]:
     return folders + [folder[4:] for folder in folders if folder.startswith("/usr/")]
 
 
-def same_id(found: ElfFile, build_id: str) -> str:
+def same_id(found: ObjectFile, build_id: str) -> str:
     """Return "" if a file has that build-id, else the fault in words."""
     if not build_id or found.build_id == build_id:
         return ""
     return f"the build-id is {found.build_id or 'missing'}, expected {build_id}"
 
 
-def belongs(found: ElfFile, elf: ElfFile, crc: int) -> str:
+def belongs(found: ObjectFile, elf: ObjectFile, crc: int) -> str:
     """Return "" if `found` is the debug file of `elf`, else the fault in words. Reads all of it for a CRC only."""
     if elf.build_id and found.build_id:
         return same_id(found, elf.build_id)

@@ -1,4 +1,4 @@
-"""The ELF files and archives directly in a folder, by build-id.
+"""The object files and archives directly in a folder, by build-id.
 
 CI and package builds leave debug files in a plain folder: `app.debug`, `libfoo.so.debug`, `app.dwp`. Each folder is
 indexed once, and again after files were added or removed.
@@ -17,13 +17,13 @@ from whence.locate.identity import comparable
 from whence.locate.names import same_name
 from whence.locate.search import Outcome, Tried, Wanted
 from whence.locate.sources import ENDINGS, Candidate, identify
+from whence.objects.opening import MAGICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FOLDERS = 64  # whose index is kept
-ELF_MAGIC = b"\x7fELF"
 
 
 def files_of(folder: str, build_id: str) -> tuple[str, ...]:
@@ -57,14 +57,14 @@ def _indexed(folder: str, _modified: int) -> Mapping[str, tuple[str, ...]]:
 
 
 def is_binary(entry: os.DirEntry[str]) -> bool:
-    """Return True if a file is an ELF file by its first bytes, or an archive by its name."""
+    """Return True if a file is an object file by its first bytes, or an archive by its name."""
     try:
         if not entry.is_file():
             return False
         if entry.name.endswith(ENDINGS):
             return True
         with open(entry.path, "rb") as file:
-            return file.read(len(ELF_MAGIC)) == ELF_MAGIC
+            return file.read(4) in MAGICS
     except OSError:
         return False
 

@@ -7,7 +7,7 @@ from enum import Enum, StrEnum
 from whence._base.errors import Mismatch
 from whence._base.records import Record, field
 from whence.locate.identity import key
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Search(Record):
     """
 
     wanted: str
-    elf: ElfFile | None = None
+    elf: ObjectFile | None = None
     path: str = ""
     how: str = ""
     kind: FileKind | None = None
@@ -122,7 +122,7 @@ class Search(Record):
         """Note the outcome of a candidate."""
         self.tried.append(Tried(path, how, outcome, detail))
 
-    def require(self) -> ElfFile:
+    def require(self) -> ObjectFile:
         """Return the file. Raises Mismatch if a wrong one was found, else FileNotFoundError with all that was tried."""
         if self.elf is not None:
             return self.elf

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 
-from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels.constants import ET_REL, PF_X
-from whence.objects.elf.layout import ELF64
+from whence.objects.elf.file import ElfFile
+from whence.objects.elf.kernels.constants import ELFCLASS64, ELFDATA2LSB, ET_DYN, PF_X
+from whence.objects.elf.layout import ELF64, HEADER, MAGIC, SEGMENT
 from whence.objects.elf.segments import Segment, Translation
+from whence.objects.interface import ObjectFile
 
 
 def has_nobits(segments: Iterable[Segment]) -> bool:
@@ -15,12 +17,12 @@ def has_nobits(segments: Iterable[Segment]) -> bool:
     return Translation.of_code(segments).has_nobits
 
 
-def placing_segments(elf: ElfFile) -> Sequence[Segment]:
+def placing_segments(elf: ObjectFile) -> Sequence[Segment]:
     """Return the segments of a file, those with code marked executable.
 
     For a file without segments (perf inject --jit makes such) its code sections as segments.
     """
-    if elf.segments or elf.type == ET_REL:
+    if elf.segments or elf.is_relocatable:
         code = set(elf.code_segments())
         return [_executable(one) if one in code else one for one in elf.segments]
     return [
@@ -36,8 +38,10 @@ def _executable(one: Segment) -> Segment:
     return Segment(one.type, flags, one.file_offset, one.vaddr, one.file_size, one.memory_size, one.align)
 
 
-def skeleton(elf: ElfFile) -> bytes:
-    """Return the ELF header and the segment table: a small ELF file that has the addresses of code."""
+def skeleton(elf: ObjectFile) -> bytes:
+    """Return a small ELF file that has the addresses of code: header and segment table."""
+    if not isinstance(elf, ElfFile):
+        return skeleton_of(elf.machine, placing_segments(elf))
     elf64 = elf.bits == ELF64
     head = bytearray(elf.data[: 64 if elf64 else 52])
     order = elf.order
@@ -51,3 +55,15 @@ def skeleton(elf: ElfFile) -> bytes:
     for field in (60, 62) if elf64 else (48, 50):
         head[field : field + 2] = bytes(2)
     return bytes(head) + rows
+
+
+def skeleton_of(machine: int, segments: Sequence[Segment]) -> bytes:
+    """Return a 64-bit ELF file with these segments and no bytes of them, for files of other formats."""
+    header, row = struct.Struct("<16s" + HEADER[ELF64]), struct.Struct("<" + SEGMENT[ELF64])
+    ident = MAGIC + bytes((ELFCLASS64, ELFDATA2LSB, 1))
+    fields = (ET_DYN, machine, 1, 0, header.size, 0, 0, header.size, row.size, len(segments), 0, 0, 0)
+    rows = (
+        row.pack(one.type, one.flags, one.file_offset, one.vaddr, 0, one.file_size, one.memory_size, one.align)
+        for one in segments
+    )
+    return header.pack(ident, *fields) + b"".join(rows)

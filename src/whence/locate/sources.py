@@ -27,7 +27,8 @@ from whence.lidia.table import open as open_archive
 from whence.locate.identity import is_same
 from whence.locate.names import same_name
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
+from whence.objects.opening import open_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Candidate(Closing):
 
     def __init__(
         self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
-        elf: ElfFile | None = None,
+        elf: ObjectFile | None = None,
     ) -> None:  # fmt: skip
         self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
         self.is_package = elf is not None and elf.section(PACKAGE_INDEX) is not None  # of split units
@@ -79,12 +80,12 @@ class Candidate(Closing):
     def build_id(self) -> str:
         return self.build_ids[0] if self.build_ids else ""
 
-    def elf(self) -> ElfFile:
+    def elf(self) -> ObjectFile:
         """Return the open file, which is the caller's. Raises OSError, ElfError if it must be opened again."""
         try:
             return self._waiting.pop()
         except IndexError:
-            return ElfFile.open(self.path)
+            return open_object(self.path)
 
     def close(self) -> None:
         """Close the file, unless it was taken."""
@@ -111,7 +112,7 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
     """
     name = os.fspath(path)
     try:
-        return of_elf(ElfFile.open(name), how)
+        return of_elf(open_object(name), how)
     except ElfError as error:
         with open_regular(name, ElfError) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
             head = file.read(4)
@@ -129,7 +130,7 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
     raise problem.with_hint(f"{packed} -dk it first")
 
 
-def of_elf(elf: ElfFile, how: str) -> Candidate:
+def of_elf(elf: ObjectFile, how: str) -> Candidate:
     """Return an open ELF file as a candidate, which owns it."""
     try:
         return Candidate(elf.path, how, tuple(filter(None, (elf.build_id, elf.go_build_id))), elf=elf)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from whence.binary import Binary
-    from whence.objects.elf import ElfFile
     from whence.objects.elf.segments import Segment
+    from whence.objects.interface import ObjectFile
 
 
 class Opened(Closing):
@@ -26,7 +26,7 @@ class Opened(Closing):
 
     def __init__(
         self, binary: Binary, segments: Sequence[Segment] | None, path: str, how: str, build_id: str = "",
-        elf: ElfFile | None = None,
+        elf: ObjectFile | None = None,
     ) -> None:  # fmt: skip
         self.binary, self.segments, self.path, self.how = binary, segments, path, how
         self.build_id, self.elf = build_id, elf
@@ -35,7 +35,7 @@ class Opened(Closing):
         return f"<whence.locator.Opened {self.how}, build-id {self.build_id or 'none'}>"
 
     @property
-    def source_elf(self) -> ElfFile | None:
+    def source_elf(self) -> ObjectFile | None:
         """The ELF file that answers, itself or by the archive that was made of it; None for a mere archive."""
         producers = self.binary.producers
         return self.elf if producers is None else producers.elf

@@ -38,6 +38,7 @@ from whence._base.records import as_dict, replaced
 from whence.archive.create import archive_producers
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
 from whence.locate.debug_files import DEBUG_DIRS, Completion, DebugFiles
+from whence.locate.dsym import expanded, is_bundle
 from whence.locate.folder_index import FolderFiles
 from whence.locate.identity import comparable, key
 from whence.locate.names import PACKED
@@ -56,8 +57,9 @@ from whence.locate.sources import (
 )
 from whence.locator.answers import AnswerSearch, Opened, RemoteArchive
 from whence.locator.options import options_from
-from whence.objects.elf import ElfFile
 from whence.objects.elf.segments import Segment
+from whence.objects.interface import ObjectFile
+from whence.objects.opening import open_object
 from whence.producers import Producers
 
 TYPE_CHECKING = False
@@ -127,8 +129,8 @@ class Locator(Closing):
             own = tuple(self.root + folder for folder in DEBUG_DIRS)
             build_id_dirs = DEBUG_DIRS if options.debug_dirs is None else ()
             self.dirs = own if options.debug_dirs is None else (*own, *self.dirs)
-        self.binary_dirs = tuple(path for path in options.binaries if os.path.isdir(path))
-        self.files = tuple(path for path in options.binaries if path not in self.binary_dirs)
+        self.binary_dirs = tuple(path for path in options.binaries if os.path.isdir(path) and not is_bundle(path))
+        self.files = expanded(path for path in options.binaries if path not in self.binary_dirs)
         self.archive_dirs = options.archive_dirs
         self._client = self._client_of(options.debuginfod)
         self._given = GivenFiles(self.files)
@@ -227,12 +229,12 @@ class Locator(Closing):
         source: FileSource = store.source(cache=cache)
         return source
 
-    def _open_elf(self, path: str) -> ElfFile:
-        """Open an ELF file; reuse a given file that is open."""
+    def _open_elf(self, path: str) -> ObjectFile:
+        """Open an object file; reuse a given file that is open."""
         for one in self._given.files:
             if one.path == path:
                 return one.elf()
-        return ElfFile.open(path)
+        return open_object(path)
 
     # finding
 
@@ -292,7 +294,7 @@ class Locator(Closing):
 
     def complete(
         self,
-        elf: ElfFile,
+        elf: ObjectFile,
         *,
         build_id: str = "",
         options: ReadOptions = DEFAULTS,
@@ -319,7 +321,7 @@ class Locator(Closing):
         self,
         wanted: Wanted,
         *,
-        own: ElfFile | None = None,
+        own: ObjectFile | None = None,
         addresses: int = 1,
         places: Callable[[Sequence[Segment]], bool] = lambda segments: True,
         demangle: bool | Callable[[str], str] = False,
@@ -356,7 +358,7 @@ class Locator(Closing):
 
     # inside
 
-    def _candidates(self, wanted: Wanted, search: Search, own: ElfFile | None) -> Iterator[Candidate]:
+    def _candidates(self, wanted: Wanted, search: Search, own: ObjectFile | None) -> Iterator[Candidate]:
         """Yield files that may answer, best first."""
         for source in self.sources:
             yield from source.find(wanted, search.tried)
@@ -371,7 +373,7 @@ class Locator(Closing):
             yield from source.find(wanted, search.tried)
 
     def _first(
-        self, wanted: Wanted, search: Search, use: Callable[[Candidate], T], own: ElfFile | None = None
+        self, wanted: Wanted, search: Search, use: Callable[[Candidate], T], own: ObjectFile | None = None
     ) -> tuple[Candidate, T] | None:
         """Return the first usable candidate and the result of `use`; None after setting what the search misses."""
         broken: Missing | None = None
@@ -408,7 +410,7 @@ class Locator(Closing):
             for tried in search.tried:
                 self._log(f"{wanted.path or wanted.build_id}: {tried}")
 
-    def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Opened | None:
+    def _archive_for(self, elf: ObjectFile, demangle: bool | Callable[[str], str]) -> Opened | None:
         """Return an archive of a file without debug info and Go's tables; None if there is no archive, or no need."""
         has_sources = len(self.sources) > 2 or self.files or self.binary_dirs
         if elf.has_debug_info or elf.is_go or not elf.build_id or not has_sources:
@@ -445,7 +447,7 @@ class Locator(Closing):
         if self._make_cache is not None and key(build_id):
             path = self._open_cache().get(f"{key(build_id)}.{SEGMENTS}")
         if path is not None:
-            with ElfFile.open(path) as elf:
+            with open_object(path) as elf:
                 return placing_segments(elf)
         for candidate in self._own.find(wanted, []) if self._own is not None and wanted.local else ():
             with candidate.elf() as elf:
@@ -464,7 +466,7 @@ class Locator(Closing):
         """Open an ELF file with all that completes it; for many addresses, as an archive in the cache."""
         elf = not_a_core(candidate.elf())
         producers = None
-        waiting: dict[str, ElfFile] = {}  # the debug file, until it is needed
+        waiting: dict[str, ObjectFile] = {}  # the debug file, until it is needed
         path, how = candidate.path, f"{candidate.how} {candidate.path}"
         try:
             segments = placing_segments(elf)
@@ -508,7 +510,7 @@ class Locator(Closing):
 
     def _whole_file(
         self, candidate: Candidate, wanted: Wanted, places: Callable[[Sequence[Segment]], bool]
-    ) -> ElfFile | None:
+    ) -> ObjectFile | None:
         """Return the program of a debug file, for debug files lack file offsets of code."""
         same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
         own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
@@ -556,7 +558,7 @@ def must_be_of(wanted: Wanted, build_id: str) -> None:
         raise Mismatch(f"the build-id is {build_id}, expected {wanted.build_id}")
 
 
-def has_code(elf: ElfFile) -> bool:
+def has_code(elf: ObjectFile) -> bool:
     """Return True if the file has the bytes of code."""
     code = [one for one in placing_segments(elf) if one.executable]
     return bool(code) and not has_nobits(code)

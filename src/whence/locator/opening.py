@@ -15,7 +15,7 @@ from whence.lidia.table import from_bytes
 from whence.locator.coerce import locator_from, split_fields
 from whence.locator.locator import Locator
 from whence.locator.options import LOCATOR_NAMES
-from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def open_binary(
     ...     print(binary.lookup(0x28150))
 
     Args:
-        path: an ELF file, or an archive, which may be compressed by gzip or zstd: a path, the bytes of the file, or an
-            open binary file.
+        path: an object file (ELF, Mach-O), or an archive, which may be compressed by gzip or zstd: a path, the bytes of
+            the file, or an open binary file. The path of a slice of a fat file is FILE:ARCHITECTURE.
         locator: where separate debug files and archives of stripped files are: a Locator, a Store, or a path or
             address. By default, debug files in /usr/lib/debug and next to the file.
         options: what to read and how to render it.
@@ -59,7 +59,7 @@ def open_binary(
             `demangle` counts. Or keywords of whence.Locator: store, debug_dirs, binaries, ...
 
     Raises:
-        ElfError, LidiaError: the file is neither, or is damaged.
+        ObjectError, LidiaError: the file is neither, or is damaged.
         Unsupported: the file is a core file.
         OSError: the file can't be read.
         TypeError: a keyword is unknown.
@@ -104,7 +104,7 @@ def open_bytes(data: bytes, path: str, locator: Locator | None, options: ReadOpt
     return from_elf(elf, options) if locator is None else locator.complete(elf, options=options)
 
 
-def from_elf(elf: ElfFile, options: ReadOptions) -> Binary:
+def from_elf(elf: ObjectFile, options: ReadOptions) -> Binary:
     """Return a Binary that owns an open ELF file; on an error the file is closed."""
     try:
         return Binary.from_elf(elf, options=options)

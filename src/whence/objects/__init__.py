@@ -1,7 +1,11 @@
 """Object files: one interface to sections, segments, symbols, IDs and code ranges, and a package for each format.
 
 interface.py   what debug info, Go's tables and unwind tables are read through
+opening.py     opening a file of any format
+mapped.py      what formats other than ELF have in common
+parts.py       sections, segments and symbol tables
 companions.py  the files that complete an object file, as its readers ask for them
 machines.py    names of machines
 elf            ELF files
+macho          Mach-O files
 """

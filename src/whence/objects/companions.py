@@ -8,13 +8,13 @@ from __future__ import annotations
 from enum import StrEnum
 
 from whence._base.records import Record
-from whence.objects.elf.file import ElfFile
+from whence.objects.interface import ObjectFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Complete = Callable[["Companion"], ElfFile | None]
+    Complete = Callable[["Companion"], ObjectFile | None]
 
 
 class CompanionKind(StrEnum):
@@ -30,6 +30,6 @@ class Companion(Record, frozen=True):
     """A file that completes `elf`. `comp_dir` and `name` are those in the skeleton of a split unit."""
 
     kind: CompanionKind
-    elf: ElfFile
+    elf: ObjectFile
     comp_dir: str = ""
     name: str = ""

@@ -1,6 +1,6 @@
 """The interface of object files for readers of debug info, Go's tables and unwind tables.
 
-Every format has subclasses of `ObjectFile`, `ObjectSection` and `ObjectSegment`. Sections have their ELF names
+Every format has subclasses of `ObjectFile` and `ObjectSection`. Sections have their ELF names
 (`.debug_info`, `.eh_frame`, `.gopclntab`), addresses are vaddrs, and machines have ELF's numbers
 (`whence.objects.machines`).
 """
@@ -9,139 +9,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from whence._base.errors import WhenceError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
+    from types import TracebackType
+    from typing import Self
 
     from whence._base.errors import ObjectError
     from whence._base.window import ByteOrder
     from whence.objects.elf.compress import SectionStream
+    from whence.objects.elf.links import AltLink, DebugLink
+    from whence.objects.elf.segments import Segment
+    from whence.objects.elf.symbols import Symbols, SymbolTable
+    from whence.objects.parts import ObjectSection
 
 # of DWARF, the sections that ranges of functions and lines are read from: .debug_info first, .debug_line last
 DWARF_SECTIONS = (
     "info", "types", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists", "line",
 )  # fmt: skip
 GO_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo")
-
-
-class ObjectSection:
-    """A section's header. `size` is in bytes as stored; `align` in bytes."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def index(self) -> int: ...
-        @property
-        def name(self) -> str: ...
-        @property
-        def vaddr(self) -> int: ...
-        @property
-        def file_offset(self) -> int: ...
-        @property
-        def size(self) -> int: ...
-
-    @property
-    def compressed(self) -> bool:
-        """Whether the bytes are stored compressed."""
-        raise NotImplementedError
-
-    @property
-    def allocated(self) -> bool:
-        """Whether it is part of the program in memory."""
-        raise NotImplementedError
-
-    @property
-    def in_file(self) -> bool:
-        """Whether the file has its bytes: not those of .bss, nor those of code in a separate debug file."""
-        raise NotImplementedError
-
-    @property
-    def executable(self) -> bool:
-        raise NotImplementedError
-
-    @property
-    def grouped(self) -> bool:
-        """Whether it belongs to a group that a linker keeps once (COMDAT)."""
-        raise NotImplementedError
-
-    @property
-    def part(self) -> str:
-        """The section's name in errors."""
-        raise NotImplementedError
-
-
-class ObjectSegment:
-    """A loaded part of the file.
-
-    Bytes [file_offset, file_offset + file_size) are at vaddr, followed by zeros up to memory_size.
-    """
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def file_offset(self) -> int: ...
-        @property
-        def vaddr(self) -> int: ...
-        @property
-        def file_size(self) -> int: ...
-        @property
-        def memory_size(self) -> int: ...
-
-    @property
-    def executable(self) -> bool:
-        raise NotImplementedError
-
-    @property
-    def writable(self) -> bool:
-        raise NotImplementedError
-
-    @property
-    def is_loaded(self) -> bool:
-        raise NotImplementedError
-
-    @property
-    def end(self) -> int:
-        """The vaddr after its memory."""
-        return self.vaddr + self.memory_size
-
-    @property
-    def file_end(self) -> int:
-        """The file offset after its bytes."""
-        return self.file_offset + self.file_size
-
-
-class ObjectSymbols:
-    """A symbol table in columns, one row per symbol. Values are vaddrs, sizes in bytes."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def value(self) -> array[int]: ...
-        @property
-        def size(self) -> array[int]: ...
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-    def name(self, index: int) -> str:
-        """Return a symbol's name; "" if it is damaged."""
-        raise NotImplementedError
-
-    def find(self, name: str) -> int | None:
-        """Return the index of the first symbol of that name."""
-        raise NotImplementedError
-
-    def functions(self) -> list[tuple[int, int]]:
-        """Return value and size of the symbols that are functions, in the order of the table."""
-        raise NotImplementedError
 
 
 class ObjectFile(ABC):
@@ -151,6 +40,7 @@ class ObjectFile(ABC):
     use from several threads. If another program changes a mapped file, the next question raises ObjectError.
     """
 
+    format: str  # "ELF", "Mach-O", "PE", "WebAssembly"
     path: str  # "" for bytes in memory
     data: memoryview  # the whole file
     size: int  # in bytes
@@ -172,13 +62,53 @@ class ObjectFile(ABC):
 
     @property
     @abstractmethod
-    def segments(self) -> Sequence[ObjectSegment]:
+    def segments(self) -> Sequence[Segment]:
         """Every segment in the file's order."""
 
     @property
     @abstractmethod
     def build_id(self) -> str:
         """The identity that the linker gave the file, in lowercase hex; "" if it has none."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """What the file is, for people: "executable", "shared library"."""
+
+    @property
+    def is_core(self) -> bool:
+        """Whether it is the memory of a process, not a program."""
+        return False
+
+    @property
+    def go_build_id(self) -> str:
+        """The ID that Go's tools gave the file; "" if it has none."""
+        return ""
+
+    @property
+    def details(self) -> dict[str, str]:
+        """More facts for people by their names, such as the platform and whether code is encrypted."""
+        return {}
+
+    @property
+    def has_symtab(self) -> bool:
+        """Whether it has a symbol table that is not only for the loader."""
+        return self.section(".symtab") is not None
+
+    @property
+    def function_starts(self) -> Sequence[int]:
+        """The vaddrs of functions, with or without a name, in order; empty if the file has no such table."""
+        return ()
+
+    @property
+    def debug_link(self) -> DebugLink | None:
+        """The debug file that the file names. Raises ObjectError if that section is damaged."""
+        return None
+
+    @property
+    def alt_link(self) -> AltLink | None:
+        """The supplementary file that the file names. Raises ObjectError if that section is damaged."""
+        return None
 
     @property
     def is_go(self) -> bool:
@@ -265,12 +195,27 @@ class ObjectFile(ABC):
         """
 
     @abstractmethod
-    def code_segments(self) -> Sequence[ObjectSegment]:
+    def code_segments(self) -> Sequence[Segment]:
         """Return the loaded segments that are executable or hold an executable section."""
 
     @abstractmethod
-    def symbols(self, table: str = ".symtab") -> ObjectSymbols:
+    def symbols(self, table: str = ".symtab") -> Symbols:
         """Return ".symtab" or ".dynsym"; empty if the file has no such table. Raises ObjectError."""
+
+    @abstractmethod
+    def symbol_table(self, table: str = ".symtab") -> SymbolTable | None:
+        """Return the bytes of a symbol table in ELF's form; None if the file has no such table. Raises ObjectError."""
+
+    def symbol_names(self) -> memoryview:
+        """Return the names of .symtab's symbols, each with a NUL at the end. Raises ObjectError."""
+        return self.content(".strtab")
+
+    def mini_debug(self) -> ObjectFile | None:
+        """Return the file with further symbols that this file contains. Raises ObjectError."""
+        return None
+
+    def prepare(self) -> None:  # noqa: B027  # most formats import nothing later
+        """Import what reading the file imports later: a child that is forked during an import waits forever for it."""
 
     @abstractmethod
     def may_have_symbol(self, name: str, table: str = ".symtab") -> bool:
@@ -283,6 +228,19 @@ class ObjectFile(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise ObjectError if the file was cut or overwritten since it was opened."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Check that the file did not change, unless another error is raised, and close it."""
+        try:
+            if error is None or isinstance(error, (WhenceError, OSError)):
+                self.check()
+        finally:
+            self.close()
 
     @abstractmethod
     def close(self) -> None:

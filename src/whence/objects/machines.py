@@ -23,6 +23,7 @@ __all__ = [
     "EM_AARCH64",
     "EM_ARM",
     "EM_MIPS",
+    "EM_PPC",
     "EM_PPC64",
     "EM_RISCV",
     "EM_S390",

@@ -17,10 +17,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from whence.locate.names import IMAGE, is_image, module_of
-from whence.objects.elf import ElfFile
-from whence.objects.elf.kernels.constants import ET_REL
 from whence.objects.elf.segments import SMALLEST_PAGE as PAGE
 from whence.objects.elf.segments import Segment, Translation
+from whence.objects.interface import ObjectFile
 from whence.samples.addresses import NOWHERE
 from whence.samples.model import Mapping
 
@@ -44,21 +43,21 @@ def first_address(mapping: Mapping) -> int | None:
     return None
 
 
-def symbol_address(elf: ElfFile, name: str) -> int | None:
+def symbol_address(elf: ObjectFile, name: str) -> int | None:
     """Return the vaddr of a symbol; None if the file does not have it."""
     symbols = elf.symbols(".symtab")
     index = symbols.find(name)
     return None if index is None else symbols.value[index]
 
 
-def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: int | None) -> Placing:
+def placing(elf: ObjectFile | None, segments: Sequence[Segment] | None, running: int | None) -> Placing:
     """Return a function from addresses of the kernel to vaddrs of a vmlinux, a module, or (without `elf`) an archive.
 
     `running` is the address of _text in the running kernel, if known; it takes precedence over the mapping.
     """
     starts = {}
     if elf is not None:
-        if elf.type == ET_REL:
+        if elf.is_relocatable:
             return module_placing(elf)
         starts = {name: address for name in FIRST_SYMBOLS if (address := symbol_address(elf, name)) is not None}
     code = Translation.of_code(segment for segment in segments or () if segment.vaddr)
@@ -84,7 +83,7 @@ def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: in
     return place
 
 
-def module_placing(elf: ElfFile) -> Placing:
+def module_placing(elf: ObjectFile) -> Placing:
     """Return a function from addresses of a module to the vaddrs that `objects.elf.sections` assigns its sections."""
     begins: list[int] = []  # of each section, relative to the module's code
     rows: list[tuple[int, int]] = []  # its size and vaddr

@@ -27,6 +27,7 @@ from whence.locate.sources import Candidate, of_elf
 from whence.locator.answers import RemoteArchive
 from whence.locator.locator import Locator
 from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
 from whence.profiles.binaries import Binaries
 from whence.profiles.formats import registry as formats
 from whence.profiles.naming import FileReport
@@ -43,7 +44,7 @@ class ServerFiles:
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self._lock = threading.Lock()
-        self._fetched: dict[str, ElfFile] = {}
+        self._fetched: dict[str, ObjectFile] = {}
 
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
         """Yield the server's candidates for a build-id; a damaged one is noted in `tried`."""
@@ -71,7 +72,7 @@ class ServerFiles:
             elf.close()
         return None
 
-    def open_elf(self, name: str) -> ElfFile:
+    def open_elf(self, name: str) -> ObjectFile:
         """Return a fetched file. Raises FileNotFoundError for every other name."""
         try:
             return self._fetched.pop(name)
@@ -92,7 +93,7 @@ class ConfinedLocator(Locator):
         self._server_files = files
         super().__init__(dirs=(), local=False, sources=[files], jobs=1)
 
-    def _open_elf(self, path: str) -> ElfFile:
+    def _open_elf(self, path: str) -> ObjectFile:
         return self._server_files.open_elf(path)
 
 

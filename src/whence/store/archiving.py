@@ -13,6 +13,7 @@ from whence.archive.create import archive_producers
 from whence.locate.debug_files import DebugFiles, same_id
 from whence.locate.search import Outcome, Search
 from whence.objects.elf import ElfFile
+from whence.objects.interface import ObjectFile
 from whence.producers import Producers
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 from whence.store.outcomes import MadeArchive
@@ -44,7 +45,7 @@ class Supplements(DebugFiles):
     def _linked(self, path: str, name: str) -> Iterator[tuple[str, str]]:
         return iter(())
 
-    def alt_file(self, elf: ElfFile) -> Search:
+    def alt_file(self, elf: ObjectFile) -> Search:
         search = Search("supplementary file")
         link = elf.alt_link
         if link is None or not is_id(link.build_id):

@@ -20,12 +20,12 @@ from whence.objects.elf.notes import build_id, go_build_id, read_notes
 from whence.objects.elf.sections import Section, read_sections, stored
 from whence.objects.elf.segments import Segment, Translation, read_segments
 from whence.objects.elf.symbols import SymbolTable, read_symbols, symbol_sections
-from whence.objects.interface import DWARF_SECTIONS, ObjectFile, ObjectSection
+from whence.objects.interface import DWARF_SECTIONS, ObjectFile
+from whence.objects.parts import ObjectSection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from typing_extensions import Buffer
 
@@ -43,6 +43,13 @@ TABLE_SEGMENTS = {
 }
 
 
+KINDS = {
+    constants.ET_REL: "relocatable",
+    constants.ET_EXEC: "executable",
+    constants.ET_DYN: "shared object or position-independent executable",
+}
+
+
 class ElfFile(ObjectFile):
     """An ELF file as tables: sections, segments, symbols, notes, links. Each is read on first use.
 
@@ -54,6 +61,8 @@ class ElfFile(ObjectFile):
     Another program may truncate or overwrite the file, which makes the next operation raise ElfError. After reading
     views, call `check`, or read them in a `with elf.reading():` block.
     """
+
+    format = "ELF"
 
     def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None) -> None:
         self.path = path
@@ -123,21 +132,16 @@ class ElfFile(ObjectFile):
                 raise
             self.check()
 
-    def __enter__(self) -> ElfFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Check that the file did not change, unless another error is raised, and close it."""
-        try:
-            if error is None or isinstance(error, (WhenceError, OSError)):
-                self.check()
-        finally:
-            self.close()
-
     def __repr__(self) -> str:
         return f"<ElfFile {self.path or 'in memory'}: {self.bits}-bit {self.order}, machine {self.machine}>"
+
+    @property
+    def kind(self) -> str:
+        return KINDS.get(self.type, f"ELF type {self.type}")
+
+    @property
+    def is_core(self) -> bool:
+        return self.type == constants.ET_CORE
 
     @property
     def is_relocatable(self) -> bool:

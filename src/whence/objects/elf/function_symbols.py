@@ -20,6 +20,7 @@ from whence._base.budget import Budget
 from whence._base.errors import ElfError, WhenceError
 from whence._base.records import Record
 from whence._base.source import Source
+from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.kernels.symbols import Candidates, CodeSymbols, SymbolQueries
 from whence.objects.elf.layout import ELF64
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from whence.kernels.columns import Column
-    from whence.objects.elf.file import ElfFile
-    from whence.objects.elf.sections import Section
+    from whence.objects.interface import ObjectFile
+    from whence.objects.parts import ObjectSection
 
 PREFERENCE = {Source.SYMTAB: 4, Source.MINIDEBUG: 3, Source.DYNSYM: 2, Source.PLT: 1}
 NO_SECTION = 0xFFFFFFFF
@@ -67,7 +68,7 @@ class CodeLayout(Record, frozen=True):
     descriptors_section: int
 
 
-def code_layout(elf: ElfFile, program: ElfFile) -> CodeLayout:
+def code_layout(elf: ObjectFile, program: ObjectFile) -> CodeLayout:
     """Return the layout of a file; `program` as for `functions`. Raises ElfError for damaged function descriptors."""
     start, end, kind = array("Q"), array("Q"), array("B")
     descriptors, descriptors_section = elf.data[:0], NO_SECTION
@@ -85,7 +86,7 @@ def code_layout(elf: ElfFile, program: ElfFile) -> CodeLayout:
         elf.bits == ELF64,
         elf.order == "big",
         elf.machine,
-        elf.type == constants.ET_REL,
+        elf.is_relocatable,
         start,
         end,
         kind,
@@ -96,28 +97,30 @@ def code_layout(elf: ElfFile, program: ElfFile) -> CodeLayout:
     )
 
 
-def uses_descriptors(elf: ElfFile) -> bool:
+def uses_descriptors(elf: ObjectFile) -> bool:
     """Return True if function symbols are those of descriptors in .opd: ppc64's first ABI, or ABI 0."""
-    return elf.machine == constants.EM_PPC64 and elf.header.flags & constants.EF_PPC64_ABI < 2
+    if not isinstance(elf, ElfFile) or elf.machine != constants.EM_PPC64:
+        return False
+    return elf.header.flags & constants.EF_PPC64_ABI < 2
 
 
-def descriptors_of(section: Section, elf: ElfFile, program: ElfFile) -> memoryview:
+def descriptors_of(section: ObjectSection, elf: ObjectFile, program: ObjectFile) -> memoryview:
     """Return the function descriptors of a file, or else (for a debug file) those of its program."""
     other = program.section(section.name)
-    if section.type == constants.SHT_NOBITS and other is not None and other.vaddr == section.vaddr:
+    if not section.in_file and other is not None and other.vaddr == section.vaddr:
         return program.content(other)
     return elf.content(section)
 
 
 def functions(
-    elf: ElfFile,
+    elf: ObjectFile,
     strings: StringSpace | None = None,
     *,
     symtab: bool = True,
     mini_debug: bool = True,
     dynsym: bool = True,
     plt: bool = True,
-    program: ElfFile | None = None,
+    program: ObjectFile | None = None,
     problems: list[WhenceError] | None = None,
     near: Sequence[int] | None = None,
 ) -> Ranges:
@@ -134,7 +137,7 @@ def functions(
     """
     strings = strings if strings is not None else StringSpace()
     problems = problems if problems is not None else []
-    tables: list[tuple[ElfFile, SymbolTable, Source]] = []
+    tables: list[tuple[ObjectFile, SymbolTable, Source]] = []
     wanted = [
         (symtab, Source.SYMTAB, ".symtab"),
         (mini_debug, Source.MINIDEBUG, ""),
@@ -150,12 +153,12 @@ def functions(
             except WhenceError as error:
                 problems.append(error.in_file(elf.path))
     jumps: list[tuple[int, int, bytes]] = []
-    if plt:
+    if plt and isinstance(elf, ElfFile):
         try:
             jumps = stubs(elf)
         except ElfError as error:
             problems.append(error.in_file(elf.path))
-    read: list[tuple[ElfFile, SymbolTable, Source, CodeSymbols]] = []
+    read: list[tuple[ObjectFile, SymbolTable, Source, CodeSymbols]] = []
     for holder, table, source in tables:
         try:
             read.append((holder, table, source, CodeSymbols(table, code_layout(holder, program or elf))))
@@ -203,7 +206,7 @@ def as_ranges(strings: StringSpace, *columns: Column) -> Ranges:
     return out
 
 
-def aliases(elf: ElfFile, vaddr: int) -> tuple[str, ...]:
+def aliases(elf: ObjectFile, vaddr: int) -> tuple[str, ...]:
     """Return every function symbol that covers a vaddr or starts at it: folded code has several names."""
     found: dict[str, None] = {}
     for name in (".symtab", ".dynsym"):

@@ -20,7 +20,6 @@ HINTS = {
     b".dic": "it is a compact lidia archive: whence addr and whence lidia info, verify and dump read it",
     b"go 1": "it is a Go execution trace: whence trace reads it",
     b"!<ar": "it is a library of object files: ar x takes them out",
-    b"\xcf\xfa\xed\xfe": "it is a Mach-O file, which whence does not read",
 }
 
 

@@ -27,7 +27,7 @@ from whence.objects.elf.kernels.constants import (
     UNKNOWN_KIND,
 )
 from whence.objects.elf.layout import ELF64
-from whence.objects.interface import ObjectSection
+from whence.objects.parts import ObjectSection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from whence._base.records import Record
 from whence.objects.elf import layout
 from whence.objects.elf.header import Header, entries
 from whence.objects.elf.kernels import constants
-from whence.objects.interface import ObjectSection
+from whence.objects.parts import ObjectSection
 
 MAX_ALIGN = 1 << 16
 NAME_LIMIT = 4096  # bytes of a name that are read; -ffunction-sections puts whole linkage names there

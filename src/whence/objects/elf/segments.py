@@ -18,7 +18,7 @@ from whence.objects.elf import layout
 from whence.objects.elf.header import Header, entries
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.layout import ELF64
-from whence.objects.interface import ObjectSegment
+from whence.objects.parts import ObjectSegment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

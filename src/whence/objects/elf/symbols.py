@@ -17,7 +17,7 @@ from whence.objects.elf.kernels import constants
 from whence.objects.elf.kernels import symbols as symbols_kernel
 from whence.objects.elf.layout import ELF64
 from whence.objects.elf.sections import Section
-from whence.objects.interface import ObjectSymbols
+from whence.objects.parts import ObjectSymbols
 
 
 class SymbolTable(Record, frozen=True):

@@ -1,0 +1,99 @@
+"""Opening an object file of any format, recognized by its first bytes.
+
+A slice of a fat file is named `FILE:ARCHITECTURE`, such as `app:arm64`. The path of a dSYM
+bundle is that of the file in it, if there is only one.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+
+from whence._base.errors import WRONG_KIND, ElfError, MachoError, empty_file
+from whence._base.files import open_regular
+from whence._base.mapped import MappedFile
+from whence.objects.elf.file import ElfFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from whence.objects.interface import ObjectFile
+
+MACHO_MAGICS = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe")
+FAT_MAGICS = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
+BUNDLE = ".dSYM"
+BUNDLE_FILES = 64
+MAGICS = (b"\x7fELF", *MACHO_MAGICS, *FAT_MAGICS)
+
+
+def split_architecture(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the path of a file and the architecture named after a colon, "" if the path is a file itself.
+
+    For a dSYM bundle with one file, the path of that file.
+
+    >>> split_architecture("/nowhere/app:arm64")
+    ('/nowhere/app:arm64', '')
+    """
+    name = os.fspath(path)
+    file, colon, architecture = name.rpartition(":")
+    is_slice = colon and file and architecture and "/" not in architecture and not os.path.lexists(name)
+    if not is_slice or not (os.path.isfile(file) or file.endswith(BUNDLE)):
+        file, architecture = name, ""
+    inside = files_in_bundle(file)
+    return inside[0] if len(inside) == 1 else file, architecture
+
+
+def files_in_bundle(path: str) -> list[str]:
+    """Return the files with debug info in a dSYM bundle, sorted; [] if the path is not such a folder."""
+    if not path.rstrip("/").endswith(BUNDLE):
+        return []
+    folder = os.path.join(path, "Contents", "Resources", "DWARF")
+    try:
+        return sorted(os.path.join(folder, name) for name in islice(os.listdir(folder), BUNDLE_FILES))
+    except OSError:
+        return []
+
+
+def architectures(path: str) -> tuple[str, ...]:
+    """Return the architectures of a fat file in its order, () for other files. Raises OSError, MachoError."""
+    with open_regular(path, ElfError) as (descriptor, size):
+        if os.pread(descriptor, 4, 0) not in FAT_MAGICS or not size:
+            return ()
+        from whence.objects.macho.fat import is_fat, read_slices
+
+        data = MappedFile(descriptor, path, MachoError).view
+        return tuple(one.architecture for one in read_slices(data)) if is_fat(data) else ()
+
+
+def is_object(path: str | os.PathLike[str]) -> bool:
+    """Return True if a file begins like an object file. Raises OSError; ElfError if it is not a regular file."""
+    with open_regular(split_architecture(path)[0], ElfError) as (descriptor, _):
+        return os.read(descriptor, 4) in MAGICS
+
+
+def object_of_bytes(data: Buffer, path: str = "") -> ObjectFile:
+    """Return an object file in memory; the bytes are not copied and must not change. Raises an ObjectError."""
+    view = memoryview(data)
+    if view[:4] in MACHO_MAGICS or view[:4] in FAT_MAGICS:
+        from whence.objects.macho.file import MachoFile
+
+        return MachoFile.in_data(view, path=path)
+    return ElfFile.from_bytes(data, path)
+
+
+def open_object(path: str | os.PathLike[str]) -> ObjectFile:
+    """Map an object file, or a slice of a fat file. Raises OSError, and an ObjectError of the file's format."""
+    name, architecture = split_architecture(path)
+    with open_regular(name, ElfError) as (descriptor, size):
+        if not size:
+            raise empty_file(ElfError).in_file(name)
+        magic = os.pread(descriptor, 4, 0)
+        if magic in MACHO_MAGICS or magic in FAT_MAGICS:
+            from whence.objects.macho.file import MachoFile  # most files are ELF files
+
+            return MachoFile.open(name, architecture)
+        if architecture:
+            fault = f"the file has no architectures to choose from, such as {architecture}"
+            raise ElfError("", None, fault, code=WRONG_KIND, path=name)
+    return ElfFile.open(name)
