@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from whence.lidia.results import Range
     from whence.lidia.table import Table
     from whence.listing.sources import SourceFile, Sources
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
 
 CODE_BYTES = 1 << 20  # of one listing: a function of more is cut
 LINES_LISTED = 1 << 16  # of a function without code
@@ -37,7 +37,7 @@ class CodeReader:
     """
 
     def __init__(
-        self, code: ElfFile, debug: ElfFile | None = None, *, demangle: Callable[[str], str] | None = None,
+        self, code: ObjectFile, debug: ObjectFile | None = None, *, demangle: Callable[[str], str] | None = None,
         syntax: str = "intel",
     ) -> None:  # fmt: skip
         if code.is_relocatable:
@@ -64,12 +64,12 @@ class CodeReader:
         ]  # fmt: skip
 
 
-def has_code(elf: ElfFile) -> bool:
+def has_code(elf: ObjectFile) -> bool:
     """Return True if the file has the bytes of code: debug files have none."""
     return any(section.executable and section.in_file for section in elf.sections) or not elf.sections
 
 
-def code_bytes(elf: ElfFile, vaddr: int, size: int) -> bytes:
+def code_bytes(elf: ObjectFile, vaddr: int, size: int) -> bytes:
     """Return code as it is in the file. Raises ElfError, with a hint for debug files."""
     for section in elf.sections:
         if section.executable and section.vaddr <= vaddr and vaddr + size <= section.vaddr + section.size:

@@ -26,7 +26,7 @@ from whence._base.records import Record
 from whence.dwarf.source_files import DebugSource, LineStrings, debug_sources
 
 if TYPE_CHECKING:
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
 
 SOURCE_BYTES = 16 << 20  # of a file
 LINE_CHARACTERS = 4096  # of a line
@@ -151,7 +151,9 @@ class Sources:
         debug: the file with the debug info, for checksums and embedded text.
     """
 
-    def __init__(self, options: SourceOptions | None = None, build_id: str = "", debug: ElfFile | None = None) -> None:
+    def __init__(
+        self, options: SourceOptions | None = None, build_id: str = "", debug: ObjectFile | None = None
+    ) -> None:
         self.options = options or SourceOptions()
         self._build_id, self._debug = build_id, debug
         self._files: dict[str, SourceFile | None] = {}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from whence._base.errors import WhenceError
 from whence.listing.disassembly import CODE, DATA, THUMB, CodeKind
 from whence.objects.elf import functions
+from whence.objects.elf.file import ElfFile
 from whence.objects.elf.kernels import constants
 from whence.objects.elf.plt import slot_names
 from whence.objects.machines import EM_AARCH64, EM_ARM, EM_RISCV, EM_S390, EM_X86_64
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence.listing.disassembly import Decoded
-    from whence.objects.elf import ElfFile
+    from whence.objects.interface import ObjectFile
 
 RIP = re.compile(r"\[rip(?: ([+-]) (0x[0-9a-f]+|\d+))?\]|(-?)(0x[0-9a-f]+|\d+)?\(%rip\)")
 ABSOLUTE = re.compile(r"(?:^|, )#?(0x[0-9a-f]+)$")
@@ -73,7 +74,7 @@ class Targets:
     """
 
     def __init__(
-        self, code: ElfFile, debug: ElfFile | None = None, demangle: Callable[[str], str] | None = None
+        self, code: ObjectFile, debug: ObjectFile | None = None, demangle: Callable[[str], str] | None = None
     ) -> None:
         self._code = code
         self._files = list(dict.fromkeys((debug or code, code)))
@@ -83,7 +84,8 @@ class Targets:
         self._slots: dict[int, bytes] = {}
         self._marks: list[tuple[int, CodeKind]] = []
         try:
-            self._slots = slot_names(code)
+            if isinstance(code, ElfFile):
+                self._slots = slot_names(code)
         except WhenceError as error:
             self.problems.append(error)
         for file in self._files:
@@ -97,12 +99,12 @@ class Targets:
         )
         self._names: dict[int, str] = {}
 
-    def _functions(self, file: ElfFile) -> NamedSpans:
+    def _functions(self, file: ObjectFile) -> NamedSpans:
         strings = StringSpace()
         ranges = functions(file, strings, program=self._code, problems=self.problems)
         return NamedSpans(ranges.vaddr, ranges.length, lambda row: self._readable(strings.text(ranges.function[row])))
 
-    def _read_symbols(self, file: ElfFile) -> None:
+    def _read_symbols(self, file: ObjectFile) -> None:
         """Read variables and the marks of code and data from the symbol tables of a file."""
         variables: dict[int, tuple[int, str]] = {}
         marked = self._code.machine in MAPPING_SYMBOLS
