@@ -116,8 +116,8 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
     assert capfd.readouterr().err.endswith("no/out.pb: No such file or directory\n")
     assert main(["profile", str(profile), "--debuginfod", "ftp://x", "--coverage"]) == 2
     assert "http:// or https://" in capfd.readouterr().err
-    assert main(["profile", str(profile), "-o", str(tmp_path / "flame.html")]) == 2
-    assert "--flamegraph" in capfd.readouterr().err
+    assert main(["profile", str(profile), "-o", str(tmp_path / "flame.svg")]) == 2
+    assert "flame.svg: unknown ending .svg for a profile: expected " in capfd.readouterr().err
     assert main(["profile", str(profile), "--flamegraph", str(tmp_path / "flame.svg")]) == 2
     assert capfd.readouterr().err.endswith("flame.svg: unknown ending .svg for a page: expected .html, .htm\n")
     assert not [*tmp_path.glob("flame*")]
@@ -125,6 +125,17 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
         with pytest.raises(SystemExit) as stopped:
             main(["profile", str(profile), "--fail-under", word])
         assert stopped.value.code == 2
+
+
+def test_the_ending_html_and_the_format_flamegraph_draw_the_page(
+    profile: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pages = [tmp_path / name for name in ("a.html", "b.html")]
+    assert main(["profile", str(profile), "-o", str(pages[0])]) == 0
+    assert main(["profile", str(profile), "--flamegraph", str(pages[1])]) == 0
+    capfd.readouterr()
+    assert main(["profile", str(profile), "--format", "flamegraph"]) == 0
+    assert capfd.readouterr().out == pages[0].read_text() == pages[1].read_text()
 
 
 def test_addresses_without_a_name_are_no_failure_unless_a_gate_says_so(

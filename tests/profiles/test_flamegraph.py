@@ -21,12 +21,13 @@ from whence._base.errors import ProfileError
 from whence._base.model import Frame
 from whence.flamegraph import page
 from whence.flamegraph.data import LONGEST, encoded, grouped
-from whence.flamegraph.entries import NO_PROCESS, NO_THREAD, Entries, entries
+from whence.flamegraph.entries import Entries, entries
 from whence.flamegraph.kernels import tree as tree_kernel
 from whence.flamegraph.tree import DEPTH, LINES, SMALLER, TYPES, Tree, tree
 from whence.profiles.formats import gz, pprof
 from whence.samples import wire
 from whence.samples.model import NO_MAPPING, Label, ProfileData, Samples, SampleType, Timeline
+from whence.samples.threads import NO_PROCESS, NO_THREAD
 
 PAGE_BYTES = 64_000_000  # what a page may have
 

@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
 from whence import procmap, profiles
-from whence._base.errors import ProfileError
+from whence._base.errors import ProfileError, WrongUse
 from whence._base.model import Frame
 from whence._base.reasons import Reason
 from whence.locate.cache import Cache
@@ -63,6 +63,14 @@ def test_the_ending_of_the_path_chooses_the_format(tmp_path: Path, name: str, fo
     assert len(again.samples) == 2
     if name.endswith(".json"):
         assert (tmp_path / name).read_bytes().startswith(b"{")
+
+
+def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    profile = profiles.read(b"main;work 3\n")
+    with pytest.raises(WrongUse, match=r"x\.svg: unknown ending \.svg for a profile: expected .*\.pb\.gz.*\.html"):
+        profile.write(tmp_path / "x.svg")
+    assert not [*tmp_path.iterdir()]
+    profile.write(tmp_path / "x.svg", "folded")
 
 
 def test_an_explicit_format_overrides_the_ending(tmp_path: Path) -> None:

@@ -526,3 +526,16 @@ def test_keeps_a_fallback_name_without_a_file_and_counts_it_as_unnamed(form: str
     assert sorted(frames[0].function for frames in read(profile.to_bytes(form)).frames) == sorted(functions)
     if form in ("pprof", "otlp"):
         assert profile.to_bytes(form) == data
+
+
+def test_addresses_of_a_stripped_program_have_the_starts_of_their_functions(tmp_path: Path) -> None:
+    stripped = tmp_path / "stripped"
+    subprocess.run(["strip", "-o", str(stripped), str(compiled())], check=True)
+    profile = program_profile(compiled(), file=str(stripped))
+    main, total = profile.address[0], profile.address[1] - 1
+    inside = profile.location(0, main + 4)
+    named(profile)
+    assert not any(profile.frames)
+    assert profile.starts == {0: main, 1: total, inside: main}
+    named(profile, files=[compiled()])
+    assert not profile.starts

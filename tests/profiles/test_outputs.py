@@ -16,8 +16,10 @@ from tests.helpers.firefox import FrontEnd, stacks_of
 from tests.helpers.perf_text import TWO_THREADS
 from tests.helpers.profiles import REASON, made, names, profile_of
 from whence._base.model import Frame
+from whence._base.reasons import Missing, Reason
 from whence.cli import main
-from whence.profiles import Profile, arrow, top
+from whence.flamegraph.tree import tree
+from whence.profiles import Profile, arrow, merge, top
 from whence.profiles.formats import breakpad, firefox, folded, perf, plain_json, pprof, speedscope
 from whence.profiles.formats import registry as formats
 from whence.samples.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
@@ -55,14 +57,91 @@ def test_an_option_prints_the_table_on_the_terminal(tmp_path: Path, capfd: pytes
     assert main(["profile", str(path), "--top", "1", "--sort", "total"]) == 0
     said = capfd.readouterr().out.splitlines()
     assert said[0] == "cpu: 100 ns in 4 functions, 1 of them below"
-    assert said[1].split() == ["self", "total", "function", "file", "binary", "reason"]
+    assert said[1].split() == ["self", "total", "function", "file", "binary"]
     assert said[2].split() == ["0", "ns", "0.0%", "100", "ns", "100.0%", "main", "/src/a.c", "app"]
     assert len(said) == 3
     assert main(["profile", str(path), "--format", "top", "--sample-type", "samples"]) == 0
     assert capfd.readouterr().out.startswith("samples: 3 in 4 functions\n")
+    assert main(["profile", str(path), "--top", "3", "--by", "binary"]) == 0
+    assert capfd.readouterr().out.splitlines()[2].split()[-1] == "app"
+    assert main(["profile", str(path), "--by", "binary"]) == 2
+    assert "give --top N" in capfd.readouterr().err
     assert main(["profile", str(path), "--top", "3", "--format", "pprof"]) == 2
     with pytest.raises(SystemExit, match="2"):
         main(["profile", str(path), "--top", "-3"])
+
+
+def test_processes_threads_binaries_and_lines_have_tables() -> None:
+    profile = made()
+    threads = [(7, "redis"), (8, "bio"), (7, "redis")]
+    profile.samples.labels = [
+        (Label("comm", name), Label("pid", number=7), Label("tid", number=tid)) for tid, name in threads
+    ]
+
+    def rows(by: str) -> list[tuple[int, int, str]]:
+        return [row[:3] for row in Profile.of(profile).top(by=by).rows]
+
+    assert rows("process") == [(100, 100, "redis")]
+    assert rows("thread") == [(90, 90, "redis 7"), (10, 10, "redis: bio 8")]
+    assert rows("binary") == [(90, 100, "app"), (10, 10, "libz.so.1")]
+    found = top.top(profile, by="line")
+    assert [(row.function, row.file, row.line) for row in found.rows][:1] == [("inner<1;2>", "/src/b.c", 3)]
+    assert "/src/b.c:3" in str(found)
+    assert "in 2 binaries\n" in str(top.top(profile, by="binary"))
+    with pytest.raises(ValueError, match="unknown group 'color'"):
+        top.top(profile, by="color")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140, 200])
+def test_a_table_fits_into_the_width_of_the_terminal(width: int) -> None:
+    profile = made()
+    name = "void very::long::" + "name::" * 30 + "f(int)"
+    frame = Frame(name, "/build/" + "folder/" * 30 + "main.cpp", 3)
+    profile.samples.add([profile.location(0, 0x403000, (frame,))], [1, 50])
+    lines = top.text(top.top(profile), width).splitlines()
+    assert max(map(len, lines[1:6])) <= width
+    assert any("…" in line and line.startswith("50 ns") for line in lines)
+    if width >= 140:
+        assert any("main.cpp" in line for line in lines)
+
+
+def test_reasons_are_words_explained_once_below_the_table() -> None:
+    profile = made()
+    for address in (0x700F30, 0x700F40):
+        location = profile.location(1, address)
+        profile.reasons[location] = str(Missing(Reason.NO_DEBUG_FILE, "own path /lib/libz.so.1"))
+        profile.samples.add([location], [1, 5])
+    lines = str(top.top(profile)).splitlines()
+    assert sum(line.endswith("no-debug-file") for line in lines) == 2
+    assert lines[-3:] == ["", REASON, f"no-debug-file: {Reason.NO_DEBUG_FILE.sentence}"]
+
+
+def test_unnamed_addresses_of_a_function_are_one_row_and_one_frame() -> None:
+    profile = made()
+    for address in (0x700F30, 0x700F40):
+        location = profile.location(1, address)
+        profile.starts[location] = 0x700F00
+        profile.samples.add([location], [1, 5])
+    rows = {row.function: row.self for row in top.top(profile).rows}
+    assert rows["libz.so.1+0x1f00 (no name)"] == 10
+    assert sum(frame.name == "libz.so.1+0x1f00 (no name)" for frame in tree(profile).frames) == 1
+    assert "(no name)" not in folded.write(profile)
+    assert {row.function for row in top.top(merge([profile, profile])).rows} >= {"libz.so.1+0x1f00 (no name)"}
+    profile.name(location, (Frame("found"),))
+    values = {row.function: row.self for row in top.top(profile).rows}
+    assert (values["found"], values["libz.so.1+0x1f00 (no name)"]) == (5, 5)
+
+
+def test_addresses_outside_of_all_mappings_are_one_unknown_frame() -> None:
+    profile = made()
+    for address in (0x2D, 0x14034C):
+        profile.samples.add([profile.location(NO_MAPPING, address)], [1, 5])
+    assert {row.function: row.self for row in top.top(profile).rows}["[unknown]"] == 10
+    assert sum(frame.name == "[unknown]" for frame in tree(profile).frames) == 1
+    bare = Profile([SampleType("cpu", "nanoseconds")])
+    for address in (0x2D, 0x14034C):
+        bare.samples.add([bare.location(NO_MAPPING, address)], [5])
+    assert {row.function for row in top.top(bare).rows} == {"0x2d", "0x14034c"}
 
 
 def test_json_has_the_whole_profile(tmp_path: Path) -> None:

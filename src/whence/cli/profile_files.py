@@ -32,7 +32,15 @@ from whence._base.records import NamedTuple
 from whence._base.words import counted, plain
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, message_of
 from whence.cli.options import locator_of
-from whence.cli.profile_output import choose_type, format_asked, report_notes, report_shortfall, reports, skipped_lines
+from whence.cli.profile_output import (
+    choose_type,
+    format_asked,
+    report_notes,
+    report_shortfall,
+    reports,
+    skipped_lines,
+    table_options,
+)
 from whence.cli.progress import Progress
 from whence.profiles import Profile, read
 from whence.profiles.binaries import Binaries
@@ -318,7 +326,7 @@ class ProfileJob:
             raise WrongUse(f"{path} is the profile itself: give another folder")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         title = os.path.basename(self.name)
-        data = formats.to_bytes(profile, format, title, rows=self.options.top, sort=self.options.sort)
+        data = formats.to_bytes(profile, format, title, table=table_options(self.options))
         data = formats.packed(data, format, path)
         try:
             self._writes.append(writers.submit(formats.save, path, data))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, TextIO
@@ -14,15 +15,19 @@ from whence.cli.progress import Progress
 
 if TYPE_CHECKING:
     from whence.profiles.coverage import Report
+    from whence.profiles.top import TableOptions
     from whence.samples.model import ProfileData
 
 
 def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
-    """Add -o, --format, --sample-type, --top, --flamegraph and --open. `otherwise` names the default format."""
-    from whence.profiles.formats.registry import WRITTEN
+    """Add -o, --format, --sample-type, --top, --by, --flamegraph and --open. `otherwise` names the default format."""
+    from whence.profiles.formats.registry import PAGE, WRITTEN
+    from whence.profiles.top import GROUPS, SORTS
 
-    parser.add_argument("-o", "--output", metavar="OUT", help='the profile to write; "-" is stdout')
-    parser.add_argument("--format", choices=WRITTEN, help=f"output format (default: by OUT's ending, else {otherwise})")
+    parser.add_argument("-o", "--output", metavar="OUT", help='the profile or page (.html) to write; "-" is stdout')
+    parser.add_argument(
+        "--format", choices=(*WRITTEN, PAGE), help=f"output format (default: by OUT's ending, else {otherwise})"
+    )
     parser.add_argument(
         "--sample-type",
         metavar="TYPE",
@@ -31,7 +36,8 @@ def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
     parser.add_argument(
         "--top", type=rows, metavar="N", help="print a table of the N most expensive functions (0: all)"
     )
-    parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the table (self)")
+    parser.add_argument("--sort", choices=SORTS, default="self", help="order of the table (self)")
+    parser.add_argument("--by", choices=GROUPS, help="what a row of the table is (function)")
     parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph: one file that needs no network")
     parser.add_argument(
         "--open",
@@ -66,15 +72,15 @@ def format_asked(options: Namespace) -> str:
     """Return the format of --format or of OUT's ending, "" if neither decides. Raises WrongUse."""
     from whence.profiles.formats.registry import ENDINGS, PAGE_ENDINGS
 
-    if (options.output or "").endswith(tuple(ending for ending, _ in PAGE_ENDINGS)):
-        raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
     by_ending(options.flamegraph or "", PAGE_ENDINGS, "a page")
     if options.top is not None and options.format not in (None, "top"):
         raise WrongUse(f"--top prints a table and cannot be used with --format {options.format}")
+    if options.by and options.top is None and options.format != "top":
+        raise WrongUse(f"--by {options.by} is for tables: give --top N")
     if options.format or options.top is not None:
         format: str = options.format or "top"
     else:
-        format = by_ending(options.output or "", ENDINGS, "a profile", "; or give --format")
+        format = by_ending(options.output or "", ENDINGS + PAGE_ENDINGS, "a profile", "; or give --format")
     if format == "arrow":
         from importlib.util import find_spec
 
@@ -108,7 +114,7 @@ def write_profile(profile: ProfileData, options: Namespace, format: str, title: 
     if options.output is not None:
         with Progress(f"writing {format}", quiet=quiet):
             json = options.output.endswith(".json") or None
-            data = to_bytes(profile, format, title, json=json, rows=options.top, sort=options.sort)
+            data = to_bytes(profile, format, title, json=json, table=table_options(options))
             data = packed(data, format, options.output)
         put(options.output, data)
     if options.flamegraph:
@@ -119,6 +125,15 @@ def write_profile(profile: ProfileData, options: Namespace, format: str, title: 
             from whence.cli.browser import open_page
 
             open_page(options.flamegraph)
+
+
+def table_options(options: Namespace) -> TableOptions:
+    """Return how --top prints its table; it fits into the terminal if it is printed on one."""
+    from whence.profiles.top import ROWS, TableOptions
+
+    on_terminal = options.output == "-" and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if on_terminal else 0
+    return TableOptions(ROWS if options.top is None else options.top, options.sort, options.by or "function", width)
 
 
 def put(path: str, data: bytes) -> None:

@@ -24,7 +24,7 @@ from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_locator_options, add_name_options, locator_of, symbolizer_of
 from whence.cli.process_names import pid_of
-from whence.cli.profile_output import format_asked, put, report_notes, rows, write_profile
+from whence.cli.profile_output import format_asked, put, report_notes, rows, table_options, write_profile
 from whence.cli.progress import Progress
 from whence.symbolize import Process
 
@@ -62,7 +62,10 @@ def configure(parser: Parser) -> None:
         "--rate", type=rate, metavar="HZ", help=f"samples per second ({PERF_RATE} by perf, else {SAMPLER_RATE})"
     )
     parser.add_argument(
-        "--by", choices=("perf", "whence"), help="who records (default: perf if it is installed and permitted)"
+        "--by",
+        dest="recorder",
+        choices=("perf", "whence"),
+        help="who records (default: perf if it is installed and permitted)",
     )
     parser.add_argument(
         "--call-graph",
@@ -116,9 +119,9 @@ def run(options: Namespace) -> int:
     """Record, name and write the profile. Return 1 if it has no samples."""
     target = target_of(options)
     profile_path, page = outputs(options.output)
-    options.output, options.flamegraph, options.format, options.sample_type, options.sort = (
-        profile_path, page, None, None, "self",
-    )  # fmt: skip
+    options.output, options.flamegraph = profile_path, page
+    options.format = options.sample_type = options.by = None
+    options.sort = "self"
     top, options.top = options.top, None
     format = format_asked(options) or "pprof"
     profile = record(target, options)
@@ -129,7 +132,8 @@ def run(options: Namespace) -> int:
     write_profile(profile, options, format, target.title)
     from whence.profiles.formats.registry import to_bytes
 
-    put("-", to_bytes(profile, "top", target.title, rows=top))
+    options.top, options.output = top, "-"
+    put("-", to_bytes(profile, "top", target.title, table=table_options(options)))
     print(f"wrote {profile_path} and its flame graph {page}", file=sys.stderr)
     return ANSWERED
 
@@ -159,12 +163,12 @@ def outputs(path: str) -> tuple[str, str]:
 
 def record(target: Target, options: Namespace) -> Profile:
     """Record by perf if possible, else by the sampler, and say which."""
-    problem = "--by whence" if options.by == "whence" else perf_problem(target, options)
+    problem = "--by whence" if options.recorder == "whence" else perf_problem(target, options)
     until = f"for {options.duration:g} s" if options.duration else "until the process ends"
     if not problem:
         print(f"whence: recording {target.title} by perf {until} (Ctrl-C ends it)", file=sys.stderr)
         return by_perf(target, options)
-    if options.by == "perf":
+    if options.recorder == "perf":
         raise WhenceError(f"perf can't record: {problem}").with_hint("leave out --by perf to use whence's sampler")
     print(f"whence: recording {target.title} by whence's sampler {until} (Ctrl-C ends it): {problem}", file=sys.stderr)
     return by_sampler(target, options)

@@ -15,15 +15,13 @@ from whence._base.records import Record, field
 from whence.flamegraph.kernels import tree as tree_kernel
 from whence.flamegraph.tree import CELLS, Tree, checked, drawn_types
 from whence.kernels.rows import ascending, taken
-from whence.samples.model import ProfileData, Samples
-from whence.samples.threads import ProfileThread, named_threads, shown
+from whence.samples.model import ProfileData
+from whence.samples.threads import NO_PROCESS, NO_THREAD, ProfileThread, named_threads, shown
 from whence.samples.wire import zeros
 
 ENTRIES = CELLS
 STEPS = (2048, 256, 32, 1)  # of the time of a profile
 THREADS = 5_000
-NO_PROCESS = "no process"
-NO_THREAD = "no thread"
 Way: TypeAlias = tuple[int, list[tuple[str, str]], "array[int]"]
 """The number of steps, the names of processes and threads, and the index of each sample's thread."""
 
@@ -50,7 +48,7 @@ def entries(profile: ProfileData, tree: Tree) -> Entries:
     kinds = [kind for kind in drawn_types(profile) if kind < len(samples.values)]
     if not len(tree.end) or not kinds:
         return Entries(values=[array("q") for _ in tree.types], threads=[(NO_PROCESS, NO_THREAD)])
-    threads, thread_of = threads_shown(samples)
+    threads, thread_of = named_threads(samples)
     line = samples.timeline
     rows: Sequence[int] = range(len(samples))
     columns = samples.values
@@ -83,14 +81,6 @@ def entries(profile: ProfileData, tree: Tree) -> Entries:
         steps,
         step_ns,
     )
-
-
-def threads_shown(samples: Samples) -> tuple[list[ProfileThread], array[int]]:
-    """Return the threads and the index of each sample's thread."""
-    threads, thread_of = named_threads(samples)
-    if len(thread_of) != len(samples):  # made by hand, without labels
-        return [ProfileThread()], array("I", bytes(4 * len(samples)))
-    return threads, thread_of
 
 
 def ways(threads: list[ProfileThread], thread_of: array[int], *, has_times: bool) -> Iterator[Way]:

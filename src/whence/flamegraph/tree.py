@@ -83,7 +83,7 @@ def places(profile: ProfileData) -> LocationFrames:
         chains = [*chains]
         for location, frames_of in enumerate(chains):
             if not frames_of:
-                (unnamed,) = shown(profile, location)
+                (unnamed,) = shown(profile, location, grouped=True)
                 chains[location] = (Frame(unnamed.name),)
                 reasons.setdefault((unnamed.name, "", unnamed.binary), unnamed.reason)
     sizes = list(map(len, chains))

@@ -26,6 +26,7 @@ from whence.samples.addresses import can_translate, vaddrs
 from whence.samples.kernel import Placing, is_kernel, placing
 from whence.samples.model import Mapping
 from whence.symbolize.internal_error import reason_of
+from whence.unwind.cfi import CallFrames, function_start
 
 if TYPE_CHECKING:
     from whence.binary import Binary
@@ -48,12 +49,22 @@ class OpenedMapping(Record):
     segments: Sequence[Segment] | None
     how: str  # in words: which file, and how it was found
     build_id: str = ""  # of the file
+    elf: ElfFile | None = None  # None for a mere archive
     placing: Placing | None = None  # a rule of its own, for files of the kernel
     cache: dict[Callable[[str], str] | None, CachedChains] | None = None  # by demangler; None: no chains are kept
+    _call_frames: CallFrames | None = None
 
     def vaddrs(self, mapping: Mapping, addresses: array[int]) -> array[int]:
         """Return the vaddr of each address of a mapping; NOWHERE for addresses outside the file's code."""
         return self.placing(mapping, addresses) if self.placing else vaddrs(self.segments, mapping, addresses)
+
+    def function_start(self, vaddr: int) -> int | None:
+        """Return the start of the function at a vaddr by the file's call frame information; None without any."""
+        if self._call_frames is None and self.elf is not None:
+            self._call_frames = CallFrames([])
+            with suppress(WhenceError):
+                self._call_frames = CallFrames.of_elf(self.elf)
+        return None if self._call_frames is None else function_start(self._call_frames, vaddr)
 
 
 class MappingSearch(Record):
@@ -166,7 +177,9 @@ class Binaries(Closing):
                 search.missing = Missing(Reason.NO_FILE, mapping.path, GIVE_KERNEL)
             return
         self._open.append(opened)
-        search.opened = OpenedMapping(opened.binary, opened.segments, opened.how, opened.build_id)
+        source = opened.source_elf
+        elf = source if isinstance(source, ElfFile) else None
+        search.opened = OpenedMapping(opened.binary, opened.segments, opened.how, opened.build_id, elf)
         search.opened.cache = {} if self.remembers else None
         if is_kernel(mapping) and mapping.path != VDSO:
             search.opened.placing = placing(opened.source_elf, opened.segments, self.symbol_lists.text_address)

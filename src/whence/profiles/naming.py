@@ -261,6 +261,7 @@ class LocationNamer:
         profile.changed.update(named)
         for location in profile.reasons.keys() & set(named) if profile.reasons else ():
             del profile.reasons[location]
+            profile.starts.pop(location, None)
         counts = array("Q", bytes(8 * len(SOURCE_OF_BYTE)))
         report.with_lines += census(named_chains, table.first, table.line, table.source, counts)
         report.named += len(named_chains)
@@ -313,6 +314,9 @@ class LocationNamer:
         reasons = {vaddr: Missing(reason, detail or opened.how) for vaddr, (reason, detail) in unnamed.items()}
         for location, vaddr in locations:
             self._set_reason(report, location, nowhere if vaddr == NOWHERE else reasons[vaddr])
+            start = None if vaddr == NOWHERE else opened.function_start(vaddr)
+            if start is not None:
+                self._profile.starts[location] = self._profile.address[location] - vaddr + start
 
     # results
 

@@ -97,8 +97,8 @@ class Profile(ProfileData):
         Args:
             path: the file.
             format: "pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow" or
-                "flamegraph" (an HTML page). Default: by the path's ending, else the format it was read in; text formats
-                become folded stacks.
+                "flamegraph" (an HTML page). Default: by the path's ending; for a path without ending the format it was
+                read in; text formats become folded stacks.
             json: choose the JSON or the binary form of OTLP.
 
         Raises:
@@ -106,6 +106,7 @@ class Profile(ProfileData):
             ProfileError: the output would be too large for what the profile was read from.
             WrongUse: no format is given, and the path has an unknown ending.
             ValueError: unknown format.
+            WrongUse: unknown ending, and no format.
         """
         if not format:
             by_ending(os.fspath(path), formats.ENDINGS + formats.PAGE_ENDINGS, "a profile", "; or give a format")
@@ -135,17 +136,18 @@ class Profile(ProfileData):
         page = flamegraph.page(self, nodes=NOTEBOOK_NODES)
         return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 600px; border: 0"></iframe>'
 
-    def top(self, rows: int = 30, sort: str = "self") -> Top:
+    def top(self, rows: int = 30, sort: str = "self", *, by: str = "function") -> Top:
         """Return the functions with the highest values of the default sample type.
 
         Args:
             rows: number of functions; 0 for all.
             sort: "self" or "total".
+            by: what a row is: "function", "process", "thread", "binary" or "line".
 
         Returns:
             Rows of self, total, function, file, binary, and the reason if there is no name; as text, a table.
         """
-        return top(self, rows, sort)
+        return top(self, rows, sort, by=by)
 
     def to_arrow(self) -> pyarrow.Table:
         """Return a pyarrow Table with a row for each sample (for each event, if times are known): see profiles.arrow.

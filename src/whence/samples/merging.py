@@ -134,6 +134,8 @@ class Merger:
             self.profile.changed.add(location)
         if row in profile.reasons and not frames:
             self.profile.reasons.setdefault(location, profile.reasons[row])
+        if row in profile.starts and not frames:
+            self.profile.starts.setdefault(location, address - profile.address[row] + profile.starts[row])
         return location
 
     def _stack(self, locations: array[int]) -> int:

@@ -277,6 +277,7 @@ class ProfileData(Record):
     address: array[int] = field(default_factory=lambda: array("Q"))
     own_frames: list[Frames] = field(default_factory=list)  # of locations that are not in `named`
     reasons: dict[int, str] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)  # address where the function of an unnamed location starts
     default_type: int = 0
     time_ns: int = 0
     duration_ns: int = 0
@@ -439,6 +440,7 @@ class ProfileData(Record):
         column[location] = frames
         self.changed.add(location)
         self.reasons.pop(location, None)
+        self.starts.pop(location, None)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return the state for pickle and deepcopy, without the object that the profile was read from."""

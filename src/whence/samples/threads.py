@@ -12,6 +12,8 @@ PID_LABELS = ("pid", "process.pid", "process_id", "tgid")
 TID_LABELS = ("tid", "thread.id", "thread_id", "thread id")
 NAME_LABELS = ("comm", "thread.name", "thread_name", "thread name")
 PROCESS_LABELS = ("process", "process.executable.name", "process_name")
+NO_PROCESS = "no process"  # shown for samples without one
+NO_THREAD = "no thread"
 
 
 class ProfileThread(NamedTuple):
@@ -70,6 +72,8 @@ def named_threads(samples: Samples) -> tuple[list[ProfileThread], array[int]]:
     A thread has an item for each name that it had: a process is renamed when it starts a program. The name of a process
     is that of its main thread, else of the thread.
     """
+    if len(samples.labels) != len(samples):  # made by hand
+        return [ProfileThread()], array("I", bytes(4 * len(samples)))
     numbers: dict[tuple[Label, ...], int] = {}
     of = array("I", [numbers.setdefault(labels, len(numbers)) for labels in samples.labels])
     threads = [thread_of(labels) for labels in numbers]

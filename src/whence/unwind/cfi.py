@@ -282,6 +282,16 @@ class CallFrames:
         return None
 
 
+def function_start(frames: CallFrames, vaddr: int) -> int | None:
+    """Return the start of the function that covers `vaddr`; None if no section has an FDE for it."""
+    for section in frames.sections:
+        index = section.table.find(vaddr)
+        if index >= 0:
+            start: int = section.table.entry(index)[0]
+            return start
+    return None
+
+
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Sort ranges and merge touching or overlapping ranges."""
     joined: list[tuple[int, int]] = []

@@ -10,6 +10,7 @@ from whence import flamegraph, perfdata
 from whence._base.budget import Budget
 from whence._base.errors import WRONG_KIND, ProfileError, empty_file, naming
 from whence._base.files import atomic_write, open_input
+from whence._base.streams import by_ending
 from whence.profiles import arrow, top
 from whence.profiles.formats import (
     firefox,
@@ -210,10 +211,12 @@ def is_binary(profile: ProfileData, format: str, path: str = "") -> bool:
 def write(profile: ProfileData, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
     """Write a profile to a file, completely or not at all, or to a pipe or device.
 
-    `format` is one of WRITTEN, or PAGE (default: by the path's ending, else the format it was read in; text becomes
-    folded stacks). `json` chooses OTLP's JSON form (default: by the ending .json, else the form it was read in).
+    `format` is one of WRITTEN, or PAGE (default: by the path's ending; for a path without ending the format it was read
+    in; text becomes folded stacks). `json` chooses OTLP's JSON form (default: by the ending .json, else the form it was
+    read in). Raises WrongUse for an unknown ending.
     """
     path = os.fspath(path)
+    format = format or by_ending(path, ENDINGS + PAGE_ENDINGS, "a profile", "; or give a format")
     format = format or format_for(profile, path)
     json = json or path.endswith(".json") or None
     save(path, packed(to_bytes(profile, format, os.path.basename(path), json=json), format, path))
@@ -237,13 +240,11 @@ def to_bytes(
     name: str = "",
     *,
     json: bool | None = None,
-    rows: int | None = None,
-    sort: str = "self",
+    table: top.TableOptions = top.DEFAULT_TABLE,
 ) -> bytes:
     """Return the profile in one of WRITTEN or as PAGE; some formats store `name`.
 
-    `rows` and `sort` are for "top": the number of functions, and "self" or "total". Raises ValueError for other
-    formats, ProfileError if the output would be too large.
+    `table` is for "top". Raises ValueError for other formats, ProfileError if the output would be too large.
     """
     match format:
         case "pprof":
@@ -253,7 +254,7 @@ def to_bytes(
         case "otlp-json":
             return otlp.write(profile, json=True)
         case "top":
-            return utf8(top.write(profile, top.ROWS if rows is None else rows, sort))
+            return utf8(top.write(profile, table))
         case "json":
             return plain_json.write(profile, name).encode()
         case "arrow":
