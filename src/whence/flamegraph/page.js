@@ -3,6 +3,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const el = (id) => document.getElementById(id);
 const graph = el("graph");
 const ROW = 20; // pixels from one row to the next
+const BOLD = 0.9; // width of a plain text, to that of a bold one
 const PADDING = 10; // pixels of a frame around its name
 const MORE_ROWS = 20; // drawn above and below the visible rows, for scrolling
 const LIST_ROWS = 200; // functions listed at first
@@ -448,7 +449,7 @@ function show() {
     if (pixels < 24) box.classList.add("thin");
     else {
       const shared = pixels > 200 && node > 0;
-      box.append(Object.assign(document.createElement("span"), { textContent: fit(name(node), pixels - PADDING - (shared ? 60 : 0)) }));
+      box.append(Object.assign(document.createElement("span"), { textContent: fit(name(node), (pixels - PADDING - (shared ? 60 : 0)) * (isLevel(frameOf[node]) ? BOLD : 1)) }));
       if (shared) box.dataset.share = compared ? changed(change(node)) : share(total[node]);
     }
     box.dataset.node = node;
