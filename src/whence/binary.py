@@ -20,7 +20,6 @@ from whence._base.files import open_regular
 from whence._base.forks import Lock
 from whence._base.lru import Lru
 from whence._base.options import DEFAULTS, ReadOptions
-from whence._base.records import Record
 from whence.kernels.rows import ascending
 from whence.lidia.compressed import codec_of
 from whence.lidia.compressed import is_archive as is_archive_file
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
     from whence.listing import Listing, SourceOptions
+    from whence.listing.model import ListingOptions
     from whence.locate.debug_files import Completion, DebugFiles
     from whence.objects.interface import ObjectFile
     from whence.planner import Plan, Planner
@@ -49,15 +49,6 @@ if TYPE_CHECKING:
 ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
 NAMESAKES = 10  # functions of the same name that a listing mentions
-
-
-class ListingOptions(Record, frozen=True):
-    """The options of `Binary.listing`."""
-
-    sources: SourceOptions | None
-    code: str | PathLike[str] | None
-    syntax: str
-    lines: bool
 
 
 class Binary(Closing):
@@ -345,9 +336,11 @@ class Binary(Closing):
             Unsupported: there is no disassembler for the machine.
             WhenceError, OSError: the code cannot be read.
         """
+        from whence.listing.model import ListingOptions
+
         about = ListingOptions(sources, code, syntax, lines)
         if end is not None and isinstance(function, int):
-            return self._listing(None, [(function, end)], about)
+            return self.listing_of(None, [(function, end)], about)
         found = self.parts(function)
         if not found:
             what = (
@@ -355,7 +348,7 @@ class Binary(Closing):
             )
             raise LookupError(f"{self.path}: {what}")
         first, *others = found
-        listing = self._listing(first[0], [(part.vaddr, part.end) for part in first], about)
+        listing = self.listing_of(first[0], [(part.vaddr, part.end) for part in first], about)
         if others:
             vaddrs = ", ".join(f"{parts[0].vaddr:#x}" for parts in others[:NAMESAKES])
             listing.notes.append(f"{len(others)} more functions have this name, at {vaddrs}")
@@ -380,7 +373,8 @@ class Binary(Closing):
                 functions.setdefault(parts[0].vaddr, parts)
         return list(functions.values())
 
-    def _listing(self, function: Range | None, spans: list[tuple[int, int]], options: ListingOptions) -> Listing:
+    def listing_of(self, function: Range | None, spans: list[tuple[int, int]], options: ListingOptions) -> Listing:
+        """Return the listing of some code, [start, end) in vaddrs, of a function if that is known."""
         from whence.listing.build import CodeReader, has_code, listing
         from whence.listing.sources import Sources
 
@@ -396,8 +390,9 @@ class Binary(Closing):
                 reader = CodeReader(elf, debug, demangle=self._demangle, syntax=options.syntax)
             table = self.table_for([start for start, _ in spans])
             out = listing(
-                spans, table, reader, function=function, sources=Sources(options.sources, self.build_id, debug)
-            )
+                spans, table, reader, function=function, options=options,
+                sources=Sources(options.sources, self.build_id, debug),
+            )  # fmt: skip
         finally:
             if other is not None:
                 other.close()

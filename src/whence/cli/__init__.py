@@ -33,6 +33,7 @@ process_names     a process by pid or by the name of its command
 profile           `whence profile`: names, merges, compares and draws profiles
 profile_files     `whence profile A B C -o DIR`: many profiles by several processes
 profile_output    output options of the commands that write a profile
+profile_listing   `whence profile --list`, `--annotate`: functions by line and by instruction
 progress          a progress line on a terminal after one second
 record            `whence record`: a profile and its flame graph, by perf or by sampling
 serve             `whence serve`: the server

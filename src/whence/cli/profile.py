@@ -21,10 +21,12 @@ from whence.cli.profile_output import (
     report_notes,
     report_shortfall,
     reports,
+    rows,
     skipped_lines,
     write_profile,
 )
 from whence.cli.progress import Progress
+from whence.cli.source_options import add_assembly_options, add_source_options
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -45,6 +47,17 @@ def configure(parser: Parser) -> None:
         help='a profile of any format; "-" is stdin. Several are each written into the folder OUT',
     )
     add_profile_output(parser, "the input's format; folded stacks for text")
+    parser.add_argument("--list", metavar="REGEX", help="print the lines of matching functions with their cost")
+    parser.add_argument(
+        "--annotate", metavar="REGEX", help="print the instructions of matching functions with their cost"
+    )
+    parser.add_argument(
+        "--skid",
+        type=rows,
+        default=0,
+        metavar="N",
+        help="with --annotate: move costs N instructions back, as many processors report a later instruction (0)",
+    )
     parser.add_argument("--merge", action="store_true", help="merge all profiles into one")
     parser.add_argument("--base", metavar="OLD", help="write the difference from the profile OLD, by function and file")
     parser.add_argument("--normalize", action="store_true", help="with --base: scale OLD so that both sums are equal")
@@ -59,6 +72,8 @@ def configure(parser: Parser) -> None:
         "exit codes: 0 done, even if some addresses have no names; 1 fewer names than --fail-under;\n"
         "2 wrong use; 3 unreadable input"
     )
+    add_assembly_options(parser)
+    add_source_options(parser)
     add_name_options(parser)
     add_locator_options(parser)
     more = parser.add_argument_group("names of generated code and the kernel")
@@ -77,6 +92,8 @@ def configure(parser: Parser) -> None:
         "whence profile perf.data --top 20",
         "whence profile cpu.pb.gz -o named.pb.gz --store /srv/symbols",
         "whence profile perf.data --flamegraph cpu.html --open",
+        "whence profile perf.data --list 'parse|render'       lines with their cost",
+        "whence profile perf.data --annotate '^parse$' --att  instructions with their cost",
         "whence profile new.pb.gz --base old.pb.gz --top 20",
         "whence profile *.pb.gz -o named/",
     )
@@ -108,6 +125,10 @@ def run(options: Namespace) -> int:
     title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
     share_heap()  # threads reuse memory of files that were read
     profile = read_all(options)
+    if options.list is not None or options.annotate is not None:
+        from whence.cli.profile_listing import run_listing
+
+        return run_listing(options, profile)
     choose_type(profile, options.sample_type)
     format = format or formats.format_for(profile, options.output or "")
     if options.output is None and not (reports(options) or options.flamegraph):
@@ -128,6 +149,8 @@ def run(options: Namespace) -> int:
 
 def check_use(options: Namespace) -> None:
     """Raise WrongUse for options that cannot be combined."""
+    if (options.list is not None or options.annotate is not None) and len(options.profiles) > 1 and not options.merge:
+        raise WrongUse("--list and --annotate print one profile: give one, or merge several with --merge")
     if options.normalize and not options.base:
         raise WrongUse("--normalize compares two profiles: give the older one with --base")
     if options.base and len(options.profiles) > 1 and not options.merge:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from whence._base.errors import ElfError, Unsupported
 from whence.listing.disassembly import Disassembler
 from whence.listing.listing import Listing
-from whence.listing.model import Instruction, LineCosts
+from whence.listing.model import Instruction, LineCosts, ListingOptions
 from whence.listing.targets import Targets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from whence._base.model import Frames
     from whence.lidia.results import Range
     from whence.lidia.table import Table
-    from whence.listing.sources import SourceFile, Sources
+    from whence.listing.sources import Sources
     from whence.objects.interface import ObjectFile
 
 CODE_BYTES = 1 << 20  # of one listing: a function of more is cut
@@ -91,7 +91,7 @@ def listing(
     *,
     function: Range | None = None,
     sources: Sources | None = None,
-    costs: Mapping[int, int] | None = None,
+    options: ListingOptions | None = None,
 ) -> Listing:
     """Return the listing of some code.
 
@@ -101,12 +101,13 @@ def listing(
         reader: disassembles them; without it, the listing has lines only.
         function: the listed function, for the heading.
         sources: finds source files.
-        costs: cost of samples by vaddr.
+        options: costs and skid.
     """
     out = Listing(function.function if function is not None else "", spans=list(spans))
     if function is not None:
         out.file, out.line = function.file, function.start_line
-    costs = costs or {}
+    costs = options.costs or {} if options is not None else {}
+    skid = options.skid if options is not None else 0
     tree = LineCosts()
     left = CODE_BYTES
     for start, end in spans:
@@ -120,13 +121,13 @@ def listing(
             continue
         decoded = reader.instructions(start, end)
         chains = table.lookup_many([one.vaddr for one in decoded]).chains()
-        for instruction, chain in zip(decoded, chains, strict=True):
-            cost = cost_of(instruction, costs)
+        own = [cost_of(instruction, costs) for instruction in decoded]
+        for instruction, chain, cost in zip(decoded, chains, moved_back(own, skid), strict=True):
             out.instructions.append(instruction._replace(frames=chain, self=cost))
             charge(tree, chain, cost)
-    out.self = out.cost = sum(one.self for one in out.instructions)
+    out.self_cost = out.cost = sum(one.self for one in out.instructions)
     if sources is not None:
-        out.sources = found_sources(tree, sources, out.notes)
+        out.sources = tree.sources(sources, out.notes)
     out.lines = list(tree.lines(out.sources))
     return out
 
@@ -134,6 +135,16 @@ def listing(
 def cost_of(instruction: Instruction, costs: Mapping[int, int]) -> int:
     """Return the cost of every address in an instruction: a sample may be in the middle of a badly decoded one."""
     return sum(costs.get(vaddr, 0) for vaddr in range(instruction.vaddr, instruction.end)) if costs else 0
+
+
+def moved_back(costs: list[int], skid: int) -> list[int]:
+    """Return costs by instruction, moved to earlier instructions; those at the start stay in the first."""
+    if not skid:
+        return costs
+    moved = [0] * len(costs)
+    for index, cost in enumerate(costs):
+        moved[max(index - skid, 0)] += cost
+    return moved
 
 
 def charge(tree: LineCosts, chain: Frames, cost: int) -> None:
@@ -159,30 +170,3 @@ def row_starts(table: Table, start: int, end: int) -> list[int]:
         if len(starts) > LINES_LISTED:
             break
     return sorted(vaddr for vaddr in starts if start <= vaddr < end)[:LINES_LISTED]
-
-
-def files_of(tree: LineCosts) -> Iterable[str]:
-    """Return the files of all lines, each once."""
-    found: dict[str, None] = {}
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        found.update((file, None) for _, file, _ in node.children if file)
-        stack.extend(node.children.values())
-    return found
-
-
-def found_sources(tree: LineCosts, sources: Sources, notes: list[str]) -> dict[str, SourceFile]:
-    """Return the source files of the lines, and note the missing ones."""
-    found = {}
-    missing = []
-    for file in sorted(files_of(tree)):
-        source = sources.find(file)
-        if source is not None:
-            found[file] = source
-        else:
-            missing.append(file)
-    if missing:
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        notes.append(f"no source of {missing[0]}{others}: {sources.remedy(missing[0])}")
-    return found

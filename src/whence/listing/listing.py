@@ -25,7 +25,8 @@ class Listing(ListingData):
         lines: source lines in order, inlined ones after the line of their call.
         sources: the source files by the paths in the debug info; only files that were found.
         type, unit: of the costs; "" without a profile.
-        cost: the sum of the costs of the function, `total` that of all samples of the profile.
+        self_cost, cost: of the function itself, and with everything it calls.
+        total: the sum of all samples of the profile.
         notes: what is missing, and why.
     """
 

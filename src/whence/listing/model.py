@@ -11,9 +11,10 @@ from whence._base.model import Frames
 from whence._base.records import Record, field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from os import PathLike
 
-    from whence.listing.sources import SourceFile
+    from whence.listing.sources import SourceFile, SourceOptions, Sources
 
 
 CONTEXT = 2  # lines without cost that are shown before and after others
@@ -86,6 +87,26 @@ class ListedLine(NamedTuple):
     instructions: int = 0
 
 
+class ListingOptions(Record, frozen=True):
+    """The options of a listing.
+
+    Attributes:
+        sources: where source files are looked for.
+        code: the executable or library, if the code is in another file.
+        syntax: "intel" or "att", for x86.
+        lines: only lines.
+        costs: cost of samples by vaddr.
+        skid: number of instructions by which costs are moved back.
+    """
+
+    sources: SourceOptions | None = None
+    code: str | PathLike[str] | None = None
+    syntax: str = "intel"
+    lines: bool = False
+    costs: Mapping[int, int] | None = None
+    skid: int = 0
+
+
 class LineCosts:
     """A tree of the lines of a function: lines, and below each the lines of the calls that were inlined there."""
 
@@ -106,6 +127,25 @@ class LineCosts:
             node = child
             path.append(node)
         return path
+
+    def files(self) -> list[str]:
+        """Return the files of all lines, in order."""
+        found: set[str] = set()
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            found.update(file for _, file, _ in node.children if file)
+            stack.extend(node.children.values())
+        return sorted(found)
+
+    def sources(self, sources: Sources, notes: list[str]) -> dict[str, SourceFile]:
+        """Return the source files of the lines, and add a note on missing ones."""
+        found = {file: source for file in self.files() if (source := sources.find(file)) is not None}
+        missing = [file for file in self.files() if file not in found]
+        if missing:
+            others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            notes.append(f"no source of {missing[0]}{others}: {sources.remedy(missing[0])}")
+        return found
 
     def lines(self, sources: dict[str, SourceFile], depth: int = 0) -> Iterator[ListedLine]:
         """Yield the lines in order of file and line, and the inlined lines after the line of their call."""
@@ -129,7 +169,7 @@ class ListingData(Record):
     sources: dict[str, SourceFile] = field(default_factory=dict)
     type: str = ""
     unit: str = ""
-    self: int = 0
+    self_cost: int = 0
     cost: int = 0
     total: int = 0
     notes: list[str] = field(default_factory=list)

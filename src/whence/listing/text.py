@@ -73,13 +73,11 @@ def heading(listing: ListingData) -> str:
     parts = "".join(f" [{start:#x}, {end:#x})" for start, end in listing.spans)
     cost = ""
     if listing.type:
-        own, all_ = (amount(value, listing.unit) for value in (listing.self, listing.cost))
-        percent = (
-            f", {100 * listing.cost / listing.total:.2f}% of {amount(listing.total, listing.unit)}"
-            if listing.total
-            else ""
-        )
-        cost = f": {plain(listing.type)} {own} self, {all_} total{percent}"
+        cost = f": {plain(listing.type)} {amount(listing.self_cost, listing.unit)} self"
+        if not listing.instructions:
+            cost += f", {amount(listing.cost, listing.unit)} total"
+        if listing.total:
+            cost += f", {100 * listing.cost / listing.total:.2f}% of {amount(listing.total, listing.unit)}"
     return f"{plain(listing.function) or '??'}{place}{parts}{cost}"
 
 

@@ -9,6 +9,7 @@
     non_elf_names       names of generated code and of the kernel, from lists
     symbol_lists        lists of symbols: perf maps, kallsyms
     coverage            how much has names, from where, and what would name the rest
+    code                functions by line and by instruction
     top                 the functions with the highest values, as a table
     arrow               a profile as an Arrow table
     sampling            samples the stacks of a live process

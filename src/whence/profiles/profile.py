@@ -11,7 +11,9 @@ from whence import flamegraph
 from whence._base.records import as_dict
 from whence._base.streams import by_ending
 from whence.lidia.results import imported
+from whence.listing.model import ListingOptions
 from whence.locator.coerce import check_no_fields, locator_from
+from whence.profiles import code
 from whence.profiles.arrow import table
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import Report
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from whence.listing import Listing, SourceOptions
     from whence.locator.coerce import Places
     from whence.locator.options import LocatorFields
     from whence.profiles.top import Top
@@ -148,6 +151,50 @@ class Profile(ProfileData):
             Rows of self, total, function, file, binary, and the reason if there is no name; as text, a table.
         """
         return top(self, rows, sort, by=by)
+
+    def listing(self, pattern: str, *, sources: SourceOptions | None = None) -> list[Listing]:
+        """Return the lines of the functions whose name matches, with their costs, the most expensive first.
+
+        Symbolize the profile first. Costs are of the default sample type; they equal those of `go tool pprof -list`.
+
+        Args:
+            pattern: a regular expression that is searched in the names.
+            sources: where source files are looked for (default: the paths in the profile).
+
+        Raises:
+            ValueError: the pattern is not a regular expression.
+        """
+        return code.listings(self, pattern, sources=sources)
+
+    def annotate(
+        self,
+        pattern: str,
+        locator: Places | Binaries | None = None,
+        *,
+        sources: SourceOptions | None = None,
+        syntax: str = "intel",
+        skid: int = 0,
+    ) -> list[Listing]:
+        """Return the instructions of the functions whose name matches, with their costs, the most expensive first.
+
+        Symbolize the profile first. The cost of an instruction is that of the samples at its address, as recorded.
+
+        Args:
+            pattern: a regular expression that is searched in the names; inlined functions are part of their callers.
+            locator: where the executables are, as for `symbolize`.
+            sources: where source files are looked for (default: the debug info, and the paths in it).
+            syntax: "intel" or "att", for x86.
+            skid: number of instructions by which costs are moved back.
+
+        Raises:
+            ValueError: the pattern is not a regular expression.
+            ImportError: capstone is not installed.
+        """
+        options = ListingOptions(sources, syntax=syntax, skid=skid)
+        if isinstance(locator, Binaries):
+            return list(code.instruction_listings(self, pattern, locator, options=options))
+        with Binaries(locator) as binaries:
+            return list(code.instruction_listings(self, pattern, binaries, options=options))
 
     def to_arrow(self) -> pyarrow.Table:
         """Return a pyarrow Table with a row for each sample (for each event, if times are known): see profiles.arrow.

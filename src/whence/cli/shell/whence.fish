@@ -51,7 +51,7 @@ function _shtab_whence_using
 end
 
 set -g _shtab_whence_commands addr explain listing symbols build-id dwarf pid core maps record profile filter trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' columns lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve demo completion help
-set -g _shtab_whence_opts_with_value --address --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --make-token --mapping-offset --mapping-start --maps --max-size --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --snapshot --sort --source-dir --sources --stack --store --strings --style --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
+set -g _shtab_whence_opts_with_value --address --annotate --archive-dir --base --binary --build-id --by --cache-dir --cache-size --call-graph --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --git --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --list --make-token --mapping-offset --mapping-start --maps --max-size --output --path-prefix --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --skid --snapshot --sort --source-dir --sources --stack --store --strings --style --sysroot --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -e -o -p
 
 complete -c whence -e
 complete -c whence -f
@@ -254,6 +254,9 @@ complete -c whence -n '_shtab_whence_using profile' -l sort -xka "self total" -d
 complete -c whence -n '_shtab_whence_using profile' -l by -xka "function process thread binary line" -d 'what a row of the table is (function)'
 complete -c whence -n '_shtab_whence_using profile' -l flamegraph -x -d 'draw a flame graph: one file that needs no network'
 complete -c whence -n '_shtab_whence_using profile' -l open -d 'open the flame graph in the browser (without --flamegraph: from a temporary file)'
+complete -c whence -n '_shtab_whence_using profile' -l list -x -d 'print the lines of matching functions with their cost'
+complete -c whence -n '_shtab_whence_using profile' -l annotate -x -d 'print the instructions of matching functions with their cost'
+complete -c whence -n '_shtab_whence_using profile' -l skid -x -d 'with --annotate: move costs N instructions back, as many processors report a later instruction (0)'
 complete -c whence -n '_shtab_whence_using profile' -l merge -d 'merge all profiles into one'
 complete -c whence -n '_shtab_whence_using profile' -l base -xka "(__fish_complete_path (commandline -ct))" -d 'write the difference from the profile OLD, by function and file'
 complete -c whence -n '_shtab_whence_using profile' -l normalize -d 'with --base: scale OLD so that both sums are equal'
@@ -262,6 +265,12 @@ complete -c whence -n '_shtab_whence_using profile' -l overwrite -d 'also name l
 complete -c whence -n '_shtab_whence_using profile' -l coverage -d 'print for each binary what got names and why the rest did not'
 complete -c whence -n '_shtab_whence_using profile' -l json -d 'print the coverage as JSON'
 complete -c whence -n '_shtab_whence_using profile' -l fail-under -x -d 'exit with 1 if fewer frames have names'
+complete -c whence -n '_shtab_whence_using profile' -l intel -d 'Intel syntax (the default)'
+complete -c whence -n '_shtab_whence_using profile' -l att -d 'AT&T syntax, as objdump prints'
+complete -c whence -n '_shtab_whence_using profile' -l raw-bytes -d 'also print the bytes of instructions'
+complete -c whence -n '_shtab_whence_using profile' -l source-dir -xka "(__fish_complete_directories)" -d 'look for source files below DIR by their paths or the last parts of these (repeatable)'
+complete -c whence -n '_shtab_whence_using profile' -l path-prefix -xka "(__fish_complete_path (commandline -ct))" -d 'read paths in the debug info that start with OLD below NEW (repeatable)'
+complete -c whence -n '_shtab_whence_using profile' -l git -x -d 'read source files of a revision of a git repository, which may be bare (repeatable)'
 complete -c whence -n '_shtab_whence_using profile' -l no-demangle -d 'print linkage names'
 complete -c whence -n '_shtab_whence_using profile' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'an ELF file, a debug file or an archive, or a folder of such files, used if its build-id (or without one its name) matches (repeatable)'
 complete -c whence -n '_shtab_whence_using profile' -l archive-dir -xka "(__fish_complete_directories)" -d 'a folder of archives (repeatable)'

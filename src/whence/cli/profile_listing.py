@@ -1,0 +1,54 @@
+"""`whence profile --list REGEX` and `--annotate REGEX`: functions with the cost of each line or instruction."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from whence._base.errors import WrongUse
+from whence._base.streams import complain
+from whence.cli.main import ANSWERED, SOME_UNKNOWN
+from whence.cli.options import locator_of
+from whence.cli.profile_output import choose_type, report_notes
+from whence.cli.source_options import need_capstone, print_lines, sources_of
+from whence.listing.model import ListingOptions
+from whence.listing.text import annotated, listed
+from whence.profiles.binaries import Binaries
+from whence.profiles.code import instruction_listings, listings
+from whence.profiles.naming import name
+from whence.profiles.symbol_lists import SymbolLists
+
+if TYPE_CHECKING:
+    from whence.profiles import Profile
+
+
+def run_listing(options: Namespace, profile: Profile) -> int:
+    """Print the functions that match. Return 1 if none does."""
+    if options.annotate is not None:
+        need_capstone()
+    choose_type(profile, options.sample_type)
+    notes = len(profile.notes)
+    count = 0
+    lists = SymbolLists(options.perf_map, options.kallsyms)
+    with (
+        locator_of(options) as locator,
+        Binaries(locator, symbol_lists=lists) as binaries,
+        sources_of(options) as sources,
+    ):
+        name(profile, binaries, overwrite=options.overwrite, demangle=not options.no_demangle)
+        report_notes(profile.notes[notes:], "profile")
+        try:
+            if options.list is not None:
+                for listing in listings(profile, options.list, sources=sources):
+                    print_lines(iter(["", *listed(listing)][not count :]))
+                    count += 1
+            if options.annotate is not None:
+                how = ListingOptions(sources, syntax=options.syntax, skid=options.skid)
+                for listing in instruction_listings(profile, options.annotate, binaries, options=how):
+                    print_lines(iter(["", *annotated(listing, raw_bytes=options.raw_bytes)][not count :]))
+                    count += 1
+        except ValueError as error:
+            raise WrongUse(str(error)) from None
+    if not count:
+        complain(f"no function with samples matches {options.list or options.annotate!r}", "whence profile")
+    return ANSWERED if count else SOME_UNKNOWN

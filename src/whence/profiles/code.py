@@ -1,0 +1,232 @@
+"""Functions of a profile by line and by instruction: `Profile.listing`, `Profile.annotate`.
+
+Lines. A function is a name and a file, inlined or not. A line's self value is that of the samples that end in it; its
+total value is that of the samples with the line in their stack, counted once for each sample. Lines of calls that were
+inlined are below the line of the call.
+
+Instructions. Functions are those of the executable, with all that was inlined into them. The value of an instruction is
+that of the samples at its address, as recorded: processors often report the instruction after the costly one (skid).
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from whence._base.errors import WhenceError
+from whence._base.records import replaced
+from whence.listing import Listing, Sources
+from whence.listing.build import has_code
+from whence.listing.model import LineCosts, ListingOptions
+from whence.profiles.top import type_of
+from whence.samples import bounds
+from whence.samples.addresses import NOWHERE
+from whence.samples.model import NO_MAPPING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from whence.binary import Binary
+    from whence.listing import SourceOptions
+    from whence.profiles.binaries import Binaries
+    from whence.samples.model import ProfileData
+
+NODE = 200  # bytes of memory that a line of a function needs, about
+
+
+class FunctionCosts:
+    """The lines of one function with their costs, and the build-id of its first binary."""
+
+    def __init__(self, build_id: str) -> None:
+        self.tree = LineCosts()
+        self.build_id = build_id
+        self.self = self.cost = 0
+        self.line = 0
+
+
+def weights_of(profile: ProfileData, kind: int) -> array[int]:
+    """Return the value of each stack."""
+    samples = profile.samples
+    column: Sequence[int] = samples.values[kind] if kind < len(samples.values) else ()
+    weights = array("q", bytes(8 * (len(samples.first) - 1)))
+    for stack, value in zip(samples.of, column):
+        weights[stack] += value
+    return weights
+
+
+def listings(
+    profile: ProfileData, pattern: str, *, kind: int | None = None, sources: SourceOptions | None = None
+) -> list[Listing]:
+    """Return the lines of the functions that match, the most expensive first.
+
+    Args:
+        profile: a profile whose locations have names.
+        pattern: a regular expression that is searched in names of functions.
+        kind: index of the sample type (default: the profile's default type).
+        sources: where source files are looked for.
+
+    Raises ValueError for an invalid pattern.
+    """
+    matches = compiled(pattern)
+    kind = profile.default_type if kind is None else kind
+    weights = weights_of(profile, kind)
+    budget = bounds.writing(profile.stored, "lines of functions")
+    found: dict[tuple[str, str], FunctionCosts] = {}
+    nodes_of: dict[int, list[tuple[FunctionCosts, list[LineCosts], bool]]] = {}
+    is_match: dict[str, bool] = {}
+
+    def nodes(location: int) -> list[tuple[FunctionCosts, list[LineCosts], bool]]:
+        """Return for each matching frame its function, the nodes inward from it, and True if it is innermost."""
+        out = []
+        frames = profile.frames[location]
+        for index, frame in enumerate(frames):
+            matching = is_match.get(frame.function)
+            if matching is None:
+                matching = is_match[frame.function] = matches(frame.function) is not None
+            if not matching:
+                continue
+            function = found.get((frame.function, frame.file))
+            if function is None:
+                mapping = profile.mapping_of(location)
+                function = FunctionCosts(mapping.build_id if mapping is not None else "")
+                found[frame.function, frame.file] = function
+            function.line = function.line or frame.start_line
+            budget.charge(NODE * (index + 1))
+            out.append((function, function.tree.nodes(frames[: index + 1]), index == 0))
+        return out
+
+    samples = profile.samples
+    for stack, value in enumerate(weights):
+        if not value:
+            continue
+        seen: set[int] = set()
+        for position, location in enumerate(samples.locations_of(stack)):
+            if location not in nodes_of:
+                nodes_of[location] = nodes(location)
+            for function, path, innermost in nodes_of[location]:
+                for node in path:
+                    if id(node) not in seen:
+                        seen.add(id(node))
+                        node.total += value
+                if not position:
+                    path[-1].self += value
+                    function.self += value if innermost else 0
+                if id(function) not in seen:
+                    seen.add(id(function))
+                    function.cost += value
+    type, total = type_of(profile, kind), sum(weights)
+    return [
+        listed(key, function, type.type or "samples", type.unit, total, Sources(sources, function.build_id))
+        for key, function in sorted(found.items(), key=lambda item: (-abs(item[1].cost), item[0]))
+        if function.cost or function.self
+    ]
+
+
+def listed(
+    key: tuple[str, str], function: FunctionCosts, type: str, unit: str, total: int, sources: Sources
+) -> Listing:
+    """Return the listing of one function."""
+    out = Listing(*key, function.line, type=type, unit=unit, self_cost=function.self, cost=function.cost, total=total)
+    out.sources = function.tree.sources(sources, out.notes)
+    out.lines = list(function.tree.lines(out.sources))
+    return out
+
+
+def compiled(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    """Return the search function of a pattern. Raises ValueError."""
+    try:
+        return re.compile(pattern).search
+    except re.error as error:
+        raise ValueError(f"invalid regular expression {pattern!r}: {error}") from None
+
+
+def instruction_listings(
+    profile: ProfileData,
+    pattern: str,
+    binaries: Binaries,
+    *,
+    kind: int | None = None,
+    options: ListingOptions | None = None,
+) -> Iterator[Listing]:
+    """Yield the instructions of the functions that match, the most expensive first.
+
+    Args:
+        profile: a profile whose locations have names.
+        pattern: a regular expression that is searched in the names of functions of the executables; functions that
+            were inlined are part of their callers.
+        binaries: finds the executables.
+        kind: index of the sample type (default: the profile's default type).
+        options: sources, syntax and skid.
+
+    Raises ValueError for an invalid pattern, ImportError without capstone.
+    """
+    matches = compiled(pattern)
+    kind = profile.default_type if kind is None else kind
+    weights = weights_of(profile, kind)
+    samples = profile.samples
+    leaves: Counter[int] = Counter()
+    for stack, value in enumerate(weights):
+        if value and samples.first[stack] < samples.first[stack + 1]:
+            leaves[samples.stack[samples.first[stack]]] += value
+    functions: defaultdict[tuple[str, int], Counter[int]] = defaultdict(Counter)  # values by location
+    for location, value in leaves.items():
+        frames = profile.frames[location]
+        if frames and matches(frames[-1].function) is not None:
+            functions[frames[-1].function, profile.mapping[location]][location] += value
+    type, total = type_of(profile, kind), sum(weights)
+    for (name, mapping), locations in sorted(
+        functions.items(), key=lambda item: (-abs(sum(item[1].values())), item[0])
+    ):
+        for out in annotated(profile, name, mapping, locations, binaries, options or ListingOptions()):
+            out.type, out.unit, out.total = type.type or "samples", type.unit, total
+            yield out
+
+
+def annotated(
+    profile: ProfileData, name: str, mapping_index: int, locations: Counter[int], binaries: Binaries,
+    options: ListingOptions,
+) -> Iterator[Listing]:  # fmt: skip
+    """Yield the functions of one mapping and name, or a listing without instructions that says why."""
+    cost = sum(locations.values())
+    empty = Listing(name, self_cost=cost, cost=cost)
+    if mapping_index == NO_MAPPING:
+        empty.notes.append("no instructions: the profile does not say which file the code is in")
+        yield empty
+        return
+    mapping = profile.mappings[mapping_index]
+    try:
+        search = binaries.search(mapping, len(locations))
+        if search.opened is None:
+            reason = f": {search.missing.reason.sentence}" if search.missing is not None else ""
+            empty.notes.append(f"no instructions: no file for {mapping.path or 'this mapping'}{reason}")
+            yield empty
+            return
+        binary = search.opened.binary
+        vaddrs = search.opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, locations)))
+        costs: Counter[int] = Counter()
+        for vaddr, value in zip(vaddrs, locations.values(), strict=True):
+            costs[vaddr] += value
+        costs.pop(NOWHERE, None)
+        code = code_of(binary, binaries, mapping.build_id, mapping.path)
+        while costs:
+            parts = next(iter(binary.parts(min(costs))), [])
+            if not parts:
+                del costs[min(costs)]
+                continue
+            spans = [(part.vaddr, part.end) for part in parts]
+            own = {vaddr: costs.pop(vaddr) for vaddr in list(costs) if any(low <= vaddr < high for low, high in spans)}
+            yield binary.listing_of(parts[0], spans, replaced(options, code=code, costs=own))
+    except WhenceError as error:
+        empty.notes.append(f"no instructions: {error}")
+        yield empty
+
+
+def code_of(binary: Binary, binaries: Binaries, build_id: str, path: str) -> str | None:
+    """Return the path of the file with the code of a binary; None if it is the binary itself, or was not found."""
+    if binary.producers is not None and has_code(binary.producers.elf):
+        return None
+    search = binaries.locator.find(build_id=build_id or binary.build_id, path=path, kinds=("executable",))
+    return search.path or None
