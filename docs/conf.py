@@ -90,7 +90,7 @@ def api() -> str:
 
 
 def schemas() -> str:
-    """The types of every table that goes out as Arrow, as the code makes them."""
+    """Return the types of every table written as Arrow, as the code makes them."""
     import pyarrow
 
     import whence

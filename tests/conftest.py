@@ -1,10 +1,11 @@
-"""Settings for every test: hypothesis keeps no time limit, for a busy machine is no failure, and draws the same
-examples in every run, for what was not changed may not fail; `--hypothesis-profile exploring` draws new ones.
+"""Settings for every test.
 
-An exception inside a batch that is not one of ours is raised, not answered as internal-error.
+Hypothesis has no time limit, so that tests pass on a busy machine, and draws the same examples in every run, so that
+unchanged code does not fail; `--hypothesis-profile exploring` draws new examples.
 
-Ctrl-C reaches commands even where the shell that started the tests ignores it, as it does for what runs in its
-background.
+An unexpected exception inside a batch is raised, not answered as internal-error.
+
+Ctrl-C reaches commands even if the tests run in the background of a shell, which ignores SIGINT for its children.
 """
 
 import signal

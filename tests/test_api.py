@@ -74,7 +74,7 @@ def test_everything_public_has_a_docstring_and_types(name: str) -> None:
 
 
 def test_one_default_for_names_in_every_call() -> None:
-    """Names are the linker's unless they are asked for otherwise (docs/decisions/demangling.md)."""
+    """Names are linkage names by default (docs/decisions/demangling.md)."""
     calls: list[Callable[..., object]] = [
         whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf, whence.lidia.open,
         whence.lidia.from_bytes,

@@ -34,7 +34,7 @@ BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # of a statement:
 
 
 def statements(node: ast.AST, checking: bool = False) -> Iterator[ast.stmt]:
-    """The statements below that run; what stands under `if TYPE_CHECKING` only when `checking`."""
+    """Yield the statements below that run, and those under `if TYPE_CHECKING` only if `checking`."""
     for block in BLOCKS:
         for child in getattr(node, block, ()):
             guard = child.test if isinstance(child, ast.If) else None
@@ -67,8 +67,8 @@ def meant(module: str, names: Iterable[str]) -> set[str]:
 
 @functools.cache
 def imports(path: Path, checking: bool = False) -> set[str]:
-    """The modules of whence that a file imports when it runs, kernels' cimports and functions' imports included; with
-    `checking` those that only type checkers read, too."""
+    """Return the modules of whence that a file imports when it runs, including kernels' cimports and imports in
+    functions; with `checking`, also imports that only type checkers read."""
     found: set[str] = set()
     for node in statements(parsed(path), checking):
         if isinstance(node, ast.Import):
@@ -134,7 +134,7 @@ def test_circles_are_found() -> None:
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    """Inside a room as between rooms; what only type checkers read counts, too."""
+    """Inside packages and between packages, including imports that only type checkers read."""
     assert circles(graph()) == set()
     assert circles(graph(checking=True)) == set()
 
@@ -157,7 +157,7 @@ TESTS = Path(__file__).parent
 
 
 def test_no_test_module_imports_another() -> None:
-    """What tests share lies in forge/ (bytes), helpers/ (programs, processes) and hostile/inputs."""
+    """Shared code of tests is in forge/ (bytes), helpers/ (programs, processes) and hostile/inputs."""
     found = {}
     for path in [
         *TESTS.rglob("*.py"),

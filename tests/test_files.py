@@ -1,4 +1,4 @@
-"""Opening looks first and opens nothing that is no file; writing leaves the old bytes or all of the new ones."""
+"""Opening accepts only regular files; writing leaves either the old file or the complete new file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def give_up_after(write: Callable[[Any], object], data: bytes | str, error: type
 
 
 def as_nobody(what: Callable[[], None]) -> int:
-    """Run it in a child that is another user; 0 when it went well, 1 when it raised PermissionError."""
+    """Run a function in a child as another user; return 0 on success, 1 for a PermissionError."""
     child = os.fork()
     if not child:
         code = 2
@@ -202,7 +202,7 @@ def linking(folder: Path, section: str, name: str, tail: bytes) -> Path:
 
 
 def test_the_device_that_an_alt_link_names_is_not_opened(tmp_path: Path) -> None:
-    """A pipe stands for /dev/watchdog: opening it without waiting would wake its writer."""
+    """A pipe represents /dev/watchdog: opening it without blocking would wake its writer."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     program = linking(tmp_path, ".gnu_debugaltlink", str(pipe), bytes(20))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import lint
+from tools import english, lint
 
 SOURCE = "a = b == 0x80\nif c in (0xE2, d) or 0x10 <= e < F: pass\nx = y & 0xFF == Z\n"
 
@@ -55,3 +55,12 @@ def test_an_example_that_no_test_runs_is_found(tmp_path: Path) -> None:
         (tmp_path / "examples" / name).touch()
     (tmp_path / "tests" / "test_examples.py").write_text('loaded("run")\nread("book.ipynb")\n')
     assert [*lint.examples(tmp_path)] == ["examples/forgotten.py:1: tests/test_examples.py does not run it"]
+
+
+def test_forbidden_phrases_are_found_in_text_but_not_in_code_or_quotes(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        'x = f"{behind}"\nprint("what lies here")\nprint("lies")  # quoted\n"""Use `behind`; the answer is None."""\n'
+    )
+    (tmp_path / "b.md").write_text("text\n\n    lies in code\n\n```\nlies\n```\nThe page goes away.\n")
+    results = {path.name: [number for number, *_ in english.check(path)] for path in english.files([tmp_path])}
+    assert results == {"a.py": [2], "b.md": [8]}

@@ -13,7 +13,7 @@ LISTED = re.compile(r"^ *(?:kernels/)?([a-z_0-9]+)(?:\.py|\.pxd|/)?  +\S", re.MU
 
 
 def modules(folder: Path, *kinds: str) -> set[str]:
-    """Return the modules of a folder, without those that say what the folder is or start it."""
+    """Return the modules of a folder, except __init__ and __main__."""
     return {path.stem for kind in kinds for path in folder.glob(kind)} - {"__init__", "__main__"}
 
 

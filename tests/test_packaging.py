@@ -33,7 +33,7 @@ def test_the_imported_kernel_is_compiled_and_not_older_than_its_source(name: str
 
 
 def test_all_kernels_are_one_shared_object() -> None:
-    """Built ones that an earlier whence left behind are ignored: whatever is imported is in that of whence.kernels."""
+    """Files built by an earlier version are ignored: every kernel is imported from the object of whence.kernels."""
     kernels = importlib.import_module("whence.kernels")
     assert Path(kernels.__path__[0]).name.startswith("compiled.")
     for name in ON_DISK:
@@ -41,7 +41,7 @@ def test_all_kernels_are_one_shared_object() -> None:
         assert module.__file__ == kernels.__path__[0]
         assert (module.__name__, module.__package__) == (name, name.rpartition(".")[0])
     names = [name.rpartition(".")[2] for name in ON_DISK]
-    assert len({*names}) < len(names), "none of these has the name of another room's: nothing is shown about those"
+    assert len({*names}) < len(names), "no two packages have kernels of the same name"
 
 
 def test_where_no_kernel_is_built_the_import_says_what_builds_them(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ sys.modules.update({"Cython": types.ModuleType("Cython"), "Cython.Build": build}
 setuptools.modified.newer_group = lambda sources, target: False
 sys.platform = sys.argv[1]
 made = run_setup("setup.py", ["--quiet"], stop_after="config")
-rooms = {one.name: len(one.sources) for one in made.ext_modules}
-print(json.dumps({"scripts": made.scripts, "rooms": rooms, **made.entry_points}))
+sources = {module.name: len(module.sources) for module in made.ext_modules}
+print(json.dumps({"scripts": made.scripts, "sources": sources, **made.entry_points}))
 """
 
 
@@ -135,6 +135,6 @@ def test_ctrl_c_before_the_command_is_there_ends_it_without_a_traceback(where: s
 
 
 def test_kernels_that_need_what_a_system_lacks_are_left_out_there(metadata: Callable[[str], dict[str, Any]]) -> None:
-    built = {system: sum(metadata(system)["rooms"].values()) for system in ("linux", "darwin", "win32")}
+    built = {system: sum(metadata(system)["sources"].values()) for system in ("linux", "darwin", "win32")}
     assert built["linux"] == len(ON_DISK) + 1  # and the buffer code that all share
     assert (built["darwin"], built["win32"]) == (built["linux"] - 1, built["linux"] - 2)

@@ -1,4 +1,4 @@
-"""What lies in packaging/ names commands, options and scopes that exist."""
+"""Files in packaging/ name commands, options and scopes that exist."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Values that Python hands to the kernels: whatever they are, the answer is an answer or an exception.
+"""Arbitrary arguments of the kernels: each call returns or raises an expected exception.
 
 A fault in memory may go unseen here; `make sanitized` runs these tests with kernels under AddressSanitizer.
 WHENCE_EXAMPLES says how many examples of each there are.
@@ -287,12 +287,12 @@ def test_any_part_of_a_mapped_file_may_be_forgotten(start: int, stop: int) -> No
     assert bytes(mapped.view[:3]) == b'"""'
 
 
-# Entries of kernels: functions, and methods of classes, called with values that do not belong together
+# Functions of kernels and methods of their classes, called with inconsistent arguments
 
 SOURCES = Path(__file__).parents[1] / "src" / "whence"  # an installed whence has no sources of kernels
 VIEWS = {"uchar": "B", "uint": "I", "ulonglong": "Q", "longlong": "q", "double": "d"}  # item types and typecodes
 NUMBERS = ("Py_ssize_t", "longlong", "ulonglong", "int", "uint", "uchar", "bint")
-NOT_CALLED = {"unwind.kernels.ptrace.copy_threads"}  # stops threads of whatever processes it is told to
+NOT_CALLED = {"unwind.kernels.ptrace.copy_threads"}  # would stop threads of any process
 MEMORY = 1 << 29  # that a call may ask for beyond what is taken: more is refused
 Argument = tuple[str, str]  # a name, and its annotation
 
@@ -310,7 +310,7 @@ def arguments_of(node: ast.FunctionDef) -> list[Argument]:
 
 
 def entries() -> tuple[dict[str, tuple[Callable[..., Any], list[Argument]]], dict[str, KernelClass]]:
-    """Every function and every class of the rooms' kernels, by name."""
+    """Return every function and every class of the kernels, by name."""
     functions: dict[str, tuple[Callable[..., Any], list[Argument]]] = {}
     classes: dict[str, KernelClass] = {}
     for source in sorted(SOURCES.rglob("kernels/*.py")):
@@ -617,7 +617,7 @@ def builder_of(draw: Any) -> RangeBuilder:
 
 
 def growth_of(draw: Any) -> Growth:
-    """A tree of two stacks, whose columns come from a caller that may return less room than it was asked for."""
+    """Return a tree of two stacks; its columns may be smaller than requested."""
     cut = draw(st.sampled_from([0, 0, 0, 1, 5]))
 
     def room(code: str, size: int) -> array[Any]:
@@ -629,7 +629,7 @@ def growth_of(draw: Any) -> Growth:
 
 
 def stream_of(draw: Any) -> event_kernel.Stream:
-    """Events of any bytes; the feed may go on behind a fault."""
+    """Return events of any bytes; the feed may continue after a fault."""
 
     class Feed:
         def window(self, used: int, cut: bool) -> Any:
@@ -733,7 +733,7 @@ def mapped_pages() -> Pages:
 
 
 def made(draw: Any, kind: Any) -> Any:
-    """An object of a kernel's class: mostly as its room makes it, now and then of any values."""
+    """Return an object of a kernel's class: mostly valid, sometimes made from any values."""
     name = NAME_OF[kind].rpartition(".")[2]
     if name in MAKERS and draw(st.integers(0, 3)):
         return MAKERS[name](draw)
@@ -755,7 +755,7 @@ def called(draw: Any, name: str, entry: Callable[..., Any], arguments: list[Argu
 
 @pytest.fixture(autouse=True)
 def little_memory() -> Iterator[None]:
-    """Room for what these tests need: a number that asks for more is refused, not served."""
+    """Limit the memory of these tests, so that a call that requests more fails."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     if "libasan" not in os.environ.get("LD_PRELOAD", ""):
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-CHECKED = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs", "src", "tools")
+CHECKED = (
+    "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs", "src", "tools", "tests",
+    "benchmarks", "fuzz", "examples",
+)  # fmt: skip
 
 PHRASES: dict[str, str] = {
     r"\bbehind\b": "say after or past",
@@ -33,7 +36,7 @@ PHRASES: dict[str, str] = {
     r"\bstands?\b(?!-)|\bstood\b": "say is or represents",
     r"\b(goes|went)\b": "say is removed, is written, continues",
     r"\b(comes|came)\b": "say follows, is read from",
-    r"(?<!there )\b(is|are|was|were) none\b": "say is not a, or does not exist",
+    r"(?<!there )\b(is|are|was|were) (?-i:none)\b": "say is not a, or does not exist",
     r"(?<!there )(?<!it )\b(is|are|was|were) no (?!longer\b|more than\b|less than\b|such)": "say is not a",
     r"\b(is|are|was|were) no such\b": "say does not exist or is not a",
     r"\bthe same(,| as above| for| but)": "say what it is, so that it can be read alone",
@@ -54,6 +57,7 @@ PHRASES: dict[str, str] = {
 }
 FORBIDDEN = re.compile("|".join(f"(?P<p{i}>{phrase})" for i, phrase in enumerate(PHRASES)), re.IGNORECASE)
 ADVICE = list(PHRASES.values())
+QUOTED = "  # quoted"  # at the end of a line with the words of another program
 FENCE = re.compile(r"^\s*(```|~~~)")
 
 
@@ -68,12 +72,14 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def strings(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text) of each line of a Python file's comments, docstrings and strings."""
+    """Yield (line number, text) of the lines of a Python file's comments, docstrings and strings, without QUOTED."""
+    lines = text.splitlines()
     kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in kinds and not re.match(r"[rR]?[bB]", token.string):
             for number, line in enumerate(token.string.splitlines(), token.start[0]):
-                yield number, re.sub(r"`[^`]*`", " ", line)
+                if not lines[number - 1].endswith(QUOTED):
+                    yield number, re.sub(r"`[^`]*`|{[^{}]*}", " ", line)
 
 
 def check(path: Path) -> Iterator[tuple[int, str, str]]:
@@ -85,28 +91,28 @@ def check(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def files(paths: list[Path]) -> Iterator[Path]:
+    """Yield the checked files among paths and in folders; this file, which lists the phrases, is left out."""
     for path in paths:
         if path.is_dir():
-            yield from sorted(each for each in path.rglob("*") if each.suffix in (".py", ".pyi", ".pxd", ".md"))
+            inside = sorted(file for file in path.rglob("*") if file.suffix in (".py", ".pyi", ".md"))
+            yield from (file for file in inside if file.resolve() != Path(__file__).resolve())
         elif path.exists():
             yield path
 
 
 def findings(root: Path = ROOT) -> Iterator[str]:
-    """Every finding of the project, as `file:line: "phrase": advice`."""
+    """Yield every finding of the project, as `file:line: "phrase": advice`."""
     for path in files([root / name for name in CHECKED]):
-        if path != Path(__file__).resolve() and path.suffix != ".pxd":
-            for number, phrase, advice in check(path):
-                yield f'{path.relative_to(root)}:{number}: "{phrase}": {advice}'
+        for number, phrase, advice in check(path):
+            yield f'{path.relative_to(root)}:{number}: "{phrase}": {advice}'
 
 
 def main(arguments: list[str]) -> int:
     total = 0
     for path in files([Path(each) for each in arguments] or [ROOT / name for name in CHECKED]):
-        if path.resolve() != Path(__file__).resolve() and path.suffix != ".pxd":
-            for number, phrase, advice in check(path):
-                total += 1
-                print(f'{path}:{number}: "{phrase}": {advice}')
+        for number, phrase, advice in check(path):
+            total += 1
+            print(f'{path}:{number}: "{phrase}": {advice}')
     print(total, "findings", file=sys.stderr)
     return 1 if total else 0
 

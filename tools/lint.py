@@ -49,7 +49,7 @@ def hex_comparisons(text: str) -> Iterator[int]:
 
 
 def format_numbers(root: Path) -> Iterator[str]:
-    """Numbers of a format have names: no comparison in src is with a bare one."""
+    """Check that no comparison in src is with a bare number of a format."""
     for path in sources(root, ".py"):
         for line in hex_comparisons(path.read_text()):
             yield f"{path.relative_to(root)}:{line}: comparison with a bare number: give the number a name"
@@ -75,7 +75,7 @@ def elf_classes(root: Path) -> Iterator[str]:
 
 
 def dwarf_numbers(root: Path) -> Iterator[str]:
-    """Numbers of the DWARF standards are in dwarf/kernels/constants.pxd alone."""
+    """Check that only dwarf/kernels/constants.pxd has numbers of the DWARF standards."""
     for path in sources(root, ".py", ".pxd"):
         if "dwarf" in path.relative_to(root).parts and path.name != "constants.pxd":
             for line, text in enumerate(path.read_text().splitlines(), 1):
@@ -84,7 +84,7 @@ def dwarf_numbers(root: Path) -> Iterator[str]:
 
 
 def version(root: Path) -> Iterator[str]:
-    """CHANGELOG and the citation name the package's version."""
+    """Check that CHANGELOG and the citation name the package's version."""
     number = re.findall(r'"(.+)"', (root / "src" / "whence" / "_version.py").read_text())[0]
     if number not in (root / "CHANGELOG.md").read_text():
         yield f"CHANGELOG.md:1: version {number} is missing"
@@ -93,7 +93,7 @@ def version(root: Path) -> Iterator[str]:
 
 
 def pythons(root: Path) -> Iterator[str]:
-    """The classifiers name the Pythons that the tests run on."""
+    """Check that the classifiers name the Pythons that the tests run on."""
     tested = re.findall(r"^PYTHONS \?= (.+)$", (root / "Makefile").read_text(), re.MULTILINE)[0].split()
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     prefix = "Programming Language :: Python :: 3."
@@ -105,7 +105,7 @@ def pythons(root: Path) -> Iterator[str]:
 
 
 def workflows(root: Path) -> Iterator[str]:
-    """The workflows call targets of the Makefile and try every wheel in every environment of tools/try_wheels.py."""
+    """Check that workflows call targets of the Makefile, and try every wheel in the environments of try_wheels.py."""
     targets = {*re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.MULTILINE)}
     for path in sorted((root / ".github" / "workflows").glob("*.yml")):
         for line, text in enumerate(path.read_text().splitlines(), 1):
@@ -126,7 +126,7 @@ def workflows(root: Path) -> Iterator[str]:
 
 
 def examples(root: Path) -> Iterator[str]:
-    """Every example is named in tests/test_examples.py, which runs them."""
+    """Check that every example is named in tests/test_examples.py, which runs them."""
     tests = (root / "tests" / "test_examples.py").read_text()
     for path in sorted((root / "examples").iterdir()):
         is_named = f'"{path.stem}"' in tests or f"{path.stem}.ipynb" in tests
@@ -144,9 +144,9 @@ def findings(root: Path = ROOT) -> list[str]:
 
 
 def main() -> int:
-    found = findings()
-    print(*found, sep="\n", end="\n" if found else "")
-    return 1 if found else 0
+    results = findings()
+    print(*results, sep="\n", end="\n" if results else "")
+    return 1 if results else 0
 
 
 if __name__ == "__main__":

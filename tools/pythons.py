@@ -25,7 +25,7 @@ LEFT_OUT = ("debconf", "dpkg", "perl", "tar", "install-info", "libssl-dev")
 
 
 def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
-    """A command's stdout. Ends the program with what the command said where it fails."""
+    """Return a command's stdout. On failure, exit with the command's stderr."""
     done = subprocess.run(
         list(map(str, words)), capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}
     )
@@ -35,7 +35,7 @@ def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
 
 
 def installed(version: str) -> Path:
-    """A Python of the machine: pyenv's, or one on the PATH."""
+    """Return a Python of this machine: pyenv's, or from the PATH."""
     kept = [str(one) for one in sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))]
     for python in (*kept, shutil.which(f"python{version}")):
         if python and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0:
@@ -44,7 +44,7 @@ def installed(version: str) -> Path:
 
 
 def pool(suite: str, machine: str) -> dict[str, str]:
-    """The environment in which apt-get knows one suite of Debian for one machine, and nothing else."""
+    """Return the environment in which apt-get knows only one suite of Debian for one machine."""
     folder = KEPT / f"{suite}-{machine}"
     settings = folder / "apt.conf"
     if not settings.exists():
@@ -72,7 +72,7 @@ def pool(suite: str, machine: str) -> dict[str, str]:
 
 
 def unpacked(suite: str, machine: str, package: str) -> Path:
-    """A folder with a package of Debian and all that it depends on."""
+    """Return a folder with a package of Debian and all of its dependencies."""
     environment = pool(suite, machine)
     folder = KEPT / f"{suite}-{machine}"
     root = folder / "root"
@@ -90,7 +90,7 @@ def unpacked(suite: str, machine: str, package: str) -> Path:
 
 
 def source(suite: str, package: str) -> Path:
-    """A folder with the source of a package of Debian, as its authors published it."""
+    """Return a folder with the upstream source of a package of Debian."""
     environment = pool(suite, "amd64")
     folder = KEPT / f"{suite}-amd64" / "source" / package
     if not folder.exists():
@@ -117,7 +117,7 @@ def newest() -> Path:
 
 
 def built(suite: str, package: str, name: str, options: Sequence[str], **environment: str) -> Path:
-    """A Python built from Debian's source by `configure` with these options."""
+    """Return a Python built from Debian's source by `configure` with these options."""
     prefix = KEPT / name
     if not (prefix / "built").exists():
         made = KEPT / f"{name}.build"
@@ -137,7 +137,7 @@ def free_threaded() -> Path:
 
 
 def foreign() -> list[str | Path]:
-    """The words that start Debian's arm64 Python 3.11 under qemu."""
+    """Return the command line that starts Debian's arm64 Python 3.11 under qemu."""
     emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
     if emulator is None:
         sys.exit("qemu-aarch64 is missing (Debian: apt-get install qemu-user-static)")

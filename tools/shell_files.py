@@ -52,12 +52,12 @@ SECTIONS = """
 
 
 def command_parser(name: str) -> Parser:
-    """The parser of one command, as `whence NAME --help` has it."""
+    """Return the parser of a command, as for `whence NAME --help`."""
     return parser_of(name, False, import_module(f"whence.cli.{COMMANDS[name][0]}"))
 
 
 def actions(parser: ArgumentParser) -> list[Action]:
-    """The options and arguments of a parser and of those below it."""
+    """Yield the options and arguments of a parser and of its subparsers."""
     found: list[Action] = []
     for action in parser._actions:
         found.append(action)
@@ -87,13 +87,13 @@ def whole_parser() -> Parser:
 
 
 def completion(shell: str) -> str:
-    """The completion file of a shell."""
+    """Return the completion file of a shell."""
     made = str(shtab.complete(whole_parser(), shell=shell))
     return re.sub(r"[ \t]+$", "", made, flags=re.MULTILINE).rstrip("\n") + "\n"
 
 
 def usage_of(parser: ArgumentParser) -> str:
-    """A parser's usage in one line, for a formatter that wraps lines itself."""
+    """Return a parser's usage in one line, for a formatter that wraps lines itself."""
     return " ".join(parser.format_usage().split()).removeprefix("usage: ").replace("%", "%%")
 
 
@@ -103,7 +103,7 @@ def word(text: str) -> str:
 
 
 def manual(name: str) -> str:
-    """The man page of a command; of "" that of whence itself, with a line for each command."""
+    """Return the man page of a command, or for "" of whence, with a line for each command."""
     if name:
         parser, page, line = command_parser(name), f"whence-{name}", COMMANDS[name][1]
         others, commands = ["whence"], ""

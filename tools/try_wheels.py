@@ -51,7 +51,7 @@ print(len(names), "kernels under Python", version)
 
 
 def kernels() -> list[str]:
-    """The names of all kernels, from their sources."""
+    """Return the names of all kernels, from their sources."""
     sources = sorted((ROOT / "src").rglob("kernels/*.py"))
     return [".".join(one.relative_to(ROOT / "src").with_suffix("").parts) for one in sources if one.stem != "__init__"]
 
@@ -64,7 +64,7 @@ def wheel_of(tag: str) -> Path:
 
 
 def pip(python: Path, *words: str | Path) -> None:
-    """This environment's pip, working for another one's Python, which needs none."""
+    """Run this environment's pip for the Python of another environment, which needs no pip."""
     run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check", *words)
 
 
@@ -129,7 +129,7 @@ int main(int count, char **names) {
 
 
 def try_musl() -> None:
-    """The kernels by musl's loader, all names bound at once. Python's own names are those of a stand-in."""
+    """Load the kernels by musl's loader, all names bound at once; a stub defines Python's names."""
     compiler = shutil.which("musl-gcc") or sys.exit("musl-gcc is missing (Debian: apt-get install musl-tools)")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

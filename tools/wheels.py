@@ -69,7 +69,7 @@ def source_distribution(folder: Path) -> Path:
 
 
 def builder() -> Path:
-    """A free-threaded Python with what builds a wheel."""
+    """Return a free-threaded Python with the packages that build a wheel."""
     folder = pythons.KEPT / "3.13t-builder"
     python = folder / "bin" / "python"
     if not python.exists():
@@ -110,7 +110,7 @@ def compile_elsewhere(source: Path, name: str) -> int:
 
 
 def build(source: Path, target: Target, out: Path) -> Path:
-    """The wheel of a target, from an unpacked source distribution, in `out`."""
+    """Build the wheel of a target from an unpacked source distribution, in `out`."""
     compiler = f"{sys.executable} -m ziglang cc -target {target.zig}"
     platform = re.sub(r"_(x86_64|aarch64)$", r"-\1", target.tag)
     with tempfile.TemporaryDirectory() as name:
@@ -140,7 +140,7 @@ def build(source: Path, target: Target, out: Path) -> Path:
 
 
 def faults(wheel: Path, *places: Path) -> list[str]:
-    """What is wrong with a wheel's size, contents and bytes; [] when nothing is."""
+    """Return the problems of a wheel's size, contents and bytes."""
     found = []
     if wheel.stat().st_size >= LIMIT_BYTES:
         found.append(f"{wheel.stat().st_size:,} bytes, at most {LIMIT_BYTES:,}")

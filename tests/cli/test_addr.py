@@ -324,7 +324,7 @@ def test_help_and_addr_load_nothing_heavy() -> None:
 
 
 def test_options_about_folders_apply_to_a_file_with_debug_info(tmp_path: Path) -> None:
-    """No Locator is made without them: the debug folders are the ones that it would search."""
+    """Without these options there is no Locator, only the default debug folders."""
     path = compiled()
     words = ["addr", str(path), f"{code_addresses(path, 'main')[0]:x}"]
     plain = run(*words)

@@ -143,7 +143,7 @@ def test_runtime_addresses_are_of_the_process_that_left_a_core(tmp_path: Path) -
 
 
 def test_the_style_of_llvm_has_the_columns_of_llvm_symbolizer(tmp_path: Path) -> None:
-    """Of a file that the log tells, and of one that is given: as llvm-symbolizer -p prints them."""
+    """Addresses of a file named in the log, and of a file given by an option, print as by llvm-symbolizer -p."""
     source, path = tmp_path / "columns.c", tmp_path / "columns"
     source.write_text(
         "static inline __attribute__((always_inline)) int twice(int x) { return x + x * 3; }\n"

@@ -1,4 +1,4 @@
-"""whence lidia: what it prints and leaves behind, and what it says of files that are not whole."""
+"""whence lidia: its output, the files it writes, and its errors for truncated files."""
 
 from __future__ import annotations
 

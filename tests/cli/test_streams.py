@@ -26,7 +26,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*words: str | Path, encoding: str = "utf-8:strict", shell: str = "") -> subprocess.CompletedProcess[bytes]:
-    """whence with these words; `shell` is what a shell puts behind the command, for instance ">&-"."""
+    """Run whence with these arguments; `shell` follows the command line, for example ">&-"."""
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     command = ["sh", "-c", f'"$@" {shell}', "sh", *WHENCE, *map(str, words)]
     return subprocess.run(command, capture_output=True, env=environment, stdin=subprocess.DEVNULL)

@@ -49,7 +49,7 @@ def test_names_in_each_style_of_addr_are_a_line_each_with_their_control_characte
     assert len(out) == count
     assert rb"a\x1b]0;pwned\x07\x0d\x0ab\x09\x7f\x85\x9b\u202ec\u2066\u2028\u200f" in out
     assert b"f\\x9bg" in out
-    assert any(line.startswith(b"x\xe9y:") for line in out), "other bytes that are no UTF-8 stay as they are"
+    assert any(line.startswith(b"x\xe9y:") for line in out), "bytes that are not UTF-8 stay as they are"
 
 
 def test_json_keeps_every_name_exactly(archive: Path) -> None:

@@ -30,7 +30,7 @@ def table(data: bytes, starts: list[int], fde_at: int) -> tuple[int, bytes]:
 
 
 def beside_code(size: int, program: bytes = b"") -> bytes:
-    """An .eh_frame of code of so many bytes that lies in front of it, at the next multiple of 8: wherever both are."""
+    """Return an .eh_frame for `size` bytes of code; the section follows the code at the next multiple of 8."""
     behind = size + -size % 8
     first = record(bytes(4) + b"\1zR\0\1\x78\x10\1\x1b" + ENTRY_ROW)
     at = len(first) + 8  # of where the code begins, counted from this field

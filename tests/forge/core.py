@@ -26,7 +26,7 @@ REGISTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """[start, end) of memory; `memory` is what the core has of it, `name` "" where there is no file behind."""
+    """A mapping [start, end); `memory`: the bytes stored in the core; `name`: the mapped file, or ""."""
 
     start: int
     end: int

@@ -3,8 +3,8 @@
     root = Die(DW_TAG_compile_unit, [(DW_AT_name, DW_FORM_string, "a.c")], [Die(DW_TAG_subprogram, [...])])
     Debug(version=5).unit(root).elf()
 
-An attribute is (name, form, value) with numbers as in the standard; a reference's value is a Die of the same forging
-(or a number), a string's is a str. Sections grow; `elf` puts them into an ELF file with a .text of its own.
+An attribute is (name, form, value) with numbers as in the standard; a reference's value is a Die of the same Debug
+or a number, a string's is a str. Sections grow; `elf` puts them into an ELF file with a .text of its own.
 """
 
 from __future__ import annotations

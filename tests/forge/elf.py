@@ -2,7 +2,7 @@
 
     forge([Section(".text", code, vaddr=0x401000, flags=6)], [Segment(1, 5, of=".text")], symbols=[Symbol("main", ...)])
 
-Sections are laid out in order behind the headers; .symtab/.strtab, .dynsym/.dynstr and .shstrtab are made and added.
+Sections follow the headers in order; .symtab/.strtab, .dynsym/.dynstr and .shstrtab are added.
 p_vaddr and p_offset never agree by themselves: a mix-up of vaddr and file_offset fails a test.
 """
 
@@ -35,8 +35,8 @@ class Section:
     info: int | str = 0
     align: int = 1
     entry_size: int = 0
-    size: int | None = None  # what the header claims, when not len(data): for SHT_NOBITS and lies
-    file_offset: int | None = None  # what the header claims, when not where the data lies
+    size: int | None = None  # in the header, if not len(data): for SHT_NOBITS and damaged files
+    file_offset: int | None = None  # in the header, if not the offset of the data
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class GoReader:
         return frames
 
     def addresses(self, count: int) -> list[int]:
-        """About so many addresses: the first, the last and a middle byte of ranges spread over the archive."""
+        """Return about `count` addresses: the first, the last and a middle byte of ranges spread over the archive."""
         found = []
         for place in range(0, len(self.vas), 1 + 3 * len(self.vas) // count):
             vaddr, length = self.vas[place], self.range(place)[0]

@@ -79,7 +79,7 @@ class Bucket:
         return self.got(found, headers)
 
     def put(self, key: str, content: bytes, headers: dict[str, str]) -> Answer:
-        """A new object, if its generation (0: there is none) is the one that is asked for."""
+        """Store a new object if the current generation (0: no object) is the requested generation."""
         before = self.objects.get(key)
         wanted = headers.get("x-goog-if-generation-match")
         if wanted is not None and int(wanted) != (before.generation if before else 0):
@@ -148,7 +148,7 @@ def named(element: str, text: str) -> bytes:
 
 @contextmanager
 def google_storage() -> Iterator[str]:
-    """The address of a server, which has any bucket that is asked for."""
+    """Yield the address of a server, on which every bucket exists."""
     buckets: dict[str, Bucket] = {}
     lock = threading.Lock()
 

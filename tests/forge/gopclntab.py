@@ -2,7 +2,7 @@
 
     program([Function("main.main", 32, lines=[(0, 10), (8, 11)], files=[(0, 0)])], since="1.20")
 
-Functions lie one behind the other from TEXT on. A function's `lines`, `files` and `inlined` are (offset, value) steps.
+Functions follow one another, starting at TEXT. A function's `lines`, `files` and `inlined` are (offset, value) steps.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def tables(
     header_text: int,
     shape: Shape,
 ) -> tuple[bytes, bytes]:
-    """The bytes of the table (to lie at TABLE) and of the trees (to lie at TREES)."""
+    """Return the bytes of the table, for address TABLE, and of the trees, for address TREES."""
     version = version_of(since)
     head, word = mark(order), "I" if pointer == 4 else "Q"
     field_code = "I" if version.relative else word
@@ -217,7 +217,7 @@ def program(
     cut: int | None = None,
 ) -> bytes:
     """A Go program as an ELF file. `pieces` is the map of text sections: (offset, end, vaddr) each; `note` adds Go's.
-    With `relocated` addresses in data are zeros in place, and stand in .rela.dyn, as in position-independent programs.
+    With `relocated`, addresses in data are zeros, with relocations in .rela.dyn, as in position-independent programs.
 
     `edit` puts bytes over the table at an offset, `cut` ends it early.
     """

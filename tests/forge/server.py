@@ -104,7 +104,7 @@ def dripping(data: bytes, seconds: float) -> Answer:
 
 
 def raw(*pieces: bytes, seconds: float = 0.0) -> Answer:
-    """These bytes as they are, each after so many seconds, and the last one for ever."""
+    """Send these bytes unchanged, each after a number of seconds; repeat the last item for ever."""
 
     def answer(handler: Handler) -> None:
         for piece in pieces:

@@ -72,8 +72,8 @@ def tool(name: str, directory: Path) -> Path:
 
 
 def inside(source: Path, out: Path) -> Path:
-    """Build a file of Go as one of the newest toolchain's own commands, which alone may import what is internal to it
-    or lies in its vendor folder: an overlay says that it is one."""
+    """Build a Go file as a command of the newest toolchain, by an overlay, so that it may import internal and vendored
+    packages."""
     root, overlay = goroot(), out.with_suffix(".json")
     overlay.write_text(json.dumps({"Replace": {str(root / "src" / "cmd" / out.name / "main.go"): str(source)}}))
     return build(f"cmd/{out.name}", out, "-overlay", str(overlay))

@@ -27,7 +27,7 @@ int main(void) {
 
 
 def until(holds: Callable[[], bool], seconds: float = 60) -> bool:
-    """Wait until something holds; returns whether it does within a time that only what never comes takes."""
+    """Wait until a condition is true; return False after a generous time limit."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -37,7 +37,7 @@ def until(holds: Callable[[], bool], seconds: float = 60) -> bool:
 
 
 def has_mapped(pid: int, path: str | Path) -> bool:
-    """Whether a process has the code of a file in its memory: one that was just started may not be that far."""
+    """Return True if a process has mapped the code of a file, which takes a moment after its start."""
     return any(
         " r-xp " in line and line.endswith(f" {path}") for line in Path(f"/proc/{pid}/maps").read_text().splitlines()
     )
@@ -60,7 +60,7 @@ def running(
 ) -> Iterator[tuple[int, list[str]]]:
     """A process and the words of its first line of output; ended with the block.
 
-    One that `rests` is waited for until its first thread sleeps: a line is read before its writer goes on.
+    If it `rests`, wait until its first thread sleeps: a line can be read before its writer continues.
     """
     child = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdin is not None

@@ -76,7 +76,7 @@ async def answer_of(reader: asyncio.StreamReader, is_head: bool) -> tuple[int, b
 def request(
     method: str, path: str, body: bytes | None = None, kind: str = "", headers: Iterable[tuple[str, str]] = ()
 ) -> bytes:
-    """A request as it goes over the line."""
+    """Return the bytes of a request."""
     lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *(f"{name}: {value}" for name, value in headers)]
     if kind:
         lines.append(f"Content-Type: {kind}")

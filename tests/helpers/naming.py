@@ -1,4 +1,4 @@
-"""Questions of those who ask a server for names: JSON lines, Arrow streams, Mozilla's jobs."""
+"""Requests for names to a server: JSON lines, Arrow streams, Mozilla's jobs."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ CLONE = re.compile(
 )  # debug info has the function's name
 VERSION = re.compile(r"@+\w+(\.\w+)*$")
 
-KERNEL = 0xFFFF_8000_0000_0000  # from here on; junk may lie between it and the users' half
-PAGE = 4096  # junk in call chains is mostly small: no code lies in the first page
+KERNEL = 0xFFFF_8000_0000_0000  # the first address of the kernel; junk can be between it and the users' half
+PAGE = 4096  # junk in call chains is mostly small: the first page has no code
 
 
 class Seen(NamedTuple):
@@ -171,7 +171,7 @@ def frames_of(
 
 
 def plain(name: str) -> str:
-    """A symbol's name without what linkers and compilers put behind it."""
+    """Return a symbol's name without the suffixes of linkers and compilers."""
     return CLONE.sub("", VERSION.sub("", name))
 
 
@@ -209,8 +209,8 @@ def is_alias(path: str, ours: str, theirs: str) -> bool:
 
 
 def is_past_section(path: str, name: str, into: int) -> bool:
-    """Whether an address so many bytes into a symbol lies in another section than the symbol: perf lets one without
-    size (`_init`) reach to the next one, over the procedure linkage table between them."""
+    """Return True if the address `into` bytes after a symbol's start is in another section: perf extends a symbol
+    without size (`_init`) to the next symbol, over the procedure linkage table between them."""
     if not os.path.isfile(path):
         return False
     with ElfFile.open(path) as elf:
@@ -270,7 +270,7 @@ def compare_inlined(theirs: list[Event], ours: list[Event], folder: Path) -> int
     code in a folder, too. Returns how many inlined frames were compared.
 
     perf's addr2line calls a file of libraries by its unit's; it gives a name that isn't the symbol's own to the
-    innermost frame or marks it as inlined, as it comes; inlined functions have their last name alone.
+    innermost frame, or marks it as inlined, arbitrarily; inlined functions have only their last name.
     """
     compared = 0
     for mine, other in zip(ours, theirs, strict=True):

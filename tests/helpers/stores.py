@@ -72,7 +72,7 @@ class Watched:
 
 
 def killed_at(number: int) -> Callable[[int], None]:
-    """The end of this process, at once, when the number comes."""
+    """Kill this process at once when the count reaches a number."""
 
     def happens(now: int) -> None:
         if now == number:
@@ -93,7 +93,7 @@ def in_child(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-PORTS = range(10_000, 32_768)  # below those that systems give to clients and to who asks for any
+PORTS = range(10_000, 32_768)  # below the ports that systems assign by themselves
 _tried = itertools.count(os.getpid() * 97)
 
 
@@ -206,7 +206,7 @@ def azure_server() -> Iterator[dict[str, Any]]:
 
 
 class Faulty:
-    """A proxy before an S3 server: of every few requests one goes wrong, in one of the `faults` in turn.
+    """A proxy in front of an S3 server: every few requests, one fails with the next of the `faults`.
 
     500: refused. slow: answered late. cut: half the body of the answer. lost: done, and the line is closed unanswered.
     """

@@ -16,9 +16,9 @@ def survives(
     refused: type[Exception] | tuple[type[Exception], ...] = WhenceError,
     **options: object,
 ) -> Answer | None:
-    """What a call returns, or None where it refuses its input by one of our errors; any other error fails the test.
+    """Return the result of a call, or None if it raises an error in `refused`; any other error fails the test.
 
-    For damaged input, which nobody knows the right answer to. `refused` is () where even our errors are wrong.
+    For damaged input, which has no right answer. `refused` is () if even a WhenceError is a failure.
     """
     try:
         return call(*arguments, **options)

@@ -3,7 +3,7 @@
 `bounded(call, *arguments, seconds=, megabytes=)` takes a function of a module (pickled by name, as its arguments and
 answer are) or a command as a list, whose first word may be "whence". Both bounds are of the whole process, the
 interpreter's start (about 0.1 s and 20 MB) included. Time is processor time, so that a busy machine fails no test;
-memory is the peak of resident bytes. RLIMITs stop a process that goes far beyond its bound before it hurts the machine.
+memory is the peak of resident bytes. RLIMITs stop a process that exceeds its bound by far.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files that claim more than their bytes justify: each is read within its seconds and megabytes, or refused.
 
-A row of CASES is a file, what reads it (the words of a command, in which FILE and OUT stand for paths, or a function of
-the path), the processor seconds and megabytes it may take, its exit codes (3 for a function that raises) and what it
+A row of CASES is a file, its reader (a command line in which FILE and OUT are replaced by paths, or a function of the
+path), the processor seconds and megabytes it may take, its exit codes (3 for a function that raises) and what it
 says. A row of INTERRUPTED is a file and a command that Ctrl-C ends.
 """
 
@@ -70,7 +70,7 @@ def cases() -> Iterator[Case]:
         yield Case(partial(tables.many_relocations, tables=count), "addr FILE 0x10", 3, 200, (0, 1))
     yield Case(tables.version_tables, "symbols FILE", 3, 60, (0,), ("main",))
 
-    # Linkage names that stand for far more text than they have letters: texts of 64 KB that are kept, and of 512 KB
+    # Linkage names that expand to far more text than they have letters: to 64 KB, which is kept, and to 512 KB
     for levels, count, output in ((11, 1500, 44 << 20), (14, 400, 36 << 20)):
         for command in ("symbols FILE", "lidia create --demangle FILE -o OUT"):
             yield Case(partial(names.expanding, levels, count), command, 3, 250, output=output)

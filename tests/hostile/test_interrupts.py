@@ -1,4 +1,4 @@
-"""Ctrl-C while a kernel works: commands and Python's API end within a second, and leave nothing behind."""
+"""Ctrl-C while a kernel works: commands and the Python API stop within a second, and leave no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linkage names that stand for far more text than they have letters, and names of a megabyte."""
+"""Linkage names that expand to far more text than they have letters, and names of a megabyte."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ MAPPINGS = 65_530  # vm.max_map_count, as Linux has it
 
 
 def unmapped(root: str, addresses: int) -> int:
-    """How many of so many addresses that nothing maps are answered."""
+    """Return how many of `count` unmapped addresses have an answer."""
     with Resolver(root, query=False) as resolver:
         return sum(resolver.lookup(7, 8 + 0x1000 * place * 2) is not None for place in range(addresses))
 

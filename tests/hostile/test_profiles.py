@@ -27,7 +27,7 @@ LONG = "n" * MEGABYTE
 
 
 def packed(*parts: tuple[bytes, int]) -> bytes:
-    """Gzip of each part so many times, one behind the other: a member each, packed once."""
+    """Return a gzip member of each part, repeated and concatenated."""
     return b"".join(gzip.compress(part, 6, mtime=0) * times for part, times in parts)
 
 

@@ -20,7 +20,7 @@ STORED = 10  # bytes of debug info that a scope or a row takes, at least
 
 
 def nested() -> list[S]:
-    """Each scope lies in the one before."""
+    """Return scopes, each of which is inside the previous scope."""
     return [S(row, 2 * COUNT - row, row, f"f{row % 100}") for row in range(COUNT)]
 
 

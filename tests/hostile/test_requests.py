@@ -369,7 +369,7 @@ def test_more_build_ids_than_allowed_are_413_before_any_is_searched_for(
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The clock of requests: it stands still, but each search for a build-id takes ten seconds."""
+    """Replace the clock of requests: only a search for a build-id takes time, ten seconds."""
     clock = SimpleNamespace(now=1000.0, searches=0, keys=set())
     forged = SimpleNamespace(monotonic=lambda: clock.now)
     monkeypatch.setattr("whence.server.deadlines.time", forged)

@@ -73,7 +73,7 @@ def test_links_and_devices_in_packages_are_passed_over(tmp_path: Path, kind: byt
 
 @pytest.mark.parametrize("packing", ["gz", "bz2", "xz", "zip"])
 def test_bombs_are_given_up_when_their_budget_is_spent(tmp_path: Path, packing: str) -> None:
-    """A member that unpacks to far more than its package justifies; what came before it is kept."""
+    """A member that decompresses to far more than its package justifies; earlier members are kept."""
     size = 3 * ALLOWANCE
     path = tmp_path / ("bomb.zip" if packing == "zip" else f"bomb.tar.{packing}")
 

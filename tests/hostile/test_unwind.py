@@ -1,4 +1,4 @@
-"""Stacks that lie: every word a return address, CFI that goes nowhere, cores cut at any byte."""
+"""Hostile stacks: every word a return address, CFI without progress, cores truncated at any byte."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ def test_headers_have_a_time_of_their_own(cache: Cache) -> None:
 
 
 def test_a_tls_handshake_without_end_is_over_when_its_time_is(cache: Cache) -> None:
-    """A record of 16 KiB that comes a byte at a time."""
+    """A record of 16 KiB that arrives a byte at a time."""
 
     def drip() -> None:
         line = listening.accept()[0]

@@ -57,7 +57,7 @@ class Shelf:
 
 
 def test_the_sources_are_asked_in_the_documented_order(tmp_path: Path, build_id: str) -> None:
-    """Everywhere lies a file of the build-id: each search takes the first, and then that one goes."""
+    """Every source has a file of the build-id: each search uses the first, which is then removed."""
     program = tmp_path / "program"
     shutil.copy(compiled(), program)
     for folder in ("archives", "server", f"debug/.build-id/{build_id[:2]}"):
@@ -188,7 +188,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("where", ["own path", "given"])
 def test_a_profile_opens_each_elf_file_once(where: str, many: bool, tmp_path: Path, opened: Counter[str]) -> None:
-    """Also where it is archived, and where debug info lies in another file."""
+    """Archived files, and files whose debug info is in another file, are found, too."""
     stripped, debug = tmp_path / "program", tmp_path / "program.debug"
     subprocess.run(["objcopy", "--only-keep-debug", compiled(), debug], check=True)
     subprocess.run(["objcopy", "--strip-all", compiled(), stripped], check=True)

@@ -50,10 +50,10 @@ class Symbols:
 
 
 def differing_starts(plain: str, path: str, addresses: Sequence[int]) -> list[str]:
-    """Frames whose start line is not the one llvm-symbolizer has of the plain build: it says the line of the
-    declaration, we say it where the frame is in that very file. Chains it cuts otherwise are left out.
+    """Return frames whose start line differs from that of llvm-symbolizer for the plain build: it prints the line of
+    the declaration, whence only if the frame is in that file. Chains that differ otherwise are left out.
 
-    Where it names no file we may say the line or not; so, too, where its file is a relative one that ends ours."""
+    If it names no file, or a relative file that is the end of our path, both answers are accepted."""
     out = []
     for address, theirs, frames in zip(
         addresses, witnesses.llvm_starts(plain, addresses), ours.frames(path, addresses)
@@ -139,7 +139,7 @@ class Report:
         """Settle a difference from the first witness by the votes of all."""
         kind = difference(mine, next(iter(chains.values())))
         votes = sum(same(mine, chain, symbols) for chain in chains.values())
-        others = [chain for chain in chains.values() if chain and not same(mine, chain, symbols)]  # silence is no vote
+        others = [chain for chain in chains.values() if chain and not same(mine, chain, symbols)]
         against = max((sum(same(one, other, symbols) for other in others) for one in others), default=0)
         if votes > against or votes == against == 1:
             self.like_most += 1

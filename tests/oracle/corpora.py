@@ -45,7 +45,7 @@ def fetched(package: str) -> Path:
 
 
 def real_name(package: str) -> str:
-    """The package itself, or what a package without files of its own stands for (the current kernel)."""
+    """Return the package, or the dependency that a package without files refers to (the current kernel)."""
     done = subprocess.run(["apt-cache", "depends", "--important", package], capture_output=True, text=True)
     depends = [line.split()[-1] for line in done.stdout.splitlines() if "Depends:" in line]
     return next((name for name in depends if name.startswith("linux-image-") and name.endswith("-dbg")), package)

@@ -1,7 +1,7 @@
 """Whole stacks as other tools have them: the pc of every frame of every thread, of core files and live processes.
 
 Inlined calls are left out, for they have no frame of their own; so are the tail calls that gdb guesses from debug info.
-A frame that a signal handler returns to is None: tools place it differently.
+None represents a frame that a signal handler returns to: tools place it differently.
 """
 
 from __future__ import annotations

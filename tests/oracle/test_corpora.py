@@ -82,7 +82,7 @@ def test_the_bytes_are_those_of_the_go_package(name: str, tmp_path: Path) -> Non
 
 
 REWRITTEN = 5000
-# What dwz is told beside its defaults: of ceph-mds it would do only a part.
+# Options of dwz: by default it would process only a part of ceph-mds.
 UNLIMITED = ["-L", "none", "-l", "none"]
 # Kernel modules are not here: dwz takes linked files alone.
 FURTHER = {

@@ -39,7 +39,7 @@ GNU_STYLES = (
     "-R -afi", "-r -apfiC", "-b elf64-x86-64 -afi", "-j .text -afi", "-j .text -apCs",
 )  # fmt: skip
 
-# share of answers that may differ, by file and version; 0 for those that are not named
+# share of answers that may differ, by file and version; 0 for files that are not listed
 LLVM_DIFFER = {("libstdc++", "14"): 0.001, ("ceph-mds", "14"): 0.04, ("ceph-mds", "19"): 0.006}
 OF_LINES = 3  # GNU's style has nothing between answers: lines are counted there, and the answers that differ are long
 EU_STYLES = ("-a -f -i", "-a -f -i -C", "-a -x", "-a -S -f", "-a -s -f --pretty-print", "-a -f -i --pretty-print", "-a")
@@ -59,8 +59,8 @@ def corpus(name: str) -> tuple[Path, tuple[int, ...]]:
 
 
 def without_files_of_starts(theirs: str, ours: str) -> str:
-    """Our text without the file a function starts in where theirs has none: llvm-symbolizer does not read those that
-    are written as DW_FORM_implicit_const."""
+    """Return our text without files of starts that are missing in theirs: llvm-symbolizer does not read them from
+    DW_FORM_implicit_const."""
     pattern = re.compile(r'("StartFileName":")([^"]*)|(Function start filename: )(.*)')
     told = iter(pattern.findall(theirs))
 

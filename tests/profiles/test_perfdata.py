@@ -162,7 +162,7 @@ def test_the_kernel_is_named_by_kallsyms_in_the_cache_of_perf(tmp_path: Path, pl
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(KALLSYMS)
     assert kernel_frames(read(of_kernel()), tmp_path) == ["handle_irq", "probe [driver]"]
-    # after a reboot it lies elsewhere, and its modules anywhere
+    # a reboot moves the kernel and its modules
     assert kernel_frames(read(of_kernel(TEXT + 0x2400000)), tmp_path) == ["handle_irq", ""]
     assert kernel_frames(read(of_kernel(TEXT + 0x24)), tmp_path) == ["", ""]
 
@@ -254,7 +254,7 @@ def test_profiles_filtered_timed_or_merged_before_naming_have_complete_stacks() 
     early = recording.timed().filter(lambda sample: int(sample.labels["time"]) < half)
     assert folded(late) != whole
     assert folded(late.merge(early)) == whole
-    assert folded(recording) == whole  # the one that they were made of, too
+    assert folded(recording) == whole  # and the recording that they were made from
     assert folded(merge([read(DATA / "plain.data"), read(path)])) == folded(
         merge([read(path), read(DATA / "plain.data")])
     )

@@ -437,4 +437,4 @@ def test_a_recording_with_kcore_matches_perf_script(tmp_path: Path) -> None:
     ours = [profile.frames[at][0].function for at in profile.samples.locations(0)]
     assert ours == ["do_one", "do_two"]
     (words,) = printed_by_perf(folder, "ip,sym")
-    assert words[1::2] == ours  # each behind its address
+    assert words[1::2] == ours  # each after its address

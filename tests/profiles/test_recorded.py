@@ -126,7 +126,7 @@ def go_witness(path: Path, wanted: list[int]) -> dict[int, list[tuple[str, str]]
     """What go tool addr2line says: the function everything was inlined into, and the innermost line."""
     command, lines = [GO_TOOL, "tool", "addr2line", str(path)], "".join(f"{one:#x}\n" for one in wanted)
     said = subprocess.run(command, input=lines, check=True, capture_output=True, text=True).stdout.splitlines()
-    places = ["??:?" if place == ":-1" else place for place in said[1::2]]  # code its line table says nothing of
+    places = ["??:?" if place == ":-1" else place for place in said[1::2]]  # code that its line table does not cover
     return {one: [pair] for one, pair in zip(wanted, zip(said[::2], places, strict=True), strict=True)}
 
 
@@ -141,7 +141,7 @@ def test_a_recorded_program_is_named_as_addr2line_names_it(tmp_path: Path, langu
     with Binaries(Locator(dirs=[])) as binaries:
         name(profile, binaries, overwrite=True, demangle=True)
     index = next(at for at, one in enumerate(profile.mappings) if one.path == str(app))
-    # a frame under a signal handler starts at its function: the byte before is no code, and perf's own name stays
+    # a frame below a signal handler is at its function's start: the byte before is not code, and perf's name stays
     members = [at for at, one in enumerate(profile.mapping) if one == index and at in profile.changed]
     assert members
     with ElfFile.open(app) as elf:

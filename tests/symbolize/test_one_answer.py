@@ -1,4 +1,4 @@
-"""One address has one answer, whichever way it comes in, also where executable segments share a page of the file."""
+"""Every command gives the same answer for an address, even if executable segments share a page of the file."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_an_archive_of_the_build_id_answers_where_the_binary_is_missing(tmp_path
 
 
 def test_a_process_of_any_kind_is_named_by_its_mappings_and_build_ids(tmp_path: Path) -> None:
-    """The protocol: whatever has mappings() and build_id() can be named, live, kept or made by hand."""
+    """Any object with mappings() and build_id() can be named: a process, a snapshot, or an object made by hand."""
     path = program(tmp_path / "app", symbols=[Symbol("main", CODE_VADDR, 0x20)])
     process(tmp_path, 7, [mapped(path)])
 

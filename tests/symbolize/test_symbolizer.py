@@ -1,4 +1,4 @@
-"""The symbolizer: an answer or a reason for each address, whatever happens to the others."""
+"""The symbolizer: an answer or a reason for each address, independent of the others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_return_address_is_looked_up_one_byte_before(tmp_path: Path, locator: 
         first, last = symbolizer.symbolize(7, [0x7000_0011, 0x7000_1000], return_address=True)
     assert (first.address, first.vaddr, first.file_offset) == (0x7000_0011, 0x401011, 0x1011)
     assert first.frames == (Frame("app@0x401010"),)
-    assert last.vaddr == 0x402000  # behind the last byte of the mapping: the call was inside
+    assert last.vaddr == 0x402000  # just after the mapping: the call was inside
 
 
 def test_every_failure_is_a_reason_of_its_own_address(

@@ -197,7 +197,7 @@ class EuResponder:
             return None
         offset = distance * (-1 if match[2] == "-" else 1) % ADDRESS_END
         if symbol.size and offset >= symbol.size:
-            self._complain(f"offset {offset:#x} lies outside contents of '{plain(match[1])}'")
+            self._complain(f"offset {offset:#x} lies outside contents of '{plain(match[1])}'")  # quoted
         return (symbol.start + offset) % ADDRESS_END
 
     def _in_section(self, offset: int) -> int | None:

@@ -101,7 +101,7 @@ def tables_in_each_other() -> bytes:
 
 
 def line_program(rows: int) -> bytes:
-    """A program of so many rows: one byte each, and each one byte and one line on."""
+    """Return a program of `rows` rows of one byte each, which advance by one byte and one line."""
     tables = b"\0" + b"a.c\0\0\0\0" + b"\0"
     head = b"\x01\x01\x01\xfb\x0e\x0d" + b"\0\1\1\1\1\0\0\0\1\0\0\1" + tables
     program = b"\0\x09\x02" + address(CODE) + bytes([0x21]) * rows + b"\0\x01\x01"
@@ -110,7 +110,7 @@ def line_program(rows: int) -> bytes:
 
 
 def line_rows(rows: int) -> bytes:
-    """A packed line program of so many rows."""
+    """Return a compressed line program of `rows` rows."""
     root = Die(
         d.DW_TAG_compile_unit,
         [
@@ -206,7 +206,7 @@ def much_debug_info(*, pack: bool) -> bytes:
 
 
 def ask(path: Path, count: int = 1) -> str:
-    """Return the functions at addresses from CODE on, and the problems met."""
+    """Return the functions at CODE and later addresses, and the problems."""
     with whence.open(path) as binary:
         found = binary.lookup_many([CODE + n for n in range(count)])
         names = [tuple(frame.function for frame in frames) for frames in found][:8]

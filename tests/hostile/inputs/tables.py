@@ -23,7 +23,7 @@ def notes_in_notes(count: int = 1500, size: int = MEGABYTE) -> bytes:
     ).ljust(size, b"\0")
     plain = [Section(".notes", block, align=4)]
     where = forge(plain, bits=32, machine=3, type=constants.ET_CORE, section_table=False).index(block[:64])
-    # the segments move the block: it lies behind them
+    # the segments move the block, which follows them
     head = 52 + 32 * count
     segments = [
         Segment(constants.PT_NOTE, 0, file_offset=head + at * step, vaddr=0, file_size=size - at * step, align=4)

@@ -476,7 +476,7 @@ def test_a_symbol_is_found_by_its_whole_name(bits: int, order: ByteOrder) -> Non
     assert (symbols.name(found), symbols.value[found]) == ("text", 0x40_1020)
     assert symbols.find("runtime.text") == 1
     assert symbols.find("runtime") is None
-    assert symbols.find("time.text") is None  # the end of a name is none
+    assert symbols.find("time.text") is None  # the end of a name is not a match
     table = elf.symbol_table()
     assert table is not None
     assert (table.may_have("text"), table.may_have("missing")) == (True, False)

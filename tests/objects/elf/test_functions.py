@@ -160,7 +160,7 @@ def test_descriptors_that_only_the_program_has_are_followed_for_its_debug_file()
     assert [(vaddr, followed.strings.text(name)) for vaddr, name in zip(followed.vaddr, followed.function)] == [
         (0x1040, "main")
     ]
-    assert not len(functions(debug)), "a descriptor is no code"
+    assert not len(functions(debug)), "a descriptor is not code"
 
 
 def test_dynsym_fills_what_symtab_lacks_and_never_wins() -> None:
